@@ -170,3 +170,17 @@ def test_palette(server, page):
     page.wait_for(lambda: not box.is_displayed())
     for key in ("palette/one", "palette/two"):
         server.job("DELETE", key)
+
+
+def test_is_small(server, page):
+    """
+    All files of the page together have less than 200 kB.
+    """
+    page.open(server)
+    assert 100_000 < page.run(SIZE) < 200_000
+
+
+SIZE = """
+const all = [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")];
+return all.filter(({ name }) => !name.includes("/v1/")).reduce((sum, each) => sum + each.decodedBodySize, 0);
+"""

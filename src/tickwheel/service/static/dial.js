@@ -5,6 +5,7 @@ import { heat } from "./strips.js";
 import { count, now_ms, span } from "./words.js";
 
 const SLOTS = 60;
+const STEP = 0.5; // degrees, which is less than a pixel: what has not moved is not painted
 const CALM = matchMedia("(prefers-reduced-motion: reduce)");
 
 export class Dial {
@@ -39,13 +40,17 @@ export class Dial {
   }
 
   turn() {
-    this.hand.setAttribute("transform", `rotate(${CALM.matches ? Math.floor(angle() / 6) * 6 : angle()})`);
+    const step = CALM.matches ? 6 : STEP, at = Math.floor(angle() / step) * step;
+    if (at !== this.at) this.hand.setAttribute("transform", `rotate(${at})`);
+    this.at = at;
     const left = this.next_ms == null ? null : this.next_ms - now_ms();
-    this.big.textContent = left == null ? "–" : left > 0 ? span(left) : "due";
-    this.small.textContent = left == null ? "nothing pending" : left > 0 ? "to the next" : "the next is";
+    write(this.big, left == null ? "–" : left > 0 ? span(left) : "due");
+    write(this.small, left == null ? "nothing pending" : left > 0 ? "to the next" : "the next is");
     requestAnimationFrame(() => this.turn());
   }
 }
+
+const write = (node, text) => node.textContent === text || (node.textContent = text);
 
 const angle = () => ((now_ms() / 1000) % SLOTS) * 6;
 

@@ -4,6 +4,7 @@ import { byId, el, sync } from "./dom.js";
 import { clockTimeMs, lateness, percent, printable } from "./words.js";
 
 const SHOWN = 60;
+const MARKED = 10; // of more at once each would be marked as new, which says nothing and is painted in every frame
 
 export class Firings {
   constructor(onOpen) {
@@ -25,6 +26,7 @@ export class Firings {
     const before = this.byId.size;
     for (const firing of firings) this.byId.set(firing.fire_id, firing);
     const fresh = is_snapshot ? 0 : this.byId.size - before;
+    this.isMarking = fresh <= MARKED;
     for (const old of [...this.byId.keys()].slice(0, -SHOWN)) this.byId.delete(old);
     this.show();
     return fresh;
@@ -46,7 +48,7 @@ export class Firings {
       el("span", { class: "outcome" }),
       el("span", { class: "late" }, `+${lateness(firing.lateness_ms)}`),
     );
-    return el("li", { class: "new" }, row);
+    return el("li", { class: this.isMarking && "new" }, row);
   }
 }
 

@@ -17,6 +17,7 @@ import { Palette } from "./palette.js";
 import { showProcess } from "./process.js";
 import { Rates } from "./rates.js";
 import { bound, isBounded, reaches } from "./reach.js";
+import { River } from "./river.js";
 import { Schedules } from "./schedules.js";
 import { followPauseForm, showScopes } from "./scopes.js";
 import { Strips } from "./strips.js";
@@ -50,7 +51,7 @@ const views = new Views(
   (key) => (key === null ? closeJob() : attempt(() => openJob(key, changed))),
 );
 onJobClosed((key) => views.closedJob(key));
-const jobs = new Jobs(open, (fields) => views.filtered("overview", fields));
+const jobs = new Jobs(open, (fields) => (river.mark(fields), views.filtered("overview", fields)));
 const dead = new Dead(open, changed);
 const incidents = new Incidents(open, (fields) => views.filtered("dead", fields), changed);
 const schedules = new Schedules(open, (fields) => views.filtered("schedules", fields));
@@ -59,8 +60,12 @@ const rates = new Rates(byId("rates"));
 const firings = new Firings(open);
 const wheel = dial();
 const strips = new Strips(byId("strips"), (part) => show({ part, prefix: "", state: "pending" }));
+const river = new River(byId("river"), open, (query) => {
+  show(query);
+  byId("bulk").open = true;
+  byId("bulk").querySelector("select").focus({ preventScroll: true });
+});
 const show = (query) => {
-  if (query.state === "dead") return void (location.hash = "#dead");
   jobs.show(query);
   byId("pending").scrollIntoView({ behavior: "smooth", block: "nearest" });
 };
@@ -72,6 +77,7 @@ async function forecast() {
   const next = await call("GET", "/v1/forecast").catch(() => null); // the stream shows when the service is unreachable
   if (!next) return;
   strips.show(next.strips);
+  river.show(next.strips);
   wheel.show(next.strips[0], next.next_due_at && Date.parse(next.next_due_at), stats?.pending ?? 0);
 }
 
@@ -86,6 +92,7 @@ follow(
     begin();
     if (name === "firings") {
       const fresh = firings.take(data);
+      river.dots.take(data);
       takeProgress(data);
       for (let n = 0; n < Math.min(fresh, 3); n++) wheel.pulse();
       changed();
@@ -94,7 +101,7 @@ follow(
     } else if (name === "stats") {
       rates.take(data);
       views.count(data.dead);
-      showFigures(byId("figures"), data, (state) => show({ part: null, prefix: "", state }));
+      showFigures(byId("figures"), data, (state) => (state === "dead" ? (location.hash = "#dead") : show({ part: null, prefix: "", state })));
       showLateness(byId("lateness"), data.lateness);
       showScopes(byId("scopes"), data.paused_scopes);
       byId("store").textContent = data.store;

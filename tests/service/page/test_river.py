@@ -1,0 +1,185 @@
+"""
+The river of time: what fired as dots, what falls due as its width, and spans of it that lead to their jobs.
+"""
+
+from __future__ import annotations
+
+import pytest
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.keys import Keys
+
+SOON = ["soon/0", "soon/1", "soon/2"]
+DEAD = {"delay": 0, "handler": "fails", "retry": {"attempts": 1}}
+
+# Where a pixel of the colour that the legend has for an end is, from the middle of the canvas, or nothing.
+FIND = """
+const canvas = document.getElementById("river"), marks = document.querySelectorAll("#river-ends .end > span");
+const mark = [...marks].find((each) => each.parentElement.textContent.endsWith(arguments[0]));
+const wanted = getComputedStyle(mark).color.match(/[0-9]+/g).map(Number);
+const { width, height } = canvas;
+const copy = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true });
+copy.drawImage(canvas, 0, 0);
+const { data } = copy.getImageData(0, 0, width, height);
+for (let i = 0; i < data.length; i += 4)
+  if (wanted.every((part, place) => data[i + place] === part)) {
+    const x = (i / 4) % width, y = Math.floor(i / 4 / width);
+    const { clientWidth, clientHeight } = canvas;
+    return [x / devicePixelRatio - clientWidth / 2, y / devicePixelRatio - clientHeight / 2].map(Math.round);
+  }
+return null;
+"""
+# How many pictures there are in a second and a half of frames.
+PICTURES = """
+const done = arguments[0], canvas = document.getElementById("river"), seen = new Set(), begun = performance.now();
+const look = () => {
+  seen.add(canvas.toDataURL());
+  if (performance.now() - begun < 1500) requestAnimationFrame(look);
+  else done([seen.size, (performance.now() - begun) / 1000]);
+};
+look();
+"""
+
+
+def attribute(page, name: str) -> str:
+    """
+    Return what a screen reader gets to know of the river.
+    """
+    return page.find("#river").get_attribute(name) or ""
+
+
+@pytest.fixture
+def soon(server, page):
+    """
+    Open the page before three jobs that are due in 25 minutes, and one tomorrow; what is left of them is removed.
+    """
+    keys = [*SOON, "later"]
+    for number, key in enumerate(keys):
+        server.job("PUT", key, {"delay": 1500 + number if key in SOON else 80_000, "target": "log"})
+    page.open(server)
+    page.wait_for(lambda: "In the next day: 4 due" in attribute(page, "aria-label"))
+    yield
+    for key in keys:
+        server.job("DELETE", key)
+
+
+@pytest.fixture
+def letter(server):
+    """
+    Return the key of a job that has died just now, and is removed.
+    """
+    with server.live() as live:
+        server.job("PUT", "letter", DEAD)
+        live.firing("letter", "died")
+    yield "letter"
+    server.job("DELETE", "letter")
+
+
+def test_firings_are_dots(server, page, letter):
+    """
+    A firing is a dot in the colour of its end; under the pointer it says its key and lateness, and a press opens it.
+    """
+    server.job("PUT", "well", {"delay": 0, "handler": "works"})
+    page.open(server)
+    page.wait_for(lambda: "1 succeeded, 1 died" in attribute(page, "aria-label"))
+    page.wait_for(lambda: page.run(FIND, "succeeded"))
+
+    def at_letter() -> ActionChains:
+        x, y = page.run(FIND, "died")
+        return ActionChains(page.browser, duration=0).move_to_element_with_offset(page.find("#river"), x + 3, y + 3)
+
+    def point() -> bool:  # again and again, as it flows
+        at_letter().perform()
+        return f"{letter}: died, +" in page.find("#river-said").text
+
+    def press() -> bool:
+        at_letter().click().perform()
+        return page.run("return location.hash") == f"#job/{letter}"
+
+    page.wait_for(point)
+    page.wait_for(press)
+    page.wait_for(lambda: page.texts("#detail-title") == [letter])
+
+
+@pytest.mark.usefixtures("soon")
+def test_drag(server, page):
+    """
+    A span that is selected with the pointer leads to its jobs, which are counted, and then changed.
+    """
+    river = page.find("#river")
+    half = river.size["width"] / 2
+    drag = ActionChains(page.browser).move_to_element_with_offset(river, round(0.45 * half), 0).click_and_hold()
+    drag.move_by_offset(round(0.2 * half), 0).perform()
+    page.wait_for(lambda: page.find("#river-said").text.endswith("about 3 jobs due"))
+    ActionChains(page.browser).release().perform()
+    page.wait_for(lambda: page.texts("#jobs .key") == SOON)
+    assert "#overview?from=" in page.browser.current_url
+    page.find("#bulk select").send_keys("Cancel")
+    page.click("#bulk button", "Count them")
+    page.click("#bulk button", "Cancel 3 jobs")
+    page.wait_for(lambda: page.texts("#jobs .key") == [])
+    assert server.job("GET", "later").status == 200
+
+
+@pytest.mark.usefixtures("soon")
+def test_keys(page):
+    """
+    A span ahead is chosen and extended with the keys, said while it is, and listed with the form that counts.
+    """
+    river = page.find("#river")
+    river.send_keys(Keys.ARROW_RIGHT, Keys.PAGE_UP, Keys.PAGE_UP)
+    page.wait_for(lambda: attribute(page, "aria-valuetext").endswith("about 0 jobs due"))
+    river.send_keys(Keys.SHIFT, Keys.ARROW_RIGHT)
+    page.wait_for(lambda: attribute(page, "aria-valuetext").endswith("about 3 jobs due"))
+    assert attribute(page, "aria-valuetext") == page.find("#river-said").text
+    river.send_keys(Keys.ENTER)
+    page.wait_for(lambda: page.texts("#jobs .key") == SOON)
+    page.wait_for(lambda: page.run("return document.activeElement.name") == "verb")
+    page.click("#bulk button", "Count them")
+    page.wait_for(lambda: page.texts("#bulk button") == ["Pause 3 jobs"])
+    river.send_keys(Keys.ESCAPE)
+    page.wait_for(lambda: attribute(page, "aria-valuetext") == "now")
+
+
+def test_the_past(server, page, letter):
+    """
+    A span that is over says what fired in it, and leads to its dead letters, to be replayed.
+    """
+    page.open(server)
+    river = page.find("#river")
+    river.send_keys(Keys.HOME, Keys.SHIFT, Keys.PAGE_UP, *[Keys.ARROW_RIGHT] * 4)
+    page.wait_for(lambda: "died" in attribute(page, "aria-valuetext"))
+    river.send_keys(Keys.ENTER)
+    page.wait_for(lambda: page.texts("#jobs .key") == [letter])
+    assert "state=dead&from=" in page.browser.current_url
+    page.click("#bulk button", "Count them")
+    page.wait_for(lambda: page.texts("#bulk button") == ["Replay 1 job"])
+    before = server.job("GET", letter).json["generation"]
+    page.click("#bulk button", "Replay 1 job")
+    page.wait_for(lambda: server.job("GET", letter).json["generation"] > before)
+
+
+@pytest.mark.usefixtures("letter")
+def test_less_motion(server, page):
+    """
+    The river flows in every frame, and only once a second for a reader who asks for less motion.
+    """
+
+    def pictures() -> tuple[int, float]:
+        return page.browser.execute_async_script(PICTURES)
+
+    page.open(server)
+    page.wait_for(lambda: page.run(FIND, "died"))
+
+    def flows() -> bool:
+        seen, seconds = pictures()
+        return seen > seconds + 4
+
+    page.wait_for(flows)
+    media = {"features": [{"name": "prefers-reduced-motion", "value": "reduce"}]}
+    page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    try:
+        page.open(server)
+        page.wait_for(lambda: page.run(FIND, "died"))
+        page.wait_for(lambda: not flows())
+    finally:
+        page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
