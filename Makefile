@@ -228,8 +228,10 @@ conformance-cache: $(VENV)/.dev $(VENV)/.wheel ## run cachetools' whole suite wi
 bench-core: ## measure the core alone, without Python
 	cargo bench --quiet --locked --package tickwheel-core
 
-bench-%: $(VENV)/.service $(VENV)/.bench $(VENV)/.wheel ## measure: timers, aio, cache, durable, http, lab or observe
+bench-%: $(VENV)/.service $(VENV)/.bench $(VENV)/.wheel ## measure: timers, aio, cache, durable, http, lab, observe or page
 	$(BIN)/python -m benchmarks $* --json bench-$*.json $(ARGS)
+
+bench-page: $(VENV)/.dev
 
 # Ratios to the same Python's asyncio; the nanoseconds of two Pythons are comparable on a quiet machine only.
 bench-pythons: pythons ## measure timers on every supported Python and print one table (ARGS="--reps 3")

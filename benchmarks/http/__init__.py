@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.durable import file
 from benchmarks.model import Bar, Case, Measure
 
-__all__ = ["BARS", "CONDITIONS", "cases", "measure"]
+__all__ = ["BARS", "CONDITIONS", "cases", "measure", "serving"]
 
 BULK = 500
 """Jobs in one batch."""
@@ -69,7 +69,7 @@ def measure(work: str, subject: str, pending: int, *, count: int) -> list[Measur
         path = Path(folder, "jobs.db")
         if subject == "tickwheel":
             file.fill(path, pending)
-        with _server(subject, path) as (port, pid):
+        with serving(subject, path) as (port, pid):
             size = BULK if work == BULK_SETS else 1
             before = _cpu_s(pid)
             rate = count / _ask(port, work, count, 0)["seconds"]
@@ -85,7 +85,10 @@ def measure(work: str, subject: str, pending: int, *, count: int) -> list[Measur
 
 
 @contextmanager
-def _server(subject: str, path: Path) -> Iterator[tuple[int, int]]:
+def serving(subject: str, path: Path) -> Iterator[tuple[int, int]]:
+    """
+    Start a server on the file at *path*, and lend its port and process; at the end it is stopped.
+    """
     command = [sys.executable, "-m", "benchmarks.http.servers", subject, str(path)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None

@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 from importlib.util import find_spec
+from shutil import which
 
 import pytest
 
@@ -87,6 +88,22 @@ def test_far_sets_are_weighed(root, subject):
     assert measures["far moves: written"] > 0
     assert measures["far cancels: written"] > 0
     assert 150 < measures["disk per pending job"] < 1_000
+
+
+@pytest.mark.skipif(not (which("chromium") and which("chromedriver")), reason="there is no chromium")
+def test_the_page_is_watched(root):
+    """
+    The frames and tasks of the page are measured in a browser, while jobs wait and others fire.
+    """
+    pytest.importorskip("selenium.webdriver", reason="selenium is not installed: pip install selenium")
+    case = {"module": "benchmarks.page", "work": "the page", "subject": "tickwheel", "pending": 2_000}
+    command = [sys.executable, "-m", "benchmarks.run", json.dumps(case | {"settings": {"warm_s": 1, "watch_s": 2}})]
+    answer = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120, check=False)
+    assert answer.returncode == 0, answer.stderr
+    measures = {measure["work"]: measure["value"] for measure in json.loads(answer.stdout)}
+    assert 0 < measures["frame p50"] <= measures["frame p95"] <= measures["frame max"]
+    assert measures["first paint"] > 0
+    assert measures["fired"] > 0
 
 
 def test_the_program_writes_rows_and_bars(root, tmp_path):
