@@ -21,7 +21,7 @@ export class Axis {
   // All that does not flow is drawn once, into a picture that each frame begins with: words are dear.
   fit(canvas, colours, ratio) {
     const { width, height } = canvas.getBoundingClientRect();
-    Object.assign(this, colours, { width, height: height - WORDS_PX, now: 0 });
+    Object.assign(this, colours, { width, height: height - WORDS_PX, ratio, now: 0 });
     this.ground = new OffscreenCanvas(Math.round(width * ratio), Math.round(height * ratio));
     const g = this.ground.getContext("2d");
     g.scale(ratio, ratio);
@@ -47,8 +47,9 @@ export class Axis {
   }
 
   draw(g) {
-    g.clearRect(0, 0, this.width, this.height + WORDS_PX);
-    g.drawImage(this.ground, 0, 0, this.width, this.height + WORDS_PX);
+    const width = this.ground.width / this.ratio, height = this.ground.height / this.ratio; // px for px, which keeps words sharp
+    g.clearRect(0, 0, width, height);
+    g.drawImage(this.ground, 0, 0, width, height);
   }
 
   drawGround(g) {
