@@ -32,7 +32,8 @@ CONDITIONS = {
         f"{RATE} recurring ones that fire once a second each; its overview in Chromium, headless and drawn in "
         "software, 1280 px wide, watched after the first seconds; the browser and the service share the cores. "
         "frame: the time from one animation frame to the next; task: the longest that the browser reports, of "
-        "50 ms and more, from loading on; all files: of the page, uncompressed"
+        "50 ms and more, from loading on; work: CPU of the page's main thread, for each frame; "
+        "all files: of the page, uncompressed"
     )
 }
 BARS = (
@@ -121,6 +122,7 @@ def chromium(folder: str) -> Any:
         options.add_argument(flag)
     browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
     browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": WATCH})
+    browser.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
     browser.set_script_timeout(600)
     return browser
 
@@ -129,8 +131,9 @@ def watch(browser: Any, seconds: int) -> list[Measure]:
     """
     Measure the page that is open.
     """
-    fired, begun = stats(browser)["fired"], time.monotonic()
+    fired, worked, begun = stats(browser)["fired"], work_ms(browser), time.monotonic()
     frames = sorted(browser.execute_async_script(FRAMES, 1000 * seconds))
+    work = (work_ms(browser) - worked) / len(frames)
     rate = (stats(browser)["fired"] - fired) / (time.monotonic() - begun)
     paint, size = browser.execute_script(LOADED)
     tasks = browser.execute_script("return window.tasks")
@@ -138,12 +141,21 @@ def watch(browser: Any, seconds: int) -> list[Measure]:
         Measure("frame p50", frames[len(frames) // 2], "ms", "wall"),
         Measure("frame p95", frames[len(frames) * 95 // 100], "ms", "wall"),
         Measure("frame max", frames[-1], "ms", "wall"),
+        Measure("work of a frame", work, "ms", "cpu"),
         Measure("longest task", max(tasks, default=0), "ms", "wall"),
         Measure("tasks of 50 ms and more", len(tasks), "tasks"),
         Measure("first paint", paint, "ms", "wall"),
         Measure("all files", size, "bytes"),
         Measure("fired", rate, "per second", "wall"),
     ]
+
+
+def work_ms(browser: Any) -> float:
+    """
+    Return the CPU that the main thread has used for tasks.
+    """
+    metrics = browser.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
+    return 1000 * float(next(each["value"] for each in metrics if each["name"] == "TaskDuration"))
 
 
 def stats(browser: Any) -> dict[str, Any]:
