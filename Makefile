@@ -228,7 +228,7 @@ conformance-cache: $(VENV)/.dev $(VENV)/.wheel ## run cachetools' whole suite wi
 bench-core: ## measure the core alone, without Python
 	cargo bench --quiet --locked --package tickwheel-core
 
-bench-%: $(VENV)/.service $(VENV)/.bench $(VENV)/.wheel ## measure: timers, aio, cache, durable, http, lab, observe or page
+bench-%: $(VENV)/.service $(VENV)/.bench $(VENV)/.wheel ## measure: timers, aio, cache, durable, http, lab, observe, page or scale
 	$(BIN)/python -m benchmarks $* --json bench-$*.json $(ARGS)
 
 bench-page: $(VENV)/.dev

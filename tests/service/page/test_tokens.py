@@ -84,7 +84,9 @@ def test_some_keys(service, page, sign_in):
     assert page.find("#link").text == "live"
     links = page.browser.find_elements("css selector", "#views a")
     assert [link.text for link in links if link.is_displayed()] == ["Overview", "Dead letters", "Schedules"]
-    assert not any(page.find(part).is_displayed() for part in ("#strips", "#figures", "#rates", "#lateness", "#bulk"))
+    assert not any(
+        page.find(part).is_displayed() for part in ("#river", "#strips", "#figures", "#rates", "#lateness", "#bulk")
+    )
 
     for typed, found in (("te", 3), ("team/t", 2), ("team/x", 0), ("oth", 0), ("", 3)):
         page.fill("#search input", typed)

@@ -164,7 +164,7 @@ def is_refused(verdict: Verdict, answer: Answer) -> bool:
     """
     Return whether the end of an attempt does not count.
 
-    A recurring job that was asked to stop was removed before its run ended, which is no surprise.
+    A recurring job that was asked to stop was removed before its run ended: nothing else was to be written.
     """
     recurs = verdict.settle.job.recurrence is not None
     is_gone = recurs and verdict.ending is Ending.STOPPED and answer.outcome is Outcome.NOT_FOUND
