@@ -22,7 +22,7 @@ from tickwheel.scheduler.stores.postgres._copy import rows_of
 from tickwheel.scheduler.stores.postgres._history import columns_of
 from tickwheel.scheduler.stores.postgres._queries import SQL
 
-__all__ = ["Batch", "Result", "ServerMovedError", "Statement", "Steps", "add_counts", "run", "run_async"]
+__all__ = ["ASIDE", "Batch", "Result", "ServerMovedError", "Statement", "Steps", "add_counts", "run", "run_async"]
 
 _T = TypeVar("_T")
 
@@ -31,10 +31,10 @@ _FLOOR_MARGIN: Final = 100_000
 
 _UNIQUE_VIOLATION: Final = "23505"
 
-_ASIDE: Final = 2**31 - 1
-"""The shard of what was set aside."""
+ASIDE: Final = 2**31 - 1
+"""The shard of what was set aside: nobody's, and taken up by anybody."""
 
-_PAUSED: Final = _ASIDE - 1
+_PAUSED: Final = ASIDE - 1
 """That of pending jobs that are paused."""
 
 _STATES: Final = (State.PENDING, State.RUNNING, State.DEAD)
@@ -145,7 +145,8 @@ class Batch:
         self._running: Counter[int] = Counter()
         self._away: dict[str, int] = {}
         self._found: dict[str, int] = {}
-        self.has_notes = False
+        self.noted: set[int] = set()
+        """The shards whose owners are to hear of it."""
         self.pending: list[int] = []
         """The instants of jobs that are pending now."""
         self.has_found: bool | None = None
@@ -275,11 +276,12 @@ class Batch:
             for job in pending
             if job.is_scheduled and (shard := self._shard_of(job.key)) not in self._owned
         ]
-        self.has_notes |= any(job.lacks_handler for job in pending)  # somebody may have the handler
+        if any(job.lacks_handler for job in pending):
+            self.noted.add(ASIDE)  # somebody may have the handler
         if notes:
             shards, generations, names = zip(*notes, strict=True)
             yield from _change("insert_notes", (Int4s.of(shards), Int8s.of(generations), Texts.of(names)), len(notes))
-            self.has_notes = True
+            self.noted.update(shards)
 
     def _count(self, job: Job, change: int) -> None:
         self._counts[job.state] += change
@@ -295,7 +297,7 @@ class Batch:
 
     def _place_of(self, job: Job) -> int:
         if job.lacks_handler:
-            return _ASIDE
+            return ASIDE
         if job.is_paused:
             return _PAUSED
         if job.state is State.RUNNING:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from tickwheel.scheduler.errors import StoreError, TransactionError
 from tickwheel.scheduler.model import Answer, Write
 from tickwheel.scheduler.stores._plan import WrongGuessError
-from tickwheel.scheduler.stores.postgres._batch import Batch, Result, Statement, Steps
+from tickwheel.scheduler.stores.postgres._batch import Batch, Statement, Steps
 from tickwheel.scheduler.stores.postgres._queries import SQL
 
 __all__ = ["Database", "joined"]
@@ -27,9 +27,9 @@ _OURS: Final = "leave conn out, or pass one that is connected to the jobs' own d
 
 def joined(
     writes: Sequence[Write], shard_of: Callable[[str], int], database: Database, url: str
-) -> Steps[tuple[list[Answer], str | None]]:
+) -> Steps[tuple[list[Answer], set[int], str]]:
     """
-    Do *writes*; return the answers, and the transaction's number if there is something to announce once it has ended.
+    Do *writes*; return the answers, the shards to announce once the transaction has ended, and its number for that.
     """
     found = (yield Statement(SQL["place"])).rows[0]
     if found[:-1] != database:
@@ -48,7 +48,7 @@ def joined(
                 raise
             continue
         yield Statement("RELEASE SAVEPOINT tickwheel")
-        number: Result | None = (yield Statement(SQL["transaction"])) if batch.has_notes else None
-        return answers, number.rows[0][0] if number else None
+        number = (yield Statement(SQL["transaction"])).rows[0][0] if batch.noted else ""
+        return answers, batch.noted, number
     what = f"{url}: others keep making jobs of the same keys"
     raise StoreError(what, "try again", is_transient=True)

@@ -3,13 +3,18 @@ Notifications: a hint that others wrote, sent and heard beside the write path.
 
 NOTIFY inside a transaction makes all commits of a database wait in one line. So the writer only says that there is
 something to announce, and a thread with a connection of its own does so, once for all that was written meanwhile.
+
+There is one channel, and the payload names the shards: an owner of other shards hears it and asks the store nothing. A
+channel for each shard would spare the server nothing, which up to PostgreSQL 18 wakes the session of everybody who
+listens in the database, to whatever channel; and what an owner listens to would have to follow its leases. An older
+node does not read payloads, so that all of them wake it; what it sends itself has none, and wakes everybody.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Final
 
@@ -19,6 +24,8 @@ from tickwheel.scheduler.stores.postgres._queries import SQL
 __all__ = ["Notifier", "PostgresSubscription"]
 
 _CHANNEL: Final = "tickwheel"
+_PAYLOAD_MAX: Final = 7_999
+"""Bytes, by the server's own limit."""
 _FOLLOW_FIRST_S: Final = 0.002
 _FOLLOW_MAX_S: Final = 0.05
 """How often a transaction that somebody else holds open is looked at; longer and longer, as most are short."""
@@ -34,25 +41,19 @@ class Notifier:
         Start it; it makes its connection with *connect*.
         """
         self._connect = connect
-        self._following: deque[str] = deque()
-        self._has_news = False
+        self._new: deque[tuple[Collection[int], str]] = deque()
         self._wanted = threading.Event()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tickwheel-notifier", daemon=True)
         self._thread.start()
 
-    def notify(self) -> None:
+    def notify(self, shards: Collection[int], number: str = "") -> None:
         """
-        Let it be announced soon.
-        """
-        self._has_news = True
-        self._wanted.set()
+        Let it be announced soon that there is something for the owners of *shards*.
 
-    def notify_after(self, number: str) -> None:
+        With a *number*, once the transaction of that number has been committed by the session that holds it.
         """
-        Let it be announced once the transaction of that *number* has been committed by the session that holds it.
-        """
-        self._following.append(number)
+        self._new.append((shards, number))
         self._wanted.set()
 
     def close(self) -> None:
@@ -66,22 +67,23 @@ class Notifier:
     def _run(self) -> None:
         connection: Connection | None = None
         pause_s: float | None = None
-        following: list[str] = []
+        following: list[tuple[Collection[int], str]] = []
         while True:
             self._wanted.wait(pause_s)
             self._wanted.clear()
-            has_news, self._has_news = self._has_news, False
-            new = [self._following.popleft() for _ in range(len(self._following))]
+            new = [self._new.popleft() for _ in range(len(self._new))]
+            news = {shard for shards, number in new if not number for shard in shards}
+            new = [each for each in new if each[1]]
             following += new
             with suppress(Exception):  # a hint that is lost is allowed; the owner looks from time to time
                 if connection is None or connection.closed:
                     connection = self._connect()
                 if following:
-                    left = _still_open(connection, following)
-                    has_news |= len(left) < len(following)
-                    following = left
-                if has_news:
-                    connection.execute(f"NOTIFY {_CHANNEL}")
+                    left = _still_open(connection, [number for _, number in following])
+                    news.update(*(shards for shards, number in following if number not in left))
+                    following = [each for each in following if each[1] in left]
+                if news:
+                    connection.execute("SELECT pg_notify(%s, %s)", (_CHANNEL, _payload(news)))
             pause_s = _next_pause(pause_s, is_new=bool(new)) if following else None
             if self._closing.is_set():
                 break
@@ -89,9 +91,17 @@ class Notifier:
             connection.close()
 
 
-def _still_open(connection: Connection, numbers: list[str]) -> list[str]:
+def _payload(shards: Collection[int]) -> str:
+    """
+    Return the numbers of *shards*, or "", which is for all, where there are too many.
+    """
+    text = ",".join(map(str, shards))
+    return text if len(text) <= _PAYLOAD_MAX else ""
+
+
+def _still_open(connection: Connection, numbers: list[str]) -> set[str]:
     rows = connection.execute(SQL["transactions_open"], (numbers,)).fetchall()
-    return [number for number, status in rows if status == "in progress"]
+    return {number for number, status in rows if status == "in progress"}
 
 
 def _next_pause(pause_s: float | None, *, is_new: bool) -> float:
@@ -103,11 +113,14 @@ class PostgresSubscription:
     Hears what notifiers announce.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, heard: Callable[[], Collection[int]]) -> None:
         """
         Hear on *connection*, which is closed in the end, or at once if that cannot be.
+
+        What concerns none of the shards that *heard* returns is not heard. One of them may be ours a moment later: what
+        was announced before that was committed before that, and a new owner begins by reading all that is in a shard.
         """
-        self._connection = connection
+        self._connection, self._heard = connection, heard
         try:
             connection.execute(f"LISTEN {_CHANNEL}")
         except BaseException:
@@ -119,13 +132,13 @@ class PostgresSubscription:
 
     def receive(self) -> bool:
         """
-        Take in what has come; return whether a notification was among it.
+        Take in what has come; return whether a notification that is heard was among it.
         """
         self._connection.pgconn.consume_input()
-        count = 0
-        while self._connection.pgconn.notifies():
-            count += 1
-        return count > 0
+        news: set[bytes] = set()
+        while notification := self._connection.pgconn.notifies():
+            news.update(notification.extra.split(b","))
+        return not news.isdisjoint({b"", *(b"%d" % shard for shard in self._heard())})
 
     def close(self) -> None:
         self._connection.close()

@@ -22,7 +22,7 @@ from tickwheel.scheduler.stores._rows import in_int64, job_of, paused_job_of
 from tickwheel.scheduler.stores._sharding import sharding
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Node, Shard, Skill
 from tickwheel.scheduler.stores.postgres import _history, _ownership, _scopes, _withdrawals
-from tickwheel.scheduler.stores.postgres._batch import Batch, ServerMovedError, run, run_async
+from tickwheel.scheduler.stores.postgres._batch import ASIDE, Batch, ServerMovedError, run, run_async
 from tickwheel.scheduler.stores.postgres._connections import Connections
 from tickwheel.scheduler.stores.postgres._failover import notice_server
 from tickwheel.scheduler.stores.postgres._floors import Floors
@@ -110,7 +110,9 @@ class PostgresStore:
             connections.close()
             raise
         self._connections = connections
-        self._listener = Listener(lambda: PostgresSubscription(connections.connect(self._listen)))
+        self._listener = Listener(
+            lambda: PostgresSubscription(connections.connect(self._listen), lambda: self._owned | {ASIDE})
+        )
 
     def close(self) -> None:
         if self._owner is not None:
@@ -141,8 +143,7 @@ class PostgresStore:
                 self._floors.lower(batch.pending)
             if batch.has_found is not None:
                 self._sets_new = not batch.has_found
-            if batch.has_notes:
-                self._notify()
+            self._notify(batch.noted)
             return answers
         what = f"{self.url}: others keep making jobs of the same keys"
         raise StoreError(what, "try again", is_transient=True)
@@ -151,16 +152,16 @@ class PostgresStore:
         connections, database = self._open_connections(), self._find_database()
         cursor = connections.join(connection, is_async=False)
         with connections.translated(cursor.connection), self._same_server():
-            answers, number = run(cursor, joined(writes, self.shard_of, database, self.url))
-        self._notify_after(number)
+            answers, noted, number = run(cursor, joined(writes, self.shard_of, database, self.url))
+        self._notify(noted, number)
         return answers
 
     async def join_async(self, connection: object, writes: Sequence[Write]) -> list[Answer]:
         connections, database = self._open_connections(), self._find_database()
         cursor = connections.join(connection, is_async=True)
         with connections.translated(cursor.connection), self._same_server():
-            answers, number = await run_async(cursor, joined(writes, self.shard_of, database, self.url))
-        self._notify_after(number)
+            answers, noted, number = await run_async(cursor, joined(writes, self.shard_of, database, self.url))
+        self._notify(noted, number)
         return answers
 
     def get(self, key: str) -> Job | None:
@@ -342,8 +343,8 @@ class PostgresStore:
 
     def request_withdrawal(self, jobs: Sequence[Job]) -> set[int]:
         with self._open_connections().writing() as connection:
-            unowned = _withdrawals.request(connection, jobs, self._shard_of)
-        self._notify()
+            unowned, asked = _withdrawals.request(connection, jobs, self._shard_of)
+        self._notify(asked)
         return unowned
 
     def withdrawal_requests(self, shards: Sequence[int]) -> list[Job]:
@@ -372,12 +373,9 @@ class PostgresStore:
         """
         return self._owned if time.monotonic() < self._owned_until else frozenset()
 
-    def _notify(self) -> None:
-        self._open_notifier().notify()
-
-    def _notify_after(self, number: str | None) -> None:
-        if number is not None:
-            self._open_notifier().notify_after(number)
+    def _notify(self, shards: set[int], number: str = "") -> None:
+        if shards:
+            self._open_notifier().notify(shards, number)
 
     def _open_notifier(self) -> Notifier:
         with self._making:

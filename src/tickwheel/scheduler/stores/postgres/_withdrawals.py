@@ -18,9 +18,9 @@ __all__ = ["attempts", "report_started", "request", "requests"]
 _KEPT_MS: Final = 60_000
 
 
-def request(connection: Connection, jobs: Sequence[Job], shard_of: Callable[[str], int]) -> set[int]:
+def request(connection: Connection, jobs: Sequence[Job], shard_of: Callable[[str], int]) -> tuple[set[int], set[int]]:
     """
-    Request the withdrawal of each of *jobs* that has an owner, and return the generations of the others.
+    Request the withdrawal of each of *jobs* that has an owner; return generations of the others, and shards of these.
 
     What runs may be in another shard than that of its key.
     """
@@ -38,7 +38,7 @@ def request(connection: Connection, jobs: Sequence[Job], shard_of: Callable[[str
     )
     if owned:
         connection.execute(SQL["request_withdrawal"], [list(column) for column in zip(*owned, strict=True)])
-    return {job.generation for job in jobs if shards[job.key] in unowned}
+    return {job.generation for job in jobs if shards[job.key] in unowned}, {shard for shard, *_ in owned}
 
 
 def requests(connection: Connection, shards: Sequence[int]) -> list[Job]:

@@ -1,0 +1,190 @@
+"""
+Whom the PostgreSQL store wakes when somebody writes: the owners of the shards that are written.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack, closing
+
+import pytest
+
+from tickwheel.scheduler import Scheduler, model
+from tickwheel.scheduler.stores import open_store
+from tickwheel.scheduler.stores.postgres._batch import ASIDE
+from tickwheel.scheduler.stores.postgres._queries import SQL
+
+psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
+
+PATIENCE_S = 30.0
+LISTENERS = "FROM pg_stat_activity WHERE query = 'LISTEN tickwheel' AND datname = current_database()"
+
+
+@pytest.fixture
+def make(postgres, database):
+    """
+    Return what opens stores in that database; they are closed in the end.
+    """
+    opened = []
+
+    def make_one(options=""):
+        opened.append(open_store(f"{postgres.url(database)}{options}"))
+        return opened[-1]
+
+    yield make_one
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def payload(postgres, database):
+    """
+    Return what returns the next payload that comes on the channel, heard as a node does that reads none.
+    """
+    with psycopg.connect(postgres.url(database), autocommit=True) as connection:
+        connection.execute("LISTEN tickwheel")
+        yield lambda: next(connection.notifies(timeout=PATIENCE_S)).payload
+
+
+def key_in(store, shard):
+    """
+    Return a key of *shard*.
+    """
+    return next(key for key in map(str, range(10_000)) if store.shard_of(key) == shard)
+
+
+def set_in(store, shard):
+    """
+    Set a job of *shard* and return it.
+    """
+    return store.apply([model.Set(model.Job(key_in(store, shard), 0, 0))])[0].job
+
+
+def test_owners_of_other_shards_do_not_look(postgres, database, monkeypatch, until):
+    """
+    What a client sets is asked for once, by the owner of its shard, and by none of the other three.
+    """
+    looks = Counter()
+    execute = psycopg.Connection.execute
+
+    def counting(self, query, values=None, **more):
+        if query == SQL["take_notes"]:
+            looks[values["owner"]] += 1
+        return execute(self, query, values, **more)
+
+    monkeypatch.setattr(psycopg.Connection, "execute", counting)
+    url = postgres.url(database)
+    with ExitStack() as stack:
+        owners = [stack.enter_context(Scheduler(f"{url}&shards=4&lease_s=6")) for _ in range(4)]
+        client = stack.enter_context(closing(Scheduler(url)))
+        until(lambda: [len(owner.stats()["shards"]) for owner in owners] == [1] * 4)
+        for shard in range(4):
+            client.set(key_in(owners[0]._core.client.store, shard), delay=3600, handler="h")
+            until(lambda shard=shard: looks.total() > shard)
+        until(lambda: looks == {owner.stats()["owner"]: 1 for owner in owners}, lambda: f"{looks}")
+
+
+@pytest.mark.parametrize(
+    ("sent", "is_heard"),
+    [("0", True), ("7,0", True), (f"7,{ASIDE}", True), ("", True), ("10", False), ("1,20", False), ("others", False)],
+)
+def test_which_payloads_are_heard(make, postgres, database, sent, is_heard):
+    """
+    A payload is heard that names a shard which is owned, or what was set aside, and none at all, as older nodes send.
+    """
+    store = make("&shards=1")
+    store.acquire("owner")
+    postgres.execute(f"NOTIFY tickwheel, '{sent}'", database)
+    assert store.wait_for_change(PATIENCE_S) is is_heard
+
+
+def test_each_write_names_its_shards(make, payload):
+    """
+    Older nodes are woken by what a client sets or asks to withdraw, and newer ones read in it which shards these were.
+    """
+    owner, client = make("&shards=3"), make()
+    epochs = {lease.shard: lease.epoch for lease in owner.acquire("owner")}
+    jobs = []
+    for shard in (1, 2):
+        jobs.append(set_in(client, shard))
+        assert payload() == f"{shard}"
+    owner.apply([model.Begin(job, epochs[shard]) for shard, job in enumerate(jobs, 1)])
+    client.request_withdrawal(jobs)
+    assert {*payload().split(",")} == {"1", "2"}
+    aside = set_in(owner, 0)
+    owner.apply([model.SetAside(aside, epochs[0])])
+    assert payload() == f"{ASIDE}"
+
+
+def test_a_callers_transaction_names_its_shards(make, postgres, database, payload):
+    """
+    What is set within a transaction is announced, with its shard, once that is committed.
+    """
+    client = make("&shards=3")
+    with psycopg.connect(postgres.url(database)) as connection:
+        client.join(connection, [model.Set(model.Job(key_in(client, 2), 0, 0))])
+        set_in(client, 1)
+        assert payload() == "1"
+        connection.commit()
+        assert payload() == "2"
+
+
+def test_more_shards_than_a_payload_can_name(make, payload):
+    """
+    Where the numbers of the shards are too many for the server, all owners are woken.
+    """
+    store = make()
+    store._notify({*range(1_000)})
+    store._notify({*range(10_000)})
+    payloads = [payload()]
+    while payloads[-1]:
+        payloads.append(payload())
+    assert len(payloads) <= 2
+
+
+def test_what_moves_to_another_owner_wakes_that_one(make, until):
+    """
+    After a hand-over, and after a takeover, writes wake the new owner; what the former one still hears is its own.
+    """
+    former, heir, client = make("&shards=2&lease_s=2"), make("&lease_s=60"), make()
+    former.acquire("former")
+    heir.acquire("heir")
+    (kept,), (moved,) = former.renew("former"), heir.acquire("heir")
+    for lease, owner in ((moved, heir), (kept, former)) * 3:
+        set_in(client, lease.shard)
+        until(lambda owner=owner: owner.wait_for_change(PATIENCE_S))
+    until(lambda: len(heir.acquire("heir")) == 2)  # the former one does not renew
+    set_in(client, kept.shard)
+    assert until(lambda: heir.wait_for_change(PATIENCE_S))
+
+
+def test_a_listener_that_lost_its_session(make, postgres, database, until):
+    """
+    An owner whose session is ended looks, listens again, and hears then what concerns it and nothing else.
+    """
+    store = make("&shards=1")
+    store.acquire("owner")
+    gone = postgres.execute(f"SELECT pg_terminate_backend(pid) {LISTENERS}", database)
+    assert gone == [(True,)]
+    assert until(lambda: store.wait_for_change(PATIENCE_S))
+    until(lambda: store.wait_for_change(0.0) is False and postgres.execute(f"SELECT pid {LISTENERS}", database))
+    postgres.execute("NOTIFY tickwheel, '7'", database)
+    assert store.wait_for_change(PATIENCE_S) is False
+    set_in(make(), 0)
+    assert until(lambda: store.wait_for_change(PATIENCE_S))
+
+
+def test_who_polls_hears_nothing(make, postgres, database):
+    """
+    With `listen=poll` an owner listens nowhere, and still announces what it writes for others.
+    """
+    polling, other = make("&shards=2&listen=poll"), make()
+    polling.acquire("polling")
+    other.acquire("other")
+    polling.renew("polling")
+    (lease,) = other.acquire("other")
+    assert len(postgres.execute(f"SELECT pid {LISTENERS}", database)) == 1
+    set_in(polling, lease.shard)
+    assert other.wait_for_change(PATIENCE_S)
+    set_in(other, 1 - lease.shard)
+    assert polling.wait_for_change(0.0) is polling.abilities.has_notify is False
