@@ -55,12 +55,21 @@ class RedisCluster:
         target.execute("CLUSTER", "SETSLOT", slot, "IMPORTING", source.execute("CLUSTER", "MYID"))
         source.execute("CLUSTER", "SETSLOT", slot, "MIGRATING", target.execute("CLUSTER", "MYID"))
 
+    def move_keys(self, slot, source, target, most):
+        """
+        Move *most* of the keys of *slot*, one by one; return whether there were any.
+        """
+        names = source.execute("CLUSTER", "GETKEYSINSLOT", slot, most)
+        for name in names:
+            source.execute("MIGRATE", "127.0.0.1", target.port, name, 0, 60_000)
+        return bool(names)
+
     def end_move(self, slot, source, target):
         """
-        Move the keys of *slot* one by one, and let all know.
+        Move the keys of *slot* that are left, and let all know.
         """
-        while names := source.execute("CLUSTER", "GETKEYSINSLOT", slot, 1):
-            source.execute("MIGRATE", "127.0.0.1", target.port, names[0], 0, 60_000)
+        while self.move_keys(slot, source, target, 10):
+            pass
         for node in (target, source, *self.masters()):
             node.execute("CLUSTER", "SETSLOT", slot, "NODE", target.execute("CLUSTER", "MYID"))
 
