@@ -33,3 +33,32 @@ def test_news_are_sent_once(until):
         assert [each.key for each in firings.news(some, 1, "team/s")] == ["team/short"]
         assert firings.news(some, 1, "team/s") == []
         go_on.set()
+
+
+def test_what_ends_while_it_is_read(until, monkeypatch):
+    """
+    A firing that ends while the firings are read is sent as running, and its end with the next ones.
+    """
+    running, go_on = threading.Event(), threading.Event()
+    with Scheduler("memory://") as scheduler:
+
+        @scheduler.handler("waits")
+        def waits(_payload):
+            running.set()
+            go_on.wait()
+
+        owner = scheduler._core._owner
+        read = owner.running
+
+        def read_late():
+            found = read()
+            go_on.set()
+            until(lambda: scheduler.stats()["succeeded"] == 1)
+            return found
+
+        monkeypatch.setattr(owner, "running", read_late)
+        scheduler.set("k", delay=0, handler="waits")
+        running.wait()
+        firings, seen = Firings(scheduler), Seen()
+        assert [each.outcome for each in firings.news(seen, 100)] == ["running"]
+        assert [each.outcome for each in firings.news(seen, 100)] == ["succeeded"]

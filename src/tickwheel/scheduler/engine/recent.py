@@ -7,7 +7,7 @@ Internal: other rooms use it, users do not.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, TypeAlias
 
 from tickwheel.scheduler.engine._staged_job import StagedJob
@@ -84,12 +84,14 @@ class Recent:
             )
         )
 
-    def after(self, number: int, running: Iterable[StagedJob]) -> list[FiringRecord]:
+    def after(self, number: int, running: Callable[[], Iterable[StagedJob]]) -> list[FiringRecord]:
         """
         Return the firings that ended after that *number*, in order, and those that run now.
+
+        *running* is asked last: what ends meanwhile comes with the next answer, and not with this one as both.
         """
         ended = [FiringRecord(*fields) for fields in self._ring.copy() if fields[0] > number]
-        return ended + [_running(entry) for entry in running if entry.fired_at]
+        return ended + [_running(entry) for entry in running() if entry.fired_at]
 
 
 def _running(entry: StagedJob) -> FiringRecord:
