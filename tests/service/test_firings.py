@@ -6,13 +6,16 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from tickwheel.scheduler import Scheduler
 from tickwheel.service.firings import Firings, Seen
 
 
-def test_news_are_sent_once(until):
+@pytest.fixture
+def waiting():
     """
-    What ended is sent once, also where all that is new still runs; of other keys nothing is.
+    Return a scheduler with a handler that waits, what is set once that runs, and what lets it go on.
     """
     running, go_on = threading.Event(), threading.Event()
     with Scheduler("memory://") as scheduler:
@@ -22,43 +25,44 @@ def test_news_are_sent_once(until):
             running.set()
             go_on.wait()
 
-        firings, all_keys, some = Firings(scheduler), Seen(), Seen()
-        scheduler.set("team/short", delay=0, target="log")
-        until(lambda: [each.outcome for each in firings.last(1)] == ["succeeded"])
-        assert [each.key for each in firings.news(all_keys, 100)] == ["team/short"]
-        scheduler.set("team/long", delay=0, handler="waits")
-        running.wait()
-        assert [each.key for each in firings.news(all_keys, 100)] == ["team/long"]
-        assert firings.news(all_keys, 100) == []
-        assert [each.key for each in firings.news(some, 1, "team/s")] == ["team/short"]
-        assert firings.news(some, 1, "team/s") == []
+        yield scheduler, running, go_on
         go_on.set()
 
 
-def test_what_ends_while_it_is_read(until, monkeypatch):
+def test_news_are_sent_once(waiting, until):
+    """
+    What ended is sent once, also where all that is new still runs; of other keys nothing is.
+    """
+    scheduler, running, _ = waiting
+    firings, all_keys, some = Firings(scheduler), Seen(), Seen()
+    scheduler.set("team/short", delay=0, target="log")
+    until(lambda: [each.outcome for each in firings.last(1)] == ["succeeded"])
+    assert [each.key for each in firings.news(all_keys, 100)] == ["team/short"]
+    scheduler.set("team/long", delay=0, handler="waits")
+    running.wait()
+    assert [each.key for each in firings.news(all_keys, 100)] == ["team/long"]
+    assert firings.news(all_keys, 100) == []
+    assert [each.key for each in firings.news(some, 1, "team/s")] == ["team/short"]
+    assert firings.news(some, 1, "team/s") == []
+
+
+def test_what_ends_while_it_is_read(waiting, until, monkeypatch):
     """
     A firing that ends while the firings are read is sent as running, and its end with the next ones.
     """
-    running, go_on = threading.Event(), threading.Event()
-    with Scheduler("memory://") as scheduler:
+    scheduler, running, go_on = waiting
+    owner = scheduler._core._owner
+    read = owner.running
 
-        @scheduler.handler("waits")
-        def waits(_payload):
-            running.set()
-            go_on.wait()
+    def read_late():
+        found = read()
+        go_on.set()
+        until(lambda: scheduler.stats()["succeeded"] == 1)
+        return found
 
-        owner = scheduler._core._owner
-        read = owner.running
-
-        def read_late():
-            found = read()
-            go_on.set()
-            until(lambda: scheduler.stats()["succeeded"] == 1)
-            return found
-
-        monkeypatch.setattr(owner, "running", read_late)
-        scheduler.set("k", delay=0, handler="waits")
-        running.wait()
-        firings, seen = Firings(scheduler), Seen()
-        assert [each.outcome for each in firings.news(seen, 100)] == ["running"]
-        assert [each.outcome for each in firings.news(seen, 100)] == ["succeeded"]
+    monkeypatch.setattr(owner, "running", read_late)
+    scheduler.set("k", delay=0, handler="waits")
+    running.wait()
+    firings, seen = Firings(scheduler), Seen()
+    assert [each.outcome for each in firings.news(seen, 100)] == ["running"]
+    assert [each.outcome for each in firings.news(seen, 100)] == ["succeeded"]
