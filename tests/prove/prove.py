@@ -57,6 +57,8 @@ def proofs(options: argparse.Namespace) -> Iterator[Proof]:
     early = (str(HERE / "early.py"), "--jobs", str(10 * options.jobs))
     clock = (str(HERE / "clock_steps.py"), "--jobs", str(min(400, options.jobs)))
     yield Proof("simulated days", (*simulation, "--seeds", seeds))
+    fleet = ("--first", "6", "--seeds", "1", "--hours", str(options.seeds * 24 / 200), "--nodes", "100")
+    yield Proof("a simulated day of a hundred nodes", (*simulation, *fleet))
     yield Proof("model of the protocol", (str(HERE / "protocol_model.py"),))
     yield Proof("store calls failed once", (str(HERE / "each_call.py"), "--every", str(options.calls)))
     yield Proof("kill -9, SQLite", kill)

@@ -23,12 +23,14 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=20, help="how many days (default: %(default)s)")
     parser.add_argument("--first", type=int, default=0, help="the first seed (default: %(default)s)")
     parser.add_argument("--hours", type=float, default=24.0, help="how long a day is (default: %(default)s)")
+    parser.add_argument("--nodes", type=int, default=3, help="how many nodes a cluster has (default: %(default)s)")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="how many at once")
     options = parser.parse_args()
     counts: Counter[str] = Counter()
     broken = 0
     seeds = range(options.first, options.first + options.seeds)
-    for verdict in run_seeds(seeds, options.hours, min(options.processes, options.seeds)):
+    processes = min(options.processes, options.seeds)
+    for verdict in run_seeds(seeds, options.hours, options.nodes, processes=processes):
         counts += verdict.counts
         if verdict.violations:
             broken += 1
@@ -36,7 +38,8 @@ def main() -> int:
             for line in verdict.violations[:_SHOWN]:
                 print(f"  {line}")
             hours = "" if options.hours == 24.0 else f" --hours {options.hours:g}"
-            print(f"  again: {parser.prog} --first {verdict.seed} --seeds 1{hours}")
+            nodes = "" if options.nodes == 3 else f" --nodes {options.nodes}"
+            print(f"  again: {parser.prog} --first {verdict.seed} --seeds 1{hours}{nodes}")
     facts = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
     print(f"{options.seeds} days, {broken} of them with violations: {facts}")
     return 1 if broken else 0

@@ -35,27 +35,27 @@ class Verdict:
     violations: tuple[str, ...]
 
 
-def run_seed(seed: int, hours: float = 24.0) -> Verdict:
+def run_seed(seed: int, hours: float = 24.0, nodes: int = 3) -> Verdict:
     """
-    Simulate one day of *hours* and check it.
+    Simulate one day of *hours* and check it; an even seed is a cluster of *nodes*.
     """
     share = hours / 24
-    plan = Plan(seed, hours, max(1, int(400 * share)), int(40 * share))
+    plan = Plan(seed, hours, max(1, int(400 * share)), int(40 * share), nodes)
     history = simulate(plan)
     counts = Counter(_kind(event) for event in history.events)
     found = check_history(history, plan.shards)
     return Verdict(seed, history.digest(), counts, tuple(map(str, found)))
 
 
-def run_seeds(seeds: Iterable[int], hours: float = 24.0, processes: int = 1) -> Iterator[Verdict]:
+def run_seeds(seeds: Iterable[int], hours: float = 24.0, nodes: int = 3, *, processes: int = 1) -> Iterator[Verdict]:
     """
     Yield the verdicts of *seeds* as they come, from as many processes.
     """
     if processes == 1:
-        yield from map(partial(run_seed, hours=hours), seeds)
+        yield from map(partial(run_seed, hours=hours, nodes=nodes), seeds)
         return
     with ProcessPoolExecutor(processes) as pool:
-        yield from pool.map(partial(run_seed, hours=hours), seeds)
+        yield from pool.map(partial(run_seed, hours=hours, nodes=nodes), seeds)
 
 
 def _kind(event: Event) -> str:

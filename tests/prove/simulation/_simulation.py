@@ -67,6 +67,7 @@ class Plan:
         hours: How long the day is.
         asks: How often somebody asks for something.
         breaks: How often something breaks.
+        nodes: How many nodes a cluster has.
         failing: The number of the one store call, from 1 on, that fails; and how.
     """
 
@@ -74,6 +75,7 @@ class Plan:
     hours: float = 24.0
     asks: int = 400
     breaks: int = 40
+    nodes: int = 3
     failing: tuple[int, How] | None = None
 
     @property
@@ -95,7 +97,7 @@ class Plan:
         """
         Into how many shards the jobs are divided.
         """
-        return 4 if self.is_cluster else 1
+        return self.nodes + 1 if self.is_cluster else 1
 
 
 def simulate(plan: Plan) -> History:
@@ -177,9 +179,9 @@ class _Day:
         fate = random.Random(dice.getrandbits(64))
         around = Surroundings(run, self.world, history, fate, chance=chance, failing=plan.failing)
         self._around, self.calls_made = around, around.calls_made
-        self.nodes = [self._node(number, around) for number in range(3 if plan.is_cluster else 2)]
+        self.nodes = [self._node(number, around) for number in range(plan.nodes if plan.is_cluster else 2)]
         # A process that only sets jobs, far from the database, with a slow clock. Nothing else befalls it.
-        self._afar = Node(9, around, drift_ppm=-100, start_ns=10**12, skew_ns=-(10**11), is_client=True)
+        self._afar = Node(plan.nodes, around, drift_ppm=-100, start_ns=10**12, skew_ns=-(10**11), is_client=True)
 
     def _node(self, number: int, around: Surroundings) -> Node:
         if not self.plan.is_cluster:  # one machine, one clock
