@@ -403,8 +403,8 @@ def has_no_bulkhead() -> Any:
     )
 
 
-RARE = {"gives_back_twice": 40, "starts_over_when_emptied": 14}
-"""By name, the seed of the first whole day in which the fault shows, where the first hours of many do not."""
+RARE = {"gives_back_twice": 36, "starts_over_when_emptied": 14}
+"""By name, from which seed on a fault is looked for that shows in few days only; others are from the first on."""
 
 ON_A_FILE = {"sees_no_step", "follows_the_wall_clock", "is_somebody_else_at_each_start", "has_no_bulkhead"}
 """Those about the time of day, which a file takes from its machine, about leases, which end on a cluster only, and

@@ -135,18 +135,24 @@ def storms(dice: random.Random, breaks: list[Break]) -> list[Ask]:
     return found
 
 
-def races(dice: random.Random, length: float, count: int) -> list[Ask]:
+def races(dice: random.Random, length: float, count: int, broken: list[Break]) -> list[Ask]:
     """
     Return requests for herds of jobs, more than there are workers, and for changes to them around their instants.
+
+    The last of them is in bad weather, if there is any: what is withdrawn then is written late, or twice.
     """
     found: list[Ask] = []
+    weather = [each for each in broken if each.what == "weather"]
     for race in range(count):
         at, delay = dice.uniform(1.0, length * 0.95), dice.choice((1.0, 3.0))
+        if weather and race == count - 1:
+            bad = dice.choice(weather)
+            at = bad.at + dice.uniform(0.0, bad.length)
         takes = dice.choice((0.0, 2.0))
         for number in range(100):
             key = f"race-{race}-{number}"
             found.append(Ask(at, "set", key, _setter(key, [], takes, delay=delay)))
-            if dice.random() < 0.6:
+            for _ in range(dice.choice((0, 0, 1, 1, 2))):  # two are of callers who do not know of each other
                 verb = dice.choice(("cancel", "move", "set", "pause"))
                 change = {
                     "cancel": _canceller(key),

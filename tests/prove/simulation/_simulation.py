@@ -199,7 +199,7 @@ class _Day:
             node.start()
         length = self.plan.hours * 3600
         broken = list(breaks(self.dice, length, self.plan.breaks, is_cluster=self.plan.is_cluster))
-        racing = races(self.dice, length, _RACES)
+        racing = races(self.dice, length, _RACES, broken)
         asked = [
             *series(self.dice),
             *asks(self.dice, length, self.plan.asks),
