@@ -1,9 +1,8 @@
 """
 The prototype of a router: one scheduler over several primaries, each with a core of its own.
 
-Leases, generations and the store's clock belong to one primary, so what is divided is the keys, above the cores: a key
-is in one of 256 buckets, and a map says which primary has the bucket. `docs/decisions/many-primaries.md` has the rest:
-what a map that changes needs, and what is not here.
+Leases, generations and the store's clock belong to one primary, so what is divided is the keys, above the cores, by
+`placement.py`. `docs/decisions/many-primaries.md` has the rest: what a map that changes needs, and what is not here.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ import json
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, Final, NoReturn
-from zlib import crc32
+from typing import Any, NoReturn
 
+from benchmarks.scale.placement import Placement
 from tickwheel.clock import Clock, MonotonicClock
 from tickwheel.observe.events import EventHook
 from tickwheel.scheduler import Scheduler, SchedulerOptions, checks
@@ -37,45 +36,7 @@ from tickwheel.scheduler.verbs.jobs import SetJobs, Verb
 from tickwheel.scheduler.verbs.requests import ListFields, SetRequest, check_requests
 from tickwheel.typing import Duration, Instant
 
-__all__ = ["BUCKETS", "Placement", "RoutedScheduler", "bucket_of"]
-
-BUCKETS: Final = 256
-
-
-def bucket_of(key: str) -> int:
-    """
-    Return the bucket of *key*: that of its first `{tag}`, if it has one that is not empty, else of the whole.
-    """
-    _, brace, rest = key.partition("{")
-    tag, end, _ = rest.partition("}")
-    return crc32((tag if brace and end and tag else key).encode()) % BUCKETS
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """
-    Which primary has which bucket.
-
-    Attributes:
-        version: Goes up with each change; here there is one, and it stays.
-        primaries: For each bucket the number of its primary.
-    """
-
-    version: int
-    primaries: tuple[int, ...]
-
-    @classmethod
-    def even(cls, count: int) -> Placement:
-        """
-        Return the map that gives *count* primaries the buckets in turn.
-        """
-        return cls(1, tuple(bucket % count for bucket in range(BUCKETS)))
-
-    def primary_of(self, key: str) -> int:
-        """
-        Return the number of the primary of *key*.
-        """
-        return self.primaries[bucket_of(key)]
+__all__ = ["RoutedScheduler"]
 
 
 class RoutedScheduler(Scheduler):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tickwheel.scheduler import StoreError
+from tickwheel.scheduler import SetRequest, StoreError
 
 ROOT = Path(__file__).parents[3]
 ROOMS = ("verbs", "pause", "bulk", "skip", "backfill", "incidents", "forecast", "recurring", "cancel_running")
@@ -22,21 +22,21 @@ SOON_S = 10
 
 
 @pytest.fixture(scope="module")
-def router():
+def prototype():
     """
-    Return the module of the prototype, which is beside the package and not in it.
+    Return the two modules of the prototype, which are beside the package and not in it.
     """
     sys.path.insert(0, str(ROOT))
     try:
-        from benchmarks.scale import router  # noqa: PLC0415 - it can only be imported from here
+        from benchmarks.scale import placement, router  # noqa: PLC0415 - it can only be imported from here
     except ModuleNotFoundError as error:
         pytest.skip(f"{error.name} is not installed")
     finally:
         sys.path.remove(str(ROOT))
-    return router
+    return placement, router
 
 
-@pytest.mark.usefixtures("router")
+@pytest.mark.usefixtures("prototype")
 def test_the_tests_of_the_verbs(tmp_path):
     """
     The tests of the verbs of one scheduler pass on one that has two primaries: the faces take the router as it is.
@@ -69,21 +69,23 @@ def test_the_tests_of_the_verbs(tmp_path):
     assert int(re.search(r"(\d+) passed", answer.stdout)[1]) > 300
 
 
-def test_where_keys_are(router):
+def test_where_keys_are(prototype):
     """
     Each primary has half of the keys, and what has the same tag is together.
     """
-    placement = router.Placement.even(2)
-    places = [placement.primary_of(f"key {number}") for number in range(10_000)]
+    placement, _ = prototype
+    even = placement.Placement.even(2)
+    places = [even.primary_of(f"key {number}") for number in range(10_000)]
     assert 4_500 < sum(places) < 5_500
-    assert len({router.bucket_of(f"{{order 7}}/{number}") for number in range(100)}) == 1
-    assert router.bucket_of("{}a") != router.bucket_of("{}b")
+    assert len({placement.bucket_of(f"{{order 7}}/{number}") for number in range(100)}) == 1
+    assert placement.bucket_of("{}a") != placement.bucket_of("{}b")
 
 
-def test_one_primary_is_gone(router, make_postgres, until):
+def test_one_primary_is_gone(prototype, make_postgres, until):
     """
     The keys of a primary that does not answer fail soon and by name, all others go on, and it is used when it is back.
     """
+    placement, router = prototype
     servers = [make_postgres(), make_postgres()]
     fired, lock = set(), threading.Lock()
 
@@ -93,9 +95,9 @@ def test_one_primary_is_gone(router, make_postgres, until):
 
     with router.RoutedScheduler(*(server.url("postgres") for server in servers)) as scheduler:
         scheduler.handler("h")(fire)
-        place = router.Placement.even(2).primary_of
+        place = placement.Placement.even(2).primary_of
         keys = [f"key {number}" for number in range(40)]
-        scheduler.set_many([router.SetRequest(key, delay=0, handler="h") for key in keys])
+        scheduler.set_many([SetRequest(key, delay=0, handler="h") for key in keys])
         until(lambda: fired == set(keys))
         servers[1].stop()
         begun = time.monotonic()
@@ -105,8 +107,8 @@ def test_one_primary_is_gone(router, make_postgres, until):
         assert time.monotonic() - begun < SOON_S
         fired.clear()
         well = [key for key in keys if place(key) == 0]
-        assert len(scheduler.set_many([router.SetRequest(key, delay=0, handler="h") for key in well])) == len(well)
+        assert len(scheduler.set_many([SetRequest(key, delay=0, handler="h") for key in well])) == len(well)
         until(lambda: fired == set(well))
         servers[1].start()
-        until(lambda: scheduler.set_many([router.SetRequest(key, delay=0, handler="h") for key in keys]))
+        until(lambda: scheduler.set_many([SetRequest(key, delay=0, handler="h") for key in keys]))
         until(lambda: fired == set(keys))

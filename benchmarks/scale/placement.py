@@ -1,0 +1,49 @@
+"""
+Which key is of which primary: a key is in one of 256 buckets, and a map says which primary has the bucket.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+from zlib import crc32
+
+__all__ = ["BUCKETS", "Placement", "bucket_of"]
+
+BUCKETS: Final = 256
+
+
+def bucket_of(key: str) -> int:
+    """
+    Return the bucket of *key*: that of its first `{tag}`, if it has one that is not empty, else of the whole.
+    """
+    _, brace, rest = key.partition("{")
+    tag, end, _ = rest.partition("}")
+    return crc32((tag if brace and end and tag else key).encode()) % BUCKETS
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """
+    Which primary has which bucket.
+
+    Attributes:
+        version: Goes up with each change; here there is one, and it stays.
+        primaries: For each bucket the number of its primary.
+    """
+
+    version: int
+    primaries: tuple[int, ...]
+
+    @classmethod
+    def even(cls, count: int) -> Placement:
+        """
+        Return the map that gives *count* primaries the buckets in turn.
+        """
+        return cls(1, tuple(bucket % count for bucket in range(BUCKETS)))
+
+    def primary_of(self, key: str) -> int:
+        """
+        Return the number of the primary of *key*.
+        """
+        return self.primaries[bucket_of(key)]
