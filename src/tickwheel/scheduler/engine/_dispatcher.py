@@ -178,7 +178,9 @@ class Dispatcher:
         if not self._may_start(entry):
             return None
         self._held[entry] = None
-        self._note_start(entry)
+        entry.fired_at = self._clock.now()
+        if entry.job.recurrence is not None:
+            self._watch_over(entry)
         entry.begun_at = self._clock.monotonic()
         return partial(self._announce, entry)
 
@@ -314,17 +316,17 @@ class Dispatcher:
         """
         Note and report that *entry* begins; return when, in monotonic seconds, or None if nobody listens.
         """
-        self._note_start(entry)
+        entry.fired_at = self._clock.now()
+        if entry.job.recurrence is not None:
+            self._watch_over(entry)
         job = entry.job
         FIRING.set((job.key, job.generation, entry.attempt))  # on a thread or task that runs nothing but firings
         self._announce(entry)
         return self._clock.monotonic() if self._hooks.is_curious else None
 
-    def _note_start(self, entry: StagedJob) -> None:
-        entry.fired_at = self._clock.now()
-        if entry.job.recurrence is not None:
-            entry.begun_ms = self._elapsed.now_ms(entry.job)
-            self._overtaker.begin(entry, entry.begun_ms)
+    def _watch_over(self, entry: StagedJob) -> None:
+        entry.begun_ms = self._elapsed.now_ms(entry.job)
+        self._overtaker.begin(entry, entry.begun_ms)
 
     def _announce(self, entry: StagedJob) -> None:
         """

@@ -49,8 +49,8 @@ class Recorder:
         Return *verdict* with a record in its settle, if the end of *entry* is kept.
         """
         ending, job, progress = verdict.ending, entry.job, entry.progress
-        note = progress.note if progress is not None else ""
-        if ending is _SUCCEEDED and job.recurrence is None and not note and not self._has_all:
+        is_plain = ending is _SUCCEEDED and job.recurrence is None and (progress is None or not progress.note)
+        if is_plain and not self._has_all:
             return verdict  # most end so, and this is all it costs them
         if not self._is_kept(ending):
             return verdict
@@ -73,7 +73,7 @@ class Recorder:
             verdict.settle.error,
             verdict.traceback,
             _trace_of(entry),
-            note or None,
+            None if progress is None else progress.note or None,
         )
         self.count += 1
         return replace(verdict, settle=replace(verdict.settle, record=record))

@@ -30,6 +30,7 @@ _COUNTED_AS: Final = {
     Ending.STOPPED: "stopped",
 }
 _NAMED: Final = frozenset({"handler", "pull"})
+_SETTLED: Final = Outcome.SETTLED  # an enum is slow to look into
 """The targets whose handlers are names; those of others are addresses, of which there is no end."""
 _NAMES_MAX: Final = 200
 _OTHERS: Final = "(others)"
@@ -60,14 +61,15 @@ class Figures:
         endings: defaultdict[tuple[str, str, Ending], int] = defaultdict(int)
         for (entry, verdict), answer in zip(batch, answers, strict=True):
             ending = verdict.ending
+            has_counted = answer.outcome is _SETTLED or not is_refused(verdict, answer)
             if entry.fired_at:
                 fired += 1
                 late_ms = entry.fired_at - entry.job.due_at
                 late(late_ms)
-                note(entry, verdict, answer)
+                note(entry, ending.value if has_counted else "superseded", verdict.settle.error)
                 if entry.span is not None:
                     self._traced[int(late_ms * 1000).bit_length()] = late_ms, entry.fired_at, entry.span
-            if answer.outcome is not Outcome.SETTLED and is_refused(verdict, answer):
+            if not has_counted:
                 counts["refused"] += 1
                 has_trouble = True
                 continue

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, TypeAlias
 
 from tickwheel.scheduler.engine._staged_job import StagedJob
-from tickwheel.scheduler.engine._verdict import Verdict, is_refused
-from tickwheel.scheduler.model import Answer, Progress
+from tickwheel.scheduler.model import Progress
 
 __all__ = ["FiringRecord", "Recent"]
 
@@ -61,14 +60,12 @@ class Recent:
         self.number = 0
         self._ring: deque[_Fields] = deque(maxlen=_SIZE)
 
-    def add(self, entry: StagedJob, verdict: Verdict, answer: Answer) -> None:
+    def add(self, entry: StagedJob, outcome: str, error: str | None) -> None:
         """
         Note the end of *entry*; its payload is let go.
         """
         job = entry.job
         self.number = number = self.number + 1
-        outcome = "superseded" if is_refused(verdict, answer) else verdict.ending.value
-        error = verdict.settle.error
         self._ring.append(
             (
                 number,

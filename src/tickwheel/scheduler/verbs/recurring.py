@@ -50,6 +50,9 @@ def check_once(request: SetRequest) -> None:
     Raises:
         InvalidJobError: Naming the value and the remedy.
     """
+    is_bare = request.until is None and request.max_runs is None and request.misfire_grace is None
+    if is_bare and request.overlap is None and not request.exclude:
+        return  # nearly all
     for name in ("until", "max_runs", "misfire_grace", "overlap", "exclude"):
         value = getattr(request, name)
         if value is not None and value != ():
