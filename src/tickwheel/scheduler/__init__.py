@@ -45,7 +45,7 @@ from tickwheel.scheduler.model import (
     SetMode,
     State,
 )
-from tickwheel.scheduler.recurrence import Misfire, Recurrence
+from tickwheel.scheduler.recurrence import Misfire, Overlap, Recurrence
 from tickwheel.scheduler.stores import Node, Shard
 from tickwheel.scheduler.targets import USUAL, DeadLetter, Firing, Retry, Snooze, Target
 from tickwheel.scheduler.targets.pull import JobLease
@@ -79,6 +79,7 @@ __all__ = [
     "Misfire",
     "Node",
     "Outcome",
+    "Overlap",
     "Page",
     "Progress",
     "Recurrence",
