@@ -1,0 +1,167 @@
+"""
+Two PostgreSQL servers that Patroni looks after, by way of etcd: one leads, and every commit waits for the other.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import urllib.request
+from contextlib import suppress
+from pathlib import Path
+
+
+def beside(name):
+    """
+    Return the module *name* beside this file.
+    """
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+redis_groups, servers = beside("redis_groups"), beside("conftest")
+free_port, wait_for = redis_groups.free_port, redis_groups.wait_for
+
+LEAST = {"ttl": 20, "loop_wait": 1, "retry_timeout": 3}
+"""Seconds, the least that Patroni documents: what takes the place of a lost leader does so 20 s later."""
+TRUSTED = ("local all all", "host all all 127.0.0.1/32", "host replication all 127.0.0.1/32")
+
+
+class PatroniGroup:
+    """
+    One etcd and two nodes, in a folder of their own, on free ports of the loopback.
+    """
+
+    def __init__(self, folder):
+        self.folder = folder
+        self._as = servers.given_to_nobody(folder)
+        self._processes = {}
+        self._etcd = f"127.0.0.1:{free_port()}"
+        self._ports = {name: free_port() for name in ("one", "two")}
+        self._apis = {name: f"127.0.0.1:{free_port()}" for name in self._ports}
+        hosts, ports = ",".join("127.0.0.1" for _ in self._ports), ",".join(map(str, self._ports.values()))
+        self.url = f"postgresql:///postgres?host={hosts}&port={ports}&user=tick&target_session_attrs=read-write&"
+
+    def start(self):
+        """
+        Start all, and wait until one leads and the other follows as it should.
+        """
+        peers, clients = f"http://127.0.0.1:{free_port()}", f"http://{self._etcd}"
+        etcd = ("etcd", "--data-dir", "etcd", "--initial-cluster", f"default={peers}")
+        etcd += ("--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers)
+        self._run("etcd", *etcd, "--listen-client-urls", clients, "--advertise-client-urls", clients)
+        for name in self._ports:
+            (self.folder / f"{name}.json").write_text(json.dumps(self._settings(name)))
+            self._run(name, "patroni", f"{name}.json")
+        self.await_standby()
+
+    def leader(self):
+        """
+        Return the name of the node that leads, as all that run see it; None while they do not.
+        """
+        for name, process in self._processes.items():
+            assert process.poll() is None, (self.folder / f"{name}.log").read_text()
+        seen = {self._name_of("leader", name) for name in self._processes if name in self._ports}
+        return seen.pop() if len(seen) == 1 else None
+
+    def await_standby(self):
+        """
+        Return once one leads and the other may take its place.
+        """
+        wait_for(lambda: self.leader() and self._name_of("sync_standby", self.leader()))
+
+    def switch_over(self):
+        """
+        Let the other node lead, as an operator does before work on the one that leads.
+        """
+        leader = self.leader()
+        body = json.dumps({"leader": leader}).encode()
+        with urllib.request.urlopen(f"http://{self._apis[leader]}/switchover", body, timeout=60) as answer:
+            assert answer.status == 200, answer.read()
+        wait_for(lambda: self.leader() not in {leader, None})
+
+    def lose_leader(self):
+        """
+        Kill all that runs on the leader's machine while answers wait for the other node, and return once that leads.
+
+        It never receives what it had not received by then, so that whatever was answered without it is lost.
+        """
+        leader = self.leader()
+        (standby,) = set(self._ports) - {leader}
+        ((receiver,),) = self._execute(standby, "SELECT pid FROM pg_stat_wal_receiver")
+        os.kill(receiver, signal.SIGSTOP)
+        wait_for(lambda: self._execute(leader, "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'"))
+        self._kill(leader)
+        os.kill(receiver, signal.SIGKILL)  # with what lies in its socket
+        wait_for(lambda: self.leader() == standby)
+
+    def stop(self):
+        """
+        Kill all: what is theirs goes with the folder.
+        """
+        for name in list(self._processes):
+            self._kill(name)
+
+    def _run(self, name, *command):
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self._processes[name] = subprocess.Popen(
+                command, stdout=log, stderr=log, cwd=self.folder, env={"PATH": os.environ["PATH"]}, **self._as
+            )
+
+    def _settings(self, name):
+        address = {"listen": (place := f"127.0.0.1:{self._ports[name]}"), "connect_address": place}
+        return {
+            "scope": "jobs",
+            "name": name,
+            "etcd3": {"host": self._etcd},
+            "restapi": {"listen": self._apis[name], "connect_address": self._apis[name]},
+            "bootstrap": {
+                "dcs": {**LEAST, "synchronous_mode": True},
+                "initdb": ["no-sync", "no-locale", {"encoding": "UTF8"}, {"auth": "trust"}],
+            },
+            "postgresql": {
+                **address,
+                "data_dir": str(self.folder / name),
+                "bin_dir": str(Path(servers.find("initdb")).resolve().parent),
+                "pgpass": str(self.folder / f"{name}.pgpass"),
+                "pg_hba": [f"{rule} trust" for rule in TRUSTED],
+                "authentication": {"superuser": {"username": "tick"}, "replication": {"username": "tick"}},
+                "parameters": {"unix_socket_directories": str(self.folder)},
+            },
+        }
+
+    def _execute(self, name, statement):
+        import psycopg  # noqa: PLC0415 - only where there is a server
+
+        with psycopg.connect(host="127.0.0.1", port=self._ports[name], user="tick", dbname="postgres") as connection:
+            return connection.execute(statement).fetchall()
+
+    def _name_of(self, role, asked):
+        """
+        Return who has *role*, as the node *asked* sees it, or None.
+        """
+        with suppress(OSError):
+            with urllib.request.urlopen(f"http://{self._apis[asked]}/cluster", timeout=5) as answer:
+                members = json.load(answer)["members"]
+            running = {"running", "streaming"}  # of a standby: the latter since Patroni 3.1
+            return next((each["name"] for each in members if each["role"] == role and each["state"] in running), None)
+        return None
+
+    def _kill(self, name):
+        """
+        Kill a process of ours by SIGKILL, and, if it is a node, the server that it looks after and all of its sessions.
+        """
+        process = self._processes.pop(name)
+        process.kill()
+        process.wait()
+        with suppress(FileNotFoundError):
+            postmaster = int((self.folder / name / "postmaster.pid").read_text().split()[0])
+            os.kill(postmaster, signal.SIGSTOP)  # it must not start or end any while they are listed
+            sessions = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
+            for each in (*map(int, sessions), postmaster):
+                os.kill(each, signal.SIGKILL)
