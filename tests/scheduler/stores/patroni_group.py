@@ -60,30 +60,32 @@ class PatroniGroup:
             self._run(name, "patroni", f"{name}.json")
         self.await_standby()
 
-    def leader(self):
+    def pair(self):
         """
-        Return the name of the node that leads, as all that run see it; None while they do not.
+        Return who leads and who may take its place, as all that run see it; None for either where they see nobody.
         """
         for name, process in self._processes.items():
             assert process.poll() is None, (self.folder / f"{name}.log").read_text()
-        seen = {self._name_of("leader", name) for name in self._processes if name in self._ports}
-        return seen.pop() if len(seen) == 1 else None
+        seen = {self._seen_by(name) for name in self._processes if name in self._ports}
+        return seen.pop() if len(seen) == 1 else (None, None)
 
     def await_standby(self):
         """
-        Return once one leads and the other may take its place.
+        Return who leads and who may take its place, once there are both.
         """
-        wait_for(lambda: self.leader() and self._name_of("sync_standby", self.leader()))
+        pairs = [self.pair()]
+        wait_for(lambda: all(pairs[-1]) or pairs.append(self.pair()))
+        return pairs[-1]
 
     def switch_over(self):
         """
         Let the other node lead, as an operator does before work on the one that leads.
         """
-        leader = self.leader()
-        body = json.dumps({"leader": leader}).encode()
+        leader, standby = self.await_standby()
+        body = json.dumps({"leader": leader, "candidate": standby}).encode()
         with urllib.request.urlopen(f"http://{self._apis[leader]}/switchover", body, timeout=60) as answer:
             assert answer.status == 200, answer.read()
-        wait_for(lambda: self.leader() not in {leader, None})
+        wait_for(lambda: self.pair()[0] == standby)
 
     def lose_leader(self):
         """
@@ -91,14 +93,13 @@ class PatroniGroup:
 
         It never receives what it had not received by then, so that whatever was answered without it is lost.
         """
-        leader = self.leader()
-        (standby,) = set(self._ports) - {leader}
+        leader, standby = self.await_standby()
         ((receiver,),) = self._execute(standby, "SELECT pid FROM pg_stat_wal_receiver")
         os.kill(receiver, signal.SIGSTOP)
         wait_for(lambda: self._execute(leader, "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'"))
         self._kill(leader)
-        os.kill(receiver, signal.SIGKILL)  # with what lies in its socket
-        wait_for(lambda: self.leader() == standby)
+        os.kill(receiver, signal.SIGKILL)  # with what is in its socket
+        wait_for(lambda: self.pair()[0] == standby)
 
     def stop(self):
         """
@@ -141,16 +142,13 @@ class PatroniGroup:
         with psycopg.connect(host="127.0.0.1", port=self._ports[name], user="tick", dbname="postgres") as connection:
             return connection.execute(statement).fetchall()
 
-    def _name_of(self, role, asked):
-        """
-        Return who has *role*, as the node *asked* sees it, or None.
-        """
-        with suppress(OSError):
-            with urllib.request.urlopen(f"http://{self._apis[asked]}/cluster", timeout=5) as answer:
-                members = json.load(answer)["members"]
-            running = {"running", "streaming"}  # of a standby: the latter since Patroni 3.1
-            return next((each["name"] for each in members if each["role"] == role and each["state"] in running), None)
-        return None
+    def _seen_by(self, name):
+        members = []
+        with suppress(OSError), urllib.request.urlopen(f"http://{self._apis[name]}/cluster", timeout=5) as answer:
+            members = json.load(answer)["members"]
+        running = {"running", "streaming"}  # of a standby: the latter since Patroni 3.1
+        names = {each["role"]: each["name"] for each in members if each["state"] in running}
+        return names.get("leader"), names.get("sync_standby")
 
     def _kill(self, name):
         """
@@ -159,7 +157,7 @@ class PatroniGroup:
         process = self._processes.pop(name)
         process.kill()
         process.wait()
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, ProcessLookupError):
             postmaster = int((self.folder / name / "postmaster.pid").read_text().split()[0])
             os.kill(postmaster, signal.SIGSTOP)  # it must not start or end any while they are listed
             sessions = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()

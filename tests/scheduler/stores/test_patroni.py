@@ -42,13 +42,12 @@ def test_the_leader_is_switched_and_lost_under_load(make_group, until):
     Nothing that was answered is lost, by a planned switchover and then by the death of the leader's machine.
 
     Nothing fires early, twice, or after its cancel; the one caller sees nothing but transient errors, and no more calls
-    than it had under way are in doubt. All goes on by itself.
+    than it had under way are in doubt. All goes on automatically.
     """
     group = make_group()
     with loads.loaded(f"{group.url}shards=4&lease_s=2", pause_s=0.01) as load:
         for change in (group.switch_over, group.lose_leader):
             load.await_more(load.fired, 30, until)
-            group.await_standby()
             change()
             load.await_more(load.jobs, 30, until)
         load.end(until)
