@@ -52,6 +52,17 @@ def test_no_such_database(postgres):
     assert not caught.value.is_transient
 
 
+def test_a_silent_host(postgres, database):
+    """
+    A host that takes connections and says nothing, as a machine that hangs, is passed by for the next one in the URL.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        hosts = f"127.0.0.1,{postgres.folder}&port={silent.getsockname()[1]},5432"
+        store = open_store(f"postgresql:///{database}?host={hosts}&user=tick&connect_timeout=2")
+        assert set_one(store).key == "key"
+        store.close()
+
+
 def test_wrong_password(postgres, database):
     """
     A wrong password is reported, is not shown, and is not tried again.
