@@ -264,9 +264,9 @@ def test_what_a_server_may_lose(make, make_postgres):
     assert store.abilities.loss_window.endswith("set full_page_writes = on")
 
 
-def test_what_a_failover_may_lose(postgres_pair, caplog):
+def test_what_a_failover_may_lose(postgres_pair, caplog, until):
     """
-    With a standby that no commit waits for, a scheduler that starts warns of what a failover may lose.
+    With a standby that no commit waits for, a scheduler that starts, or runs, warns of what a failover may lose.
     """
     open_store(postgres_pair.url).close()
     assert caplog.messages == []  # a client has nothing to decide
@@ -275,8 +275,13 @@ def test_what_a_failover_may_lose(postgres_pair, caplog):
         assert scheduler.stats()["loss_window"].endswith("set synchronous_standby_names")
     postgres_pair.primary.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
     postgres_pair.primary.execute("SELECT pg_reload_conf()")
-    with Scheduler(postgres_pair.url) as scheduler:
+    with Scheduler(f"{postgres_pair.url}lease_s=1") as scheduler:
         assert scheduler.stats()["loss_window"] == ""
+        caplog.clear()
+        postgres_pair.primary.execute("ALTER SYSTEM RESET synchronous_standby_names")  # as one that is left alone does
+        postgres_pair.primary.execute("SELECT pg_reload_conf()")
+        until(lambda: scheduler.stats()["loss_window"].endswith("set synchronous_standby_names"))
+    assert caplog.text.count("may lose") == 1
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="this system has no TCP_USER_TIMEOUT")

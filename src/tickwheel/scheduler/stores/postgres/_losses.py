@@ -4,12 +4,15 @@ The answers that a server may lose, by its settings.
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from tickwheel.scheduler.stores.postgres._connections import Connection
 from tickwheel.scheduler.stores.postgres._queries import SQL
 
-__all__ = ["loss_window"]
+__all__ = ["loss_window", "warn_of"]
+
+_LOG: Final = logging.getLogger("tickwheel.scheduler")
 
 _FLUSH: Final = "answered writes, or all of the database, when the server's machine loses power: set fsync = on"
 _TORN: Final = (
@@ -30,3 +33,12 @@ def loss_window(connection: Connection) -> str:
     has_standbys = has_standbys or "," in connection.info.get_parameters().get("host", "")
     losses = ((_FLUSH, not flushes), (_TORN, not has_whole_pages), (_LAG, has_standbys and not is_synchronous))
     return "; ".join(loss for loss, is_possible in losses if is_possible)
+
+
+def warn_of(window: str, before: str, url: str) -> str:
+    """
+    Return *window*, and warn of it unless it is as *before*: a standby may go while its primary runs.
+    """
+    if window and window != before:
+        _LOG.warning("%s may lose %s", url, window)
+    return window

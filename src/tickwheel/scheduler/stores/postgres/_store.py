@@ -5,7 +5,6 @@ The store in a PostgreSQL database.
 from __future__ import annotations
 
 import json
-import logging
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,19 +22,18 @@ from tickwheel.scheduler.stores._sharding import sharding
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Node, Shard, Skill
 from tickwheel.scheduler.stores.postgres import _history, _ownership, _scopes, _withdrawals
 from tickwheel.scheduler.stores.postgres._batch import ASIDE, Batch, ServerMovedError, run, run_async
-from tickwheel.scheduler.stores.postgres._connections import Connections
+from tickwheel.scheduler.stores.postgres._connections import Connection, Connections
 from tickwheel.scheduler.stores.postgres._failover import notice_server
 from tickwheel.scheduler.stores.postgres._floors import Floors
 from tickwheel.scheduler.stores.postgres._joining import Database, joined
 from tickwheel.scheduler.stores.postgres._listener import Notifier, PostgresSubscription
-from tickwheel.scheduler.stores.postgres._losses import loss_window
+from tickwheel.scheduler.stores.postgres._losses import loss_window, warn_of
 from tickwheel.scheduler.stores.postgres._paging import page
 from tickwheel.scheduler.stores.postgres._queries import SQL
 from tickwheel.scheduler.stores.postgres._schema import migrate
 
 __all__ = ["PostgresStore"]
 
-_LOG: Final = logging.getLogger("tickwheel.scheduler")
 
 _MARGIN: Final = 0.2
 """The last part of a lease in which an owner leaves notes for the next one, as if it had lost it."""
@@ -91,6 +89,7 @@ class PostgresStore:
         self._held: frozenset[tuple[int, int]] = frozenset()
         self._floors, self._making = Floors(), threading.Lock()
         self._owner: str | None = None
+        self._warned_of = ""
         self._sets_new = True  # until a look finds jobs of their keys, and again once it finds none
 
     def __repr__(self) -> str:
@@ -248,10 +247,8 @@ class PostgresStore:
     def acquire(self, owner: str) -> list[Lease]:
         before = time.monotonic()
         with self._open_connections().writing() as connection:
-            notice_server(connection, self.url, self._shards)
+            self._notice_as_owner(connection)
             leases = _ownership.acquire(connection, owner, int(self._lease_s * 1000))
-        if self._owner is None and self.abilities.loss_window:
-            _LOG.warning("%s may lose %s", self.url, self.abilities.loss_window)
         if self._owner is None and self._listener is not None and self.abilities.has_notify:
             self._listener.listen()
         self._hold(owner, leases, before)
@@ -260,10 +257,15 @@ class PostgresStore:
     def renew(self, owner: str) -> list[Lease]:
         before = time.monotonic()
         with self._open_connections().reading() as connection, connection.transaction():
-            notice_server(connection, self.url, self._shards)
+            self._notice_as_owner(connection)
             leases = _ownership.renew(connection, owner, int(self._lease_s * 1000))
         self._hold(owner, leases, before)
         return leases
+
+    def _notice_as_owner(self, connection: Connection) -> None:
+        notice_server(connection, self.url, self._shards)
+        self._warned_of = warn_of(loss_window(connection), self._warned_of, self.url)
+        self.abilities = replace(self.abilities, loss_window=self._warned_of)
 
     def release(self, owner: str) -> None:
         with self._open_connections().writing() as connection:
