@@ -5,15 +5,14 @@ TTL caches: tickwheel, which expires actively, beside cachebox, cachetools, thei
 from __future__ import annotations
 
 import gc
-import os
 import random
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from benchmarks.cache import contenders
 from benchmarks.model import Bar, Case, Measure
+from benchmarks.process import resident
 
 __all__ = ["BARS", "CONDITIONS", "cases", "measure"]
 
@@ -153,10 +152,3 @@ def timed(work: Callable[[], object]) -> int:
     before = time.process_time_ns()
     work()
     return time.process_time_ns() - before
-
-
-def resident() -> int:
-    """
-    Return the bytes of the resident set of this process.
-    """
-    return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")

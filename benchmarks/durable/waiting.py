@@ -4,7 +4,6 @@ Jobs that wait: how late they fire, how soon after a restart, what they weigh, a
 
 from __future__ import annotations
 
-import resource
 import statistics
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from typing import Final
 
 from benchmarks.durable.file import wait_for
 from benchmarks.model import Measure
+from benchmarks.process import most_resident
 from tickwheel.scheduler import Firing, Scheduler, SetRequest
 from tickwheel.scheduler.stores import open_store
 
@@ -59,18 +59,19 @@ def restart(url: str, pending: int) -> list[Measure]:
     answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_PATIENCE_S)
     seconds, before, after = map(float, answer.stdout.split())
     found = [Measure("restart", seconds, "s", "wall"), Measure("due look-up", look_up, "ms", "wall")]
+    found.append(Measure("memory then", after / 2**20, "MiB"))
     if pending:
-        found.append(Measure("memory per pending job", (after - before) * 1024 / pending, "bytes"))
+        found.append(Measure("memory per pending job", (after - before) / pending, "bytes"))
     return found
 
 
 def first_firing(url: str) -> None:
     """
-    Be the new process: print how long the first firing took, and the KiB at the start and then.
+    Be the new process: print how long the first firing took, and the bytes of memory at the start and then.
     """
     import threading  # noqa: PLC0415 - part of the child alone
 
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = most_resident()
     fired = threading.Event()
     scheduler = Scheduler(url)
     scheduler.handler("first")(lambda _payload: fired.set())
@@ -78,7 +79,7 @@ def first_firing(url: str) -> None:
     scheduler.start()
     fired.wait(_PATIENCE_S)
     seconds = time.perf_counter() - begin
-    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    after = most_resident()
     scheduler.stop()
     print(seconds, before, after)
 

@@ -5,7 +5,6 @@ Jobs set over HTTP, one by one and in bulk, beside a bare ASGI application that 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,7 @@ from typing import Any
 
 from benchmarks.durable import file
 from benchmarks.model import Bar, Case, Measure
+from benchmarks.process import cpu_s
 
 __all__ = ["BARS", "CONDITIONS", "cases", "measure", "serving"]
 
@@ -71,9 +71,9 @@ def measure(work: str, subject: str, pending: int, *, count: int) -> list[Measur
             file.fill(path, pending)
         with serving(subject, path) as (port, pid):
             size = BULK if work == BULK_SETS else 1
-            before = _cpu_s(pid)
+            before = cpu_s(pid)
             rate = count / _ask(port, work, count, 0)["seconds"]
-            cpu_us = (_cpu_s(pid) - before) * 1e6 / (count * size)
+            cpu_us = (cpu_s(pid) - before) * 1e6 / (count * size)
             found = [Measure(work, rate * size, "per second", "wall"), Measure(f"{work}, each", cpu_us, "us", "cpu")]
             if work == SINGLE:
                 waits = _ask(port, work, count // 2, rate / 2)["waits_ms"]
@@ -105,11 +105,3 @@ def _ask(port: int, work: str, count: int, rate: float) -> dict[str, Any]:
     answer = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=300)
     found: dict[str, Any] = json.loads(answer.stdout)
     return found
-
-
-def _cpu_s(pid: int) -> float:
-    """
-    Return the processor time of a process, all its threads.
-    """
-    fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

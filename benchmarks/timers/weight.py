@@ -5,15 +5,14 @@ What a population weighs: bytes, time of a full collection, and the longest paus
 from __future__ import annotations
 
 import gc
-import os
 import random
 import statistics
 import time
 from collections import deque
 from collections.abc import Callable
-from pathlib import Path
 
 from benchmarks.model import Measure
+from benchmarks.process import resident
 from benchmarks.timers.contenders import Contender, Work, do_nothing
 from benchmarks.timers.operations import SEED, timed
 
@@ -33,13 +32,6 @@ CONDITIONS = {
         "processes cannot lengthen"
     ),
 }
-
-
-def resident() -> int:
-    """
-    Return the bytes of the resident set of this process.
-    """
-    return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def weight(contender: Contender, pending: int, found: list[Measure]) -> Work:

@@ -1,0 +1,61 @@
+"""
+What the kernel says a process has used.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+__all__ = ["cpu_s", "most_resident", "parent_of", "resident", "server_cpu_s"]
+
+
+def resident() -> int:
+    """
+    Return the bytes of the resident set of this process.
+    """
+    return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def most_resident() -> int:
+    """
+    Return the bytes that the resident set of this process has had at most; rusage has those of its parent in it, too.
+    """
+    lines = Path("/proc/self/status").read_text("utf-8").splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
+
+
+def cpu_s(pid: int) -> float:
+    """
+    Return the processor time of a process, all its threads, in seconds.
+    """
+    return _ticks(pid, 11, 13)
+
+
+def server_cpu_s(pid: int) -> float:
+    """
+    Return the processor time of a process, of its children, and of those that have ended, in seconds.
+    """
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()
+    return _ticks(pid, 11, 15) + sum(cpu_s(int(child)) for child in children)
+
+
+def parent_of(pid: int) -> int:
+    """
+    Return the process that started *pid*.
+    """
+    return int(_stat(pid)[1])
+
+
+def _ticks(pid: int, first: int, end: int) -> float:
+    """
+    Return the sum of some of user and system time, from 11 on, and those of the children that were waited for.
+    """
+    return sum(map(int, _stat(pid)[first:end])) / os.sysconf("SC_CLK_TCK")
+
+
+def _stat(pid: int) -> list[str]:
+    """
+    Return the fields behind the name, which may hold anything.
+    """
+    return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
