@@ -24,7 +24,7 @@ from tickwheel.scheduler.stores.sqlite._far import FAR_SHARD, NEAR_MS, slot_of
 from tickwheel.scheduler.stores.sqlite._queries import KEYS_AT_ONCE, SQL, deletes, inserts, jobs_by_key
 from tickwheel.testing import ManualClock
 
-__all__ = ["CANCELS", "LOT", "MOVES", "SETS", "fill", "on_file", "on_server"]
+__all__ = ["CANCELS", "LOT", "MOVES", "SETS", "fill", "instants", "on_file", "on_server"]
 
 SETS: Final = "far sets"
 MOVES: Final = "far moves"
@@ -39,7 +39,10 @@ _SOON_MS: Final = 18_000_000
 _FILL_CACHE_KIB: Final = 2_097_152
 
 
-def _instants(seed: int, count: int) -> list[int]:
+def instants(seed: int, count: int) -> list[int]:
+    """
+    Return *count* instants of the next 30 days, none of them soon.
+    """
     draw = random.Random(seed)
     now = time.time_ns() // 1_000_000
     return [now + draw.randrange(_SOON_MS, _SPAN_MS) for _ in range(count)]
@@ -58,7 +61,7 @@ def fill(path: Path, pending: int) -> None:
         connection.execute(f"PRAGMA cache_size=-{_FILL_CACHE_KIB}")
         connection.execute("PRAGMA journal_mode=OFF")
         connection.execute("BEGIN")
-        for number, due_at in enumerate(_instants(SEED + 2, pending), 1):
+        for number, due_at in enumerate(instants(SEED + 2, pending), 1):
             job = _job(f"{draw.getrandbits(64):016x}", number, due_at, now)
             connection.execute(SQL["insert_far_job"], _far_row(job))
             connection.execute(SQL["insert_key"], (1, job.key, job.due_at, job.generation))
@@ -181,8 +184,8 @@ def _by_scheduler(meter: _Meter, url: str, keys: list[str]) -> None:
     with Scheduler(url) as scheduler:
         scheduler.handler("nothing")(lambda _payload: None)
         for work, seed in ((SETS, SEED + 3), (MOVES, SEED + 4)):
-            instants = [instant / 1000 for instant in _instants(seed, len(keys))]
-            lots = list(batched(list(zip(keys, instants, strict=True)), LOT))
+            seconds = [instant / 1000 for instant in instants(seed, len(keys))]
+            lots = list(batched(list(zip(keys, seconds, strict=True)), LOT))
             with meter.of(work, len(keys)):
                 for lot in lots:
                     scheduler.set_many(
@@ -224,7 +227,7 @@ def _bare(meter: _Meter, path: Path, keys: list[str]) -> None:
         first, second = (
             [
                 _job(key, number, due_at, now)
-                for number, (key, due_at) in enumerate(zip(keys, _instants(seed, len(keys)), strict=True), start)
+                for number, (key, due_at) in enumerate(zip(keys, instants(seed, len(keys)), strict=True), start)
             ]
             for seed, start in ((SEED + 3, generation + 1), (SEED + 4, generation + len(keys) + 1))
         )
@@ -264,7 +267,7 @@ def _in_order(meter: _Meter, path: Path, pending: int, keys: list[str]) -> None:
     def set_all(keys: list[str], seed: int, size: int) -> None:
         nonlocal generation
         numbers = range(generation, generation + len(keys))
-        jobs = [_job(*each, now) for each in zip(keys, numbers, _instants(seed, len(keys)), strict=True)]
+        jobs = [_job(*each, now) for each in zip(keys, numbers, instants(seed, len(keys)), strict=True)]
         generation += len(keys)
         for part in batched(jobs, size):
             with _committed(wheel.connection):

@@ -27,9 +27,9 @@ _PATIENCE_S = 60.0
 
 
 @contextmanager
-def postgres() -> Iterator[str]:
+def postgres(*settings: str) -> Iterator[str]:
     """
-    Start a server on a Unix socket, lend the URL of an empty database, and stop the server.
+    Start a server on a Unix socket, also with *settings*, lend the URL of an empty database, and stop the server.
     """
     folder = Path(tempfile.mkdtemp(prefix="bench-"))
     user = pwd.getpwnam("nobody") if os.geteuid() == 0 else None  # the server refuses to run as root
@@ -39,7 +39,7 @@ def postgres() -> Iterator[str]:
     data = folder / "data"
     initdb = (_find("initdb"), "-D", data, "-U", "tick", "-A", "trust", "-E", "UTF8", "--no-locale")
     subprocess.run(initdb, check=True, stdout=subprocess.DEVNULL, cwd=folder, **who)
-    knobs = [part for setting in SETTINGS for part in ("-c", setting)]
+    knobs = [part for setting in (*SETTINGS, *settings) for part in ("-c", setting)]
     command = [_find("postgres"), "-D", str(data), "-k", str(folder), "-c", "listen_addresses=", *knobs]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, **who)

@@ -1,87 +1,130 @@
 """
-What a job costs a client that has one PostgreSQL primary, and one that has two behind the prototype of a router.
+The durable scheduler as it grows: more owners, more primaries, ten minutes of churn, ten million jobs that wait.
 """
 
 from __future__ import annotations
 
-import gc
-import itertools
-import statistics
-import threading
-import time
-from collections.abc import Callable
-from contextlib import ExitStack
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
 
-from benchmarks.durable.server import postgres
+import psycopg
+
+from benchmarks.durable.far import LOT
+from benchmarks.durable.server import SETTINGS, postgres
 from benchmarks.model import Bar, Case, Measure
-from benchmarks.scale.router import RoutedScheduler
-from tickwheel.scheduler import Scheduler, SetRequest
+from benchmarks.scale import churn, owners, pending, primaries
 
 __all__ = ["BARS", "CONDITIONS", "cases", "measure"]
 
-LOT = 1_000
-JOBS = 20_000
-CYCLE = "set+fire+settle"
-RATIO = f"{CYCLE}, two primaries over one, in percent"
+STORES = ("tickwheel", "tickwheel-postgres")
 CONDITIONS = {
-    CYCLE: (
-        f"{JOBS:,} jobs, set {LOT:,} at a time by one caller, due at once, handled by a function that counts; CPU of "
-        "the process, all threads, for each job, without that of the servers, which share the machine. Rounds of "
-        "one and two primaries in turns, of each the lower quartile, since others on the machine only add"
+    "all": (
+        "SQLite: a file in the working folder, WAL, synchronous=FULL. PostgreSQL: a server of its own in the folder "
+        f"for temporary files, reached by a Unix socket, fsync and synchronous_commit on, {', '.join(SETTINGS)}. "
+        "Redis: servers on the loopback, appendonly, appendfsync everysec. Servers and clients share the machine, so "
+        "what wall says is of the load beside it, too; CPU and sizes are not"
+    ),
+    primaries.CYCLE: (
+        f"{primaries.JOBS:,} jobs, set {primaries.LOT:,} at a time by one caller, due at once, handled by a function "
+        "that counts; CPU of the process, all threads, for each job, without that of the servers. Rounds of one and "
+        "two primaries in turns, of each the lower quartile, since others on the machine only add"
+    ),
+    owners.OWNERS: (
+        f"{owners.JOBS:,} jobs of a handler that does nothing, set 1,000 at a time by a process that owns nothing, due "
+        "at once, over 16 shards that one, two or four processes own in equal parts; until all are settled. clients: "
+        "CPU of the setter and of the owners; server: of all processes of the server, also those that have ended, and "
+        "of all masters of the cluster of three, one of which has the store. For each job, user and system as the "
+        "kernel counts them; rounds in turns, of each the lower quartile"
+    ),
+    churn.CHURN: (
+        f"{churn.RATE} sets a second, {churn.SETS_AT_ONCE} a call, random keys, payloads of 100 bytes: three in five "
+        f"are due within {churn.WAIT_S} seconds and fire; the others are due tomorrow, and after {churn.WAIT_S} "
+        "seconds half of them are moved to an instant soon, and half cancelled. One process does all of it. database: "
+        "the file, its log and its reserve, or pg_database_size; memory: its resident set; both while jobs come and go. Dead rows "
+        "and runs of autovacuum are PostgreSQL's counts over all tables; it looks ten times in the run, which in ten "
+        "minutes is once a minute, as it comes"
+    ),
+    pending.PENDING: (
+        f"set_many in lots of {LOT:,}, payloads of 100 bytes, random instants over 30 days, keys that grow as they are "
+        f"set, in {pending.PARTS} parts, each with a prefix of its own. disk: the closed file, or what "
+        "pg_database_size has grown by. restart: as in the durable benchmark; memory then is the largest resident set "
+        "of the new process until it has fired. page: the first of a list of 100, within one part, by prefix alone, "
+        f"with a handler that one job in {pending.RARE} has, and with one that none has; the median of "
+        f"{pending.LOOKS}, each of another prefix. bulk cancel and drain: of one part each"
     ),
 }
-BARS = (Bar(RATIO, clock="cpu", at_most=115),)
+BARS = (
+    Bar(primaries.RATIO, clock="cpu", at_most=115),
+    *(
+        bar
+        for subject in STORES
+        for bar in (
+            Bar("database, end over first fifth", subject=subject, clock="", at_most=1.3),
+            Bar("memory, end over first fifth", subject=subject, clock="", at_most=1.3),
+            Bar("restart", subject=subject, clock="wall", at_most=2),
+            Bar("due look-up", subject=subject, clock="wall", at_most=1),
+        )
+    ),
+)
 
 
 def cases(*, quick: bool) -> list[Case]:
     """
     Return what to run.
     """
-    return [Case(__name__, CYCLE, "tickwheel", 0, {"rounds": 4 if quick else 12}, reps=1)]
-
-
-def measure(_work: str, _subject: str, _pending: int, *, rounds: int) -> list[Measure]:
-    """
-    Run one case in this process.
-    """
-    with ExitStack() as servers:
-        one, first, second = (servers.enter_context(postgres()) for _ in range(3))
-        makers: list[Callable[[], Scheduler]] = [lambda: Scheduler(one), lambda: RoutedScheduler(first, second)]
-        costs: list[list[float]] = [[], []]
-        for make in makers:  # the first round pays for what is made once
-            _cycle(make)
-        for _ in range(rounds):
-            for found, make in zip(costs, makers, strict=True):
-                found.append(_cycle(make))
-    single, double = (statistics.quantiles(each, n=4)[0] for each in costs)
+    rounds, seconds = (4, 60) if quick else (12, 600)
+    shape = {"jobs": owners.JOBS, "counts": owners.COUNTS}
+    sizes = (200_000,) if quick else (1_000_000, 10_000_000)
     return [
-        Measure(f"{CYCLE}, one primary", single, "ns", "cpu"),
-        Measure(f"{CYCLE}, two primaries", double, "ns", "cpu"),
-        Measure(RATIO, 100 * double / single, "%", "cpu"),
+        Case(__name__, primaries.CYCLE, "tickwheel", 0, {"rounds": rounds}, reps=1),
+        *(
+            Case(__name__, owners.OWNERS, subject, 0, {**shape, "rounds": rounds}, reps=1)
+            for subject in owners.SUBJECTS
+        ),
+        *(Case(__name__, churn.CHURN, subject, 0, {"seconds": seconds}, reps=1) for subject in STORES),
+        *(Case(__name__, pending.PENDING, subject, size, reps=1) for size in sizes for subject in STORES),
     ]
 
 
-def _cycle(make: Callable[[], Scheduler]) -> float:
+def measure(work: str, subject: str, count: int, *, seconds: int = 0, **settings: Any) -> list[Measure]:
     """
-    Set and fire all jobs once, and return the CPU of a job in nanoseconds.
+    Run one case in this process.
     """
-    with make() as scheduler:
-        done, numbers = threading.Event(), itertools.count(1)
+    if work == primaries.CYCLE:
+        return primaries.measure(**settings)
+    if work == owners.OWNERS:
+        return owners.measure(subject, **settings)
+    with _store(subject, seconds) as (url, size_of):
+        if work == pending.PENDING:
+            return pending.measure(url, size_of, count)
+        found = churn.measure(url, size_of, seconds)
+        return found if subject == "tickwheel" else found + churn.vacuumed(url)
 
-        @scheduler.handler("count")
-        def count(_payload: object) -> None:
-            if next(numbers) == JOBS:
-                done.set()
 
-        lots = [
-            [SetRequest(f"{start + number}", delay=0.0, handler="count") for number in range(LOT)]
-            for start in range(0, JOBS, LOT)
-        ]
-        gc.collect()
-        begin = time.process_time_ns()
-        for lot in lots:
-            scheduler.set_many(lot)
-        done.wait()
-        while scheduler.stats()["in_flight"]:
-            time.sleep(0.05)
-        return (time.process_time_ns() - begin) / JOBS
+@contextmanager
+def _store(subject: str, seconds: int) -> Iterator[tuple[str, Callable[[], int]]]:
+    """
+    Lend the URL of a store, and what weighs it.
+    """
+    if subject == "tickwheel-postgres":
+        looks = [f"autovacuum_naptime={seconds // 10}s"] if seconds else []
+        with postgres(*looks) as url:
+            yield url, partial(_size_of_server, url)
+        return
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=Path.cwd()) as folder:
+        yield f"sqlite:///{folder}/jobs.db", partial(_size_of_folder, Path(folder))
+
+
+def _size_of_folder(folder: Path) -> int:
+    return sum(each.stat().st_size for each in folder.iterdir() if not each.name.endswith("-shm"))
+
+
+def _size_of_server(url: str) -> int:
+    with psycopg.connect(url) as connection:
+        found = connection.execute("SELECT pg_database_size(current_database())").fetchone()
+        assert found
+        return int(found[0])

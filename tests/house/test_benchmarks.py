@@ -90,6 +90,36 @@ def test_far_sets_are_weighed(root, subject):
     assert 150 < measures["disk per pending job"] < 1_000
 
 
+@pytest.mark.parametrize(
+    ("work", "subject", "settings"),
+    [
+        ("pending", "tickwheel", {}),
+        ("churn", "tickwheel", {"seconds": 5}),
+        pytest.param(
+            "owners",
+            "tickwheel-redis-cluster",
+            {"rounds": 2, "jobs": 2_000, "counts": [2]},
+            marks=pytest.mark.skipif(not which("redis-server"), reason="there is no redis-server"),
+        ),
+    ],
+)
+def test_every_work_of_scale_runs(root, work, subject, settings):
+    """
+    Each work on more than one process, or over time, comes to its end and finds something.
+    """
+    case = {"module": "benchmarks.scale", "work": work, "subject": subject, "pending": 2_000, "settings": settings}
+    command = [sys.executable, "-m", "benchmarks.run", json.dumps(case)]
+    answer = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=300, check=False)
+    assert answer.returncode == 0, answer.stderr
+    measures = {measure["work"]: measure["value"] for measure in json.loads(answer.stdout)}
+    expected = {
+        "pending": {"set", "disk per pending job", "restart", "page by handler", "bulk cancel", "drain"},
+        "churn": {"database, end over first fifth", "memory, end over first fifth", "fired"},
+        "owners": {"clients, 2 owners", "server, 2 owners"},
+    }
+    assert min(measures[name] for name in expected[work]) > 0
+
+
 @pytest.mark.skipif(not (which("chromium") and which("chromedriver")), reason="there is no chromium")
 def test_the_page_is_watched(root):
     """

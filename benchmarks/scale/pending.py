@@ -1,0 +1,81 @@
+"""
+Many jobs that wait: how fast they are set, what they weigh, how soon an owner fires, how long a list and a cancel take.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from benchmarks.durable.far import LOT, instants
+from benchmarks.durable.file import PAYLOAD, SEED, batched
+from benchmarks.durable.waiting import restart
+from benchmarks.model import Measure
+from tickwheel.scheduler import Scheduler, SetRequest
+
+__all__ = ["LOOKS", "PARTS", "PENDING", "RARE", "measure"]
+
+PENDING: Final = "pending"
+PARTS: Final = 100
+"""Prefixes, each of as many jobs, one after the other as they were set."""
+RARE: Final = 100
+"""One job in so many has another handler."""
+LOOKS: Final = 50
+
+
+def measure(url: str, size_of: Callable[[], int], count: int) -> list[Measure]:
+    """
+    Set *count* jobs, look at them, and cancel one part of them by a walk, and another by a drain.
+    """
+    with_none = size_of()
+    client = Scheduler(url)  # it is not started, so it fires nothing
+    begin, cpu = time.perf_counter(), time.process_time()
+    for numbers in batched(range(count), LOT):
+        seconds = [instant / 1000 for instant in instants(SEED + numbers[0], len(numbers))]
+        client.set_many([_request(number, count, at) for number, at in zip(numbers, seconds, strict=True)])
+    client.stop()  # and the file is closed, and has all of its log
+    wall, cpu = time.perf_counter() - begin, time.process_time() - cpu
+    found = [
+        Measure("set", count / wall, "per second", "wall"),
+        Measure("set, each", 1e9 * cpu / count, "ns", "cpu"),
+        Measure("disk per pending job", (size_of() - with_none) / count, "bytes"),
+    ]
+    found += restart(url, count)
+    client = Scheduler(url)
+    prefixes = [f"{place % PARTS:02}/" for place in range(LOOKS)]
+    found += [
+        _page("page by prefix", lambda prefix: len(client.list(prefix).jobs), prefixes),
+        _page("page by handler", lambda prefix: len(client.list(prefix, handler="rare").jobs), prefixes),
+        _page("page by a handler without jobs", lambda prefix: len(client.list(prefix, handler="none").jobs), prefixes),
+        _rate("bulk cancel", lambda: client.bulk("cancel", "00/").changed),
+        _rate("drain", lambda: len(client.drain("01/"))),
+    ]
+    client.stop()
+    return found
+
+
+def _request(number: int, count: int, at: float) -> SetRequest:
+    """
+    Return a job whose key is after those of all numbers before it.
+    """
+    key = f"{number * PARTS // count:02}/{number:010}"
+    return SetRequest(key, at=at, payload=PAYLOAD, handler="nothing" if number % RARE else "rare")
+
+
+def _page(work: str, look: Callable[[str], int], prefixes: Iterable[str]) -> Measure:
+    """
+    Measure the time of a first page, the median of several.
+    """
+    times = []
+    for prefix in prefixes:
+        begin = time.perf_counter()
+        look(prefix)
+        times.append((time.perf_counter() - begin) * 1000)
+    return Measure(work, statistics.median(times), "ms", "wall")
+
+
+def _rate(work: str, cancel: Callable[[], int]) -> Measure:
+    begin = time.perf_counter()
+    return Measure(work, cancel() / (time.perf_counter() - begin), "per second", "wall")

@@ -1,0 +1,96 @@
+"""
+Redis servers that keep a log of their commands, each in a folder of its own, for as long as a case lasts.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Final
+
+import redis
+
+__all__ = ["MASTERS", "redis_cluster", "redis_server"]
+
+MASTERS: Final = 3
+_PATIENCE_S: Final = 60.0
+
+
+@contextmanager
+def redis_server() -> Iterator[tuple[str, list[int]]]:
+    """
+    Start a server, and lend the URL of an empty database and the process; at the end it is stopped.
+    """
+    with _server() as (port, pid):
+        yield f"redis://127.0.0.1:{port}/0", [pid]
+
+
+@contextmanager
+def redis_cluster() -> Iterator[tuple[str, list[int]]]:
+    """
+    Start three masters that are one cluster, and lend its URL and the processes; at the end they are stopped.
+    """
+    with ExitStack() as stack:
+        own = ("--cluster-enabled", "yes")
+        servers = [stack.enter_context(_server(*own, "--cluster-port", f"{_free_port()}")) for _ in range(MASTERS)]
+        hosts = [f"127.0.0.1:{port}" for port, _ in servers]
+        command = ["redis-cli", "--cluster", "create", *hosts, "--cluster-yes"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=_PATIENCE_S)
+        give_up = time.monotonic() + _PATIENCE_S
+        while not all(_is_whole(port) for port, _ in servers):
+            if time.monotonic() > give_up:
+                message = "the masters have not found each other"
+                raise RuntimeError(message)
+            time.sleep(0.05)  # a server says nowhere else that it has found the others
+        yield f"redis+cluster://{','.join(hosts)}", [pid for _, pid in servers]
+
+
+@contextmanager
+def _server(*settings: str) -> Iterator[tuple[int, int]]:
+    """
+    Start a server with *settings*, and lend its port and process.
+    """
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        port = _free_port()
+        own = ("--dir", folder, "--bind", "127.0.0.1", "--port", f"{port}", "--appendonly", "yes", "--save", "")
+        process = subprocess.Popen(["redis-server", *own, *settings], stdout=subprocess.DEVNULL)
+        try:
+            _wait_for(port, process)
+            yield port, process.pid
+        finally:
+            process.terminate()
+            process.wait(_PATIENCE_S)
+
+
+def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
+    give_up = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            with redis.Redis(port=port) as client:
+                client.ping()
+        except redis.ConnectionError:
+            if process.poll() is not None or time.monotonic() > give_up:
+                raise
+            time.sleep(0.05)  # a server says nowhere else that it is up
+        else:
+            return
+
+
+def _is_whole(port: int) -> bool:
+    with redis.Redis(port=port, decode_responses=True) as client:
+        facts = client.execute_command("CLUSTER INFO")
+    return (facts["cluster_state"], facts["cluster_known_nodes"]) == ("ok", f"{MASTERS}")
+
+
+def _free_port() -> int:
+    """
+    Return a port that nobody listens on.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
