@@ -44,9 +44,9 @@ CONDITIONS = {
         f"{churn.RATE} sets a second, {churn.SETS_AT_ONCE} a call, random keys, payloads of 100 bytes: three in five "
         f"are due within {churn.WAIT_S} seconds and fire; the others are due tomorrow, and after {churn.WAIT_S} "
         "seconds half of them are moved to an instant soon, and half cancelled. One process does all of it. database: "
-        "the file, its log and its reserve, or pg_database_size; memory: its resident set; both while jobs come and go. Dead rows "
-        "and runs of autovacuum are PostgreSQL's counts over all tables; it looks ten times in the run, which in ten "
-        "minutes is once a minute, as it comes"
+        "the file, its log and its reserve, or pg_database_size; memory: its resident set; both while jobs come and "
+        "go. Dead rows and runs of autovacuum are PostgreSQL's counts over all tables; it looks ten times in the run, "
+        "which in ten minutes is once a minute, as it comes"
     ),
     pending.PENDING: (
         f"set_many in lots of {LOT:,}, payloads of 100 bytes, random instants over 30 days, keys that grow as they are "
