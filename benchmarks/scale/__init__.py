@@ -45,16 +45,18 @@ CONDITIONS = {
         f"are due within {churn.WAIT_S} seconds and fire; the others are due tomorrow, and after {churn.WAIT_S} "
         "seconds half of them are moved to an instant soon, and half cancelled. One process does all of it. database: "
         "the file, its log and its reserve, or pg_database_size; memory: its resident set; both while jobs come and "
-        "go. Dead rows and runs of autovacuum are PostgreSQL's counts over all tables; it looks ten times in the run, "
-        "which in ten minutes is once a minute, as it comes"
+        "go, and not compared in a quick run, in which logs still grow. Dead rows and runs of autovacuum are "
+        "PostgreSQL's counts over all tables; it looks ten times in the run, which in ten minutes is once a minute, "
+        "as it comes"
     ),
     pending.PENDING: (
         f"set_many in lots of {LOT:,}, payloads of 100 bytes, random instants over 30 days, keys that grow as they are "
-        f"set, in {pending.PARTS} parts, each with a prefix of its own. disk: the closed file, or what "
-        "pg_database_size has grown by. restart: as in the durable benchmark; memory then is the largest resident set "
-        "of the new process until it has fired. page: the first of a list of 100, within one part, by prefix alone, "
-        f"with a handler that one job in {pending.RARE} has, and with one that none has; the median of "
-        f"{pending.LOOKS}, each of another prefix. bulk cancel and drain: of one part each"
+        f"set, in {pending.PARTS} parts, each with a prefix of its own; nobody fires meanwhile. disk: the closed file, "
+        "or what pg_database_size has grown by, with the notes for an owner that is to come. restart: as in the "
+        "durable benchmark; memory then is the largest resident set of the new process until it has fired. page: the "
+        "first of a list of 100, within one part, by prefix alone, with a handler that one job in "
+        f"{pending.RARE} has, and with one that none has; the median of {pending.LOOKS}, each of another prefix. bulk "
+        "cancel and drain: of one part each"
     ),
 }
 BARS = (

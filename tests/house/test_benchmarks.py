@@ -114,7 +114,7 @@ def test_every_work_of_scale_runs(root, work, subject, settings):
     measures = {measure["work"]: measure["value"] for measure in json.loads(answer.stdout)}
     expected = {
         "pending": {"set", "disk per pending job", "restart", "page by handler", "bulk cancel", "drain"},
-        "churn": {"database, end over first fifth", "memory, end over first fifth", "fired"},
+        "churn": {"database at the end", "memory at the end", "fired"},
         "owners": {"clients, 2 owners", "server, 2 owners"},
     }
     assert min(measures[name] for name in expected[work]) > 0
