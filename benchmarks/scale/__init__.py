@@ -56,7 +56,7 @@ CONDITIONS = {
         "durable benchmark; memory then is the largest resident set of the new process until it has fired. page: the "
         "first of a list of 100, within one part, by prefix alone, with a handler that one job in "
         f"{pending.RARE} has, and with one that none has; the median of {pending.LOOKS}, each of another prefix. bulk "
-        "cancel and drain: of one part each"
+        "cancel and drain: of one part each. cpu is that of this process, without a server's"
     ),
 }
 BARS = (

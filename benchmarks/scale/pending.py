@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from benchmarks.durable.far import LOT, instants
@@ -31,27 +31,24 @@ def measure(url: str, size_of: Callable[[], int], count: int) -> list[Measure]:
     """
     with_none = size_of()
     client = Scheduler(url)  # it is not started, so it fires nothing
-    begin, cpu = time.perf_counter(), time.process_time()
-    for numbers in batched(range(count), LOT):
-        seconds = [instant / 1000 for instant in instants(SEED + numbers[0], len(numbers))]
-        client.set_many([_request(number, count, at) for number, at in zip(numbers, seconds, strict=True)])
+
+    def set_all() -> int:
+        for numbers in batched(range(count), LOT):
+            seconds = [instant / 1000 for instant in instants(SEED + numbers[0], len(numbers))]
+            client.set_many([_request(number, count, at) for number, at in zip(numbers, seconds, strict=True)])
+        return count
+
+    found = _rate("set", set_all)
     client.stop()  # and the file is closed, and has all of its log
-    wall, cpu = time.perf_counter() - begin, time.process_time() - cpu
-    found = [
-        Measure("set", count / wall, "per second", "wall"),
-        Measure("set, each", 1e9 * cpu / count, "ns", "cpu"),
-        Measure("disk per pending job", (size_of() - with_none) / count, "bytes"),
-    ]
+    found.append(Measure("disk per pending job", (size_of() - with_none) / count, "bytes"))
     found += restart(url, count)
     client = Scheduler(url)
     prefixes = [f"{place % PARTS:02}/" for place in range(LOOKS)]
-    found += [
-        _page("page by prefix", lambda prefix: len(client.list(prefix).jobs), prefixes),
-        _page("page by handler", lambda prefix: len(client.list(prefix, handler="rare").jobs), prefixes),
-        _page("page by a handler without jobs", lambda prefix: len(client.list(prefix, handler="none").jobs), prefixes),
-        _rate("bulk cancel", lambda: client.bulk("cancel", "00/").changed),
-        _rate("drain", lambda: len(client.drain("01/"))),
-    ]
+    found += _page("page by prefix", client.list, prefixes)
+    found += _page("page by handler", lambda prefix: client.list(prefix, handler="rare"), prefixes)
+    found += _page("page by a handler without jobs", lambda prefix: client.list(prefix, handler="none"), prefixes)
+    found += _rate("bulk cancel", lambda: client.bulk("cancel", "00/").changed)
+    found += _rate("drain", lambda: len(client.drain("01/")))
     client.stop()
     return found
 
@@ -64,18 +61,27 @@ def _request(number: int, count: int, at: float) -> SetRequest:
     return SetRequest(key, at=at, payload=PAYLOAD, handler="nothing" if number % RARE else "rare")
 
 
-def _page(work: str, look: Callable[[str], int], prefixes: Iterable[str]) -> Measure:
+def _page(work: str, look: Callable[[str], object], prefixes: Sequence[str]) -> list[Measure]:
     """
     Measure the time of a first page, the median of several.
     """
     times = []
     for prefix in prefixes:
-        begin = time.perf_counter()
+        begin, cpu = time.perf_counter(), time.process_time()
         look(prefix)
-        times.append((time.perf_counter() - begin) * 1000)
-    return Measure(work, statistics.median(times), "ms", "wall")
+        times.append((1e3 * (time.perf_counter() - begin), 1e3 * (time.process_time() - cpu)))
+    wall, used = map(statistics.median, zip(*times, strict=True))
+    return [Measure(work, wall, "ms", "wall"), Measure(work, used, "ms", "cpu")]
 
 
-def _rate(work: str, cancel: Callable[[], int]) -> Measure:
-    begin = time.perf_counter()
-    return Measure(work, cancel() / (time.perf_counter() - begin), "per second", "wall")
+def _rate(work: str, change: Callable[[], int]) -> list[Measure]:
+    """
+    Measure how many jobs are changed in a second, and what one costs this process.
+    """
+    begin, cpu = time.perf_counter(), time.process_time()
+    count = change()
+    wall, used = time.perf_counter() - begin, time.process_time() - cpu
+    return [
+        Measure(work, count / wall, "per second", "wall"),
+        Measure(f"{work}, each", 1e9 * used / count, "ns", "cpu"),
+    ]
