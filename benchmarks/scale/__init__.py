@@ -62,6 +62,10 @@ CONDITIONS = {
 BARS = (
     Bar(primaries.RATIO, clock="cpu", at_most=115),
     *(
+        Bar(work, subject="tickwheel-redis-cluster", against="tickwheel-redis", inverse=True, at_most=1.15)
+        for work in ("clients, 1 owner", "clients, 2 owners", "clients, 4 owners")
+    ),
+    *(
         bar
         for subject in STORES
         for bar in (
