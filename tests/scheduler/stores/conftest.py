@@ -5,13 +5,10 @@ The suites explain their assertions, and a real PostgreSQL or Redis runs for eac
 from __future__ import annotations
 
 import itertools
-import os
-import pwd
-import shutil
 import signal
 import socket
 import subprocess
-import tempfile
+import sys
 import time
 from pathlib import Path
 
@@ -20,44 +17,14 @@ import pytest
 from tickwheel.scheduler.stores.postgres import _schema as postgres_schema
 from tickwheel.scheduler.stores.sqlite import _schema as sqlite_schema
 
+HERE = str(Path(__file__).parent)
+if HERE not in sys.path:  # what the tests of stores share is beside them
+    sys.path.insert(0, HERE)
+
+from processes import find, given_to_nobody, lent  # noqa: E402 - as the path has it
+
 PATIENCE_S = 60.0
 NUMBERS = itertools.count()
-
-
-def find(program):
-    """
-    Return where *program* is: on the path, or where Debian keeps its newest version.
-    """
-    places = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{program}"), key=lambda path: int(path.parts[4]))
-    return shutil.which(program) or (str(places[-1]) if places else None)
-
-
-def lent(make):
-    """
-    Yield what makes servers in folders of their own, by *make*, and starts them; all are stopped in the end.
-    """
-    servers = []
-
-    def start(*settings, **options):
-        servers.append(make(Path(tempfile.mkdtemp(prefix="tickwheel-")), *settings, **options))
-        servers[-1].start()
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        server.stop()
-        shutil.rmtree(server.folder)
-
-
-def given_to_nobody(folder):
-    """
-    Return how to start what refuses to run as root: as the user whose the *folder* is from now on.
-    """
-    if os.geteuid() != 0:
-        return {}
-    user = pwd.getpwnam("nobody")
-    os.chown(folder, user.pw_uid, user.pw_gid)
-    return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
 
 
 class Postgres:

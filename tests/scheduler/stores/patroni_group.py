@@ -4,7 +4,6 @@ Two PostgreSQL servers that Patroni looks after, by way of etcd: one leads, and 
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import signal
@@ -13,19 +12,8 @@ import urllib.request
 from contextlib import suppress
 from pathlib import Path
 
-
-def beside(name):
-    """
-    Return the module *name* beside this file.
-    """
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-redis_groups, servers = beside("redis_groups"), beside("conftest")
-free_port, wait_for = redis_groups.free_port, redis_groups.wait_for
+from processes import find, given_to_nobody
+from redis_groups import free_port, wait_for
 
 LEAST = {"ttl": 20, "loop_wait": 1, "retry_timeout": 3}
 """Seconds, the least that Patroni documents: what takes the place of a lost leader does so 20 s later."""
@@ -39,7 +27,7 @@ class PatroniGroup:
 
     def __init__(self, folder):
         self.folder = folder
-        self._as = servers.given_to_nobody(folder)
+        self._as = given_to_nobody(folder)
         self._processes = {}
         self._etcd = f"127.0.0.1:{free_port()}"
         self._ports = {name: free_port() for name in ("one", "two")}
@@ -128,7 +116,7 @@ class PatroniGroup:
             "postgresql": {
                 **address,
                 "data_dir": str(self.folder / name),
-                "bin_dir": str(Path(servers.find("initdb")).resolve().parent),
+                "bin_dir": str(Path(find("initdb")).resolve().parent),
                 "pgpass": str(self.folder / f"{name}.pgpass"),
                 "pg_hba": [f"{rule} trust" for rule in TRUSTED],
                 "authentication": {"superuser": {"username": "tick"}, "replication": {"username": "tick"}},

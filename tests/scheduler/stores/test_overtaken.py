@@ -4,7 +4,6 @@ An answer near the instant is final: after `cancelled`, `moved`, `replaced` or `
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import json
 import random
@@ -12,15 +11,11 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
+import racing
 
 from tickwheel.scheduler import Scheduler, SchedulerOptions, SetRequest
-
-SPEC = importlib.util.spec_from_file_location("racing", Path(__file__).with_name("racing.py"))
-racing = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(racing)
 
 NUMBERS = itertools.count()
 PATIENCE_S = 300.0

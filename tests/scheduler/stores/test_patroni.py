@@ -4,24 +4,12 @@ A store on two PostgreSQL servers of which Patroni makes one lead: whichever tha
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
-from pathlib import Path
 
 import pytest
-
-
-def beside(name):
-    """
-    Return the module *name* beside this file.
-    """
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-loads, patroni_group = beside("loads"), beside("patroni_group")
+from loads import loaded
+from patroni_group import PatroniGroup
+from processes import lent
 
 
 @pytest.fixture
@@ -32,7 +20,7 @@ def make_group(make_postgres):  # noqa: ARG001 - skips where PostgreSQL or its d
     for program in ("patroni", "etcd"):
         if not shutil.which(program):
             pytest.skip(f"Patroni with etcd is not installed: there is no {program}")
-    yield from patroni_group.servers.lent(patroni_group.PatroniGroup)
+    yield from lent(PatroniGroup)
 
 
 @pytest.mark.realtime
@@ -45,7 +33,7 @@ def test_the_leader_is_switched_and_lost_under_load(make_group, until):
     than it had under way are in doubt. All goes on automatically.
     """
     group = make_group()
-    with loads.loaded(f"{group.url}shards=4&lease_s=2", pause_s=0.01) as load:
+    with loaded(f"{group.url}shards=4&lease_s=2", pause_s=0.01) as load:
         for change in (group.switch_over, group.lose_leader):
             load.await_more(load.fired, 30, until)
             change()

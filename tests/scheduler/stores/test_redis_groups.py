@@ -4,20 +4,15 @@ One Redis store on several servers: a cluster, and a primary that sentinels watc
 
 from __future__ import annotations
 
-import importlib.util
 import threading
 import time
-from pathlib import Path
 
 import pytest
+import redis_groups
 
 from tickwheel.scheduler import Scheduler, model
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores import masked, open_store
-
-SPEC = importlib.util.spec_from_file_location("redis_groups", Path(__file__).with_name("redis_groups.py"))
-redis_groups = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(redis_groups)
 
 ACKNOWLEDGED_S = 10.0
 """How long after the loss of a master until a write is acknowledged again."""

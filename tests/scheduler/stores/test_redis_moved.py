@@ -4,23 +4,9 @@ A store in a Redis Cluster whose slot moves to another master under load, and ba
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import pytest
-
-
-def beside(name):
-    """
-    Return the module *name* beside this file.
-    """
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-loads, redis_groups = beside("loads"), beside("redis_groups")
+from loads import loaded
+from redis_groups import RedisCluster
 
 
 @pytest.fixture
@@ -28,7 +14,7 @@ def cluster(make_redis):
     """
     Return three masters.
     """
-    cluster = redis_groups.RedisCluster(make_redis, replicas=0)
+    cluster = RedisCluster(make_redis, replicas=0)
     yield cluster
     cluster.stop()
 
@@ -54,7 +40,7 @@ def test_a_slot_moves_under_load_and_back(cluster, until):
     What is refused is refused as transient, and not done. Of one life only that runs again whose attempt could not be
     settled while the slot moved: it was cut off, as by a failover, and its history says so.
     """
-    with loads.loaded(f"{cluster.url}shards=4&lease_s=2") as load:
+    with loaded(f"{cluster.url}shards=4&lease_s=2") as load:
         for is_slow in (True, False):
             load.await_more(load.fired, 200, until)
             move_slot(cluster, load, until, is_slow=is_slow)
