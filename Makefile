@@ -28,7 +28,7 @@ export CARGO_TERM_PROGRESS_WHEN ?= never
 SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md LICENSE \
 	$(shell find crates src -not -name '*.so' -not -name '*.pyc' -not -name __pycache__)
 
-.PHONY: test-part test-portable targets bench-pythons symbols wheels sdist rootfs servers docs docs-serve screens help bench-core conformance prove run pythons test test-all check format lint types fuzz conformance-cache sanitize dev reference lock clean wheel
+.PHONY: test-part test-portable targets bench-peers bench-pythons symbols wheels sdist rootfs servers docs docs-serve screens help bench-core conformance prove run pythons test test-all check format lint types fuzz conformance-cache sanitize dev reference lock clean wheel
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -232,6 +232,10 @@ bench-%: $(VENV)/.service $(VENV)/.bench $(VENV)/.wheel ## measure: timers, aio,
 	$(BIN)/python -m benchmarks $* --json bench-$*.json $(ARGS)
 
 bench-page: $(VENV)/.dev
+
+# The programs in Go, Rust, Java and JavaScript are built in target/peers; without its toolchain a peer is left out.
+bench-peers: $(VENV)/.wheel ## measure timers of Go, tokio, Netty, Kafka and Node beside ours, on one core (ARGS="--reps 5")
+	$(BIN)/python -m benchmarks peers --json bench-peers.json $(ARGS)
 
 # Ratios to the same Python's asyncio; the nanoseconds of two Pythons are comparable on a quiet machine only.
 bench-pythons: pythons ## measure timers on every supported Python and print one table (ARGS="--reps 3")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks import machine, report, run
 
-NAMES = ("timers", "aio", "cache", "durable", "http", "lab", "observe", "page", "scale")
+NAMES = ("timers", "aio", "cache", "durable", "http", "lab", "observe", "page", "peers", "scale")
 
 
 def main() -> None:

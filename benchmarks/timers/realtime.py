@@ -15,7 +15,7 @@ from benchmarks.timers.operations import SEED
 from tickwheel import TimerWheel
 from tickwheel.testing import ManualClock
 
-__all__ = ["CONDITIONS", "by_hand", "lateness", "wake_ups"]
+__all__ = ["CONDITIONS", "by_hand", "lateness", "switches", "wake_ups"]
 
 PACE_S = 0.005
 
@@ -91,17 +91,17 @@ def wake_ups(contender: Contender, window_s: float, found: list[Measure]) -> Non
     contender.start()
     contender.set_from_outside(0.001, do_nothing)
     time.sleep(0.3)
-    before = _switches()
+    before = switches()
     time.sleep(window_s)
-    found.append(Measure("wake-ups, no timer", _switches() - before, "wake-ups"))
+    found.append(Measure("wake-ups, no timer", switches() - before, "wake-ups"))
     contender.set_from_outside(window_s, do_nothing)
     time.sleep(0.1)
-    before = _switches()
+    before = switches()
     time.sleep(window_s + 0.1)
-    found.append(Measure("wake-ups, one timer", _switches() - before, "wake-ups"))
+    found.append(Measure("wake-ups, one timer", switches() - before, "wake-ups"))
 
 
-def _switches() -> int:
+def switches() -> int:
     """
     Return how often all threads but this one have gone to sleep, which is once for every time they were woken.
     """

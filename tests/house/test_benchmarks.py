@@ -74,6 +74,40 @@ def test_every_timer_work_runs(root, subject, work):
     assert measures.get("lost", 0) == 0
 
 
+@pytest.mark.parametrize("subject", ["tickwheel", "Node setTimeout"])
+@pytest.mark.parametrize("work", ["pending", "fire", "lateness"])
+def test_works_are_the_same_in_other_languages(root, subject, work):
+    """
+    What needs no build gets through every work, with the same figures.
+    """
+    if subject != "tickwheel" and not which("node"):
+        pytest.skip("there is no node")
+    case = {"module": "benchmarks.peers", "work": work, "subject": subject, "pending": 200}
+    command = [sys.executable, "-m", "benchmarks.run", json.dumps(case)]
+    answer = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120, check=False)
+    assert answer.returncode == 0, answer.stderr
+    measures = {measure["work"]: measure["value"] for measure in json.loads(answer.stdout)}
+    wanted = {
+        "pending": {"idle second", "wake-ups", "set+cancel", "restart", "move", "move, cold"},
+        "fire": {"set+fire"},
+        "lateness": {"lateness p50", "lateness p99", "early", "lost"},
+    }
+    assert set(measures) == wanted[work]
+    assert measures.get("lost", 0) == 0
+
+
+def test_a_peer_without_its_toolchain_is_named(root, tmp_path):
+    """
+    Where no compiler is installed ours is measured, and each other is named with the reason.
+    """
+    code = "from benchmarks import peers; print({case.subject for case in peers.cases(quick=True)})"
+    command = [sys.executable, "-c", code]
+    answer = subprocess.run(command, cwd=root, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=True)
+    assert answer.stdout == "{'tickwheel'}\n"
+    assert "Kafka: not measured: java is not installed\n" in answer.stderr
+    assert "tokio Sleep: not measured: cargo is not installed\n" in answer.stderr
+
+
 @pytest.mark.parametrize("subject", ["bare-sql", "in-order", "tickwheel"])
 def test_far_sets_are_weighed(root, subject):
     """
