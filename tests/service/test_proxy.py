@@ -49,9 +49,9 @@ def proxy(nodes, tmp_path, certificate, until):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     servers = iter(nodes)
-    site = re.sub(r"10\.0\.0\.\d:8765", lambda _: f"127.0.0.1:{next(servers).port}", CONF.read_text())
-    site = site.replace("443", f"127.0.0.1:{port}").replace("/etc/nginx/tls/tickwheel.crt", cert)
-    site = site.replace("/etc/nginx/tls/tickwheel.key", key)
+    site = CONF.read_text().replace("listen 443", f"listen 127.0.0.1:{port}")
+    site = site.replace("/etc/nginx/tls/tickwheel.crt", cert).replace("/etc/nginx/tls/tickwheel.key", key)
+    site = re.sub(r"10\.0\.0\.\d:8765", lambda _: f"127.0.0.1:{next(servers).port}", site)
     kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     folders = "".join(f"{kind}_temp_path {tmp_path / kind};" for kind in kinds)
     conf = tmp_path / "nginx.conf"
