@@ -5,21 +5,10 @@ Which key is of which primary: a key is in one of 256 buckets, and a map says wh
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
-from zlib import crc32
 
-__all__ = ["BUCKETS", "Placement", "bucket_of"]
+from tickwheel.scheduler.stores._sharding import BUCKETS, bucket_of
 
-BUCKETS: Final = 256
-
-
-def bucket_of(key: str) -> int:
-    """
-    Return the bucket of *key*: that of its first `{tag}`, if it has one that is not empty, else of the whole.
-    """
-    _, brace, rest = key.partition("{")
-    tag, end, _ = rest.partition("}")
-    return crc32((tag if brace and end and tag else key).encode()) % BUCKETS
+__all__ = ["Placement"]
 
 
 @dataclass(frozen=True, slots=True)

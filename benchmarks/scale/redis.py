@@ -14,7 +14,7 @@ from typing import Final
 
 import redis
 
-__all__ = ["MASTERS", "redis_cluster", "redis_server"]
+__all__ = ["MASTERS", "redis_cluster", "redis_partitions", "redis_server"]
 
 MASTERS: Final = 3
 _PATIENCE_S: Final = 60.0
@@ -47,6 +47,15 @@ def redis_cluster() -> Iterator[tuple[str, list[int]]]:
                 raise RuntimeError(message)
             time.sleep(0.05)  # a server says nowhere else that it has found the others
         yield f"redis+cluster://{','.join(hosts)}", [pid for _, pid in servers]
+
+
+@contextmanager
+def redis_partitions() -> Iterator[tuple[str, list[int]]]:
+    """
+    Do the same, for a store with a partition on each master.
+    """
+    with redis_cluster() as (url, processes):
+        yield f"{url}?partitions={MASTERS}", processes
 
 
 @contextmanager

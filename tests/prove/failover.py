@@ -1,13 +1,14 @@
 """
 The proof of the failover: a primary is lost under load, and another server takes its place.
 
-    python tests/prove/failover.py [--mode sync | async | cluster | sentinels] [--seconds 12]
+    python tests/prove/failover.py [--mode sync | async | cluster | partitions | sentinels] [--seconds 12]
 
 Two owners fire while this process sets and cancels jobs; midway the primary is killed. In PostgreSQL its standby is
 promoted: with `sync` every commit waits for it, and nothing may be lost; with `async` it is cut off two seconds before,
 so that it lacks what was answered in that window. A Redis `cluster` promotes one of two replicas, of which one must
-have each write that is answered: nothing may be lost. `sentinels` promote a replica that nobody waits for. What is
-missing must be from the window, and no generation may be given, and no attempt begin, twice.
+have each write that is answered: nothing may be lost; with `partitions` it is a store of three, of which one loses its
+master. `sentinels` promote a replica that nobody waits for. What is missing must be from the window, and no generation
+may be given, and no attempt begin, twice.
 """
 
 from __future__ import annotations
@@ -61,8 +62,12 @@ GROUPS = {
     "sync": lambda: postgres_pair(is_synchronous=True),
     "async": lambda: postgres_pair(is_synchronous=False),
     "cluster": lambda: redis_group("RedisCluster", replicas=2),
+    "partitions": lambda: redis_group("RedisCluster", replicas=2),
     "sentinels": lambda: redis_group("RedisSentinels"),
 }
+
+
+OPTIONS = {"cluster": "&replicas=1", "partitions": "&replicas=1&partitions=3"}
 
 
 @dataclass(slots=True)
@@ -130,7 +135,7 @@ def prove(mode: str, seconds: float, seed: int) -> Result:
         for name in ("fired", "up"):
             (folder / name).touch()
         group = stack.enter_context(GROUPS[mode]())
-        url = f"{group.url}lease_s=1{'&replicas=1' if mode == 'cluster' else ''}"
+        url = f"{group.url}lease_s=1{OPTIONS.get(mode, '')}"
         client = Scheduler(url)
         stack.callback(client.stop)
         client.stats()  # makes the store
@@ -144,7 +149,7 @@ def prove(mode: str, seconds: float, seed: int) -> Result:
                 group.detach()
                 ask(client, dice, told, time.time() + LAG_S)
             group.fail_over()
-            if mode in {"cluster", "sentinels"}:
+            if mode not in {"sync", "async"}:
                 group.await_successor()
             over = time.time()
             ask(client, dice, told, time.time() + seconds / 2)

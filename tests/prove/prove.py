@@ -78,6 +78,7 @@ def proofs(options: argparse.Namespace) -> Iterator[Proof]:
     yield Proof("failover, synchronous standby", (str(HERE / "failover.py"), "--mode", "sync"))
     yield Proof("failover, lagging standby", (str(HERE / "failover.py"), "--mode", "async"))
     yield Proof("failover, Redis Cluster", (str(HERE / "failover.py"), "--mode", "cluster"))
+    yield Proof("failover, Redis Cluster, three partitions", (str(HERE / "failover.py"), "--mode", "partitions"))
     yield Proof("failover, Redis Sentinel", (str(HERE / "failover.py"), "--mode", "sentinels"))
     yield Proof("clock steps, SQLite", clock)
     yield Proof("clock steps, PostgreSQL", clock, "clocks")

@@ -114,7 +114,7 @@ def test_clock_trips(proven, scenario):
 
 @pytest.mark.realtime
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["sync", "async", "cluster", "sentinels"])
+@pytest.mark.parametrize("mode", ["sync", "async", "cluster", "partitions", "sentinels"])
 def test_failover(proven, mode):
     """
     A standby that is promoted under load goes on without giving an id twice, and lacks only what never reached it.

@@ -204,14 +204,14 @@ def test_what_waits_for_a_worker(make, url, clock, record, until):
     begun, go_on = threading.Event(), threading.Event()
     scheduler.handler("slow")(lambda _: (begun.set(), go_on.wait(PATIENCE_S)))
     scheduler.handler("h")(record)
-    scheduler.set("slow", delay=0, handler="slow")
+    scheduler.set("slow {k}", delay=0, handler="slow")  # the tag keeps both with one primary, where there are two
     assert begun.wait(PATIENCE_S)
     scheduler.set("k", delay=0, handler="h", payload=1)
     until(lambda: scheduler.get("k").awaits_worker)
     answer = scheduler.pause("k")
     assert (answer.outcome, answer.job.state, answer.job.attempt) == (Outcome.PAUSED, State.PENDING, 0)
     go_on.set()
-    until(lambda: scheduler.get("slow") is None)
+    until(lambda: scheduler.get("slow {k}") is None)
     assert scheduler.get("k") == answer.job
     scheduler.resume("k")
     assert record.wait(1) == [1]

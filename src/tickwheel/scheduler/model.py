@@ -52,6 +52,7 @@ __all__ = [
     "Standing",
     "State",
     "Write",
+    "key_of",
     "record",
     "scope_over",
 ]
@@ -360,6 +361,13 @@ Write: TypeAlias = Set | Move | Cancel | SetPause | Resume | Replay | Adopt | Be
 
 Contested: TypeAlias = Set | Move | Cancel | SetPause
 """A write of a caller that may meet a counted attempt, and carries the word on it as `over`."""
+
+
+def key_of(write: Write) -> str:
+    """
+    Return the key that *write* is about.
+    """
+    return write.job.key if isinstance(write, (Set, Begin, SetAside, Settle, Redate)) else write.key
 
 
 @record

@@ -96,7 +96,8 @@ class _Machine:
     def take_up(self) -> None:
         lacking = {key for key, job in self.model.jobs.items() if job.lacks_handler}
         same(sum(each.count for each in self.store.aside()), len(lacking), "what was set aside")
-        shard = self.rng.choice(list(self.model.epochs))
+        shard, partitions = self.rng.choice(list(self.model.epochs)), self.store.abilities.partitions
+        lacking = {key for key in lacking if (self.store.shard_of(key) - shard) % partitions == 0}
         skills = [(target, None) for target in {self.model.jobs[key].target for key in lacking}]
         taken = self.store.take_up(shard, self.model.epochs[shard], skills, 100)
         same({job.key for job in taken}, lacking, "what was taken up")

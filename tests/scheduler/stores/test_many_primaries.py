@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tickwheel.scheduler import SetRequest, StoreError
+from tickwheel.scheduler.stores._sharding import bucket_of
 
 ROOT = Path(__file__).parents[3]
 ROOMS = ("verbs", "pause", "bulk", "skip", "backfill", "incidents", "forecast", "recurring", "cancel_running")
@@ -77,8 +78,8 @@ def test_where_keys_are(prototype):
     even = placement.Placement.even(2)
     places = [even.primary_of(f"key {number}") for number in range(10_000)]
     assert 4_500 < sum(places) < 5_500
-    assert len({placement.bucket_of(f"{{order 7}}/{number}") for number in range(100)}) == 1
-    assert placement.bucket_of("{}a") != placement.bucket_of("{}b")
+    assert len({bucket_of(f"{{order 7}}/{number}") for number in range(100)}) == 1
+    assert bucket_of("{}a") != bucket_of("{}b")
 
 
 def test_one_primary_is_gone(prototype, make_postgres, until):

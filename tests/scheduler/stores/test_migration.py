@@ -26,6 +26,7 @@ NUMBERS = itertools.count()
 PATIENCE_S = 30.0
 STEPS = ("parked", "staged", "removed", "activated")
 PAIRS = [pair for pair in itertools.product(("sqlite", "postgres", "redis"), repeat=2) if pair != ("redis", "redis")]
+PAIRS += [("redis", "partitions"), ("partitions", "redis")]
 DUE, FAR = 1_000, 10**14
 BATCH = 7
 
@@ -65,8 +66,10 @@ def new_url(request, tmp_path, lease_s):
         name = f"migration_{next(NUMBERS)}"
         if kind == "sqlite":
             return f"sqlite:///{tmp_path}/{name}.db"
-        if kind == "redis":
-            return request.getfixturevalue("redis_server").url(f"?prefix={name}&lease_s={lease_s}")
+        if kind in {"redis", "partitions"}:
+            partitions = 3 if kind == "partitions" else 1
+            options = f"?prefix={name}&lease_s={lease_s}&partitions={partitions}"
+            return request.getfixturevalue("redis_server").url(options)
         server = request.getfixturevalue("postgres")
         server.execute(f"CREATE DATABASE {name}")
         request.addfinalizer(lambda: server.execute(f"DROP DATABASE {name} WITH (FORCE)"))

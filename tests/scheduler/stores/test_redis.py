@@ -21,6 +21,7 @@ class RedisTests:
     """
 
     shards = 1
+    partitions = 1
 
     @pytest.fixture(autouse=True)
     def _server(self, redis_server):
@@ -33,7 +34,9 @@ class RedisTests:
         """
         Return one with a new prefix.
         """
-        return self.opened_by(self.server.url(f"?prefix=store%20{next(NUMBERS)}&shards={self.shards}"))
+        return self.opened_by(
+            self.server.url(f"?prefix=store%20{next(NUMBERS)}&shards={self.shards}&partitions={self.partitions}")
+        )
 
     def opened_by(self, url: str) -> RedisStore:
         """
@@ -56,6 +59,51 @@ class TestShardedRedisStore(RedisTests, StoreSuite):
     """
 
     shards = 5
+
+
+class TestPartitionOfRedisStore(RedisTests, StoreSuite):
+    """
+    The contract suite on one partition of several.
+    """
+
+    shards = 5
+    partitions = 3
+
+    def make_store(self):
+        """
+        Return the second one of those with a new prefix.
+        """
+        return super().make_store().partitions[1]
+
+
+class TestPartitionedRedisStore(RedisTests, StoreSuite):
+    """
+    The contract suite on one object with several partitions, but for what counts within one only: see above.
+    """
+
+    shards = 5
+    partitions = 3
+
+    test_ends = test_rescue = test_verbs = None
+    """They take up jobs of any key in one shard: `test_redis_partitions.py`, and the random writes."""
+    test_skills = test_many = None
+    test_pruned_by_number = None
+    """Each partition keeps its share."""
+
+
+class TestSharedPartitionedRedisStore(RedisTests, SharedStoreSuite):
+    """
+    The contract suite on two objects that share several partitions.
+    """
+
+    shards = 6
+    partitions = 3
+
+    def make_peer(self, store):
+        """
+        Return another with the same prefix.
+        """
+        return self.opened_by(self.made[store])
 
 
 class TestSharedRedisStore(RedisTests, SharedStoreSuite):

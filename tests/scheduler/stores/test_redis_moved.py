@@ -33,14 +33,15 @@ def move_slot(cluster, load, until, *, is_slow):
     cluster.end_move(slot, source, target)
 
 
-def test_a_slot_moves_under_load_and_back(cluster, until):
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_a_slot_moves_under_load_and_back(cluster, until, partitions):
     """
     Nothing that was answered is lost, nothing fires early or after its cancel, and no attempt begins twice.
 
     What is refused is refused as transient, and not done. Of one life only that runs again whose attempt could not be
     settled while the slot moved: it was cut off, as by a failover, and its history says so.
     """
-    with loaded(f"{cluster.url}shards=4&lease_s=2") as load:
+    with loaded(f"{cluster.url}shards=4&lease_s=2&partitions={partitions}") as load:
         for is_slow in (True, False):
             load.await_more(load.fired, 200, until)
             move_slot(cluster, load, until, is_slow=is_slow)

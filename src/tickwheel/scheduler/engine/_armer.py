@@ -62,6 +62,7 @@ class Armer:
         self._timers = resources.timers
         self._pacer = resources.pacer
         self._writer = resources.writer
+        self._partitions = resources.store.abilities.partitions
         self._hooks = resources.hooks
         self._way = way
         self._running_max = resources.options.running_max
@@ -185,10 +186,19 @@ class Armer:
             self._lanes.leave(entry for entry in admitted if entry.phase in _OUTSIDE)
             with self._lock:
                 self._held.extend(held)
-        for start in range(0, len(begun), _CHUNK):
-            self._post(begun[start : start + _CHUNK], is_again=False)
+        for part in self._by_partition(begun):
+            for start in range(0, len(part), _CHUNK):
+                self._post(part[start : start + _CHUNK], is_again=False)
         self._way.made_room()
         return True
+
+    def _by_partition(self, entries: list[StagedJob]) -> Iterable[list[StagedJob]]:
+        if self._partitions == 1:
+            return [entries]
+        parts: defaultdict[int, list[StagedJob]] = defaultdict(list)
+        for entry in entries:
+            parts[entry.epoch % self._partitions].append(entry)
+        return parts.values()
 
     def _post(self, entries: list[StagedJob], *, is_again: bool) -> None:
         if is_again:

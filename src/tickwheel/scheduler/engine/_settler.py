@@ -1,16 +1,13 @@
 """
 The settler: writes down how attempts ended.
 
-A lone end is written at once. Others gather while it is being committed, and for a few milliseconds from its start, and
-share the next commit: at a thousand firings a second that saves four of five commits, and half of the CPU. An end that
-the store refuses belongs to a job that was set again, or to a shard that has another owner: it is counted, and not
-tried again.
+An end that the store refuses belongs to a job that was set again, or to a shard that has another owner: it is counted,
+and not tried again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -25,6 +22,7 @@ from tickwheel.observe.events import (
     JobSucceeded,
     SettleRefused,
 )
+from tickwheel.scheduler.engine._gatherer import Ended, Gatherer
 from tickwheel.scheduler.engine._recorder import Recorder
 from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._staged_job import StagedJob
@@ -33,23 +31,11 @@ from tickwheel.scheduler.engine._way import Way
 from tickwheel.scheduler.engine.figures import Figures
 from tickwheel.scheduler.engine.resources import Resources
 from tickwheel.scheduler.model import Answer, Outcome, State
-from tickwheel.timers.contract import Timer
 
 __all__ = ["Settler", "ended_event"]
 
-_CHUNK: Final = 500
-"""How many ends go into one write at most, so that begins and callers find room beside them."""
-
-_PAUSE_S: Final = 0.005
-"""From one commit of ends to the start of the next, if few have gathered: a crash doubles at most what ended in it."""
-
-_MANY: Final = 64
-"""So many ends are worth a commit of their own, whenever they come."""
-
 _RETRY_S: Final = 0.5
 """After which an end that the store did not answer is written again."""
-
-_Ended = tuple[StagedJob, Verdict]
 
 
 class Settler:
@@ -69,12 +55,7 @@ class Settler:
         self._hooks = resources.hooks
         self._figures = figures
         self._elapsed = resources.elapsed
-        self._monotonic = resources.runtime.monotonic
-        self._lock = resources.runtime.lock()
-        self._ended: list[_Ended] = []
-        self._is_posting = False
-        self._posted_at = 0.0
-        self._pause: Timer | None = None
+        self._gatherers = [Gatherer(resources, self._post) for _ in range(resources.store.abilities.partitions)]
         self._on_answer: dict[StagedJob, Callable[[Answer | Exception], object]] = {}
 
     def add(
@@ -103,70 +84,34 @@ class Settler:
         """
         if on_answer is not None:
             self._on_answer[entry] = on_answer
-        with self._lock:
-            self._ended.append((entry, verdict))
-            is_urgent = (entry.lane is not None and entry.lane.is_urgent) or len(self._ended) >= _MANY
-            if self._is_posting and not (is_urgent and self._pause is not None):
-                return
-            pause, self._pause = self._pause, None
-            self._is_posting = True
-        if pause is not None:
-            pause.cancel()
-        self._post_next()
+        self._gatherer_of(verdict).add((entry, verdict))
 
     def flush(self) -> None:
         """
         Post what gathers now; for a stop, after the pacer was closed.
         """
-        with self._lock:
-            is_pausing, self._pause = self._pause is not None, None
-        if is_pausing:
-            self._post_next()
+        for gatherer in self._gatherers:
+            gatherer.flush()
 
-    def _post_next(self) -> None:
-        with self._lock:
-            batch, self._ended = self._ended[:_CHUNK], self._ended[_CHUNK:]
-            if not batch:
-                self._is_posting = False
-                return
-            self._posted_at = self._monotonic()
-        self._post(batch)
+    def _gatherer_of(self, verdict: Verdict) -> Gatherer:
+        return self._gatherers[verdict.settle.epoch % len(self._gatherers)]
 
-    def _post_after_pause(self) -> None:
-        """
-        Post what gathers until the pause is over, or at once if that is much already.
-        """
-        with self._lock:
-            left = self._posted_at + _PAUSE_S - self._monotonic()
-            if left > 0 and len(self._ended) < _MANY:
-                with suppress(ClosedError):  # a stop is in a hurry
-                    self._pause = self._pacer.call_later(left, self._end_pause)
-                    return
-        self._post_next()
-
-    def _end_pause(self) -> None:
-        with self._lock:
-            if self._pause is None:  # somebody was in a hurry
-                return
-            self._pause = None
-        self._post_next()
-
-    def _post(self, batch: list[_Ended], *, is_again: bool = False) -> None:
+    def _post(self, batch: list[Ended], *, is_again: bool = False) -> None:
         try:
             writes = [verdict.settle for _, verdict in batch]
             self._writer.post(writes, partial(self._settled, batch, is_again=is_again))
         except ClosedError as error:  # a stop ran out of time: the next owner takes these up
             self._staged.settle(entry for entry, _ in batch)
-            self._is_posting = False
+            self._gatherer_of(batch[0][1]).end()
             self._pass_on(batch, [error] * len(batch))
 
-    def _settled(self, batch: list[_Ended], result: list[Answer] | Exception, *, is_again: bool) -> None:
+    def _settled(self, batch: list[Ended], result: list[Answer] | Exception, *, is_again: bool) -> None:
         if isinstance(result, Exception):
             self._write_again(batch, result)
             return
         entries = [entry for entry, _ in batch]
         freed = self._staged.settle(entries)
-        self._post_after_pause()
+        self._gatherer_of(batch[0][1]).go_on()
         lives = [
             job
             for (_, verdict), answer in zip(batch, result, strict=True)
@@ -189,7 +134,7 @@ class Settler:
                 self._hooks.emit(ended_event(entry, verdict, answer))
         self._way.settled(entries, freed)
 
-    def _write_again(self, batch: list[_Ended], error: Exception) -> None:
+    def _write_again(self, batch: list[Ended], error: Exception) -> None:
         """
         Write *batch* once more later; if it was written after all, it is refused then.
 
@@ -202,7 +147,7 @@ class Settler:
             self._staged.settle(entry for entry, _ in batch)
             self._pass_on(batch, [error] * len(batch))
 
-    def _pass_on(self, batch: list[_Ended], answers: Sequence[Answer | Exception]) -> None:
+    def _pass_on(self, batch: list[Ended], answers: Sequence[Answer | Exception]) -> None:
         for (entry, _), answer in zip(batch, answers, strict=True):
             on_answer = self._on_answer.pop(entry, None)
             if on_answer is not None:

@@ -67,7 +67,7 @@ class _Shard:
 
 class Stager:
     """
-    Brings far jobs into memory, in a thread of its own, since it reads the store.
+    Brings far jobs of one partition into memory, in a thread of its own, since it reads the store.
     """
 
     def __init__(self, resources: Resources, staged: StagedJobs, armer: Armer, runnable: Runnable) -> None:
@@ -102,8 +102,7 @@ class Stager:
         """
         Begin with a look at everything that is owned.
         """
-        self._clock.listen(self._want_look)
-        self._want_look()
+        self.want_look()
         self._thread.start()
 
     def stop(self, timeout_s: float | None) -> None:
@@ -127,7 +126,7 @@ class Stager:
                     shard = _Shard(lease.epoch)
                     shard.checked = None if self._elapsed.is_steady else (0, 0)
                 self._shards[lease.shard] = shard
-        self._want_look()
+        self.want_look()
 
     def written(self, jobs: Sequence[Job]) -> None:
         """
@@ -162,7 +161,7 @@ class Stager:
         if soonest is not None:
             self._look_before(soonest)
         if not self._is_watching and not self._clock.is_sampled:
-            self._want_look()
+            self.want_look()
 
     def dropped(self, keys: Sequence[str]) -> None:
         """
@@ -175,7 +174,7 @@ class Stager:
         Take notice that other processes may have written.
         """
         self._has_changes = True
-        self._want_look()
+        self.want_look()
 
     def look_back(self) -> None:
         """
@@ -191,7 +190,7 @@ class Stager:
         What was sent and never answered may even take effect later: that is found when it is overdue.
         """
         self._forget_cursors()
-        self._want_look()
+        self.want_look()
 
     def made_room(self) -> None:
         """
@@ -199,7 +198,7 @@ class Stager:
         """
         if self._is_full and self._staged.waiting <= self._staged_max // 2:
             self._is_full = False
-            self._want_look()
+            self.want_look()
 
     def _run(self) -> None:
         while True:
@@ -223,7 +222,10 @@ class Stager:
                     self._has_changes = True
                     self._set_timer(self._clock.monotonic() + _RETRY_S)
 
-    def _want_look(self) -> None:
+    def want_look(self) -> None:
+        """
+        Look at everything that is owned; only sets a flag.
+        """
         self._is_look_wanted = True
         self._wake.set()
 
@@ -314,7 +316,7 @@ class Stager:
         self._staged.drop([job.key for job in jobs])  # what was read with the instant of before
         self.written(jobs)
         if self.redater.under_way < _UNDER_WAY and any(shard.checked for shard in self._shards.values()):
-            self._want_look()
+            self.want_look()
 
     def _check_on(self, number: int, shard: _Shard) -> None:
         """
@@ -327,7 +329,7 @@ class Stager:
             self.redater.right(jobs, shard.epoch, is_news=False)
             shard.checked = (jobs[-1].due_at, jobs[-1].generation) if len(jobs) == _PAGE else None
         if shard.checked is not None:
-            self._want_look()
+            self.want_look()
 
     def _read_changes(self, number: int, shard: _Shard) -> None:
         """
@@ -380,7 +382,7 @@ class Stager:
         now = self._clock.monotonic()
         look_at = min(self._clock.deadline(due_at - self._horizon_ms), now + _LOOK_MAX_S)
         if look_at <= now:
-            self._want_look()
+            self.want_look()
         else:
             self._set_timer(look_at)
 
@@ -390,7 +392,7 @@ class Stager:
                 return
             old, self._look_at = self._timer, look_at
             try:
-                self._timer = self._timers.call_at(look_at, self._want_look)
+                self._timer = self._timers.call_at(look_at, self.want_look)
             except ClosedError:
                 return
         if old is not None:

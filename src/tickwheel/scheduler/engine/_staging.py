@@ -84,6 +84,8 @@ class Staging:
         """
         Take up what others set aside and this node can run, into the shards that are held under *epochs*.
 
+        These are all of one partition.
+
         Raises:
             StoreError: If the store does not answer.
         """

@@ -31,7 +31,7 @@ from tickwheel.scheduler.engine._runnable import Runnable
 from tickwheel.scheduler.engine._settler import Settler
 from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._staged_job import Phase, StagedJob
-from tickwheel.scheduler.engine._stager import Stager
+from tickwheel.scheduler.engine._stagers import Stagers
 from tickwheel.scheduler.engine._watcher import Watcher
 from tickwheel.scheduler.engine._withdrawals import Withdrawals
 from tickwheel.scheduler.engine.figures import Figures
@@ -78,7 +78,7 @@ class Owner:
         self._dispatcher = Dispatcher(resources, self.staged, self._settler, registry, loop, way=self)
         self._armer = Armer(resources, self.staged, registry, way=self)
         self.runnable = Runnable(resources, registry, self.staged, self._settler, way=self)
-        self._stager = Stager(resources, self.staged, self._armer, self.runnable)
+        self._stagers = Stagers(resources, self.staged, self._armer, self.runnable)
         self.withdrawals = Withdrawals(resources, self.staged, self._settler, self._dispatcher.stop, way=self)
         self._watcher = Watcher(resources, way=self)
         self._pruner = Pruner(resources, recorder, self._has_first_shard)
@@ -99,8 +99,8 @@ class Owner:
             resources.clock.now_ms,
             partial(self._armer.widen, "pull"),
         )
-        self._registry.listen(self._stager.changed)
-        self._stager.start()
+        self._registry.listen(self._stagers.changed)
+        self._stagers.start()
         self._watcher.start()
         self._pruner.start()
         self.heartbeat.beat()
@@ -122,7 +122,7 @@ class Owner:
             What still runs.
         """
         self._is_stopping = True
-        self._stager.stop(self._left(deadline))
+        self._stagers.stop(self._left(deadline))
         self._watcher.stop(self._left(deadline))
         self._pruner.stop(self._left(deadline))
         self._armer.stop()
@@ -211,34 +211,34 @@ class Owner:
             cancelled = (*cancelled, *paused)
             jobs = [job for job in jobs if job.pause is None]
         if cancelled:
-            self._stager.dropped(cancelled)
+            self._stagers.dropped(cancelled)
         if jobs:
-            self._stager.written(jobs)
+            self._stagers.written(jobs)
 
     def changed(self) -> None:
         """
         From other processes to the stager; and what they ask, to the withdrawals.
         """
-        self._stager.changed()
+        self._stagers.changed()
         self.withdrawals.look([lease.shard for lease in self.leases.held])
 
     def look_back(self) -> None:
         """
         From the watcher to the stager: for what is overdue and was missed.
         """
-        self._stager.look_back()
+        self._stagers.look_back()
 
     def start_over(self) -> None:
         """
         To the stager: something may have been written of which nothing here was notified.
         """
-        self._stager.start_over()
+        self._stagers.start_over()
 
     def is_off(self, job: Job) -> bool:
         """
         Return whether the instant of *job* was written before the clock was set, and means another one.
         """
-        return self._stager.redater.is_off(job)
+        return self._stagers.is_off(job)
 
     def may_begin(self) -> bool:
         """
@@ -250,7 +250,7 @@ class Owner:
         """
         From the armer, which has begun some, to the stager.
         """
-        self._stager.made_room()
+        self._stagers.made_room()
 
     def hand_over(self, entries: list[StagedJob]) -> None:
         """
@@ -298,7 +298,7 @@ class Owner:
         self._epochs = frozenset(lease.epoch for lease in leases)
         for epoch in lost:
             self.staged.drop_epoch(epoch)
-        self._stager.own(leases)
+        self._stagers.own(leases)
 
     def renewed(self) -> None:
         """

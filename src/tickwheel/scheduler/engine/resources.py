@@ -17,6 +17,7 @@ from tickwheel.scheduler._storeclock import StoreClock
 from tickwheel.scheduler.engine._starter import Starter
 from tickwheel.scheduler.engine.elapsed import Elapsed
 from tickwheel.scheduler.stores import Store
+from tickwheel.scheduler.verbs.partitioned_writer import PartitionedWriter
 from tickwheel.scheduler.verbs.writer import Writer
 
 __all__ = ["Resources"]
@@ -45,7 +46,7 @@ class Resources:
     runtime: Runtime
     owner: str
     store: Store
-    writer: Writer
+    writer: Writer | PartitionedWriter
     clock: StoreClock
     elapsed: Elapsed
     timers: TimerWheel

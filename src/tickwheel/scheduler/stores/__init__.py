@@ -6,7 +6,18 @@ from __future__ import annotations
 
 from tickwheel.scheduler.stores._memory import MemoryStore
 from tickwheel.scheduler.stores._open import make_store, masked, open_store
-from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Joins, Lease, Node, Shard, Skill, Store
+from tickwheel.scheduler.stores.contract import (
+    Abilities,
+    Aside,
+    Changes,
+    Joins,
+    Lease,
+    Node,
+    Partitioned,
+    Shard,
+    Skill,
+    Store,
+)
 
 __all__ = [
     "Abilities",
@@ -16,6 +27,7 @@ __all__ = [
     "Lease",
     "MemoryStore",
     "Node",
+    "Partitioned",
     "Shard",
     "Skill",
     "Store",

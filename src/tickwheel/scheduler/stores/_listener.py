@@ -5,7 +5,7 @@ Waiting for what others write, for stores whose server can announce it. A hint: 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Final, Protocol
 
@@ -21,9 +21,9 @@ class Subscription(Protocol):
     A connection on which a server announces what others wrote. If a method raises, it is closed, and made again.
     """
 
-    def fileno(self) -> int:
+    def filenos(self) -> Collection[int]:
         """
-        Return the descriptor that can be read when something has come.
+        Return the descriptors of which one can be read when something has come.
         """
 
     def receive(self) -> bool:
@@ -91,7 +91,7 @@ class Listener:
                 self._wait.wait(min(timeout_s, _RETRY_S))
                 return True
             try:
-                return bool(self._wait.wait(timeout_s, self._subscription.fileno())) and self._subscription.receive()
+                return bool(self._wait.wait(timeout_s, *self._subscription.filenos())) and self._subscription.receive()
             except Exception:  # noqa: BLE001 - whatever it was: the connection is made again
                 self._drop()
                 return True

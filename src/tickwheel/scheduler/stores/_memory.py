@@ -28,11 +28,12 @@ from tickwheel.scheduler.model import (
     Settle,
     State,
     Write,
+    key_of,
     scope_over,
 )
 from tickwheel.scheduler.stores._memory_history import MemoryHistory
 from tickwheel.scheduler.stores._nodes import owners_of
-from tickwheel.scheduler.stores._rules import NOT_OWNER, act_of, cut_off, decide, is_counted, key_of, rescued, values_of
+from tickwheel.scheduler.stores._rules import NOT_OWNER, act_of, cut_off, decide, is_counted, rescued, values_of
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Node, Shard, Skill
 
 __all__ = ["MemoryStore"]

@@ -45,7 +45,8 @@ def make_store(url: str, clock: Clock | None = None) -> Store:
     poll or the URL of the server itself, and whatever else libpq knows. `redis://user:password@host:port/database`,
     `rediss://` for TLS, `unix:///path/of/socket?db=0`, with `prefix=`, `shards=`, `lease_s=`, and `replicas=` for how
     many replicas must have a write before it is answered; `redis+cluster://host:port,host:port` for some nodes of a
-    cluster, `redis+sentinel://host:port,host:port/database?master=name` for some sentinels, `rediss+...` with TLS.
+    cluster, with `partitions=` for how many parts of it share the jobs; `redis+sentinel://host:port/database?master=name`
+    for some sentinels, separated by commas as well, `rediss+...` with TLS.
 
     Args:
         url: Its scheme says which store.
@@ -134,11 +135,16 @@ def _number(url: str, text: str, name: str, largest: int) -> int:
 
 
 _REDIS_TLS: Final = ("ssl_ca_certs", "ssl_cert_reqs", "ssl_certfile", "ssl_check_hostname", "ssl_keyfile")
+_REDIS_OWN: Final = ("shards", "lease_s", "prefix", "replicas", "partitions")
 _SENTINELS: Final = ("master", "sentinel_username", "sentinel_password")
 
 
 def _redis(url: str, _path: str, options: dict[str, str], _clock: Clock | None) -> Store:
-    from tickwheel.scheduler.stores.redis import RedisStore  # noqa: PLC0415 - loaded when it is asked for
+    from tickwheel.scheduler.stores.redis import (  # noqa: PLC0415 - loaded when it is asked for
+        Partition,
+        PartitionedRedisStore,
+        RedisStore,
+    )
 
     shards = _number(url, options.pop("shards", "0"), "shards", 256)
     lease_s = _number(url, options.pop("lease_s", "10"), "lease_s", 3_600)
@@ -147,10 +153,11 @@ def _redis(url: str, _path: str, options: dict[str, str], _clock: Clock | None) 
         what = f"prefix is {prefix!r} in {masked(url)!r}"
         raise StoreError(what, "write some printable characters without braces")
     replicas = _number(url, options.pop("replicas", "0"), "replicas", 16)
+    count = _number(url, options.pop("partitions", "1"), "partitions", 64) or 1
     scheme, _, rest = url.partition("?")[0].partition("://")
     sentinels = _SENTINELS if scheme.lower().endswith("sentinel") else ()
     # What else the driver understands would change how it answers.
-    known = ("shards", "lease_s", "prefix", "replicas", "db", "username", "password", *_REDIS_TLS, *sentinels)
+    known = (*_REDIS_OWN, "db", "username", "password", *_REDIS_TLS, *sentinels)
     _refuse_unknown(url, options, known)
     if sentinels and not options.get("master"):
         what = f"{masked(url)!r} does not name the primary that the sentinels watch"
@@ -163,9 +170,19 @@ def _redis(url: str, _path: str, options: dict[str, str], _clock: Clock | None) 
         what = f"{masked(url)!r} names the database {database}, and a cluster has database 0 only"
         raise StoreError(what, "leave it out")
     location = f"{scheme.lower()}://{rest}{'?' if options else ''}{urlencode(options)}"
-    return RedisStore(
-        location, url=masked(url), shards=shards or None, lease_s=lease_s, prefix=prefix, replicas=replicas
-    )
+    stores = [
+        RedisStore(
+            location,
+            url=masked(url),
+            shards=-(-shards // count) or None,
+            lease_s=lease_s,
+            prefix=prefix,
+            replicas=replicas,
+            partition=Partition(number, count),
+        )
+        for number in range(count)
+    ]
+    return stores[0] if count == 1 else PartitionedRedisStore(stores, url=masked(url), lease_s=lease_s)
 
 
 _MAKERS: Final[dict[str, Callable[[str, str, dict[str, str], Clock | None], Store]]] = {

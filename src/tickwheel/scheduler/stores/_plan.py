@@ -27,8 +27,9 @@ from tickwheel.scheduler.model import (
     Settled,
     State,
     Write,
+    key_of,
 )
-from tickwheel.scheduler.stores._rules import BEGUN, GONE, NOT_OWNER, act_of, decide, key_of
+from tickwheel.scheduler.stores._rules import BEGUN, GONE, NOT_OWNER, act_of, decide
 
 __all__ = ["Differences", "Plan", "WrongGuessError"]
 

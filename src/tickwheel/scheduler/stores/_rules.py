@@ -37,7 +37,7 @@ from tickwheel.scheduler.model import (
     Write,
 )
 
-__all__ = ["BEGUN", "GONE", "NOT_OWNER", "Decision", "act_of", "cut_off", "decide", "is_counted", "key_of", "rescued"]
+__all__ = ["BEGUN", "GONE", "NOT_OWNER", "Decision", "act_of", "cut_off", "decide", "is_counted", "rescued"]
 
 Decision: TypeAlias = tuple[Answer, Job | None]
 """The answer, and the job as it is stored from now on: the same object where nothing changed, None where it is gone."""
@@ -63,13 +63,6 @@ _ACTS: Final = frozenset(
         Outcome.STOPPING,
     )
 )
-
-
-def key_of(write: Write) -> str:
-    """
-    Return the key that *write* is about.
-    """
-    return write.job.key if isinstance(write, (Set, Begin, SetAside, Settle, Redate)) else write.key
 
 
 def decide(  # noqa: C901, PLR0911 - one for each kind of write

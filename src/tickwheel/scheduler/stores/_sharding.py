@@ -1,5 +1,5 @@
 """
-The shard of a key.
+The shard of a key, and its bucket.
 """
 
 from __future__ import annotations
@@ -9,10 +9,13 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["SHARDS", "sharding"]
+__all__ = ["BUCKETS", "SHARDS", "bucket_of", "sharding"]
 
 SHARDS: Final = 16
 """How many a new store gets: room for some nodes, and a look at each costs little."""
+
+BUCKETS: Final = 256
+"""Of keys, each of which is in one place: a partition, or a primary."""
 
 
 def sharding(shards: int) -> Callable[[str], int]:
@@ -24,3 +27,14 @@ def sharding(shards: int) -> Callable[[str], int]:
         return zlib.crc32(key.encode("utf-8", "surrogatepass")) % shards
 
     return lru_cache(maxsize=16_384)(shard_of)
+
+
+def bucket_of(key: str) -> int:
+    """
+    Return which of 256 buckets *key* is in, by its first `{tag}` if it has one that is not empty, else by the whole.
+
+    It is read from the other end of the checksum than the shard, or each partition would use a part of its shards only.
+    """
+    _, brace, rest = key.partition("{")
+    tag, end, _ = rest.partition("}")
+    return zlib.crc32((tag if brace and end and tag else key).encode("utf-8", "surrogatepass")) >> 24

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page, Pause, Write
 from tickwheel.scheduler.stores._reports import Aside, Changes, Node, Shard
 
-__all__ = ["Abilities", "Aside", "Changes", "Joins", "Lease", "Node", "Shard", "Skill", "Store"]
+__all__ = ["Abilities", "Aside", "Changes", "Joins", "Lease", "Node", "Partitioned", "Shard", "Skill", "Store"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,8 @@ class Abilities:
         renew_s: How often to renew leases without an end, which can be lost nevertheless: a file may be deleted. None
             where they cannot.
         first_tail: The least number of a shard that is a tail, which see `Lease`; None where there are no tails.
+        partitions: How many parts have a commit of their own, which see `Partitioned`; the number of a shard modulo it
+            says in which one it is.
     """
 
     loss_window: str = ""
@@ -42,6 +44,7 @@ class Abilities:
     joins_transactions: bool = False
     renew_s: float | None = None
     first_tail: int | None = None
+    partitions: int = 1
 
     def is_tail(self, shard: int) -> bool:
         """
@@ -103,6 +106,26 @@ class Joins(Protocol):
         """
 
 
+@runtime_checkable
+class Partitioned(Protocol):
+    """
+    The parts of a store that declares `partitions`: each has commits of its own, which wait for no other.
+
+    A generation or an epoch that one of them gives is given by no other one, and larger than what it gave before; an
+    epoch modulo their number is that of the partition.
+
+    Attributes:
+        partitions: The stores of one partition each, in their order. Only `apply` is called on them.
+    """
+
+    partitions: Sequence[Store]
+
+    def partition_of(self, key: str) -> int:
+        """
+        Return the number of the partition that *key* is in, always the same; keys with one `{tag}` are in one.
+        """
+
+
 class Store(Protocol):
     """
     Jobs by key and by instant.
@@ -135,7 +158,7 @@ class Store(Protocol):
 
     def apply(self, writes: Sequence[Write]) -> list[Answer]:
         """
-        Do all *writes*, in order, in one transaction, durable on return; answer each.
+        Do all *writes*, in order, in one transaction (of each partition), durable on return; answer each.
 
         A refused write (wrong generation, not found) is an answer and stops none of the others.
         If it raises, none of them took effect, or, for a transient error after the commit was sent, it is not known:
@@ -254,9 +277,9 @@ class Store(Protocol):
         """
         Move jobs that were set aside and that *skills* can run into *shard*, and return them as they now are.
 
-        At most *limit*, each to one caller, and none whose scope is paused. The caller begins and settles them under
-        *epoch*, whatever shard their keys belong to, and the shard's next owner finds them there. None where *epoch* is
-        not the shard's any more.
+        At most *limit*, of the shard's partition, each to one caller, and none whose scope is paused. The caller begins
+        and settles them under *epoch*, whatever shard their keys belong to; the next owner of *shard* finds them there.
+        None where *epoch* is not the shard's any more.
         Costs by what it returns and by the number of skills and scopes, not by what else was set aside.
         """
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from tickwheel.errors import ClosedError, ReentrantError
 from tickwheel.observe.tracing import TRACE, Tracer
@@ -32,7 +33,7 @@ from tickwheel.scheduler.model import (
     Write,
     scope_over,
 )
-from tickwheel.scheduler.stores import Joins, Node, Shard, Store
+from tickwheel.scheduler.stores import Joins, Node, Partitioned, Shard, Store
 from tickwheel.scheduler.verbs._bulk_run import done_in_bulk
 from tickwheel.scheduler.verbs._joined_connections import refuse_own_wait
 from tickwheel.scheduler.verbs._promise import Promise
@@ -41,6 +42,7 @@ from tickwheel.scheduler.verbs._withdrawal_requests import WithdrawalRequests
 from tickwheel.scheduler.verbs._within import Within
 from tickwheel.scheduler.verbs.bulk import BulkAnswer, BulkFields, BulkProgress, bulk_request
 from tickwheel.scheduler.verbs.jobs import ACTOR, PauseJobs, Verb, note_of, writes_of
+from tickwheel.scheduler.verbs.partitioned_writer import PartitionedWriter
 from tickwheel.scheduler.verbs.requests import PAGE_MAX, ListFields, SetRequest, job_query, set_write
 from tickwheel.scheduler.verbs.writer import Writer
 from tickwheel.typing import Duration, Instant
@@ -91,14 +93,14 @@ class Client:
         self._on_scope = on_scope
         self._tracer = tracer
         self._opening = runtime.lock()
-        self._writer: Writer | None = None
+        self._writer: Writer | PartitionedWriter | None = None
         self._knowing = knowing
         self._requests = WithdrawalRequests(store, self._resubmit, runtime)
         self._is_closed = False
         keep = options.history.keep
         self._actor = Actor(options.owner, keep == "all") if keep in ("usual", "all") else None
 
-    def opened(self) -> Writer:
+    def opened(self) -> Writer | PartitionedWriter:
         """
         Return the writer of the open store; the first use opens it.
 
@@ -131,11 +133,11 @@ class Client:
                 finally:
                     self.store.close()
 
-    def _open(self) -> Writer:
+    def _open(self) -> Writer | PartitionedWriter:
         self.store.open()
         self._sample()
-        return Writer(
-            self.store,
+        partitions = self.store if isinstance(self.store, Partitioned) else None
+        return (partial(Writer, self.store) if partitions is None else partial(PartitionedWriter, partitions))(
             self._runtime,
             batch_max=self._options.batch_max,
             waiting_max=self._options.waiting_max,
@@ -231,7 +233,7 @@ class Client:
             raise UnsupportedError(what, "leave conn out, or keep the jobs in SQLite or PostgreSQL")
         return Within(store, connection, self._set_write, self.clock.now_ms, self._asks())
 
-    def _writing(self, verb: str) -> Writer:
+    def _writing(self, verb: str) -> Writer | PartitionedWriter:
         """
         Return the writer, unless its own thread asks: it would wait for itself.
         """

@@ -77,6 +77,7 @@ class Writer:
         on_commit: Callable[[Sequence[Write], list[Answer]], None] | None = None,
         on_unknown: Callable[[], None] | None = None,
         referee: Referee | None = None,
+        tally: Tally | None = None,
     ) -> None:
         """
         Start the thread.
@@ -90,6 +91,7 @@ class Writer:
             on_commit: Called on the writer's thread after each commit, before anybody gets an answer.
             on_unknown: Called there when it is not known whether a commit took effect, before anybody gets the error.
             referee: Decides what the store cannot: whether a counted attempt has started.
+            tally: Counts the commits, together with those of other writers; None for one of its own.
         """
         self._store = store
         self._runtime = runtime
@@ -108,7 +110,7 @@ class Writer:
         self._own: _Queue = deque()
         self._callers: _Queue = deque()
         self._waiting = 0
-        self._tally = Tally(runtime)
+        self._tally = tally or Tally(runtime)
         self.times = self._tally.times
         """How long commits took, in ms."""
         self.sizes = self._tally.sizes

@@ -71,7 +71,10 @@ class OwnerTests(StoreTests):
             assert [shard.number for shard in found] == sorted(leases)
             for shard in found:
                 lease = leases[shard.number]
-                assert (shard.owner, shard.epoch, shard.until) == (OWNER, lease.epoch, lease.until)
+                assert (shard.owner, shard.epoch) == (OWNER, lease.epoch)
+                # Each partition says it by its own clock, and was asked at another moment.
+                spread = 0 if rig.store.abilities.partitions == 1 else 5_000
+                assert shard.until == lease.until or abs((shard.until or 0) - (lease.until or 0)) <= spread
             assert rig.store.shards() == found
             rig.store.release(OWNER)
             assert [(shard.number, shard.owner, shard.epoch, shard.until) for shard in rig.store.shards()] == [

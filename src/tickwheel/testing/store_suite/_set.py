@@ -205,17 +205,20 @@ class SetTests(StoreTests):
 
     def test_generations_are_never_used_twice(self) -> None:
         """
-        Every new life of every key has a generation of its own, above all before it.
+        Every new life of every key has a generation of its own, above all before it in its partition.
         """
         with self.rig() as rig:
-            seen = [0]
+            seen: list[tuple[int, int]] = []
+
+            def see(job: Job | None) -> None:
+                assert job is not None
+                seen.append((rig.store.shard_of(job.key) % rig.store.abilities.partitions, job.generation))
+
             for key in ("a", "b", "a", "b"):
-                seen.append(rig.pending(key).generation)
-                moved = rig.move(key, 5).job
-                assert moved is not None
-                seen.append(moved.generation)
+                see(rig.pending(key))
+                see(rig.move(key, 5).job)
                 rig.cancel(key)
-            settled = rig.settle(rig.running("a"), Settled.DONE, due_at=rig.now + 5).job
-            assert settled is not None
-            seen.append(settled.generation)
-            assert seen == sorted(set(seen))
+            see(rig.settle(rig.running("a"), Settled.DONE, due_at=rig.now + 5).job)
+            assert len({generation for _, generation in seen}) == len(seen)
+            assert sorted(seen) == sorted(seen, key=lambda each: each[0])
+            assert min(generation for _, generation in seen) > 0

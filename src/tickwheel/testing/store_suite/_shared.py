@@ -275,7 +275,7 @@ class SharedTests(StoreTests):
 
     def test_readers_beside_a_writer(self) -> None:
         """
-        Reads from several threads go on while a batch is written, and see all of it or nothing.
+        Reads from several threads go on while a batch of one partition is written, and see all of it or nothing.
         """
         with self.rig() as rig:
             seen: list[int] = []
@@ -289,7 +289,7 @@ class SharedTests(StoreTests):
             for thread in threads:
                 thread.start()
             for turn in range(20):
-                rig.store.apply([Set(Job(f"{turn} {i}", 0, rig.now)) for i in range(50)])
+                rig.store.apply([Set(Job(f"{{{turn}}} {i}", 0, rig.now)) for i in range(50)])
             done.set()
             for thread in threads:
                 thread.join(PATIENCE_S)

@@ -127,8 +127,8 @@ class PostgresSubscription:
             connection.close()
             raise
 
-    def fileno(self) -> int:
-        return self._connection.fileno()
+    def filenos(self) -> tuple[int]:
+        return (self._connection.fileno(),)
 
     def receive(self) -> bool:
         """

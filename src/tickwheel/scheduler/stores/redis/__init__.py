@@ -4,6 +4,8 @@ Jobs in Redis: several machines, one store in memory, as durable as its append-o
 
 from __future__ import annotations
 
+from tickwheel.scheduler.stores.redis._partition import WHOLE, Partition
+from tickwheel.scheduler.stores.redis._partitioned import PartitionedRedisStore
 from tickwheel.scheduler.stores.redis._store import RedisStore
 
-__all__ = ["RedisStore"]
+__all__ = ["WHOLE", "Partition", "PartitionedRedisStore", "RedisStore"]

@@ -12,6 +12,7 @@ from tickwheel.scheduler.model import Adopt, Answer, Begin, Job, Redate, Set, Se
 from tickwheel.scheduler.stores._plan import Differences, Plan, WrongGuessError
 from tickwheel.scheduler.stores.redis._blob import Row, blob_of, place_of, running_mark
 from tickwheel.scheduler.stores.redis._history import packed_records
+from tickwheel.scheduler.stores.redis._partition import Partition
 from tickwheel.scheduler.stores.redis._scripts import packed, packed_lists
 
 __all__ = ["Batch", "Shards", "shard_of_row"]
@@ -29,7 +30,13 @@ class Batch:
     """
 
     def __init__(
-        self, writes: Sequence[Write], epochs: Mapping[int, int], shards: Shards, *, is_guessing: bool
+        self,
+        writes: Sequence[Write],
+        epochs: Mapping[int, int],
+        shards: Shards,
+        partition: Partition,
+        *,
+        is_guessing: bool,
     ) -> None:
         """
         Sort *writes*.
@@ -38,6 +45,7 @@ class Batch:
             WrongGuessError: If *is_guessing*, and the order of the writes may count, or a key comes twice.
         """
         self._shard_of, self._first_shard_of = shards
+        self._partition = partition
         shard_of = self._shard_of
         self._plan = Plan.of(writes, epochs, shard_of, is_guessing=is_guessing)
         for jobs in (self._plan.begins, self._plan.ends):
@@ -70,7 +78,7 @@ class Batch:
             generation: The last one given out.
         """
         self._rows = {row.job.key: row for row in rows}
-        self._seen = max(generation, self._plan.floor)
+        self._seen = max(generation, self._partition.aligned(self._plan.floor))
         self._differences = self._plan.decide(
             {row.job.key: row.job for row in rows},
             now,
@@ -125,7 +133,7 @@ class Batch:
         return answers
 
     def _next_generation(self) -> int:
-        self._drawn += 1
+        self._drawn += self._partition.total
         return self._seen + self._drawn
 
     def _others(self) -> list[bytes]:

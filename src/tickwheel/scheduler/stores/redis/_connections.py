@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from tickwheel.errors import MissingExtraError
 from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.stores._leap import leap
 from tickwheel.scheduler.stores._lifetime import Lifetime
 from tickwheel.scheduler.stores.redis._errors import store_error
+from tickwheel.scheduler.stores.redis._partition import WHOLE, Partition
 from tickwheel.scheduler.stores.redis._route import Connection, route_of
 from tickwheel.scheduler.stores.redis._scripts import SCRIPTS
 
@@ -43,7 +43,7 @@ class Connections:
     another node of a cluster after one that refused it.
     """
 
-    def __init__(self, location: str, url: str, base: str, replicas: int = 0) -> None:
+    def __init__(self, location: str, url: str, base: str, replicas: int = 0, partition: Partition = WHOLE) -> None:
         """
         Understand *location*, and connect once.
 
@@ -52,6 +52,7 @@ class Connections:
             url: What errors show.
             base: Where all keys of the store begin.
             replicas: How many replicas must have a write before it is answered.
+            partition: Which of the store's partitions has these keys.
 
         Raises:
             MissingExtraError: If the driver is not installed.
@@ -63,6 +64,7 @@ class Connections:
             raise MissingExtraError("redis", "redis") from error
         self._redis = redis
         self._url, self._base = url, base.encode()
+        self.partition = partition
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
         self.lifetime = Lifetime(url)
@@ -222,7 +224,7 @@ class Connections:
             return
         script = SCRIPTS["server"]
         identity = f"{facts.get('run_id')}:{facts.get('master_replid')}"
-        if self._ask(connection, ("EVAL", script.text, 1, self._base, identity, leap()), is_write=True):
+        if self._ask(connection, ("EVAL", script.text, 1, self._base, identity, self.partition.leap()), is_write=True):
             _LOG.warning("%s: another server answers, or the same one again: generations and epochs leap", self._url)
 
     def _ask(self, connection: Connection, words: tuple[bytes | str | int, ...], *, is_write: bool = False) -> Any:

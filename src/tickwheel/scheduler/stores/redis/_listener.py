@@ -4,10 +4,12 @@ Hears what the script `apply` announces to others.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores.redis._route import Connection
 
-__all__ = ["RedisSubscription"]
+__all__ = ["RedisSubscription", "Subscriptions"]
 
 
 class RedisSubscription:
@@ -21,9 +23,8 @@ class RedisSubscription:
         """
         self._connection = connection
 
-    def fileno(self) -> int:
-        number: int = self._connection._sock.fileno()  # noqa: SLF001 - the driver shows it nowhere else
-        return number
+    def filenos(self) -> tuple[int]:
+        return (self._connection._sock.fileno(),)  # noqa: SLF001 - the driver shows it nowhere else
 
     def receive(self) -> bool:
         """
@@ -40,3 +41,24 @@ class RedisSubscription:
 
     def close(self) -> None:
         self._connection.disconnect()
+
+
+class Subscriptions:
+    """
+    Hears the channels of all partitions.
+    """
+
+    def __init__(self, parts: Sequence[RedisSubscription]) -> None:
+        self._parts = parts
+
+    def filenos(self) -> list[int]:
+        return [number for part in self._parts for number in part.filenos()]
+
+    def receive(self) -> bool:
+        for part in self._parts:
+            part.receive()
+        return True
+
+    def close(self) -> None:
+        for part in self._parts:
+            part.close()

@@ -29,6 +29,7 @@ _FLAGS: Final = {
     "changes": ("changes", _FREEING),
     "prune": ("prune", _FREEING),
     "scope": ("scope", _FREEING),
+    "floor": ("floor", _FREEING),
     "read": ("read", _READING),
     "due": ("due", _READING),
     "dead": ("dead", _FREEING),

@@ -7,19 +7,20 @@ from __future__ import annotations
 from typing import Final
 
 from tickwheel.scheduler.errors import StoreError, StoreFormatError
-from tickwheel.scheduler.stores._leap import leap
 from tickwheel.scheduler.stores._sharding import SHARDS
 from tickwheel.scheduler.stores.redis._connections import Connections
 
 __all__ = ["check_server", "loss_window", "make_schema"]
 
-VERSION: Final = 4
+VERSION: Final = 5
 """
 Of the keys and their values, as scripts/_common.lua and _blob.py have them: 1 had no tails, and did not grow; 2 had no
-paused jobs, 3 no paused scopes.
+paused jobs, 3 no paused scopes. One that is not divided into partitions has 4.
 """
 
 _SERVER_MIN: Final = 7
+_SHARDS_MIN: Final = 4
+"""Of a partition, which shares the usual number with the others."""
 
 _AOF_LOSSES: Final = {
     "always": "",
@@ -84,10 +85,15 @@ def make_schema(connections: Connections, url: str, wanted: int | None, first: i
     it was made, and is gone, its generations and epochs go on far beyond what they were.
 
     Raises:
-        StoreFormatError: If it is of a newer version.
+        StoreFormatError: If it is of a newer version, or has another number of partitions.
     """
-    answer = connections.run("open", VERSION, wanted or 0, SHARDS, first, leap())
-    version, there, first = (int(each) if each is not None and each.isdigit() else 0 for each in answer)
+    number, total = partition = connections.partition
+    own, usual = VERSION - (total == 1), max(_SHARDS_MIN, SHARDS // total)
+    answer = connections.run("open", own, wanted or 0, usual, first, partition.leap(), number, total)
+    version, there, first, partitions = (int(each) if each is not None and each.isdigit() else 0 for each in answer)
+    if partitions != total:
+        what = f"{url} has partitions={partitions}, and {total} were asked for"
+        raise StoreFormatError(what, f"write partitions={partitions}, or move the jobs to another prefix=")
     if version > VERSION:
         what = f"{url} has schema version {version}, and this tickwheel knows 1 to {VERSION}"
         raise StoreFormatError(what, "upgrade tickwheel; the store was left as it is")

@@ -26,10 +26,11 @@ from tickwheel.scheduler.stores.redis._blob import Row, instant, read_rows
 from tickwheel.scheduler.stores.redis._connections import Connections
 from tickwheel.scheduler.stores.redis._listener import RedisSubscription
 from tickwheel.scheduler.stores.redis._paging import latest_dead, page
+from tickwheel.scheduler.stores.redis._partition import WHOLE, Partition
 from tickwheel.scheduler.stores.redis._scripts import packed
 from tickwheel.scheduler.stores.redis._server import check_server, make_schema
 
-__all__ = ["RedisStore"]
+__all__ = ["PAUSED_MAX", "RedisStore", "begin_to_listen"]
 
 _LOG: Final = logging.getLogger("tickwheel.scheduler")
 _TRIES: Final = 50
@@ -37,7 +38,7 @@ _TRIES: Final = 50
 
 _FIRST_TAIL: Final = 40_000
 """As scripts/lease.lua has it."""
-_PAUSED_MAX: Final = 10_000
+PAUSED_MAX: Final = 10_000
 """Where counting ends, as in the other stores."""
 _BYTES_MAX: Final = 256 << 20
 """How large a batch may be: the server hangs up on a client that sends a gibibyte."""
@@ -57,6 +58,7 @@ class RedisStore:
         lease_s: float = 10.0,
         prefix: str = "tickwheel",
         replicas: int = 0,
+        partition: Partition = WHOLE,
     ) -> None:
         """
         Remember where the server is.
@@ -68,11 +70,13 @@ class RedisStore:
             lease_s: How long a process keeps its shards without renewing them.
             prefix: What all keys begin with, in braces.
             replicas: How many replicas must have a write before it is answered.
+            partition: Which of several this is; what has all of them hears the news of others, and warns.
         """
         self.url = url
         self.abilities = _abilities("what the server's settings say, which are read on open")
         self._location, self._wanted_shards, self._lease_ms = location, shards, int(lease_s * 1000)
-        self._base, self._replicas = f"{{{prefix}}}", replicas
+        self._base, self._replicas = f"{{{partition.tag(prefix)}}}", replicas
+        self._partition = partition
         self._questions = f"{self._base}:questions"
         self._connections: Connections | None = None
         self._listener: Listener | None = None
@@ -88,7 +92,7 @@ class RedisStore:
     def open(self) -> None:
         if self._connections is not None:
             return
-        connections = Connections(self._location, self.url, self._base, self._replicas)
+        connections = Connections(self._location, self.url, self._base, self._replicas, self._partition)
         try:
             window = check_server(connections, self.url, self._replicas)
             there, first = self._shape = make_schema(connections, self.url, self._wanted_shards)
@@ -99,7 +103,8 @@ class RedisStore:
             raise
         self.abilities = _abilities(window)
         self._connections = connections
-        self._listener = Listener(lambda: RedisSubscription(connections.subscribe(f"{self._base}:news")))
+        if self._partition.total == 1:
+            self._listener = Listener(self.subscription)
 
     def close(self) -> None:
         if self._owner is not None:
@@ -123,7 +128,7 @@ class RedisStore:
         for _ in range(_TRIES):
             try:
                 shards = self._shard_of, self._first_shard_of
-                batch = Batch(writes, self._epochs, shards, is_guessing=is_guessing)
+                batch = Batch(writes, self._epochs, shards, self._partition, is_guessing=is_guessing)
             except WrongGuessError:
                 is_guessing = False
                 continue
@@ -195,16 +200,10 @@ class RedisStore:
         return int(self._open_connections().run("prune", since, per_key, total, limit))
 
     def acquire(self, owner: str) -> list[Lease]:
-        leases = self._lease(owner, may_take=True)
-        if self._owner is None and self._listener is not None:
-            if self.abilities.loss_window:
-                _LOG.warning("%s may lose %s", self.url, self.abilities.loss_window)
-            self._listener.listen()
-        self._owner = owner
-        return leases
+        return self.leased(owner, may_take=True)[1]
 
     def renew(self, owner: str) -> list[Lease]:
-        return self._lease(owner, may_take=False)
+        return self.leased(owner, may_take=False)[1]
 
     def release(self, owner: str) -> None:
         self._open_connections().run("release", owner)
@@ -227,7 +226,7 @@ class RedisStore:
 
     def count_paused(self) -> int:
         paused: int = self._open_connections().call("ZCARD", f"{self._base}:paused")
-        return min(paused, _PAUSED_MAX)
+        return min(paused, PAUSED_MAX)
 
     def set_scope(self, scope: str, pause: Pause | None, record: HistoryRecord | None) -> bool:
         with self._storable():
@@ -329,10 +328,13 @@ class RedisStore:
         last = b"+" if until > 2**63 - 1 else b"(" + instant(in_int64(until))
         return read_rows(self._open_connections().run("due", first, last, limit, *shards))
 
-    def _lease(self, owner: str, *, may_take: bool) -> list[Lease]:
+    def leased(self, owner: str, *, may_take: bool) -> tuple[int, list[Lease]]:
+        """
+        Renew, or also acquire; return the server's clock, and what *owner* holds.
+        """
         connections = self._open_connections()
         connections.notice_server()
-        words = owner, self._lease_ms, int(may_take)
+        words = owner, self._lease_ms, int(may_take), *self._partition
         reply = connections.run("lease", *words, is_write=True)
         if not reply:
             _LOG.error("%s is empty, and is made again: all jobs that were in it are lost", self.url)
@@ -345,7 +347,23 @@ class RedisStore:
             for shard, epoch, until, rescued in zip(facts[::4], facts[1::4], facts[2::4], facts[3::4], strict=True)
         ]
         self._epochs = {lease.shard: lease.epoch for lease in leases}
-        return sorted(leases, key=lambda lease: lease.shard)
+        if may_take:
+            if self._owner is None and self._listener is not None:
+                begin_to_listen(self._listener, self.abilities, self.url)
+            self._owner = owner
+        return now, sorted(leases, key=lambda lease: lease.shard)
+
+    def subscription(self) -> RedisSubscription:
+        """
+        Hear what others announce.
+        """
+        return RedisSubscription(self._open_connections().subscribe(f"{self._base}:news"))
+
+    def raise_generation(self, floor: int) -> None:
+        """
+        See to it that whatever is written from now on has a generation larger than *floor*.
+        """
+        self._open_connections().run("floor", self._partition.aligned(floor))
 
     @contextmanager
     def _storable(self) -> Iterator[None]:
@@ -360,6 +378,15 @@ class RedisStore:
             what = f"{self.url} is not open"
             raise StoreError(what, "open it before use")
         return self._connections
+
+
+def begin_to_listen(listener: Listener, abilities: Abilities, url: str) -> None:
+    """
+    Hear what others write from now on, since a node fires, and warn of what the server may lose.
+    """
+    if abilities.loss_window:
+        _LOG.warning("%s may lose %s", url, abilities.loss_window)
+    listener.listen()
 
 
 def _abilities(window: str) -> Abilities:

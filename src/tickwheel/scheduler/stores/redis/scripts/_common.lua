@@ -1,6 +1,7 @@
 -- What every script begins with. KEYS[1] is where all keys of the store begin: a hash tag, so that a cluster keeps
 -- them together.
---   meta          hash    version, shards, first: how many shards there were then; server: which it was the last time
+--   meta          hash    version, shards, first: how many shards there were then; server: which it was the last time;
+--                         partitions: of how many this is one, if there are others (see _partition.py)
 --   generation    string  the last one given out
 --   epoch         string  the last one given out
 --   jobs          hash    key -> blob (see _blob.py)

@@ -1,6 +1,6 @@
 -- Does a batch of writes, or nothing of it: everything is looked at before anything is written.
 -- Input:  owner           who writes, or nothing
---         base, drawn     the last generation that was seen, and how many follow it in this batch
+--         base, drawn     the last generation that was seen, and how far those of this batch go beyond it
 --         assumed         shard, epoch or nothing, ...: what the batch believes of the shards it speaks of; nothing
 --                         where they are another owner's
 --         begins          {shard, member, member, ...}, ...: pending jobs that begin

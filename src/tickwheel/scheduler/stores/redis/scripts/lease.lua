@@ -1,8 +1,9 @@
 -- Extends what an owner holds, gives up what is more than its share, and takes what is free up to it, and all free tails.
--- Input:  owner, the lease's length in ms, 1 to take
+-- Input:  owner, the lease's length in ms, 1 to take; which partition this is, and of how many
 -- Output: the clock in ms; shard, epoch, end, how many were rescued, ...; nothing where there is no store
 local FIRST_TAIL, TAILS = 40000, 25000
 local owner, length, may_take = ARGV[1], tonumber(ARGV[2]), ARGV[3] == '1'
+local number, partitions = tonumber(ARGV[4]), tonumber(ARGV[5])
 local shards = tonumber(redis.call('HGET', at('meta'), 'shards'))
 if not shards then
     return {}
@@ -11,14 +12,17 @@ local now = now_ms()
 local lease_end = whole(now + length)
 redis.call('ZREMRANGEBYSCORE', at('nodes'), '-inf', '(' .. whole(now))
 redis.call('ZADD', at('nodes'), lease_end, owner)
--- What is over goes to the first by name, one each: nobody has two more than another.
+-- What is over goes to the first by name, one each, and in the next partition to those after them: nobody has two more
+-- than another.
 local nodes, before = redis.call('ZRANGE', at('nodes'), 0, -1), 0
 for i = 1, #nodes do
     if nodes[i] < owner then
         before = before + 1
     end
 end
-local share = math.floor(shards / #nodes) + (before < shards % #nodes and 1 or 0)
+local over = shards % #nodes
+local place = (before - number * over) % #nodes
+local share = math.floor(shards / #nodes) + (place < over and 1 or 0)
 local leases, mine, tails, free, free_tails = {whole(now)}, {}, {}, {}, {}
 
 for _, shard in ipairs(all_shards()) do
@@ -119,7 +123,7 @@ for i = 1, #running, 2 do
     end
 end
 for shard, count in pairs(rescued) do
-    local epoch = redis.call('INCRBY', at('epoch'), 1)
+    local epoch = redis.call('INCRBY', at('epoch'), partitions)
     redis.call('HSET', at('shard:' .. shard), 'owner', owner, 'epoch', epoch, 'until', lease_end)
     redis.call('DEL', at('note:' .. shard))
     append(leases, shard, epoch)

@@ -1,10 +1,21 @@
 -- Makes the store, lets it grow, or says what there is.
 -- Input:  version; how many shards there are to be at least, or 0; how many a new store gets without that; of a store
---         that was there before, how many it had at first, or 0, and how far both sequences leap if it is gone
--- Output: version and shards of what is there now, and how many shards there were at first
+--         that was there before, how many it had at first, or 0, and how far both sequences leap if it is gone;
+--         which partition this is, and of how many
+-- Output: version and shards of what is there now, how many shards there were at first, and how many partitions
 local meta, wanted, usual = at('meta'), tonumber(ARGV[2]), ARGV[3]
 local first, leap = tonumber(ARGV[4]), tonumber(ARGV[5])
-if first > 0 and redis.call('EXISTS', meta) == 0 then
+local number, partitions = ARGV[6], tonumber(ARGV[7])
+local there = tonumber(redis.call('HGET', meta, 'partitions')) or (redis.call('EXISTS', meta) == 0 and partitions or 1)
+if there ~= partitions then
+    return {ARGV[1], '1', '1', whole(there)}
+end
+if partitions > 1 then
+    redis.call('HSETNX', meta, 'partitions', partitions)
+    redis.call('SETNX', at('generation'), number)
+    redis.call('SETNX', at('epoch'), number)
+end
+if first > 0 and redis.call('HEXISTS', meta, 'version') == 0 then
     redis.call('HSET', meta, 'first', first)
     redis.call('INCRBY', at('generation'), whole(leap))
     redis.call('INCRBY', at('epoch'), whole(leap))
@@ -18,4 +29,6 @@ if version and shards and version <= tonumber(ARGV[1]) then
     redis.call('HSETNX', meta, 'first', shards)
     redis.call('HSET', meta, 'shards', math.max(shards, wanted))
 end
-return redis.call('HMGET', meta, 'version', 'shards', 'first')
+local answer = redis.call('HMGET', meta, 'version', 'shards', 'first')
+append(answer, whole(there))
+return answer

@@ -1,0 +1,5 @@
+-- Raises the sequence of generations.
+-- Input:  the last one that may count as given out
+if (tonumber(redis.call('GET', at('generation'))) or 0) < tonumber(ARGV[1]) then
+    redis.call('SET', at('generation'), ARGV[1])
+end

@@ -1,0 +1,147 @@
+"""
+The writer of a store in several partitions: one for each, so that none waits for another.
+
+Internal: other rooms use it, users do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+from tickwheel.errors import ClosedError
+from tickwheel.scheduler._runtime import Runtime
+from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.model import Answer, Begin, Redate, SetAside, Settle, Write, key_of
+from tickwheel.scheduler.stores import Partitioned
+from tickwheel.scheduler.verbs._promise import Promise
+from tickwheel.scheduler.verbs._tally import Tally, WriterStats
+from tickwheel.scheduler.verbs.writer import Done, Writer
+
+__all__ = ["PartitionedWriter"]
+
+_OwnWrite: TypeAlias = Begin | SetAside | Settle | Redate
+_SHARE_MIN: Final = 1_000
+"""How many callers' writes may wait in each partition at least, however many share the limit."""
+
+
+class PartitionedWriter:
+    """
+    Gives each partition its writes, as a `Writer` does, whose methods these are. All may be called from any thread.
+    """
+
+    def __init__(self, store: Partitioned, runtime: Runtime, *, waiting_max: int = 100_000, **options: Any) -> None:
+        """
+        Start a writer for each partition of an open *store*; *options* are those of `Writer`.
+        """
+        self._runtime = runtime
+        self._partition_of = store.partition_of
+        self._tally = Tally(runtime)
+        self.times, self.sizes = self._tally.times, self._tally.sizes
+        share = max(_SHARE_MIN, waiting_max // len(store.partitions))
+        self._writers = [
+            Writer(each, runtime, waiting_max=share, tally=self._tally, **options) for each in store.partitions
+        ]
+
+    def submit(self, write: Write, timeout_s: float | None = None) -> Promise[Answer]:
+        """
+        Queue one *write* of a caller.
+        """
+        return self._writers[self._partition_of(key_of(write))].submit(write, timeout_s)
+
+    def submit_many(self, writes: Sequence[Write], timeout_s: float | None = None) -> Promise[list[Answer]]:
+        """
+        Queue many *writes*; if one partition fails or has no room, what the others did stays done.
+        """
+        places: dict[int, list[int]] = {}
+        for index, write in enumerate(writes):
+            places.setdefault(self._partition_of(key_of(write)), []).append(index)
+        if len(places) <= 1:
+            return self._writers[next(iter(places), 0)].submit_many(writes, timeout_s)
+        gathered = _Gathered(places, self._runtime)
+        for number, indexes in places.items():
+            part: Promise[list[Answer]]
+            try:
+                part = self._writers[number].submit_many([writes[index] for index in indexes], timeout_s)
+            except (ClosedError, StoreError) as error:
+                part = Promise(self._runtime)
+                part.set_exception(error)
+            part.add_done_callback(partial(gathered.take, number))
+        return gathered.promise
+
+    def post(self, writes: Sequence[_OwnWrite], done: Done) -> None:
+        """
+        Queue *writes* of the scheduler itself, which are all of one partition.
+        """
+        self._writers[writes[0].epoch % len(self._writers)].post(writes, done)
+
+    def resubmit(self, writes: Sequence[Write], done: Done) -> None:
+        """
+        Queue *writes* of a caller, which were one batch, once more; the answers go to *done*.
+        """
+        self._writers[self._partition_of(key_of(writes[0]))].resubmit(writes, done)
+
+    def stats(self) -> WriterStats:
+        """
+        Return what was done up to the last commits.
+        """
+        return self._tally.stats
+
+    def is_inside(self) -> bool:
+        """
+        Return whether the caller runs on a writer's thread.
+        """
+        return any(writer.is_inside() for writer in self._writers)
+
+    @property
+    def waiting(self) -> int:
+        """
+        The number of the callers' writes that wait for their commit now.
+        """
+        return sum(writer.waiting for writer in self._writers)
+
+    def close(self, timeout_s: float | None = None) -> bool:
+        """
+        Take no more writes, commit those that wait, and end the threads; return whether all was written in time.
+        """
+        deadline = None if timeout_s is None else self._runtime.monotonic() + timeout_s
+        were_written = [
+            writer.close(None if deadline is None else max(0.0, deadline - self._runtime.monotonic()))
+            for writer in self._writers
+        ]
+        return all(were_written)
+
+
+class _Gathered:
+    """
+    Keeps the promise of all writes, once each partition has kept that of its own.
+    """
+
+    def __init__(self, places: dict[int, list[int]], runtime: Runtime) -> None:
+        """
+        Remember at which *places* the answers of each partition belong.
+        """
+        self.promise: Promise[list[Answer]] = Promise(runtime)
+        self._places = places
+        self._kept: dict[int, Promise[list[Answer]]] = {}
+        self._lock = runtime.lock()
+
+    def take(self, number: int, kept: Promise[list[Answer]]) -> None:
+        """
+        Take what partition *number* answers; from any thread.
+        """
+        with self._lock:
+            self._kept[number] = kept
+            if len(self._kept) < len(self._places):
+                return
+        error = next(filter(None, (each.exception() for each in self._kept.values())), None)
+        if error is not None:
+            self.promise.set_exception(error)
+            return
+        answers = {
+            index: answer
+            for number, each in self._kept.items()
+            for index, answer in zip(self._places[number], each.result(), strict=True)
+        }
+        self.promise.set_result([answers[index] for index in range(len(answers))])

@@ -1,0 +1,289 @@
+"""
+A store in several partitions: what is spread over them, and what the others do while the master of one is away.
+"""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import time
+from binascii import crc_hqx
+from collections import Counter
+
+import pytest
+import redis_groups
+from loads import loaded
+
+from tickwheel.observe.events import OwnershipLost
+from tickwheel.scheduler import SetRequest, StoreError
+from tickwheel.scheduler.model import Adopt, Begin, Cancel, HistoryRecord, Job, JobQuery, Set, Settle, State
+from tickwheel.scheduler.stores import open_store
+from tickwheel.scheduler.stores.redis import Partition
+
+NUMBERS = itertools.count()
+PARTITIONS = 3
+TIME_S = 5
+"""The liveness bar."""
+ACKNOWLEDGED_S = 10
+"""How long after the loss of a master until a write is acknowledged there again."""
+
+
+@pytest.fixture
+def redis_url(redis_server):
+    """
+    Return the URL of an empty store with three partitions.
+    """
+    return redis_server.url(f"?prefix=partitions-{next(NUMBERS)}&lease_s=2&partitions={PARTITIONS}")
+
+
+@pytest.fixture
+def cluster(make_redis):
+    """
+    Return three masters without replicas, of which two go on when one is away.
+    """
+    own = ("--cluster-require-full-coverage", "no", "--appendonly", "yes")
+    cluster = redis_groups.RedisCluster(make_redis, *own, replicas=0)
+    yield cluster
+    cluster.stop()
+
+
+@pytest.mark.parametrize("total", [2, 3, 6, 16, 64])
+@pytest.mark.parametrize("prefix", ["tickwheel", "a", "jobs of the shop"])
+def test_tags_are_spread(prefix, total):
+    """
+    The slots of a cluster, cut into as many ranges as there are partitions, have one tag each.
+    """
+    tags = [Partition(number, total).tag(prefix) for number in range(total)]
+    assert tags[0] == prefix
+    ranges = [crc_hqx(tag.encode(), 0) % 16_384 * total // 16_384 for tag in tags]
+    assert sorted(ranges) == list(range(total))
+
+
+def test_slots_are_those_of_the_server(cluster):
+    """
+    A cluster computes the slots as we do: each master has one of three partitions.
+    """
+    holders = {cluster.holder(Partition(number, 3).tag("tickwheel")).port for number in range(3)}
+    assert len(holders) == 3
+
+
+def test_the_number_is_kept(redis_server):
+    """
+    A store has the partitions that it was made with; another number is refused, with what to write.
+    """
+    url = redis_server.url(f"?prefix=kept-{next(NUMBERS)}")
+    store = open_store(f"{url}&partitions=3")
+    store.apply([Set(Job("key", 0, 5))])
+    for wrong in ("", "&partitions=2", "&partitions=4"):
+        with pytest.raises(StoreError, match=r"has partitions=3, and \d were asked for: write partitions=3, or move"):
+            open_store(f"{url}{wrong}")
+    again = open_store(f"{url}&partitions=3")
+    assert again.get("key") == store.get("key")
+    for each in (store, again):
+        each.close()
+    whole = redis_server.url(f"?prefix=kept-{next(NUMBERS)}")
+    open_store(whole).close()
+    with pytest.raises(StoreError, match="has partitions=1, and 3 were asked for"):
+        open_store(f"{whole}&partitions=3")
+    open_store(f"{whole}&partitions=1").close()
+
+
+def test_nodes_share_the_jobs(make, record, redis_url, until):
+    """
+    Three nodes fire each job once, have as many shards as each other, and those of one that leaves go on.
+    """
+    nodes = [make(redis_url) for _ in range(3)]
+    for number, node in enumerate(nodes):
+        node.handler("h")(lambda payload, number=number: record((payload, number)))
+        node.start()
+    until(lambda: [len(node.stats()["shards"]) for node in nodes] == [5, 5, 5])
+    for turn in range(4):
+        requests = [SetRequest(f"{turn} {i}", delay=0.3, handler="h", payload=f"{turn} {i}") for i in range(50)]
+        answers = nodes[turn % 3].set_many(requests)
+        assert [answer.job.key for answer in answers] == [request.key for request in requests]
+    record.wait(200)
+    nodes[0].stop()
+    until(lambda: sorted(len(node.stats()["shards"]) for node in nodes[1:]) == [7, 8])
+    nodes[1].set_many([SetRequest(f"late {i}", delay=0.1, handler="h", payload=f"late {i}") for i in range(50)])
+    fired = record.wait(250)
+    assert Counter(payload for payload, _ in fired).most_common(1)[0][1] == 1
+    assert {number for payload, number in fired if payload.startswith("late")} <= {1, 2}
+
+
+def test_a_handler_that_comes_later(make, record, redis_url, until):
+    """
+    What waits for a handler is taken up in every partition by a node that has it, and paused in all by its scope.
+    """
+    poor, rich = make(redis_url), make(redis_url)
+    poor.handler("other")(print)
+    rich.handler("mail")(record)
+    poor.start()
+    poor.set_many([SetRequest(f"job {number}", delay=0, handler="mail", payload=number) for number in range(30)])
+    until(lambda: sum(each["count"] for each in poor.stats()["waiting_for_handler"]) == 30)
+    poor.pause_scope("handler:mail", note="why", by="somebody")
+    rich.start()
+    until(lambda: rich.stats()["shards"])
+    assert [pause.scope for pause in rich.paused_scopes()] == ["handler:mail"]
+    assert rich.stats()["paused"] == 30
+    assert rich.resume_scope("handler:mail")
+    assert sorted(record.wait(30)) == list(range(30))
+
+
+def test_what_is_set_after_a_mark_is_above_it(redis_url):
+    """
+    The last generation that was given is one for all partitions, though each gives its own; as after an adoption.
+    """
+    store = open_store(redis_url)
+    crowded = next(tag for tag in map(str, range(99)) if store.partition_of(tag) == 1)
+    for number in range(20):
+        store.apply([Set(Job(f"{{{crowded}}} {number}", 0, 5))])
+    mark = store.last_generation()
+    answers = store.apply([Set(Job(f"key {number}", 0, 5)) for number in range(30)])
+    generations = [answer.job.generation for answer in answers]
+    assert min(generations) > mark
+    assert len(set(generations)) == 30
+    store.apply([Adopt(Job("adopted", 1_000_000, 5))])
+    after = store.apply([Set(Job(f"after {number}", 0, 5)) for number in range(30)])
+    assert min(answer.job.generation for answer in after) > 1_000_000
+    store.close()
+
+
+def test_pages(redis_url):
+    """
+    A listing goes through all partitions in the order of the keys, each job once, whatever the limit.
+    """
+    store = open_store(redis_url)
+    keys = [f"key {number:03}" for number in range(100)]
+    store.apply([Set(Job(key, 0, number)) for number, key in enumerate(keys)])
+    for limit in (1, 7, 100, 1_000):
+        found, cursor = [], None
+        while True:
+            page = store.page(JobQuery(state=State.PENDING, cursor=cursor, limit=limit))
+            assert len(page.jobs) <= limit
+            found += [job.key for job in page.jobs]
+            cursor = page.cursor
+            if cursor is None:
+                break
+        assert found == keys
+    store.close()
+
+
+def test_history_is_pruned_in_each(redis_url):
+    """
+    Of all that is kept each partition has its share.
+    """
+    store = open_store(redis_url)
+    epochs = {lease.shard: lease.epoch for lease in store.acquire("owner")}
+    for number in range(60):
+        key = f"key {number}"
+        (answer,) = store.apply([Set(Job(key, 0, 5))])
+        epoch = epochs[store.shard_of(key)]
+        past = HistoryRecord(0, number, key, answer.job.generation, 1, "done", "n", "handler", "h", 5)
+        store.apply([Begin(answer.job, epoch), Settle(answer.job, epoch, record=past)])
+    while store.prune(0, 100, 12, 7):
+        pass
+    kept = [number for number in range(60) if store.history(f"key {number}", None, 1)]
+    assert len(kept) == 12
+    store.close()
+
+
+@pytest.mark.parametrize("how", ["stopped", "killed"])
+def test_a_master_is_away(make, record, cluster, events, how):
+    """
+    While nobody answers for one partition, the jobs of the others are set, and fire in time; then its own do, too.
+
+    Its keys are refused as transient. What ran there is cut off and runs again, under an epoch that was never given.
+    """
+    url = f"{cluster.url}lease_s=2&partitions=3"
+    node = make(url)
+    node.handler("h")(lambda payload: record((payload, time.time())))
+    told = events(node)
+    node.start()
+    store = open_store(url)
+    of = {number: [key for key in map(str, range(200)) if store.partition_of(key) == number] for number in range(3)}
+    node.set_many([SetRequest(key, delay=6, handler="h", payload=key) for key in of[1][:10]])
+    away = cluster.holder(Partition(1, 3).tag("tickwheel"))
+    if how == "stopped":
+        away.pause()
+    else:
+        away.stop(signal.SIGKILL)
+    assert {event.shard % PARTITIONS for event in told.of(OwnershipLost)} == {1}
+    due = {}
+    for number in range(30):
+        key = of[(0, 2)[number % 2]][number]
+        due[key] = node.set(key, delay=0.2, handler="h", payload=key).job.due_at / 1000
+        time.sleep(0.05)
+    fired = dict(record.wait(30))
+    assert set(fired) == set(due)
+    assert all(0 <= at - due[key] < TIME_S for key, at in fired.items())
+    with pytest.raises(StoreError) as caught:
+        store.apply([Set(Job(of[1][20], 0, 5))])
+    assert caught.value.is_transient
+    if how == "stopped":
+        away.resume()
+    else:
+        away.start()
+    fired = dict(record.wait(40))
+    assert set(of[1][:10]) <= set(fired)
+    store.close()
+
+
+@pytest.mark.parametrize("number", range(PARTITIONS))
+def test_a_master_hangs(make, record, cluster, until, number):
+    """
+    While the master of a partition hangs, whose leases run yet, what the others have is begun, fired and settled.
+
+    That is so for what falls due together with jobs of that partition, and for what another process sets.
+    """
+    url = f"{cluster.url}lease_s=10&partitions=3"
+    store = open_store(url)
+    of = {part: [key for key in map(str, range(200)) if store.partition_of(key) == part] for part in range(PARTITIONS)}
+    others = [part for part in range(PARTITIONS) if part != number]
+    node = make(url)
+    node.handler("h")(lambda payload: record((payload, time.time())))
+    node.start()
+    hung = cluster.holder(Partition(number, 3).tag("tickwheel"))
+    due = time.time() + 2
+    node.set_many([SetRequest(key, at=due, handler="h", payload=key) for part in of for key in of[part][:10]])
+    hung.pause()
+    soon = int(due * 1000) + 1_000
+    for part in others:
+        store.apply([Set(Job(of[part][20], 0, soon, handler="h", payload=b'"late"'))])
+    fired = record.wait(20)
+    assert {key for key, _ in fired} == {key for part in others for key in of[part][:10]}
+    assert all(due <= at < due + 1 for _, at in fired)
+    until(lambda: not any(store.get(key) for part in others for key in of[part][:10]))
+    late = record.wait(22)[20:]
+    assert all(soon / 1000 <= at < soon / 1000 + TIME_S for _, at in late)
+    hung.resume()
+    record.wait(32)
+    store.close()
+
+
+def test_a_master_is_lost_under_load(make_redis, until):
+    """
+    Of three masters with a replica each one is killed: nothing that its replica had is lost, and nothing runs twice.
+
+    A call that is refused is so as transient, and the replica has taken over within ten seconds.
+    """
+    cluster = redis_groups.RedisCluster(make_redis)
+    try:
+        url = f"{cluster.url}lease_s=2&partitions=3"
+        with loaded(f"{url}&replicas=1") as load:
+            load.await_more(load.fired, 200, until)
+            store = open_store(url)
+            there = next(key for key in map("probe {}".format, range(99)) if store.partition_of(key) == 0)
+            cluster.fail_over()
+            lost_at = time.monotonic()
+            until(lambda: store.apply([Set(Job(there, 0, 2**40 * 1000))]))
+            assert time.monotonic() - lost_at < ACKNOWLEDGED_S
+            until(lambda: store.apply([Cancel(there)]))
+            store.close()
+            cluster.await_successor()
+            cluster.lost.start()  # and is the replica of the other one from here on
+            load.await_more(load.fired, 200, until)
+            load.end(until)
+            assert load.wrongs() == {}
+        assert all(error.is_transient for error in load.refused)
+    finally:
+        cluster.stop()

@@ -1,0 +1,169 @@
+"""
+The writer of a store in partitions: what one of them does while another one fails.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from tickwheel.scheduler._runtime import Runtime
+from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.model import Begin, Job, Outcome, Set
+from tickwheel.scheduler.stores import MemoryStore, Partitioned
+from tickwheel.scheduler.verbs.partitioned_writer import PartitionedWriter
+from tickwheel.testing.faulty_store import FaultyStore
+
+PATIENCE_S = 20.0
+
+
+class Halves:
+    """
+    Two stores, of which the second has the keys that begin with "b".
+    """
+
+    def __init__(self):
+        self.partitions = [FaultyStore(MemoryStore()), FaultyStore(MemoryStore())]
+        for each in self.partitions:
+            each.open()
+
+    def partition_of(self, key):
+        """
+        Return the number of the store of *key*.
+        """
+        return int(key.startswith("b"))
+
+
+@pytest.fixture
+def halves():
+    """
+    Return two stores that can be held and made to fail.
+    """
+    halves = Halves()
+    assert isinstance(halves, Partitioned)
+    return halves
+
+
+@pytest.fixture
+def writer(halves):
+    """
+    Return a writer for both, which does not try again.
+    """
+    writer = PartitionedWriter(halves, Runtime(), retry_s=0.0)
+    yield writer
+    assert writer.close(PATIENCE_S)
+
+
+class Result:
+    """
+    The result of what was posted, once it is there.
+    """
+
+    def __init__(self):
+        self._is_there = threading.Event()
+        self.value = None
+
+    def __call__(self, value):
+        """
+        Take it.
+        """
+        self.value = value
+        self._is_there.set()
+
+    def wait(self):
+        """
+        Return it.
+        """
+        assert self._is_there.wait(PATIENCE_S)
+        return self.value
+
+
+def sets(*keys):
+    """
+    Return a set of each of *keys*.
+    """
+    return [Set(Job(key, 0, 5)) for key in keys]
+
+
+def test_answers_are_in_order(writer):
+    """
+    The answers of both come in the order of the writes, and all commits count.
+    """
+    answers = writer.submit_many(sets("a1", "b1", "a2", "b2")).result(PATIENCE_S)
+    assert [answer.job.key for answer in answers] == ["a1", "b1", "a2", "b2"]
+    assert writer.submit(*sets("b3")).result(PATIENCE_S).outcome is Outcome.CREATED
+    assert writer.submit_many([]).result(PATIENCE_S) == []
+    assert writer.submit_many(sets("a1", "a3")).result(PATIENCE_S)[0].outcome is Outcome.REPLACED
+    assert (writer.stats().commits, writer.stats().writes) == (4, 7)
+    assert writer.waiting == 0
+
+
+def test_one_does_not_wait_for_the_other(writer, halves):
+    """
+    While a commit of one partition hangs, the other one writes.
+    """
+    first, second = halves.partitions
+    with first.held() as entered:
+        hanging = writer.submit(*sets("a1"))
+        assert entered()
+        assert writer.submit(*sets("b1")).result(PATIENCE_S).outcome is Outcome.CREATED
+        both = writer.submit_many(sets("a2", "b2"))
+        assert second.get("b1") is not None
+        assert not hanging.done()
+    assert len(both.result(PATIENCE_S)) == 2
+    assert hanging.result(PATIENCE_S).outcome is Outcome.CREATED
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_a_caller_gets_the_error(writer, halves, failing):
+    """
+    If one partition fails, the caller gets its error, and what the other one did stays.
+    """
+    halves.partitions[failing].fail("apply")
+    with pytest.raises(StoreError, match="apply failed: try again"):
+        writer.submit_many(sets("a1", "b1")).result(PATIENCE_S)
+    assert [halves.partitions[number].get(key) is None for number, key in enumerate(("a1", "b1"))] == [
+        failing == 0,
+        failing == 1,
+    ]
+
+
+def test_the_schedulers_own_writes(writer, halves):
+    """
+    The scheduler's own writes go to the partition of their epochs, and one that fails is no other's concern.
+    """
+    jobs = [answer.job for answer in writer.submit_many(sets("a1", "b1", "a2")).result(PATIENCE_S)]
+    for number, each in enumerate(halves.partitions):
+        while each.acquire("owner")[0].epoch < 2 + number:
+            each.release("owner")
+    halves.partitions[1].fail("apply")
+    first, second = Result(), Result()
+    writer.post([Begin(job, 2) for job in (jobs[0], jobs[2])], first)
+    writer.post([Begin(jobs[1], 3)], second)
+    assert [answer.outcome for answer in first.wait()] == [Outcome.BEGUN] * 2
+    assert isinstance(second.wait(), StoreError)
+    again = Result()
+    writer.post([Begin(jobs[1], 3)], again)
+    assert [answer.outcome for answer in again.wait()] == [Outcome.BEGUN]
+
+
+def test_no_room_in_one(halves):
+    """
+    If one partition has no room for its part of many writes, the caller gets that error, and the others are done.
+    """
+    writer = PartitionedWriter(halves, Runtime(), retry_s=0.0, waiting_max=2, batch_max=1)
+    first, second = halves.partitions
+    with first.held() as entered:
+        hanging = [writer.submit(*sets("a0"))]
+        assert entered()
+        hanging.append(writer.submit_many(sets(*(f"a{number}" for number in range(1, 1_001)))))
+        both = writer.submit_many(sets("a1", "b1"), timeout_s=0)
+        with pytest.raises(StoreError, match=r"1000 writes wait for .*, and 1000 may"):
+            writer.submit(*sets("a1"), timeout_s=0)
+    with pytest.raises(StoreError, match="1000 writes wait for"):
+        both.result(PATIENCE_S)
+    for promise in hanging:
+        promise.result(PATIENCE_S)
+    assert second.get("b1") is not None
+    assert writer.close(PATIENCE_S)
