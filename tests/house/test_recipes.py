@@ -8,6 +8,7 @@ import ast
 import importlib
 import inspect
 import re
+from collections import Counter
 
 import pytest
 
@@ -41,6 +42,15 @@ def test_every_thing_has_a_recipe_whose_tests_exist(root):
     assert len(named) >= len(THINGS)
     for path, name in named:
         assert f"def {name}(" in (root / path).read_text("utf-8"), f"{path} has no {name}"
+
+
+@pytest.mark.parametrize("suite", [DriverSuite, EngineSuite, SharedStoreSuite, StoreSuite, TargetSuite, WheelSuite])
+def test_no_test_of_a_suite_hides_another(suite):
+    """
+    Every test of a suite's rooms has a name of its own: of two with one name only the first would run.
+    """
+    names = Counter(name for room in suite.__mro__ for name in vars(room) if name.startswith("test_"))
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_every_wheel_is_in_the_tables_and_held_to_the_contract(root, modules):

@@ -78,15 +78,12 @@ class TestPartitionOfRedisStore(RedisTests, StoreSuite):
 
 class TestPartitionedRedisStore(RedisTests, StoreSuite):
     """
-    The contract suite on one object with several partitions, but for what counts within one only: see above.
+    The contract suite on one object with several partitions, but for what is bounded in each: see above.
     """
 
     shards = 5
     partitions = 3
 
-    test_ends = test_rescue = test_verbs = None
-    """They take up jobs of any key in one shard: `test_redis_partitions.py`, and the random writes."""
-    test_skills = test_many = None
     test_pruned_by_number = None
     """Each partition keeps its share."""
 

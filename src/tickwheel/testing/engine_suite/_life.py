@@ -112,7 +112,7 @@ class LifeTests(EngineTests):
         assert timer.when() == rig.when(10)
         assert rig.turn(10) == ["a"]
 
-    def test_a_new_life_from_inside(self) -> None:
+    def test_life_a_new_life_from_inside(self) -> None:
         """
         A timer that moves itself while it fires lives on, and the end of the running call does not end it.
         """

@@ -62,7 +62,7 @@ class LimitTests(EngineTests):
             rig.engine.fire_due(-1)
         assert rig.turn() == ["a"]
 
-    def test_the_rest_can_be_moved_and_cancelled(self) -> None:
+    def test_limit_the_rest_can_be_moved_and_cancelled(self) -> None:
         """
         What a limit left over can be moved, cancelled and drained between turns.
         """

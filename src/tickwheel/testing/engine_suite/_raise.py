@@ -99,7 +99,7 @@ class RaiseTests(EngineTests):
         rig.set("between", 11)
         assert rig.turn() == ["earlier", "b", "same instant", "between", "c"]
 
-    def test_the_rest_can_be_moved_and_cancelled(self) -> None:
+    def test_raise_the_rest_can_be_moved_and_cancelled(self) -> None:
         """
         After an exit the rest of the batch is as any pending timer: it can be moved, cancelled and drained.
         """

@@ -69,7 +69,7 @@ class RunnerTests(EngineTests):
         handed.pop().run()
         assert rig.log == ["c", "a"]
 
-    def test_a_new_life_from_inside(self) -> None:
+    def test_runner_a_new_life_from_inside(self) -> None:
         """
         A callback that restarts its timer while it is run lives on.
         """

@@ -32,7 +32,7 @@ class AsideTests(StoreTests):
     Jobs that are set aside wait, use no attempt, and are fired by a node that has their handler.
     """
 
-    def test_set_aside(self) -> None:
+    def test_aside_set_aside(self) -> None:
         """
         A job that was set aside is pending, shown as such and due nowhere; nothing else of it has changed.
         """
@@ -64,7 +64,7 @@ class AsideTests(StoreTests):
             assert rig.do(SetAside(job, rig.lease("k").epoch + 1_000)).outcome is Outcome.NOT_OWNER
             assert rig.store.aside() == []
 
-    def test_take_up(self) -> None:
+    def test_aside_take_up(self) -> None:
         """
         What is taken up is due in the shard that was named, and runs under that shard's lease.
         """
@@ -89,9 +89,9 @@ class AsideTests(StoreTests):
         Nobody takes up what he cannot run; a skill without a handler is for all jobs of its target.
         """
         with self.rig() as rig:
-            lease = next(iter(rig.leases.values()))
+            lease = rig.lease("{k}")
             for target, handler in (("handler", "mail"), ("handler", "print"), ("queue", "one"), ("queue", "two")):
-                set_aside(rig, rig.pending(f"{target}/{handler}", target=target, handler=handler))
+                set_aside(rig, rig.pending(f"{{k}} {target}/{handler}", target=target, handler=handler))
             assert [(each.target, each.handler) for each in rig.store.aside()] == [
                 ("handler", "mail"),
                 ("handler", "print"),
@@ -99,8 +99,8 @@ class AsideTests(StoreTests):
                 ("queue", "two"),
             ]
             assert taken(rig, lease, ("handler", "queue"), ("mail", None), ("queue", "three")) == []
-            assert [job.key for job in taken(rig, lease, ("handler", "print"))] == ["handler/print"]
-            assert {job.key for job in taken(rig, lease, ("queue", None))} == {"queue/one", "queue/two"}
+            assert [job.key for job in taken(rig, lease, ("handler", "print"))] == ["{k} handler/print"]
+            assert {job.key for job in taken(rig, lease, ("queue", None))} == {"{k} queue/one", "{k} queue/two"}
             assert taken(rig, lease, ("handler", "print"), ("queue", None)) == []
             assert rig.store.take_up(lease.shard, lease.epoch + 1_000, [MAIL], 10) == []
             assert [(each.target, each.handler) for each in rig.store.aside()] == [("handler", "mail")]
@@ -120,24 +120,24 @@ class AsideTests(StoreTests):
             assert mail.count in {10_000, 10_010}
             assert printed == Aside("handler", "print", 1, other.due_at)
 
-    def test_verbs(self) -> None:
+    def test_aside_verbs(self) -> None:
         """
         What was set aside, or taken up, can be set, moved and cancelled like others, and is due where its key belongs.
         """
         with self.rig() as rig:
-            lease = list(rig.leases.values())[-1]
+            lease = beside(rig)[-1]
             for is_taken in (False, True):
-                for key in ("set", "moved", "cancelled", "adopted"):
+                for key in ("{k} set", "{k} moved", "{k} cancelled", "{k} adopted"):
                     set_aside(rig, rig.pending(key, handler="mail", payload=b"1"))
                 if is_taken:
                     assert len(taken(rig, lease, MAIL)) == 4
-                answer = rig.do(Set(Job("set", 0, rig.now, handler="mail")))
+                answer = rig.do(Set(Job("{k} set", 0, rig.now, handler="mail")))
                 assert answer.outcome is Outcome.REPLACED
-                assert rig.move("moved", 5).outcome is Outcome.MOVED
-                assert rig.cancel("cancelled").outcome is Outcome.CANCELLED
-                assert rig.cancel("adopted").outcome is Outcome.CANCELLED
-                assert {job.key for job in rig.due()} == {"set", "moved"}
-                for key in ("set", "moved"):
+                assert rig.move("{k} moved", 5).outcome is Outcome.MOVED
+                assert rig.cancel("{k} cancelled").outcome is Outcome.CANCELLED
+                assert rig.cancel("{k} adopted").outcome is Outcome.CANCELLED
+                assert {job.key for job in rig.due()} == {"{k} set", "{k} moved"}
+                for key in ("{k} set", "{k} moved"):
                     job = rig.get(key)
                     assert not job.lacks_handler
                     assert rig.begin(job) is Outcome.BEGUN
@@ -150,73 +150,81 @@ class AsideTests(StoreTests):
         A retry, a next run and a dead letter of a job that was taken up are where those of others are.
         """
         with self.rig() as rig:
-            for lease in rig.leases.values():
-                for key in ("again", "next", "dead"):
-                    set_aside(rig, rig.pending(key, handler="mail", recurrence="every" if key == "next" else None))
+            for lease in beside(rig):
+                for key in ("{k} again", "{k} next", "{k} dead"):
+                    set_aside(rig, rig.pending(key, handler="mail", recurrence="every" if key == "{k} next" else None))
                 jobs = {job.key: job for job in taken(rig, lease, MAIL)}
                 # Together with one that is refused, so that nothing of it can be guessed.
-                old = Begin(replace(jobs["again"], due_at=5), lease.epoch)
+                old = Begin(replace(jobs["{k} again"], due_at=5), lease.epoch)
                 answers = rig.store.apply([*(Begin(job, lease.epoch) for job in jobs.values()), old])
                 assert [answer.outcome for answer in answers] == [*[Outcome.BEGUN] * 3, Outcome.WRONG_GENERATION]
-                again = Settle(jobs["again"], lease.epoch, Settled.AGAIN, 1, rig.now + 7)
-                following = Settle(jobs["next"], lease.epoch, Settled.DONE, 0, rig.now + 8)
-                dead = Settle(jobs["dead"], lease.epoch, Settled.DEAD, 1, None, "no")
+                again = Settle(jobs["{k} again"], lease.epoch, Settled.AGAIN, 1, rig.now + 7)
+                following = Settle(jobs["{k} next"], lease.epoch, Settled.DONE, 0, rig.now + 8)
+                dead = Settle(jobs["{k} dead"], lease.epoch, Settled.DEAD, 1, None, "no")
                 for settle in (again, following, dead):
                     assert rig.do(settle).outcome is Outcome.SETTLED
                 assert rig.counts() == (2, 0, 1)
-                for key in ("again", "next"):
+                for key in ("{k} again", "{k} next"):
                     job = rig.get(key)
                     assert rig.begin(job) is Outcome.BEGUN
                     assert rig.settle(job).outcome is Outcome.SETTLED
-                assert rig.replay("dead").outcome is Outcome.REPLAYED
-                assert rig.cancel("dead").outcome is Outcome.CANCELLED
+                assert rig.replay("{k} dead").outcome is Outcome.REPLAYED
+                assert rig.cancel("{k} dead").outcome is Outcome.CANCELLED
 
-    def test_stops(self) -> None:
+    def test_aside_stops(self) -> None:
         """
         A job that was taken up and is asked to stop stays where it runs: its owner ends it, or the next one rescues it.
         """
         with self.rig() as rig:
-            for lease in rig.leases.values():
-                for key in ("ended", "cut off"):
+            for lease in beside(rig):
+                for key in ("{k} ended", "{k} cut off"):
                     set_aside(rig, rig.pending(key, handler="mail"))
                 jobs = taken(rig, lease, MAIL)
                 for job in jobs:
                     assert rig.do(Begin(job, lease.epoch)).outcome is Outcome.BEGUN
                     stop = Cancel(job.key, over=rig.status(job.key, Standing.STARTED), stops=True)
                     assert rig.do(stop).outcome is Outcome.STOPPING
-                ended = next(job for job in jobs if job.key == "ended")
+                ended = next(job for job in jobs if job.key == "{k} ended")
                 assert rig.do(Settle(ended, lease.epoch)).outcome is Outcome.SETTLED
             rig.store.release(OWNER)
             assert sum(each.rescued for each in rig.store.acquire(OWNER)) == 1
 
-    def test_rescue(self) -> None:
+    def test_aside_rescue(self) -> None:
         """
         What a node took up is its successor's: pending again in that shard if it ran, and due there if it did not.
         """
         with self.rig() as rig:
-            for key in ("ran", "waited", "moved"):
+            for key in ("{k} ran", "{k} waited", "{k} moved"):
                 set_aside(rig, rig.pending(key, handler="mail"))
-            lease = list(rig.leases.values())[-1]
+            lease = beside(rig)[-1]
             jobs = {job.key: job for job in taken(rig, lease, MAIL)}
-            for key in ("ran", "moved"):
+            for key in ("{k} ran", "{k} moved"):
                 assert rig.do(Begin(jobs[key], lease.epoch)).outcome is Outcome.BEGUN
             rig.store.release(OWNER)
             leases = rig.store.acquire(OWNER)
             assert sum(each.rescued for each in leases) == 2
             rig.leases = {each.shard: each for each in leases}
             after = rig.leases[lease.shard]
-            assert rig.do(Settle(jobs["ran"], lease.epoch)).outcome is Outcome.NOT_OWNER
+            assert rig.do(Settle(jobs["{k} ran"], lease.epoch)).outcome is Outcome.NOT_OWNER
             assert {job.key for job in rig.store.due(lease.shard, rig.now + 90_000, None, 9)} == set(jobs)
-            assert rig.move("moved", 5).outcome is Outcome.MOVED
-            for key in ("ran", "waited"):
+            assert rig.move("{k} moved", 5).outcome is Outcome.MOVED
+            for key in ("{k} ran", "{k} waited"):
                 job = rig.get(key)
                 assert rig.do(Begin(job, after.epoch)).outcome is Outcome.BEGUN
                 assert rig.do(Settle(job, after.epoch)).outcome is Outcome.SETTLED
-            assert set_aside(rig, rig.get("moved")) is Outcome.SETTLED
-            assert [job.key for job in taken(rig, after, MAIL)] == ["moved"]
-            rig.do(SetAside(rig.get("moved"), after.epoch))
+            assert set_aside(rig, rig.get("{k} moved")) is Outcome.SETTLED
+            assert [job.key for job in taken(rig, after, MAIL)] == ["{k} moved"]
+            rig.do(SetAside(rig.get("{k} moved"), after.epoch))
             assert rig.store.due(after.shard, rig.now + 90_000, None, 9) == []
-            assert rig.cancel("moved").outcome is Outcome.CANCELLED
+            assert rig.cancel("{k} moved").outcome is Outcome.CANCELLED
+
+
+def beside(rig: Rig) -> list[Lease]:
+    """
+    Return the leases that jobs whose keys begin with "{k}" can be taken up under: those of their partition.
+    """
+    place, partitions = rig.store.shard_of("{k}"), rig.store.abilities.partitions
+    return [lease for lease in rig.leases.values() if (lease.shard - place) % partitions == 0]
 
 
 def set_aside(rig: Rig, job: Job) -> Outcome:

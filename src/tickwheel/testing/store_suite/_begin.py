@@ -27,7 +27,7 @@ class BeginTests(StoreTests):
             assert rig.due() == []
             assert rig.counts() == (0, 1, 0)
 
-    def test_twice(self) -> None:
+    def test_begin_twice(self) -> None:
         """
         A second begin of the same attempt is answered that it runs already, and counts nothing.
         """
@@ -36,7 +36,7 @@ class BeginTests(StoreTests):
             assert rig.begin(job) is Outcome.TOO_LATE
             assert rig.get("key").attempt == 1
 
-    def test_not_found(self) -> None:
+    def test_begin_not_found(self) -> None:
         """
         What was cancelled, settled or is dead cannot be begun.
         """
@@ -60,7 +60,7 @@ class BeginTests(StoreTests):
             assert rig.begin(job) is Outcome.WRONG_GENERATION
             assert rig.get("key") == again
 
-    def test_not_owner(self) -> None:
+    def test_begin_not_owner(self) -> None:
         """
         An epoch that is not the shard's is refused, older or newer.
         """

@@ -27,7 +27,7 @@ class CancelTests(StoreTests):
             assert rig.begin(job) is Outcome.NOT_FOUND
             assert rig.counts() == (0, 0, 0)
 
-    def test_twice(self) -> None:
+    def test_cancel_twice(self) -> None:
         """
         The second cancel finds nothing.
         """
@@ -36,7 +36,7 @@ class CancelTests(StoreTests):
             rig.cancel("key")
             assert rig.cancel("key").outcome is Outcome.NOT_FOUND
 
-    def test_dead(self) -> None:
+    def test_cancel_dead(self) -> None:
         """
         A dead job can be removed.
         """
@@ -45,7 +45,7 @@ class CancelTests(StoreTests):
             assert rig.cancel("key").outcome is Outcome.CANCELLED
             assert rig.store.get("key") is None
 
-    def test_too_late(self) -> None:
+    def test_cancel_too_late(self) -> None:
         """
         A running job is not cancelled, and its firing settles.
         """
@@ -64,7 +64,7 @@ class CancelTests(StoreTests):
             assert rig.settle(job, due_at=rig.now + 9).outcome is Outcome.NOT_FOUND
             assert rig.store.get("key") is None
 
-    def test_if_generation(self) -> None:
+    def test_cancel_if_generation(self) -> None:
         """
         A cancel under a condition happens only if it holds.
         """
@@ -85,7 +85,7 @@ class CancelTests(StoreTests):
             assert again.generation > first.generation
             assert again.first_set_at >= rig.now
 
-    def test_stops(self) -> None:
+    def test_cancel_stops(self) -> None:
         """
         A running job that is asked to stop expires at once, and stays running until its firing settles.
         """

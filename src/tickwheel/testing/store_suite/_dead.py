@@ -46,7 +46,7 @@ class DeadTests(StoreTests):
             assert [job.key for job in found] == ["kept", "dead again"]
             assert {job.key for job in everything(rig.store, state=State.DEAD)} == {"kept", "dead again"}
 
-    def test_many(self) -> None:
+    def test_dead_many(self) -> None:
         """
         More than two thousand come in order, each once.
         """

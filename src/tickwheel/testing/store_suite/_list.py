@@ -161,7 +161,7 @@ class ListTests(StoreTests):
             found = everything(rig.store, state=State.RUNNING, contains="un", target="log")
             assert [job.key for job in found] == [running.key]
 
-    def test_recurring(self) -> None:
+    def test_list_recurring(self) -> None:
         """
         A list can be had of what comes back, in every state, and one that no longer does is not in it.
         """

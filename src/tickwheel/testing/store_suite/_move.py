@@ -39,7 +39,7 @@ class MoveTests(StoreTests):
             assert answer.outcome is Outcome.MOVED
             assert rig.get("key").generation > job.generation
 
-    def test_expiry_keeps_its_distance(self) -> None:
+    def test_move_expiry_keeps_its_distance(self) -> None:
         """
         The expiry moves with the instant.
         """
@@ -48,7 +48,7 @@ class MoveTests(StoreTests):
             rig.move("key", 500)
             assert rig.get("key").expires_at == rig.now + 750
 
-    def test_not_found(self) -> None:
+    def test_move_not_found(self) -> None:
         """
         A key that was never set cannot be moved, and a dead one neither.
         """
@@ -59,7 +59,7 @@ class MoveTests(StoreTests):
             assert rig.move("dead", 1).outcome is Outcome.NOT_FOUND
             assert rig.get("dead") == dead
 
-    def test_too_late(self) -> None:
+    def test_move_too_late(self) -> None:
         """
         A running job cannot be moved.
         """
@@ -68,7 +68,7 @@ class MoveTests(StoreTests):
             assert rig.move("key", 1).outcome is Outcome.TOO_LATE
             assert rig.settle(job).outcome is Outcome.SETTLED
 
-    def test_if_generation(self) -> None:
+    def test_move_if_generation(self) -> None:
         """
         A move under a condition happens only if it holds, and says what the generation is.
         """

@@ -81,7 +81,7 @@ class OwnerTests(StoreTests):
                 (shard.number, None, shard.epoch, None) for shard in found
             ]
 
-    def test_rescue(self) -> None:
+    def test_owner_rescue(self) -> None:
         """
         The next owner gets what the former left running, pending and with its attempts, under a later epoch.
         """

@@ -49,7 +49,7 @@ class PauseTests(StoreTests):
             assert rig.store.page(JobQuery(state=State.PENDING)).jobs == (paused, other)
             assert (rig.counts(), rig.store.count_paused()) == ((2, 0, 0), 1)
 
-    def test_not_begun(self) -> None:
+    def test_pause_not_begun(self) -> None:
         """
         What was read before the pause is not begun after it, nor set aside or redated, and uses no attempt.
         """
@@ -83,7 +83,7 @@ class PauseTests(StoreTests):
             assert (again.outcome, again.job) == (Outcome.KEPT, job)
             assert rig.begin(job) is Outcome.BEGUN
 
-    def test_again(self) -> None:
+    def test_pause_again(self) -> None:
         """
         A second pause has the last word, and one resume ends both.
         """
@@ -111,7 +111,7 @@ class PauseTests(StoreTests):
             assert rig.pause("key", if_generation=job.generation).outcome is Outcome.PAUSED
             assert rig.resume("key", if_generation=job.generation).outcome is Outcome.RESUMED
 
-    def test_verbs(self) -> None:
+    def test_pause_verbs(self) -> None:
         """
         A paused job can be set and moved, and stays paused; cancelled and set again, it is another one.
         """
@@ -150,7 +150,7 @@ class PauseTests(StoreTests):
             assert rig.get("cut off").attempt == 1
             assert (rig.counts(), rig.store.count_paused()) == ((2, 0, 0), 2)
 
-    def test_recurring(self) -> None:
+    def test_pause_recurring(self) -> None:
         """
         A job that recurs is paused while it runs: its run goes on, and the next one, or another attempt, is paused.
         """
@@ -210,7 +210,7 @@ class PauseTests(StoreTests):
             assert rig.begin(rig.get(plain.key)) is Outcome.BEGUN
             assert rig.settle(resumed).outcome is Outcome.SETTLED
 
-    def test_set_aside(self) -> None:
+    def test_pause_set_aside(self) -> None:
         """
         A job that was set aside can be paused: nobody takes it up, and once it is resumed its own shard has it.
         """

@@ -47,7 +47,7 @@ class RedateTests(StoreTests):
             answer = rig.do(Redate(job, rig.lease("key").epoch, job.due_at + 1))
             assert answer.job == replace(job, due_at=job.due_at + 1, first_set_at=job.first_set_at + 1)
 
-    def test_too_late(self) -> None:
+    def test_redate_too_late(self) -> None:
         """
         What runs has its instant behind it.
         """
@@ -72,7 +72,7 @@ class RedateTests(StoreTests):
             dead = rig.dead("key")
             assert rig.do(Redate(dead, epoch, dead.due_at + 5)).outcome is Outcome.NOT_FOUND
 
-    def test_not_owner(self) -> None:
+    def test_redate_not_owner(self) -> None:
         """
         A redate with another epoch is refused.
         """

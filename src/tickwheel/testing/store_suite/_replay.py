@@ -38,7 +38,7 @@ class ReplayTests(StoreTests):
             assert rig.get("key") == job
             assert rig.begin(job) is Outcome.BEGUN
 
-    def test_not_found(self) -> None:
+    def test_replay_not_found(self) -> None:
         """
         Only a dead job can be replayed.
         """
@@ -50,7 +50,7 @@ class ReplayTests(StoreTests):
             rig.running("running")
             assert rig.replay("running").outcome is Outcome.NOT_FOUND
 
-    def test_if_generation(self) -> None:
+    def test_replay_if_generation(self) -> None:
         """
         A replay under a condition happens only if it holds.
         """

@@ -50,7 +50,7 @@ class ScopeTests(StoreTests):
             assert (newest.at, newest.outcome, newest.error) == (6, "resumed", None)
             assert oldest._replace(number=0) == record
 
-    def test_take_up(self) -> None:
+    def test_scope_take_up(self) -> None:
         """
         What is paused by its handler, its target or as everything is left out, whatever the skill; the rest is not.
         """
@@ -66,9 +66,9 @@ class ScopeTests(StoreTests):
             (("*", "handler:mail"), ()),
         ):
             with self.rig() as rig:
-                lease = next(iter(rig.leases.values()))
+                lease = rig.lease("{k}")
                 for target, handler in NAMES:
-                    set_aside(rig, rig.pending(f"{target}/{handler}", target=target, handler=handler))
+                    set_aside(rig, rig.pending(f"{{k}} {target}/{handler}", target=target, handler=handler))
                 for scope in paused:
                     rig.store.set_scope(scope, Pause(5, OWNER, "", scope), None)
                 found = taken(rig, lease, *SKILLS)
@@ -78,19 +78,19 @@ class ScopeTests(StoreTests):
                     rig.store.set_scope(scope, None, None)
                 assert len(taken(rig, lease, *SKILLS)) == len(NAMES) - len(open_)
 
-    def test_many(self) -> None:
+    def test_scope_many(self) -> None:
         """
         However much waits for a paused handler of a target, the others of that target are found, to the limit.
         """
         with self.rig() as rig:
-            lease = next(iter(rig.leases.values()))
+            lease = rig.lease("{k}")
             for number in range(60):
-                set_aside(rig, rig.pending(f"p{number}", target="webhook", handler=f"b{number // 30}"))
+                set_aside(rig, rig.pending(f"{{k}} p{number}", target="webhook", handler=f"b{number // 30}"))
             for number in range(6):
-                set_aside(rig, rig.pending(f"o{number}", 90_000, target="webhook", handler=f"{'ac'[number % 2]}"))
+                set_aside(rig, rig.pending(f"{{k}} o{number}", 90_000, target="webhook", handler=f"{'ac'[number % 2]}"))
             for scope in ("webhook:b0", "webhook:b1"):
                 rig.store.set_scope(scope, Pause(5, OWNER, "", scope), None)
             first = taken(rig, lease, ("webhook", None), limit=4)
             assert len(first) == 4
             keys = {job.key for job in (*first, *taken(rig, lease, ("webhook", None), limit=4))}
-            assert keys == {f"o{number}" for number in range(6)}
+            assert keys == {f"{{k}} o{number}" for number in range(6)}

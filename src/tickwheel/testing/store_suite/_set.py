@@ -141,7 +141,7 @@ class SetTests(StoreTests):
             job = rig.pending("key", 9_000, max_wait_ms=2_000)
             assert job.due_at == job.first_set_at + 2_000
 
-    def test_expiry_keeps_its_distance(self) -> None:
+    def test_set_expiry_keeps_its_distance(self) -> None:
         """
         Where a mode or a maximum wait brings the instant forward, the expiry comes with it.
         """
@@ -152,7 +152,7 @@ class SetTests(StoreTests):
             job = rig.pending("other", 9_000, max_wait_ms=2_000, expires_at=rig.now + 9_100)
             assert job.expires_at == job.due_at + 100
 
-    def test_if_generation(self) -> None:
+    def test_set_if_generation(self) -> None:
         """
         A condition that holds lets the set through; one that does not is answered with the job as it is.
         """

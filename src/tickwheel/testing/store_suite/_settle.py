@@ -68,7 +68,7 @@ class SettleTests(StoreTests):
             assert dead is not None
             assert (rig.get("key"), dead.recurrence) == (dead, "every 5 s, late")
 
-    def test_again(self) -> None:
+    def test_settle_again(self) -> None:
         """
         A retried job is pending in the same generation with the attempt and error given; its expiry stays.
         """
@@ -89,7 +89,7 @@ class SettleTests(StoreTests):
             assert answer.job == job
             assert rig.get("key") == job
 
-    def test_dead(self) -> None:
+    def test_settle_dead(self) -> None:
         """
         A job that failed for good keeps its error and attempts, is not due, and does not run.
         """
@@ -102,7 +102,7 @@ class SettleTests(StoreTests):
             assert rig.due() == []
             assert rig.counts() == (0, 0, 1)
 
-    def test_twice(self) -> None:
+    def test_settle_twice(self) -> None:
         """
         A firing ends once: whatever comes second is refused.
         """
@@ -118,7 +118,7 @@ class SettleTests(StoreTests):
             assert rig.settle(dead).outcome is Outcome.NOT_FOUND
             assert rig.counts() == (1, 0, 1)
 
-    def test_not_begun(self) -> None:
+    def test_settle_not_begun(self) -> None:
         """
         A job that was not begun has no firing to end.
         """
@@ -128,7 +128,7 @@ class SettleTests(StoreTests):
                 assert rig.settle(job, how).outcome is Outcome.WRONG_GENERATION
             assert rig.get("key") == job
 
-    def test_not_owner(self) -> None:
+    def test_settle_not_owner(self) -> None:
         """
         A settle with another epoch is refused, however it ends.
         """

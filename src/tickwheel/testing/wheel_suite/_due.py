@@ -46,7 +46,7 @@ class DueTests(WheelTests):
         wheel.insert(ruler.at(3), "tea")
         assert payloads(wheel.advance(ruler.at(1_000_000, 17))) == ["tea"]
 
-    def test_due_already(self) -> None:
+    def test_due_due_already(self) -> None:
         """
         A deadline that has passed, or is now, expires at the next advance, also when that is not later.
         """

@@ -45,7 +45,7 @@ class NextTests(WheelTests):
             assert wheel.next_expiration() == ruler.due_at(deadline)
             wheel.advance(ruler.due_at(deadline), 1)
 
-    def test_due_already(self) -> None:
+    def test_next_due_already(self) -> None:
         """
         For an entry whose time has passed it is in the past, and the next advance delivers.
         """
