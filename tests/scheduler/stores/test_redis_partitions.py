@@ -9,6 +9,7 @@ import signal
 import time
 from binascii import crc_hqx
 from collections import Counter
+from unittest import mock
 
 import pytest
 import redis_groups
@@ -16,9 +17,11 @@ from loads import loaded
 
 from tickwheel.observe.events import OwnershipLost
 from tickwheel.scheduler import SetRequest, StoreError
+from tickwheel.scheduler.engine._stagers import Stagers
 from tickwheel.scheduler.model import Adopt, Begin, Cancel, HistoryRecord, Job, JobQuery, Set, Settle, State
 from tickwheel.scheduler.stores import open_store
 from tickwheel.scheduler.stores.redis import Partition
+from tickwheel.scheduler.stores.redis._batch import Batch
 
 NUMBERS = itertools.count()
 PARTITIONS = 3
@@ -148,6 +151,70 @@ def test_what_is_set_after_a_mark_is_above_it(redis_url):
     store.close()
 
 
+def given(store):
+    """
+    Return the generations of twenty jobs in each partition.
+    """
+    keys = [key for number in range(PARTITIONS) for key in keys_of(store, number)[:20]]
+    return [store.apply([Set(Job(key, 0, 5))])[0].job.generation for key in keys]
+
+
+def keys_of(store, number):
+    """
+    Return some keys that are in partition *number*.
+    """
+    return [key for key in map(str, range(200)) if store.partition_of(key) == number]
+
+
+def silent(make, store, url):
+    """
+    Return the partitions of which a job that another process sets is overdue for longer than the bar.
+    """
+    node = make(url)
+    node.handler("h")(print)
+    node.start()
+    due = int((time.time() + 0.5) * 1000)
+    store.apply([Set(Job(key, 0, due, handler="h")) for number in range(PARTITIONS) for key in keys_of(store, number)])
+    while (found := store.page(JobQuery(limit=1_000)).jobs) and time.time() < due / 1000 + TIME_S:
+        time.sleep(0.05)  # nothing says that nobody looks
+    return {store.partition_of(job.key) for job in found}
+
+
+def test_each_is_looked_at_and_gives_numbers_of_its_own(make, redis_url):
+    """
+    No partition is silent, and no generation is given twice.
+    """
+    store = open_store(redis_url)
+    assert len(set(given(store))) == 20 * PARTITIONS
+    assert silent(make, store, redis_url) == set()
+    store.close()
+
+
+def test_a_generation_that_two_give_is_found(redis_url):
+    """
+    A store whose partitions draw one by one gives numbers twice, which the check before finds.
+    """
+
+    def draw(self):
+        self._drawn += 1
+        return self._seen + self._drawn
+
+    store = open_store(redis_url)
+    with mock.patch.object(Batch, "_next_generation", draw):
+        assert len(set(given(store))) < 20 * PARTITIONS
+    store.close()
+
+
+def test_a_partition_that_nobody_looks_at_is_found(make, redis_url):
+    """
+    A node that stages all partitions but one leaves that one silent, which the check before finds.
+    """
+    store, own = open_store(redis_url), Stagers.own
+    with mock.patch.object(Stagers, "own", lambda self, leases: own(self, [each for each in leases if each.shard % 3])):
+        assert silent(make, store, redis_url) == {0}
+    store.close()
+
+
 def test_pages(redis_url):
     """
     A listing goes through all partitions in the order of the keys, each job once, whatever the limit.
@@ -200,7 +267,7 @@ def test_a_master_is_away(make, record, cluster, events, how):
     told = events(node)
     node.start()
     store = open_store(url)
-    of = {number: [key for key in map(str, range(200)) if store.partition_of(key) == number] for number in range(3)}
+    of = {number: keys_of(store, number) for number in range(PARTITIONS)}
     node.set_many([SetRequest(key, delay=6, handler="h", payload=key) for key in of[1][:10]])
     away = cluster.holder(Partition(1, 3).tag("tickwheel"))
     if how == "stopped":
@@ -237,7 +304,7 @@ def test_a_master_hangs(make, record, cluster, until, number):
     """
     url = f"{cluster.url}lease_s=10&partitions=3"
     store = open_store(url)
-    of = {part: [key for key in map(str, range(200)) if store.partition_of(key) == part] for part in range(PARTITIONS)}
+    of = {part: keys_of(store, part) for part in range(PARTITIONS)}
     others = [part for part in range(PARTITIONS) if part != number]
     node = make(url)
     node.handler("h")(lambda payload: record((payload, time.time())))
