@@ -28,6 +28,12 @@ class Halves:
         for each in self.partitions:
             each.open()
 
+    def heard(self):
+        """
+        Return that both may have changed.
+        """
+        return {0, 1}
+
     def partition_of(self, key):
         """
         Return the number of the store of *key*.

@@ -4,7 +4,7 @@ The stagers: one for each partition of the store, so that none waits for what an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._runnable import Runnable
@@ -64,12 +64,13 @@ class Stagers:
         """
         self._all[0].dropped(keys)
 
-    def changed(self) -> None:
+    def changed(self, partitions: Collection[int] | None = None) -> None:
         """
-        Take notice that other processes may have written.
+        Take notice that other processes may have written to those *partitions*, or to any.
         """
-        for stager in self._all:
-            stager.changed()
+        for number, stager in enumerate(self._all):
+            if partitions is None or number in partitions:
+                stager.changed()
 
     def look_back(self) -> None:
         """

@@ -8,6 +8,7 @@ from typing import Final
 
 from tickwheel.scheduler.engine._way import Way
 from tickwheel.scheduler.engine.resources import Resources
+from tickwheel.scheduler.stores import Partitioned
 
 __all__ = ["Watcher"]
 
@@ -32,6 +33,7 @@ class Watcher:
 
     def __init__(self, resources: Resources, way: Way) -> None:
         self._store = resources.store
+        self._partitioned = self._store if isinstance(self._store, Partitioned) else None
         self._hooks = resources.hooks
         self._way = way
         self._monotonic = resources.runtime.monotonic
@@ -71,9 +73,12 @@ class Watcher:
             now = self._monotonic()
             if self._stopped.is_set():
                 return
-            if has_changes or now >= changes_at:
+            if now >= changes_at:
                 changes_at = now + every_s
                 self._way.changed()
+            elif has_changes:
+                changes_at = now + every_s
+                self._way.changed(None if self._partitioned is None else self._partitioned.heard())
             if now >= look_at:
                 look_at = now + _LOOK_S
                 self._way.look_back()

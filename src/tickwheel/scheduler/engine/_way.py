@@ -6,7 +6,7 @@ A job's way through this process: what the roles hand on to each other, in the o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from tickwheel.scheduler.engine._staged_job import StagedJob
@@ -41,9 +41,9 @@ class Way(Protocol):
         Return whether the lease of *epoch* holds now.
         """
 
-    def changed(self) -> None:
+    def changed(self, partitions: Collection[int] | None = None) -> None:
         """
-        See what other processes may have written or asked.
+        See what other processes may have written or asked, in those *partitions* or in all.
         """
 
     def look_back(self) -> None:

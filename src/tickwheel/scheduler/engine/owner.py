@@ -12,7 +12,7 @@ Internal: other rooms use it, users do not.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
@@ -215,12 +215,16 @@ class Owner:
         if jobs:
             self._stagers.written(jobs)
 
-    def changed(self) -> None:
+    def changed(self, partitions: Collection[int] | None = None) -> None:
         """
         From other processes to the stager; and what they ask, to the withdrawals.
         """
-        self._stagers.changed()
-        self.withdrawals.look([lease.shard for lease in self.leases.held])
+        self._stagers.changed(partitions)
+        shards = [lease.shard for lease in self.leases.held]
+        if partitions is not None:
+            count = self._resources.store.abilities.partitions
+            shards = [shard for shard in shards if shard % count in partitions]
+        self.withdrawals.look(shards)
 
     def look_back(self) -> None:
         """

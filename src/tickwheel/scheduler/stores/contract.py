@@ -7,7 +7,7 @@ in batches, so group commit is written once, above all stores, and one batch is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -123,6 +123,13 @@ class Partitioned(Protocol):
     def partition_of(self, key: str) -> int:
         """
         Return the number of the partition that *key* is in, always the same; keys with one `{tag}` are in one.
+        """
+
+    def heard(self) -> Collection[int]:
+        """
+        Return in which partitions others may have written when `wait_for_change` returned True: all, if it is unknown.
+
+        Only the thread that waits asks.
         """
 
 

@@ -28,16 +28,18 @@ class RedisSubscription:
 
     def receive(self) -> bool:
         """
-        Take in what has come from this channel.
+        Take in what has come from this channel; return whether anything has.
 
         Raises:
             StoreError: If the server hears it no longer, since another node of its cluster does.
         """
+        has_come = False
         while self._connection.can_read():
             if self._connection.read_response()[0] == b"sunsubscribe":
                 what = "the channel is at another node"
                 raise StoreError(what, "subscribe there", is_transient=True)
-        return True
+            has_come = True
+        return has_come
 
     def close(self) -> None:
         self._connection.disconnect()
@@ -45,19 +47,18 @@ class RedisSubscription:
 
 class Subscriptions:
     """
-    Hears the channels of all partitions.
+    Hears the channels of all partitions, and adds to *heard* the numbers of those from which something has come.
     """
 
-    def __init__(self, parts: Sequence[RedisSubscription]) -> None:
-        self._parts = parts
+    def __init__(self, parts: Sequence[RedisSubscription], heard: set[int]) -> None:
+        self._parts, self._heard = parts, heard
 
     def filenos(self) -> list[int]:
         return [number for part in self._parts for number in part.filenos()]
 
     def receive(self) -> bool:
-        for part in self._parts:
-            part.receive()
-        return True
+        self._heard.update(number for number, part in enumerate(self._parts) if part.receive())
+        return bool(self._heard)
 
     def close(self) -> None:
         for part in self._parts:

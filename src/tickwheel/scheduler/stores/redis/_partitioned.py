@@ -44,6 +44,7 @@ class PartitionedRedisStore:
         self.partitions = partitions
         self._count = len(partitions)
         self._listener: Listener | None = None
+        self._heard: set[int] = set()
         self._leases = PartitionedLeases(partitions, url, int(lease_s * 1000))
         self.abilities = _abilities(partitions)
         self.partition_of = lru_cache(maxsize=16_384)(lambda key: bucket_of(key) % self._count)
@@ -57,7 +58,7 @@ class PartitionedRedisStore:
         for partition in self.partitions:
             partition.open()
         self.abilities = _abilities(self.partitions)
-        self._listener = Listener(lambda: Subscriptions([each.subscription() for each in self.partitions]))
+        self._listener = Listener(lambda: Subscriptions([each.subscription() for each in self.partitions], self._heard))
 
     def close(self) -> None:
         for partition in self.partitions:
@@ -229,6 +230,11 @@ class PartitionedRedisStore:
 
     def wait_for_change(self, timeout_s: float) -> bool:
         return self._listener is not None and self._listener.wait(timeout_s)
+
+    def heard(self) -> frozenset[int]:
+        found = frozenset(self._heard or range(self._count))
+        self._heard.clear()
+        return found
 
     def wake(self) -> None:
         if self._listener is not None:
