@@ -43,7 +43,7 @@ BARS = (
     Bar("set", against="cachetools"),
     Bar("set with ttl", against="tickwheel", against_work="set", at_least=0.6),
     Bar("set with ttl, int", against="tickwheel", against_work="set with ttl", at_least=0.9),
-    Bar("expire", at_most=100),
+    Bar("expire", at_most=90),
     Bar("bytes per entry", clock=""),
 )
 

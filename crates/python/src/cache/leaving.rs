@@ -43,6 +43,9 @@ impl Store {
             places[gone] = (item.tag, index);
             self.table.prefetch(item.tag);
             gone += 1;
+            // The caller drops both, which writes to them.
+            prefetch(item.key.as_ptr().cast_const().cast());
+            prefetch(item.value.as_ptr().cast_const().cast());
             left.push(Left { key: item.key, value: item.value, reason: Reason::Expired });
         }
         self.table.remove_all(&places[..gone]);
