@@ -6,8 +6,11 @@ from __future__ import annotations
 
 import json
 import pickle
+import sqlite3
 import textwrap
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -81,6 +84,57 @@ def test_apscheduler(run, apscheduler):
     assert weekdays["recurrence"]["misfire"] == "all"
 
 
+@pytest.mark.parametrize("kind", ["pickle", "json"])
+def test_apscheduler_4(run, tmp_path, kind):
+    """
+    Schedules of APScheduler 4 keep their ids, instants, phases, zones and arguments, as it pickled them or wrote JSON.
+    """
+    recorded = (Path(__file__).parent / "apscheduler4" / f"{kind}.sql").read_text()
+    with closing(sqlite3.connect(tmp_path / "old.db")) as connection:
+        connection.executescript(recorded)
+    assert run("import", "apscheduler", "sqlite:///old.db").returncode == 2  # until what cannot be taken is left out
+    report = json.loads(run("import", "apscheduler", "sqlite:///old.db", "--dry-run", "--json").stdout)
+    bad = {each["name"]: each["remarks"][0] for each in report["schedules"] if each["key"] is None}
+    assert bad.pop("class", "payload is").startswith("payload is")
+    assert bad == {
+        "both days": "its cron trigger wants both day and day_of_week to match, a cron line one of them",
+        "months": "its trigger is a CalendarIntervalTrigger, and only those of one date, interval or cron are read",
+        "paused": "it is paused",
+        "week": "its cron trigger has week='7', which a cron line cannot say",
+    }
+    jobs = imported(run, "apscheduler", "sqlite:///old.db", "--skip-bad")
+    rules = {name: job["recurrence"] for name, job in jobs.items()}
+    assert (jobs["once"]["due_at"], rules.pop("once")) == (datetime(2100, 1, 1, tzinfo=BERLIN), None)
+    assert (jobs["once"]["handler"], jobs["once"]["payload"]) == (
+        "builtins:print",
+        {"args": [1], "kwargs": {"sep": "-"}},
+    )
+    assert abs(jobs["hourly"]["due_at"].minute * 60 + jobs["hourly"]["due_at"].second - 1200) <= 5  # its jitter
+    hourly = rules.pop("hourly")
+    assert (hourly["every_ms"], hourly["misfire"], hourly["jitter_ms"]) == (3_600_000, "skip", 5_000)
+    assert {name: (rule["cron"], rule["tz"]) for name, rule in rules.items()} == {
+        "weekdays": ("0 9 * * MON-FRI", "Europe/Berlin"),
+        "steps": ("*/20 * * JAN-MAR,7 MON,WED,FRI,SUN", "UTC"),
+        "sundays": ("0 3 * * SUNL,MON#1", "UTC"),
+        "last": ("0 1 L * *", "UTC"),
+    }
+    assert (rules["weekdays"]["misfire"], rules["last"]["misfire"]) == ("all", "once")
+    assert jobs["last"]["due_at"] == datetime(2098, 1, 31, 1, tzinfo=UTC)
+    assert jobs["weekdays"]["due_at"] == datetime(2098, 1, 31, 9, tzinfo=BERLIN)
+
+
+def test_apscheduler_4_in_cbor(run, tmp_path):
+    """
+    What is written by CBOR is left out, and the reason names it.
+    """
+    recorded = (Path(__file__).parent / "apscheduler4" / "cbor.sql").read_text()
+    with closing(sqlite3.connect(tmp_path / "old.db")) as connection:
+        connection.executescript(recorded)
+    answer = run("import", "apscheduler", "sqlite:///old.db", "--dry-run")
+    assert "left out: once: it is neither pickled nor JSON: APScheduler's CBORSerializer is not read" in answer.stderr
+    assert answer.stdout == "would import 0 jobs, left out 10 schedules\n"
+
+
 CRONS = [
     {"minute": "*/5"},
     {"hour": "8-18/2", "minute": "0,30"},
@@ -91,6 +145,7 @@ CRONS = [
     {"month": "jan-mar,7", "day": "1-5/2"},
     {"day_of_week": "sun"},
     {"day_of_week": "0-6/2", "hour": "*/6"},
+    {"day_of_week": "*/2"},
     {"second": "*/15"},
     {"month": "2/3", "hour": "22/1"},
 ]

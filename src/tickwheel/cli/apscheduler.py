@@ -1,86 +1,102 @@
 """
-The jobs of APScheduler 3, from the table of its SQLAlchemyJobStore.
+The jobs of APScheduler 3, from the table of its SQLAlchemyJobStore, and what finds those of 3 and 4.
 
 Neither APScheduler nor any code of the pickles is needed: triggers are read from their states.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from tickwheel.cli import apscheduler4
+from tickwheel.cli.cron_fields import DAYS, cron_of, day_names
 from tickwheel.cli.exits import ExitCode, Refused
-from tickwheel.cli.pickles import Foreign, foreign_in, load
-from tickwheel.cli.takeover import CannotTakeOverError, Found, checked, next_on_grid
+from tickwheel.cli.pickles import Foreign, load
+from tickwheel.cli.takeover import CannotTakeOverError, Found, checked, next_on_grid, readable
 from tickwheel.scheduler import SetRequest
 
 __all__ = ["found_in"]
 
-_DAYS: Final = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
 _NTH: Final = ("#1", "#2", "#3", "#4", "#5", "L")
 _MODULES: Final = "apscheduler.triggers."
+_TABLES: Final = ("apscheduler_jobs", "schedules")
+"""Of APScheduler 3 and 4."""
 
 
-def found_in(url: str, table: str, target: str) -> Iterator[Found]:
+class _Rows(NamedTuple):
+    """
+    The rows of a table, and for APScheduler 4, which alone has tasks, the functions of these.
+    """
+
+    rows: Sequence[Any]
+    functions: Mapping[str, str | None] | None = None
+
+
+def found_in(url: str, table: str | None, target: str) -> Iterator[Found]:
     """
     Yield the jobs of a store of APScheduler's, in the order of their ids.
 
     Args:
         url: As SQLAlchemy has it.
-        table: Its name there.
+        table: Its name there; None for the one that APScheduler 3, or else 4, makes.
         target: Where the jobs go to.
 
     Raises:
         Refused: If SQLAlchemy or the table is missing, or the database does not answer.
     """
-    for name, is_paused, pickled in _rows(url, table):
+    rows, functions = _rows(url, table)
+    for row in rows:
 
-        def make(
-            remarks: list[str], name: str = name, is_paused: bool = is_paused, data: bytes = pickled
-        ) -> SetRequest:
-            if is_paused:
-                raise CannotTakeOverError("it is paused")
-            return _request(name, load(data), target, remarks)
+        def make(remarks: list[str], row: Mapping[str, Any] = row) -> SetRequest:
+            if functions is None:
+                return _request(row, target, remarks)
+            return apscheduler4.request_of(row, functions.get(row["task_id"]), target, remarks)
 
-        yield checked(name, make)
+        yield checked(row["id"], make)
 
 
-def _rows(url: str, table: str) -> list[tuple[str, bool, bytes]]:
+def _rows(url: str, table: str | None) -> _Rows:
     try:
         import sqlalchemy  # noqa: PLC0415  on use: no extra brings it
     except ImportError:
         raise Refused(ExitCode.MISSING_EXTRA, "SQLAlchemy is not installed: pip install sqlalchemy") from None
+    name = table or _TABLES[0]
     try:
         engine = sqlalchemy.create_engine(url)
         try:
-            jobs = sqlalchemy.Table(table, sqlalchemy.MetaData(), autoload_with=engine)
+            there = set() if table else set(sqlalchemy.inspect(engine).get_table_names())
+            name = table or next((each for each in _TABLES if each in there), name)
+            schema = sqlalchemy.MetaData()
+            jobs = sqlalchemy.Table(name, schema, autoload_with=engine)
             with engine.connect() as connection:
-                rows = connection.execute(
-                    sqlalchemy.select(jobs.c.id, jobs.c.next_run_time, jobs.c.job_state).order_by(jobs.c.id)
-                )
-                return [(row.id, row.next_run_time is None, row.job_state) for row in rows]
+                rows = connection.execute(sqlalchemy.select(jobs).order_by(jobs.c.id)).mappings().all()
+                if "trigger" not in jobs.c:
+                    return _Rows(rows)
+                tasks = sqlalchemy.Table("tasks", schema, autoload_with=engine)
+                functions = connection.execute(sqlalchemy.select(tasks.c.id, tasks.c.func))
+                return _Rows(rows, {each.id: each.func for each in functions})
         finally:
             engine.dispose()
     except sqlalchemy.exc.NoSuchTableError:
-        message = f"there is no table {table!r}: name it with --table, and the database as SQLAlchemy does"
+        message = f"there is no table {name!r}: name it with --table, and the database as SQLAlchemy does"
         raise Refused(ExitCode.NOT_FOUND, message) from None
     except (sqlalchemy.exc.SQLAlchemyError, AttributeError, ImportError) as error:
         reason = str(error).partition("\n")[0]
         raise Refused(ExitCode.USAGE, f"the jobs of APScheduler cannot be read: {reason}") from None
 
 
-def _request(name: str, state: Any, target: str, remarks: list[str]) -> SetRequest:
+def _request(row: Mapping[str, Any], target: str, remarks: list[str]) -> SetRequest:
+    if row["next_run_time"] is None:
+        raise CannotTakeOverError("it is paused")
+    state = load(row["job_state"])
     if not isinstance(state, dict) or not {"func", "trigger", "args", "kwargs"} <= state.keys():
         raise CannotTakeOverError("it is not a job of APScheduler 3")
-    payload = {"args": list(state["args"]), "kwargs": dict(state["kwargs"])}
-    strangers = sorted(set(foreign_in(payload)))
-    if strangers:
-        reason = f"its arguments hold a {strangers[0]}, which JSON cannot carry: pass its id instead"
-        raise CannotTakeOverError(reason)
+    payload = readable({"args": list(state["args"]), "kwargs": dict(state["kwargs"])})
     if state.get("max_instances", 1) != 1:
         remarks.append(f"up to {state['max_instances']} runs at a time: a job here waits for its last run to end")
-    request = SetRequest(name, target=target, handler=state["func"], payload=payload)
+    request = SetRequest(row["id"], target=target, handler=state["func"], payload=payload)
     trigger = state["trigger"]
     kind = trigger.path if isinstance(trigger, Foreign) else type(trigger).__qualname__
     read = _TRIGGERS.get(kind.removeprefix(_MODULES))
@@ -118,23 +134,9 @@ def _interval(fields: Mapping[str, Any], remarks: list[str]) -> dict[str, Any]:
 
 def _cron(fields: Mapping[str, Any], remarks: list[str]) -> dict[str, Any]:
     parts = {each.fields["name"]: _field(each) for each in fields["fields"]}
-    for name in ("year", "week"):
-        if parts[name] != "*":
-            reason = f"its cron trigger has {name}={parts[name]!r}, which a cron line cannot say"
-            raise CannotTakeOverError(reason)
-    day, weekday = parts["day"], parts["day_of_week"]
-    if "#" in day or (day.endswith("L") and day != "L"):  # the third Friday: a day there, a weekday here
-        if weekday != "*":
-            raise CannotTakeOverError("its cron trigger restricts both day and day_of_week")
-        day, weekday = "*", day
-    if day != "*" and weekday != "*":
-        raise CannotTakeOverError("its cron trigger wants both day and day_of_week to match, a cron line one of them")
-    line = [parts["minute"], parts["hour"], day, parts["month"], weekday]
-    if parts["second"] != "0":
-        line.insert(0, parts["second"])
     start = fields["start_date"]
     zone = getattr(fields["timezone"], "key", None) or str(fields["timezone"])
-    made = {"cron": " ".join(line), "tz": zone, **_common(fields, remarks)}
+    made = {"cron": cron_of(parts), "tz": zone, **_common(fields, remarks)}
     return made if start is None else {**made, "at": start}
 
 
@@ -156,16 +158,16 @@ def _expression(expression: Foreign, field: str) -> str:
     values, kind = expression.fields, expression.kind
     step = f"/{values['step']}" if values.get("step") else ""
     if kind == "AllExpression":
-        return f"*{step}"
+        return day_names(0, 6, values["step"]) if step and field == "day_of_week" else f"*{step}"
     if kind == "LastDayOfMonthExpression":
         return "L"
     if kind == "WeekdayPositionExpression":
         nth = _NTH[values["option_num"]]
-        return f"{_DAYS[values['weekday']]}{nth}"
+        return f"{DAYS[values['weekday']]}{nth}"
     first, last = values["first"], values["last"]
     if field == "day_of_week":  # Monday is 0 there and 1 here: the names are the same
-        days = range(first, (first if last is None and not step else 6 if last is None else last) + 1)
-        return ",".join(_DAYS[day] for day in days[:: values.get("step") or 1])
+        last = (6 if step else first) if last is None else last
+        return day_names(first, last, values.get("step") or 1)
     return f"{first}{step}" if last in (None, first) else f"{first}-{last}{step}"
 
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.modules import imported
-from tickwheel.cli.pickles import Foreign, foreign_in, load
-from tickwheel.cli.takeover import CannotTakeOverError, Found, checked, next_on_grid
+from tickwheel.cli.pickles import Foreign, load
+from tickwheel.cli.takeover import CannotTakeOverError, Found, checked, next_on_grid, readable
 from tickwheel.errors import MissingExtraError
 from tickwheel.scheduler import SetRequest
 
@@ -89,12 +89,8 @@ def _found(name: str, entry: Mapping[str, Any], tz: str, target: str) -> Found:
         further = dict(entry.get("options") or {})
         if further:
             payload["options"] = further
-        strangers = sorted(set(foreign_in(payload)))
-        if strangers:
-            reason = f"it holds a {strangers[0]}, which JSON cannot carry"
-            raise CannotTakeOverError(reason)
         rule = _rule(entry["schedule"], entry.get("last_run_at"), tz)
-        return SetRequest(name, target=target, handler=entry["task"], payload=payload, **rule)
+        return SetRequest(name, target=target, handler=entry["task"], payload=readable(payload), **rule)
 
     return checked(name, make)
 

@@ -13,14 +13,16 @@ __all__ = ["import_apscheduler", "import_celerybeat"]
 
 @click.command("apscheduler")
 @click.argument("url")
-@click.option("--table", default="apscheduler_jobs", show_default=True, help="The table of the jobs.")
+@click.option("--table", help="The table of the jobs.  [default: apscheduler_jobs, or else schedules]")
 @click.option("--target", default="handler", show_default=True, help="Where the jobs go.")
 @takeover.options
 def import_apscheduler(
-    *, url: str, table: str, target: str, prefix: str, dry_run: bool, skip_bad: bool, store: str, as_json: bool
+    *, url: str, table: str | None, target: str, prefix: str, dry_run: bool, skip_bad: bool, store: str, as_json: bool
 ) -> None:
     """
-    Import the jobs of APScheduler 3 from the database at URL, where its SQLAlchemyJobStore keeps them.
+    Import the jobs of APScheduler from the database at URL.
+
+    They are those that a SQLAlchemyJobStore of APScheduler 3 or a SQLAlchemyDataStore of 4 keeps there.
 
     A job keeps its id as its key. Its handler is the name of its function, such as 'shop.reports:daily', and its
     payload is {"args": [...], "kwargs": {...}}. No code of the pickles is run.

@@ -15,11 +15,12 @@ import click
 from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.options import json_option, opened, store_option
 from tickwheel.cli.output import counted, print_json, printable
+from tickwheel.cli.pickles import foreign_in
 from tickwheel.errors import TickwheelError
 from tickwheel.scheduler import SetRequest
 from tickwheel.scheduler.verbs.requests import trial
 
-__all__ = ["CannotTakeOverError", "Found", "checked", "next_on_grid", "options", "take_over"]
+__all__ = ["CannotTakeOverError", "Found", "checked", "next_on_grid", "options", "readable", "take_over"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _BATCH: Final = 1000
@@ -75,6 +76,20 @@ def checked(name: str, make: Callable[[list[str]], SetRequest]) -> Found:
     except (TickwheelError, ValueError, TypeError, OverflowError) as error:
         return Found(name, None, (str(error),))
     return Found(name, request, tuple(remarks))
+
+
+def readable(payload: dict[str, Any]) -> dict[str, Any]:
+    """
+    Return *payload* if it holds no object of a class that is not known here.
+
+    Raises:
+        CannotTakeOverError: Naming the class.
+    """
+    strangers = sorted(set(foreign_in(payload)))
+    if strangers:
+        reason = f"its arguments hold a {strangers[0]}, which JSON cannot carry: pass its id instead"
+        raise CannotTakeOverError(reason)
+    return payload
 
 
 def next_on_grid(start: datetime, every: timedelta) -> datetime:
