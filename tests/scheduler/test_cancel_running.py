@@ -147,6 +147,39 @@ def test_recurring(make, url, events):
     told.of(JobStopped)
     assert (scheduler.stats()["stopped"], scheduler.stats()["refused"]) == (1, 0)
     assert [each.outcome for each in scheduler.recent()] == ["stopped"]
+    assert [each.outcome for each in scheduler.history("k")] == ["stopped", "stopping", "created"]
+
+
+@pytest.mark.parametrize("again", ["stop", "cancel", "set"])
+def test_the_end_of_a_series_that_is_gone(make, url, until, again):
+    """
+    The run of a recurring job that was stopped, cancelled or set again while it ran is in the history with its outcome.
+    """
+    begun, go_on = threading.Event(), threading.Event()
+    scheduler = make(url).start()
+
+    @scheduler.handler("h")
+    def handler(_payload, firing):
+        begun.set()
+        assert go_on.wait(60)
+        firing.heartbeat()
+
+    first = scheduler.set("k", every=60, delay=0, handler="h").job
+    assert begun.wait(60)
+    if again != "set":
+        scheduler.cancel("k", running=again == "stop")
+    if again != "cancel":
+        scheduler.set("k", every=60, handler="h")
+    go_on.set()
+    ends = ("stopped", "succeeded")
+
+    def ended():
+        return [each for each in scheduler.history("k") if each.outcome in ends]
+
+    until(ended)
+    (record,) = ended()
+    assert (record.outcome, record.generation, record.attempt) == (ends[again != "stop"], first.generation, 1)
+    assert scheduler.stats()["refused"] == (again != "stop")
 
 
 def test_pending(make, url):

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tickwheel.errors import InvalidDelayError
-from tickwheel.scheduler import checks
+from tickwheel.scheduler import HistoryOptions, Scheduler, SchedulerOptions, checks
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.model import SetMode
 
@@ -267,6 +267,72 @@ def test_a_refused_payload_says_what_to_pass_instead(value, passed, read):
     with pytest.raises(InvalidJobError, match=rf"JSON has no {type(value).__name__}: pass .*, and read it with"):
         checks.encode_payload({"value": [value]})
     assert read(checks.decode_payload(checks.encode_payload(passed(value)))) == value
+
+
+@pytest.mark.parametrize(
+    ("mark", "remedy"),
+    [
+        ("__struct_fields__", "pass msgspec.to_builtins"),
+        ("__pydantic_fields__", "pass value.model_dump"),
+        ("__attrs_attrs__", "pass attrs.asdict"),
+    ],
+)
+def test_types_of_libraries_say_what_to_pass_instead(mark, remedy):
+    """
+    Those of msgspec, pydantic and attrs are recognised by an attribute of theirs, so that none of them is imported.
+    """
+    with pytest.raises(InvalidJobError, match=f"JSON has no Order: {remedy}"):
+        checks.encode_payload(type("Order", (), {mark: ()})())
+
+
+def test_a_struct_comes_back_as_it_was():
+    """
+    What the message says about msgspec's types is what msgspec does.
+    """
+    msgspec = pytest.importorskip("msgspec", reason="msgspec is not installed")
+    kind = msgspec.defstruct("Struct", [("number", int)])
+    assert kind.__struct_fields__ == ("number",)
+    data = checks.encode_payload(msgspec.to_builtins(kind(17)))
+    assert msgspec.convert(checks.decode_payload(data), kind) == kind(17)
+
+
+@pytest.mark.parametrize("value", [timedelta(minutes=30), "30m", "PT30M", 1800, Decimal(1800)])
+def test_seconds_of_options(value):
+    """
+    Options and stops take lengths of time as all else does, and name what is none.
+    """
+    options = SchedulerOptions(timeout_s=value, history=HistoryOptions(age_s=value))
+    scheduler = Scheduler("memory://", options=options)
+    scheduler.handler("h")(print)
+    assert scheduler._core.registry.handlers._calls["h"].timeout_s == 1800
+    scheduler.stop(value)
+
+
+def test_seconds_of_options_that_are_none():
+    """
+    What cannot be a length of time is named, with what to pass.
+    """
+    for make in (
+        lambda value: SchedulerOptions(timeout_s=value),
+        lambda value: SchedulerOptions(horizon_s=value),
+        lambda value: HistoryOptions(age_s=value),
+        lambda value: Scheduler("memory://").stop(value),
+    ):
+        with pytest.raises(InvalidJobError, match="is 'soon': write numbers with units such as 90s"):
+            make("soon")
+        with pytest.raises(TypeError, match="is True: pass seconds, a timedelta or text such as '30m', not bool"):
+            make(True)
+    with pytest.raises(InvalidJobError, match="rate is '3/s': pass a number, more than 0"):
+        Scheduler("memory://").handler("h", rate="3/s")(print)
+
+
+@pytest.mark.parametrize("value", [date(2030, 1, 1), True, [], b"5"])
+def test_an_instant_that_is_none(value):
+    """
+    What cannot be an instant is named, with what an instant is.
+    """
+    with pytest.raises(TypeError, match="pass a datetime, ISO 8601 text or seconds since the epoch, not "):
+        checks.at_ms(value, 0)
 
 
 def test_an_unknown_type_says_what_json_has():

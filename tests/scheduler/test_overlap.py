@@ -96,6 +96,37 @@ def test_retries_belong_to_their_run(scheduler, clock, events):
     assert round(fired(told, 4)[-1]) == 240
 
 
+@pytest.mark.parametrize("overlap", ["once", "all"])
+@pytest.mark.parametrize("verb", ["move", "skip", "run_now"])
+def test_a_queued_run_that_is_moved(scheduler, clock, events, until, overlap, verb):  # noqa: PLR0917  fixtures
+    """
+    A run that is moved takes the series along: what passes until then is left out; one that is run now does not.
+    """
+    told = events(scheduler)
+
+    @scheduler.handler("h", retry=RetryPolicy(attempts=2, kind="list", waits_ms=(200_000,), jitter=0))
+    def handler(_payload):
+        if len(told.of(JobFired)) == 1:
+            raise ValueError("no")
+
+    scheduler.set("k", every=60, overlap=overlap, handler="h")
+    clock.advance(60)
+    fired(told, 1)
+    until(lambda: scheduler.get("k").state == "pending")  # tried again at 260, for the instant at 60
+    if verb == "move":
+        scheduler.move("k", delay=190)
+    elif verb == "skip":
+        assert scheduler.skip("k").outcome == "moved"
+    else:
+        clock.advance(65)
+        assert scheduler.run_now("k").outcome == "moved"
+    clock.advance(0 if verb == "run_now" else 191 if verb == "move" else 240)
+    expected = {"move": [60, 250, 300], "skip": [60, 300, 360], "run_now": [60, 125, 125, 180]}[verb]
+    fired(told, len(expected) - 1)
+    clock.advance(60)
+    assert [round(each) for each in fired(told, len(expected))] == expected
+
+
 def test_cancel_stops_a_thread(scheduler, clock, events):
     """
     At the next instant a handler on a thread hears that it is to stop; its run has failed, and the next one begins.

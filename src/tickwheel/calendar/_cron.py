@@ -79,7 +79,7 @@ class Cron:
         check_zone(tz)
         line = ALIASES.get(line.lower(), line.upper())
         if line.startswith("@"):
-            raise RecurrenceError("cron", text, f"the aliases are {', '.join(ALIASES)}")
+            raise RecurrenceError("cron", text, f"the aliases are {', '.join(ALIASES)}, and for jobs '@every 90s'")
         count = len(line.split())
         if count not in (WITH_SECONDS - 1, WITH_SECONDS):
             raise RecurrenceError("cron", text, f"it has {count} fields: write 5 (minute first) or 6 (second first)")

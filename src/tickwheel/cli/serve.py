@@ -91,7 +91,7 @@ _EXAMPLE = json.dumps({"delay": 3, "target": "log", "payload": "hello"})
     "--history-days",
     type=click.FloatRange(min=0, max=36_525, min_open=True),
     metavar="DAYS",
-    default=HistoryOptions().age_s / 86_400,
+    default=30.0,
     show_default=True,
     help="How long it is kept.",
 )

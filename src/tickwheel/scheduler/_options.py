@@ -9,9 +9,11 @@ import socket
 from dataclasses import dataclass, field, fields
 from typing import Final
 
+from tickwheel.scheduler import checks
 from tickwheel.scheduler._retry import check_policy
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.model import USUAL_RETRY, RetryPolicy
+from tickwheel.typing import Duration
 
 __all__ = ["HistoryOptions", "SchedulerOptions", "share_of"]
 
@@ -38,13 +40,13 @@ class HistoryOptions:
             by whom they were set, moved, cancelled, replayed or paused, and each success whose handler noted something,
             such as a result; "failures": only what failed, died or expired;
             "all": the same of jobs that fire once, for one more row each, and each snooze; or "none".
-        age_s: For how many seconds; 30 days.
+        age_s: For how many seconds, or a timedelta or text such as "7d"; 30 days.
         per_key: How many records of one key.
         total: How many in the whole store. All three are looked after once a minute: until then there may be more.
     """
 
     keep: str = "usual"
-    age_s: float = 2_592_000.0
+    age_s: Duration = 2_592_000.0
     per_key: int = 100
     total: int = 50_000
 
@@ -54,10 +56,11 @@ class HistoryOptions:
 
         Raises:
             InvalidJobError: Naming the option.
+            TypeError: For a time that is none.
         """
         if self.keep not in _KEPT:
             raise InvalidJobError("keep", self.keep, f"pass one of {', '.join(_KEPT)}")
-        if not 0 < self.age_s <= _CENTURY_S:
+        if not 0 < checks.seconds("age_s", self.age_s) <= _CENTURY_S:
             raise InvalidJobError("age_s", self.age_s, "pass seconds, more than 0, at most a century")
         for name in ("per_key", "total"):
             _check_count(name, getattr(self, name))
@@ -67,6 +70,8 @@ class HistoryOptions:
 class SchedulerOptions:
     """
     The options of a scheduler: limits, horizon, and what holds for jobs and handlers that say nothing.
+
+    Seconds may be a timedelta or text such as "30m", too.
 
     Attributes:
         owner: What it is called in the store, and to others that want it; each life adds a random end of its own.
@@ -86,8 +91,8 @@ class SchedulerOptions:
 
     owner: str = field(default_factory=_owner)
     retry: RetryPolicy = USUAL_RETRY
-    horizon_s: float = 10.0
-    timeout_s: float | None = 1800.0
+    horizon_s: Duration = 10.0
+    timeout_s: Duration | None = 1800.0
     history: HistoryOptions = HistoryOptions()
     staged_max: int = 50_000
     workers: int = min(32, (os.cpu_count() or 1) + 4)
@@ -104,11 +109,13 @@ class SchedulerOptions:
 
         Raises:
             InvalidJobError: Naming the option.
+            TypeError: For a time that is none.
         """
         check_policy(self.retry)
-        if not 0.2 <= self.horizon_s <= 3600:  # noqa: PLR2004  below, the arming window would not fit
+        if not 0.2 <= checks.seconds("horizon_s", self.horizon_s) <= 3600:  # noqa: PLR2004  below, the arming window would not fit
             raise InvalidJobError("horizon_s", self.horizon_s, "pass seconds in 0.2..3600")
-        if self.timeout_s is not None and not self.timeout_s > 0:
+        timeout_s = checks.limit_s("timeout_s", self.timeout_s)
+        if timeout_s is not None and not timeout_s > 0:
             raise InvalidJobError("timeout_s", self.timeout_s, "pass seconds, more than 0, or None")
         for option in fields(self):
             if option.type == "int":

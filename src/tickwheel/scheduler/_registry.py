@@ -38,10 +38,10 @@ class Registry:
     """
 
     def __init__(self, targets: Mapping[str, Target], options: SchedulerOptions, runtime: Runtime) -> None:
-        self.handlers = HandlerTarget(options.timeout_s, self._registered)
+        self._timeout_s = checks.limit_s("timeout_s", options.timeout_s)
+        self.handlers = HandlerTarget(self._timeout_s, self._registered)
         self.pulls = PullTarget(runtime.lock())
         self._retry = options.retry
-        self._timeout_s = options.timeout_s
         self._targets: dict[str, Target] = {
             "handler": self.handlers,
             "log": LogTarget(),

@@ -27,6 +27,15 @@ _REMEDIES: Final = {
 """By the names of types: a payload without them imports none of their modules."""
 
 
+_MARKS: Final = {
+    "__struct_fields__": "pass msgspec.to_builtins(value), and read it with msgspec.convert(payload, its class)",
+    "__pydantic_fields__": "pass value.model_dump(mode='json'), and read it with its class's model_validate(payload)",
+    "__dataclass_fields__": "pass dataclasses.asdict(value), and read it with its class",
+    "__attrs_attrs__": "pass attrs.asdict(value), and read it with its class",
+}
+"""By an attribute that the classes of a library have, which is not imported for it."""
+
+
 class NotJsonError(TypeError):
     """
     A payload holds a value that JSON does not have; the message is what is to be done about it.
@@ -40,7 +49,7 @@ def refuse(value: Any) -> NoReturn:
     kind = type(value)
     names = (f"{base.__module__}.{base.__qualname__}" for base in kind.__mro__)
     remedy = next((_REMEDIES[name] for name in names if name in _REMEDIES), None)
-    if remedy is None and hasattr(kind, "__dataclass_fields__"):
-        remedy = "pass dataclasses.asdict(value), and read it with its class"
+    if remedy is None:
+        remedy = next((each for mark, each in _MARKS.items() if hasattr(kind, mark)), None)
     message = f"JSON has no {kind.__name__}: {remedy or _USUAL}"
     raise NotJsonError(message)

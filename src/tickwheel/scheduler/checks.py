@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import cache
 from typing import Any, TypeVar
 
@@ -43,6 +43,7 @@ __all__ = [
     "delay_ms",
     "encode_payload",
     "epoch_seconds",
+    "limit_s",
     "noted",
     "seconds",
     "span_ms",
@@ -227,8 +228,10 @@ def epoch_seconds(name: str, at: Instant) -> float:
         if at.utcoffset() is None:
             raise InvalidJobError(name, at, "it has no zone: add tzinfo, such as ZoneInfo('Europe/Berlin') or UTC")
         return at.timestamp()
-    if isinstance(at, timedelta):
-        message = f"{name} is {at!r}: pass a datetime, ISO 8601 text or seconds since the epoch"
+    if isinstance(at, bool | date | timedelta) or not (hasattr(at, "__float__") or hasattr(at, "__index__")):
+        message = (
+            f"{name} is {at!r}: pass a datetime, ISO 8601 text or seconds since the epoch, not {type(at).__name__}"
+        )
         raise TypeError(message)
     return seconds(name, at)
 
@@ -304,6 +307,13 @@ def seconds(name: str, value: Duration) -> float:
     if math.isnan(number):
         raise InvalidDelayError(name, value)
     return number
+
+
+def limit_s(name: str, value: Duration | None) -> float | None:
+    """
+    Return the seconds of *value*, None for no limit; raises as `seconds`.
+    """
+    return None if value is None else seconds(name, value)
 
 
 def _check_text(name: str, text: str, bytes_max: int) -> None:

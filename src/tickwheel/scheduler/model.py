@@ -321,7 +321,9 @@ class Settle:
         due_at: The next instant. For DONE it means that the job recurs; for AGAIN, None keeps the one it had.
         error: What went wrong, or None.
         recurrence: The canonical text of its recurrence where the job lives on; None keeps the one it has.
-        record: What the history keeps of it, stored in the same transaction if, and only if, it is SETTLED.
+        record: What the history keeps of it, stored in the same transaction if it is SETTLED.
+        is_first: Whether this end is written for the first time: then its *record* is kept as well where the job is
+            gone or has another life, since the attempt was made. Written again, it might be there already.
     """
 
     job: Job
@@ -332,6 +334,7 @@ class Settle:
     error: str | None = None
     recurrence: str | None = None
     record: HistoryRecord | None = None
+    is_first: bool = False
 
 
 @record

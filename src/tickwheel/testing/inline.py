@@ -12,6 +12,7 @@ from tickwheel.scheduler.engine.inline import Inline
 from tickwheel.scheduler.stores import make_store
 from tickwheel.scheduler.targets import Firing, Target
 from tickwheel.testing.manual_clock import ManualClock
+from tickwheel.typing import Duration
 
 __all__ = ["InlineScheduler"]
 
@@ -57,7 +58,7 @@ class InlineScheduler(Scheduler):
             self._clock.attach(self._inline)
         return self
 
-    def stop(self, timeout: float | None = 10.0) -> list[Firing]:
+    def stop(self, timeout: Duration | None = 10.0) -> list[Firing]:
         """
         Leave the clock, and close; what is pending is gone. Twice is allowed.
         """

@@ -11,7 +11,8 @@ from itertools import islice
 from simulation._machine import SimulatedMachine
 from tickwheel.scheduler.model import Answer, Begin, Job, Redate, SetAside, Settle, State, Write, key_of, scope_over
 from tickwheel.scheduler.stores import MemoryStore
-from tickwheel.scheduler.stores._rules import NOT_OWNER, cut_off, rescued
+from tickwheel.scheduler.stores._records import cut_off
+from tickwheel.scheduler.stores._rules import NOT_OWNER, rescued
 from tickwheel.scheduler.stores.contract import Skill
 
 __all__ = ["Table"]

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from tickwheel.errors import ClosedError
+from tickwheel.scheduler.checks import seconds
 from tickwheel.scheduler.engine._recorder import Recorder
 from tickwheel.scheduler.engine.resources import Resources
 
@@ -100,7 +101,7 @@ class Pruner:
             StoreError: If the store does not answer.
         """
         options, gone = self._options, 0
-        since = self._now_ms() - round(options.age_s * 1000)
+        since = self._now_ms() - round(seconds("age_s", options.age_s) * 1000)
         while not self._stopped.is_set():
             count = self._store.prune(since, options.per_key, options.total, _STEP)
             gone += count

@@ -76,7 +76,7 @@ class Recorder:
             None if progress is None else progress.note or None,
         )
         self.count += 1
-        return replace(verdict, settle=replace(verdict.settle, record=record))
+        return replace(verdict, settle=replace(verdict.settle, record=record, is_first=True))
 
     def _is_kept(self, ending: Ending) -> bool:
         match self._keep:

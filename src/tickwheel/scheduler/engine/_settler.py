@@ -8,6 +8,7 @@ and not tried again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -99,6 +100,8 @@ class Settler:
     def _post(self, batch: list[Ended], *, is_again: bool = False) -> None:
         try:
             writes = [verdict.settle for _, verdict in batch]
+            if is_again:
+                writes = [replace(settle, is_first=False) for settle in writes]
             self._writer.post(writes, partial(self._settled, batch, is_again=is_again))
         except ClosedError as error:  # a stop ran out of time: the next owner takes these up
             self._staged.settle(entry for entry, _ in batch)

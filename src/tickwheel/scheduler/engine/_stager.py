@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tickwheel.errors import ClosedError
+from tickwheel.scheduler.checks import seconds
 from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._lookout import Lookout
 from tickwheel.scheduler.engine._redater import Redater
@@ -77,7 +78,7 @@ class Stager:
         self._clock = resources.clock
         self._timers = resources.timers
         self._hooks = resources.hooks
-        self._horizon_ms = int(resources.options.horizon_s * 1000)
+        self._horizon_ms = int(seconds("horizon_s", resources.options.horizon_s) * 1000)
         self._staged_max = resources.options.staged_max
         self._current_thread = resources.runtime.current_thread
         self._lock = resources.runtime.lock()

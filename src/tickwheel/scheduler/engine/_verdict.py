@@ -164,10 +164,11 @@ def is_refused(verdict: Verdict, answer: Answer) -> bool:
     """
     Return whether the end of an attempt does not count.
 
-    A recurring job that was asked to stop was removed before its run ended: nothing else was to be written.
+    A recurring job that was asked to stop was removed before its run ended, and may have been set again since: nothing
+    else was to be written.
     """
     recurs = verdict.settle.job.recurrence is not None
-    is_gone = recurs and verdict.ending is Ending.STOPPED and answer.outcome is Outcome.NOT_FOUND
+    is_gone = recurs and verdict.ending is Ending.STOPPED and answer.outcome is not Outcome.NOT_OWNER
     return answer.outcome is not Outcome.SETTLED and not is_gone
 
 

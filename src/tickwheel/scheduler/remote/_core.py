@@ -46,7 +46,7 @@ class _Handlers:
     """
 
     def __init__(self, options: SchedulerOptions) -> None:
-        self.handlers = HandlerTarget(options.timeout_s)
+        self.handlers = HandlerTarget(checks.limit_s("timeout_s", options.timeout_s))
 
 
 class _NoHooks:

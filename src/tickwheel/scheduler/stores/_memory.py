@@ -20,7 +20,6 @@ from tickwheel.scheduler.model import (
     HistoryRecord,
     Job,
     JobQuery,
-    Outcome,
     Page,
     Pause,
     Redate,
@@ -33,7 +32,8 @@ from tickwheel.scheduler.model import (
 )
 from tickwheel.scheduler.stores._memory_history import MemoryHistory
 from tickwheel.scheduler.stores._nodes import owners_of
-from tickwheel.scheduler.stores._rules import NOT_OWNER, act_of, cut_off, decide, is_counted, rescued, values_of
+from tickwheel.scheduler.stores._records import act_of, cut_off, has_no_record
+from tickwheel.scheduler.stores._rules import NOT_OWNER, decide, is_counted, rescued, values_of
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Node, Shard, Skill
 
 __all__ = ["MemoryStore"]
@@ -96,7 +96,7 @@ class MemoryStore:
             answers = [self._answer(write, now) for write in writes]
             for write, answer in zip(writes, answers, strict=True):
                 if isinstance(write, Settle):
-                    record = write.record if answer.outcome is Outcome.SETTLED else None
+                    record = None if has_no_record(answer, is_first=write.is_first) else write.record
                 else:
                     record = act_of(write, answer, now)
                 if record is not None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from tickwheel.scheduler.model import (
     Adopt,
@@ -20,7 +20,6 @@ from tickwheel.scheduler.model import (
     Begin,
     HistoryRecord,
     Job,
-    Outcome,
     Redate,
     SetAside,
     Settle,
@@ -29,12 +28,10 @@ from tickwheel.scheduler.model import (
     Write,
     key_of,
 )
-from tickwheel.scheduler.stores._rules import BEGUN, GONE, NOT_OWNER, act_of, decide
+from tickwheel.scheduler.stores._records import act_of, has_no_record
+from tickwheel.scheduler.stores._rules import BEGUN, GONE, NOT_OWNER, decide
 
 __all__ = ["Differences", "Plan", "WrongGuessError"]
-
-_REFUSED: Final = frozenset((Outcome.NOT_FOUND, Outcome.WRONG_GENERATION, Outcome.NOT_OWNER))
-"""The answers of a settle that has ended nothing."""
 
 _Careful: TypeAlias = tuple[int, str, Write]
 
@@ -75,7 +72,8 @@ class Plan:
         floor: What every new generation is to be larger than, whatever the store has given out.
         away: The shards of firings that are not those of their keys, because a node took them up there.
         shards: The shards by the epochs of their leases.
-        notable: What the history is to keep, each with the index of the write that it belongs to.
+        notable: What the history is to keep, each with the index of the write that it belongs to, and whether it is a
+            settle that is written for the first time.
     """
 
     answers: list[Answer]
@@ -86,7 +84,7 @@ class Plan:
     floor: int = 0
     away: dict[str, int] = field(default_factory=dict)
     shards: dict[int, int] = field(default_factory=dict)
-    notable: list[tuple[int, HistoryRecord]] = field(default_factory=list)
+    notable: list[tuple[int, HistoryRecord, bool]] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -110,7 +108,7 @@ class Plan:
                 if shard != shard_of(job.key):
                     plan.away[job.key] = shard
                 if isinstance(write, Settle) and write.record is not None:
-                    plan.notable.append((index, write.record))
+                    plan.notable.append((index, write.record, write.is_first))
                 if not is_guessing or isinstance(write, Redate):
                     careful.append((index, job.key, write))
                 elif isinstance(write, Begin):
@@ -181,16 +179,18 @@ class Plan:
         """
         record = act_of(write, self.answers[index], now)
         if record is not None:
-            self.notable.append((index, record))
+            self.notable.append((index, record, False))
 
     def records(self) -> list[HistoryRecord]:
         """
-        Return what the history keeps of this batch, once all is decided: of firings whose end was refused, nothing.
+        Return what the history keeps of this batch, once all is decided.
         """
-        if not self.notable:
-            return []
-        answers, refused = self.answers, _REFUSED
-        return [record for index, record in sorted(self.notable) if answers[index].outcome not in refused]
+        answers = self.answers
+        return [
+            record
+            for index, record, is_first in sorted(self.notable)
+            if not has_no_record(answers[index], is_first=is_first)
+        ]
 
     def _check_apart(self) -> None:
         met: set[str] = set()

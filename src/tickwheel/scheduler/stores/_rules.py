@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from tickwheel.scheduler.model import (
-    CUT_OFF,
-    Actor,
     Adopt,
     Answer,
     AttemptStatus,
     Begin,
     Cancel,
-    HistoryRecord,
     Job,
     Move,
     Outcome,
@@ -36,8 +33,9 @@ from tickwheel.scheduler.model import (
     State,
     Write,
 )
+from tickwheel.scheduler.stores._series import put_off
 
-__all__ = ["BEGUN", "GONE", "NOT_OWNER", "Decision", "act_of", "cut_off", "decide", "is_counted", "rescued"]
+__all__ = ["BEGUN", "GONE", "NOT_OWNER", "Decision", "decide", "is_counted", "rescued"]
 
 Decision: TypeAlias = tuple[Answer, Job | None]
 """The answer, and the job as it is stored from now on: the same object where nothing changed, None where it is gone."""
@@ -51,18 +49,6 @@ NOT_FOUND = Answer(Outcome.NOT_FOUND)
 TOO_LATE = Answer(Outcome.TOO_LATE)
 PAUSED = Answer(Outcome.PAUSED)
 WRONG_GENERATION = Answer(Outcome.WRONG_GENERATION)
-_ACTS: Final = frozenset(
-    (
-        Outcome.CREATED,
-        Outcome.REPLACED,
-        Outcome.MOVED,
-        Outcome.CANCELLED,
-        Outcome.REPLAYED,
-        Outcome.PAUSED,
-        Outcome.RESUMED,
-        Outcome.STOPPING,
-    )
-)
 
 
 def decide(  # noqa: C901, PLR0911 - one for each kind of write
@@ -89,7 +75,7 @@ def decide(  # noqa: C901, PLR0911 - one for each kind of write
         case SetAside():
             return _set_aside(write, job)
         case Move():
-            return _move(write, job, next_generation)
+            return _move(write, job, now, next_generation)
         case Cancel():
             return _cancel(write, job, now)
         case SetPause():
@@ -138,39 +124,6 @@ def rescued(job: Job) -> Job:
     return replace(job, state=State.PENDING)
 
 
-def cut_off(job: Job, now: int) -> HistoryRecord:
-    """
-    Return what the history keeps of a running *job* that is rescued from nobody: its owner has given the shard back.
-    """
-    return HistoryRecord(
-        0,
-        now,
-        job.key,
-        job.generation,
-        job.attempt,
-        CUT_OFF,
-        "",
-        job.target,
-        job.handler,
-        job.due_at,
-        trace=job.trace,
-    )
-
-
-def act_of(write: Write, answer: Answer, now: int) -> HistoryRecord | None:
-    """
-    Return what the history keeps of a caller's *write*, given its *answer*; None where that is nothing.
-    """
-    actor: Actor | None = getattr(write, "actor", None)
-    job = answer.job
-    if actor is None or job is None or answer.outcome not in _ACTS or (job.recurrence is None and not actor.is_always):
-        return None
-    at, outcome = job.due_at, answer.outcome.value
-    return HistoryRecord(
-        0, now, job.key, job.generation, 0, outcome, actor.name, job.target, job.handler, at, trace=job.trace
-    )
-
-
 def _set(write: Set, job: Job | None, now: int, next_generation: NextGeneration) -> Decision:
     is_live = job is not None and job.state is not State.DEAD
     if write.if_generation is not None and write.if_generation != (job.generation if job and is_live else 0):
@@ -209,7 +162,7 @@ def _set(write: Set, job: Job | None, now: int, next_generation: NextGeneration)
     return Answer(Outcome.REPLACED if is_live else Outcome.CREATED, stored), stored
 
 
-def _move(write: Move, job: Job | None, next_generation: NextGeneration) -> Decision:
+def _move(write: Move, job: Job | None, now: int, next_generation: NextGeneration) -> Decision:
     if job is None or job.state is State.DEAD:
         return Answer(Outcome.NOT_FOUND, job), job
     if write.if_generation not in (None, job.generation):
@@ -218,6 +171,8 @@ def _move(write: Move, job: Job | None, next_generation: NextGeneration) -> Deci
     if known is None or known.state is State.RUNNING:
         return Answer(Outcome.TOO_LATE, job), job
     moved = _next_life(known, write.due_at, next_generation())
+    if write.due_at > now and moved.recurrence is not None:
+        moved = replace(moved, recurrence=put_off(moved.recurrence))
     return Answer(Outcome.MOVED, moved), moved
 
 

@@ -52,12 +52,12 @@ class AsyncScheduler(Common):
         await asyncio.to_thread(self._core.start, loop, role)
         return self
 
-    async def stop(self, timeout: float | None = 10.0) -> list[Firing]:  # noqa: ASYNC109  the same name as in Scheduler
+    async def stop(self, timeout: Duration | None = 10.0) -> list[Firing]:  # noqa: ASYNC109  the same name as in Scheduler
         """
         Stop and close: see `Scheduler.stop`.
         """
         is_inside = self._core.is_inside()
-        return await asyncio.to_thread(self._core.stop, timeout, is_inside=is_inside)
+        return await asyncio.to_thread(self._core.stop, checks.limit_s("timeout", timeout), is_inside=is_inside)
 
     close = stop
 

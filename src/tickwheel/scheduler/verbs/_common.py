@@ -58,7 +58,7 @@ class Common:
         clock: Clock | None = None,
         tracer: Tracer | None = None,
         token: str | None = None,
-        timeout: float | None = None,
+        timeout: Duration | None = None,
     ) -> None:
         knobs = options or SchedulerOptions()
         self._core: Backend
@@ -67,7 +67,7 @@ class Common:
                 if value is not None:
                     what, remedy = f"{name}= was passed with a service", "pass it where the service is started"
                     raise UnsupportedError(what, remedy)
-            self._core = RemoteCore(str(store), knobs, token, timeout)
+            self._core = RemoteCore(str(store), knobs, token, checks.limit_s("timeout", timeout))
             return
         if token is not None or timeout is not None:
             what, remedy = "token= or timeout= was passed with a store", "pass it with http://host:port"

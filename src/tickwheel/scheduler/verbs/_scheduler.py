@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Self, Unpack
 
+from tickwheel.scheduler import checks
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page, Pause
 from tickwheel.scheduler.targets import Firing
 from tickwheel.scheduler.verbs._drain import drained
@@ -51,7 +52,7 @@ class Scheduler(Pulling):
         self._core.start(None, role)
         return self
 
-    def stop(self, timeout: float | None = 10.0) -> list[Firing]:
+    def stop(self, timeout: Duration | None = 10.0) -> list[Firing]:
         """
         Stop firing, let handlers finish, write their ends, give the store back, and close.
 
@@ -65,7 +66,7 @@ class Scheduler(Pulling):
         Returns:
             What still runs; the next owner takes it up again.
         """
-        return self._core.stop(timeout, is_inside=self._core.is_inside())
+        return self._core.stop(checks.limit_s("timeout", timeout), is_inside=self._core.is_inside())
 
     close = stop
 

@@ -47,7 +47,7 @@ class ActTests(StoreTests):
             replayed = rig.do(Replay("key", rig.now + 6, actor=_SELDOM)).job
             assert dead is not None
             assert replayed is not None
-            rig.do(SetPause("key", "a process", actor=_SELDOM))
+            rig.do(SetPause("key", "a process", "it rains", actor=_SELDOM))
             rig.do(Resume("key", actor=_SELDOM))
             rig.do(Cancel("key", actor=_SELDOM))
             records = rig.store.history("key", None, 10)
@@ -60,9 +60,8 @@ class ActTests(StoreTests):
                 ("resumed", "a process", replayed.generation, rig.now + 6),
                 ("cancelled", "a process", replayed.generation, rig.now + 6),
             ]
-            assert {(each.attempt, each.handler, each.begun_at, each.error) for each in records} == {
-                (0, "h", None, None)
-            }
+            assert {(each.attempt, each.handler, each.begun_at) for each in records} == {(0, "h", None)}
+            assert {each.outcome: each.error for each in records if each.error} == {"paused": "it rains"}
             assert all(each.at >= rig.now for each in records)
 
     def test_acts_on_a_job_that_fires_once(self) -> None:

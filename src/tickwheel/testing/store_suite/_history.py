@@ -9,12 +9,16 @@ from dataclasses import replace
 
 from tickwheel.scheduler.model import (
     Begin,
+    Cancel,
     HistoryRecord,
     Job,
     Outcome,
     Set,
     Settle,
     Settled,
+    Standing,
+    State,
+    Write,
 )
 from tickwheel.testing.store_suite._base import EVER, OWNER, Rig, StoreTests
 
@@ -90,6 +94,37 @@ class HistoryTests(StoreTests):
             assert rig.do(Settle(job, epoch, record=record_of(job))).outcome is Outcome.SETTLED
             assert rig.do(Settle(job, epoch, record=record_of(job))).outcome is Outcome.NOT_FOUND
             assert len(rig.store.history("key", None, 10)) == 1
+
+    def test_first_end_of_a_job_that_is_gone(self) -> None:
+        """
+        An end that is written for the first time is kept although its job is gone or set again, unless another owns it.
+        """
+        with self.rig() as rig:
+            for batched in (False, True):
+                gone, again = (rig.running(f"{name} {batched}", recurrence="every 5 s") for name in ("gone", "again"))
+                over = [rig.status(job.key, Standing.STARTED) for job in (gone, again)]
+                meanwhile: list[Write] = [
+                    Cancel(gone.key, over=over[0], stops=True),
+                    Set(replace(again, attempt=0), over=over[1]),
+                ]
+                ends: list[Write] = [
+                    Settle(job, rig.lease(job.key).epoch, record=record_of(job), is_first=True) for job in (gone, again)
+                ]
+                answers = (
+                    rig.store.apply([*meanwhile, *ends]) if batched else [rig.do(each) for each in meanwhile + ends]
+                )
+                assert [each.outcome for each in answers] == [
+                    *(Outcome.STOPPING, Outcome.REPLACED),
+                    *(Outcome.NOT_FOUND, Outcome.WRONG_GENERATION),
+                ]
+                for job in (gone, again):
+                    (kept,) = rig.store.history(job.key, None, 10)
+                    assert kept == record_of(job)._replace(number=kept.number)
+                assert rig.get(again.key).state is State.PENDING
+            lost = rig.running("lost")
+            settle = Settle(lost, rig.lease("lost").epoch + 100, record=record_of(lost), is_first=True)
+            assert rig.do(settle).outcome is Outcome.NOT_OWNER
+            assert rig.store.history("lost", None, 10) == []
 
     def test_in_one_batch(self) -> None:
         """

@@ -29,6 +29,18 @@ class MoveTests(StoreTests):
             assert rig.get("key") == answer.job
             assert rig.due() == [answer.job]
 
+    def test_the_series_goes_along(self) -> None:
+        """
+        A recurring job that is moved to later forgets the run that it waited for, one that is to run now does not.
+        """
+        waits = '{"anchor_at":5,"every_ms":7,"jitter_ms":0,"misfire":"once","overlap":"all","run_at":12,"runs_left":3}'
+        goes_on = waits.replace('"run_at":12,', "")
+        with self.rig() as rig:
+            for after, expected in ((9_000, goes_on), (0, waits)):
+                rig.pending("key", 1_000, recurrence=waits)
+                assert rig.move("key", after).outcome is Outcome.MOVED
+                assert rig.get("key").recurrence == expected
+
     def test_to_the_same_instant(self) -> None:
         """
         A move to the instant that it has already is a move, too.
