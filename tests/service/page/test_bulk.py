@@ -54,6 +54,38 @@ def test_all_of_these(server, page):
     server.job("DELETE", "one")
 
 
+def test_more_filters(server, page):
+    """
+    Jobs are found by a part of the key, handler, target and error, alone and together; the address names the filters.
+    """
+    queues = {"shop/red/1": "a", "shop/blue/2": "a", "shop/red/3": "b"}
+    for key, queue in queues.items():
+        server.job("PUT", key, {"delay": 3600, "target": "pull", "handler": queue})
+    server.job("PUT", "red/4", {"delay": 3600, "target": "log"})
+    page.open(server)
+    page.click("#narrow summary")
+    fields = {name: page.find(f"#narrow [name={name}]") for name in ("contains", "handler", "target", "error")}
+    fields["contains"].send_keys("red")
+    page.wait_for(lambda: page.texts("#jobs .key") == ["red/4", "shop/red/1", "shop/red/3"])
+    fields["target"].send_keys("pull")
+    page.wait_for(lambda: page.texts("#jobs .key") == ["shop/red/1", "shop/red/3"])
+    fields["handler"].send_keys("b")
+    page.wait_for(lambda: page.texts("#jobs .key") == ["shop/red/3"])
+    assert page.run("return location.hash") == "#overview?contains=red&handler=b&target=pull"
+    page.click("#bulk summary")
+    page.click("#bulk button", "Count them")
+    page.click("#bulk button", "Pause 1 job")
+    page.wait_for(lambda: server.job("GET", "shop/red/3").json["pause"] is not None)
+    assert server.job("GET", "shop/red/1").json["pause"] is None
+    fields["error"].send_keys("never")
+    page.wait_for(lambda: page.texts("#jobs-empty") == ["No pending job matches."])
+    page.run("location.hash = '#overview?handler=a'")
+    page.wait_for(lambda: page.texts("#jobs .key") == ["shop/blue/2", "shop/red/1"])
+    assert page.find("#narrow [name=handler]").get_attribute("value") == "a"
+    for key in [*queues, "red/4"]:
+        server.job("DELETE", key)
+
+
 def test_pause_for_maintenance(server, page):
     """
     A target is paused with a reason, which is shown above, and resumed there; what there is not is refused.

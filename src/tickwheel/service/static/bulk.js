@@ -26,9 +26,9 @@ export class Bulk {
     byId("bulk").append(el("summary", {}, "All of these …"), this.form);
   }
 
-  // The jobs are those of `query`, as the list has it.
-  show({ prefix, state, part }) {
-    this.filter = { prefix, ...(state === "paused" ? { paused: true } : { state }) };
+  // The jobs are those of `query` with the filters `parts`, as the list has them.
+  show({ prefix, state, part }, parts) {
+    this.filter = { prefix, ...parts, ...(state === "paused" ? { paused: true } : { state }) };
     if (part) Object.assign(this.filter, { due_from: part.from / 1000, due_until: part.until / 1000 });
     this.names = VERBS[state];
     byId("bulk").hidden = !this.names;

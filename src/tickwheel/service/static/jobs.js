@@ -1,4 +1,4 @@
-// The list of jobs: search by prefix, state and part of the calendar; each row opens the job.
+// The list of jobs: search by key, state, handler, target, error and part of the calendar; each row opens the job.
 
 import { call } from "./api.js";
 import { Bulk } from "./bulk.js";
@@ -8,7 +8,10 @@ import { refreshed } from "./toasts.js";
 import { moment, now_ms, printable, recurrence, span, until, where } from "./words.js";
 
 const PAGE = 50;
+const BUDGET_MS = 1000;
 const STATES = ["pending", "running", "paused", "dead"];
+const PARTS = ["contains", "handler", "target", "error"]; // named as in the API
+const NONE = Object.fromEntries(PARTS.map((name) => [name, ""]));
 const HINT = " Set one: tickwheel set tea --delay 4m --target log";
 
 export class Jobs {
@@ -18,45 +21,53 @@ export class Jobs {
     this.onQuery = onQuery;
     this.bulk = new Bulk(() => this.refresh());
     this.list = byId("jobs");
-    this.query = { prefix: "", state: "pending" };
+    this.query = { prefix: "", state: "pending", ...NONE };
     this.limit = PAGE;
+    this.budget = BUDGET_MS;
     this.asked = 0;
     const form = byId("search");
     form.addEventListener("submit", (event) => event.preventDefault());
     form.addEventListener("input", () => this.ask(Object.fromEntries(new FormData(form))));
     byId("more").addEventListener("click", () => {
-      this.limit += PAGE;
+      if (this.list.children.length >= this.limit) this.limit += PAGE;
+      else this.budget *= 4;
       this.refresh();
     });
     setInterval(() => this.tick(), 100);
   }
 
-  showFields({ prefix = "", state, from, until: end }) {
+  showFields({ prefix = "", state, from, until: end, ...rest }) {
+    const parts = Object.fromEntries(PARTS.map((name) => [name, rest[name] ?? ""]));
     const part = Number(from) < Number(end) ? { from: Number(from), until: Number(end) } : null;
-    return this.show({ prefix, part, state: STATES.includes(state) ? state : STATES[0] });
+    return this.show({ prefix, part, state: STATES.includes(state) ? state : STATES[0], ...parts });
   }
 
-  // Show what `query` asks for, in the form as well.
+  // Show what `query` asks for, in the form as well; what it does not name is not asked for.
   show(query) {
-    const { elements } = byId("search");
-    elements.prefix.value = query.prefix;
-    elements.state.value = query.state;
-    return this.ask(query);
+    const asked = { ...NONE, ...query }, { elements } = byId("search");
+    for (const name of ["prefix", "state", ...PARTS]) elements[name].value = asked[name];
+    if (PARTS.some((name) => asked[name])) byId("narrow").open = true;
+    return this.ask(asked);
+  }
+
+  // The filters beside prefix, state and instants that are in use.
+  parts() {
+    return Object.fromEntries(PARTS.map((name) => [name, this.query[name]]).filter(([, value]) => value));
   }
 
   // Ask for jobs of `change`, which is a part of the query.
   ask(change) {
     this.query = { ...this.query, ...change };
-    this.limit = PAGE;
+    Object.assign(this, { limit: PAGE, budget: BUDGET_MS });
     const { part, prefix, state } = this.query;
-    this.onQuery({ prefix, state: state === STATES[0] ? "" : state, from: part?.from, until: part?.until });
+    this.onQuery({ prefix, state: state === STATES[0] ? "" : state, from: part?.from, until: part?.until, ...this.parts() });
     const filter = byId("filter");
     filter.hidden = !part;
     if (part) {
       const clear = el("button", { type: "button", class: "quiet", onclick: () => this.ask({ part: null }) }, "Show all");
       filter.replaceChildren(`Due ${moment(part.from)}, for ${span(part.until - part.from)} `, clear);
     }
-    this.bulk.show(this.query);
+    this.bulk.show(this.query, this.parts());
     return this.refresh();
   }
 
@@ -64,17 +75,29 @@ export class Jobs {
     const asked = ++this.asked;
     const { state, part } = this.query, prefix = within(this.query.prefix);
     if (prefix === null) return this.fill({ jobs: [], cursor: null });
-    const isByDue = state === "pending" && !prefix; // the order of instants is that of all that is due
+    const parts = this.parts();
+    const isByDue = state === "pending" && !prefix && !Object.keys(parts).length; // the order of instants is that of all that is due
     const filter = state === "paused" ? { paused: true } : { state };
-    const fields = new URLSearchParams({ limit: this.limit, ...(isByDue ? { order: "due" } : { prefix, ...filter }) });
+    const fields = new URLSearchParams({ limit: this.limit, ...(isByDue ? { order: "due" } : { prefix, ...filter, ...parts }) });
     if (part) {
       fields.set("due_from", part.from / 1000);
       fields.set("due_until", part.until / 1000);
     }
-    await refreshed(async () => {
+    await refreshed(() => this.look(asked, fields));
+  }
+
+  // A page of an answer looks through so many keys: look on, until there is enough to show, nothing left, or no time.
+  async look(asked, fields) {
+    const begun = performance.now(), found = [];
+    let cursor;
+    do {
+      if (cursor) fields.set("cursor", cursor);
       const page = await call("GET", `/v1/jobs?${fields}`);
-      if (asked === this.asked) this.fill(page); // an older answer does not overwrite a newer one
-    });
+      if (asked !== this.asked) return; // an older answer does not overwrite a newer one
+      found.push(...page.jobs);
+      cursor = page.cursor;
+    } while (cursor && found.length < this.limit && performance.now() - begun < this.budget);
+    this.fill({ jobs: found.slice(0, this.limit), cursor });
   }
 
   fill({ jobs, cursor }) {
@@ -82,8 +105,10 @@ export class Jobs {
     const empty = byId("jobs-empty");
     empty.hidden = jobs.length > 0;
     if (within(this.query.prefix) === null) empty.textContent = outside();
-    else empty.textContent = this.query.prefix || this.query.part || isBounded() ? `No ${this.query.state} job matches.` : `No job is ${this.query.state}.${this.query.state === "pending" ? HINT : ""}`;
+    else if (cursor) empty.textContent = "None so far: there are more jobs than could be looked through.";
+    else empty.textContent = this.query.prefix || this.query.part || Object.keys(this.parts()).length || isBounded() ? `No ${this.query.state} job matches.` : `No job is ${this.query.state}.${this.query.state === "pending" ? HINT : ""}`;
     byId("more").hidden = !cursor && jobs.length < this.limit;
+    byId("more").textContent = cursor && jobs.length < this.limit ? "Look further" : "Show more";
     this.tick();
   }
 
