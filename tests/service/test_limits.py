@@ -85,3 +85,16 @@ def test_a_request_that_does_not_come(start):
             assert json.loads(answer.partition(b"\r\n\r\n")[2])["type"] == "/problems/slow_request"
             assert connection.recv(1) == b""
     assert server.job("GET", "slow").status == 404
+
+
+def test_an_idle_connection(start):
+    """
+    A connection without another request is closed after a while, also if there comes a line end that begins none.
+    """
+    server = start("--request-timeout", "0.5")
+    for stray in (b"", b"\r\n"):
+        with socket.create_connection((server.host, server.port), timeout=30) as connection:
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: [::1]\r\n\r\n")
+            assert connection.recv(65_536).endswith(b"\r\n\r\nok\n")
+            connection.sendall(stray)
+            assert connection.recv(1) == b""

@@ -4,6 +4,7 @@ Below the API: what is not HTTP, what is cut short, and requests that a page of 
 
 from __future__ import annotations
 
+import json
 import socket
 from contextlib import suppress
 
@@ -64,6 +65,51 @@ def test_no_http(server, data):
     """
     answer = exchange(server, data)
     assert not answer or answer.startswith(b"HTTP/1.1 4")
+
+
+def test_requests_in_one_piece(server):
+    """
+    Requests that come at once are answered one after the other, a HEAD without a body, none after `Connection: close`.
+    """
+    body = b'{"delay": 3600, "target": "log"}'
+    put = (
+        b"PUT /v1/jobs/piece HTTP/1.1\r\nHost: [::1]\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
+    )
+    get = b"%b /v1/jobs/piece HTTP/1.1\r\nHost: [::1]\r\n\r\n"
+    last = b"DELETE /v1/jobs/piece HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\n\r\n"
+    requests = put % (len(body), body) + get % b"HEAD" + get % b"GET" + last + get % b"GET"
+    exchange(server, requests.replace(b"/piece", b"/unheard"))  # nobody hears the answers, and nothing is logged
+    with socket.create_connection((server.host, server.port), timeout=30) as connection:
+        connection.sendall(requests)
+        answer = b"".join(iter(lambda: connection.recv(65_536), b""))
+    created, head, found, cancelled = (each.partition(b"\r\n\r\n") for each in answer.split(b"HTTP/1.1 ")[1:])
+    assert [each[0][:3] for each in (created, head, found, cancelled)] == [b"201", b"200", b"200", b"200"]
+    assert json.loads(created[2])["job"] == json.loads(found[2])
+    assert head[2] == b""
+    for text in (created[0], head[0], found[0]):
+        headers = dict(line.split(b": ", 1) for line in text.split(b"\r\n")[1:])
+        assert headers.keys() == {
+            b"date",
+            b"content-type",
+            b"content-length",
+            b"cache-control",
+            b"x-content-type-options",
+            b"etag",
+        }
+    assert int(dict(line.split(b": ", 1) for line in head[0].split(b"\r\n")[1:])[b"content-length"]) == len(found[2])
+    assert json.loads(cancelled[2])["outcome"] == "cancelled"
+    assert b"connection: close" in cancelled[0]
+
+
+def test_an_answer_in_one_piece(server):
+    """
+    An answer is sent as a whole, so one read brings all of it.
+    """
+    with socket.create_connection((server.host, server.port), timeout=30) as connection:
+        for _ in range(50):
+            connection.sendall(b"GET /v1/jobs?limit=1 HTTP/1.1\r\nHost: [::1]\r\n\r\n")
+            head, _, body = connection.recv(65_536).partition(b"\r\n\r\n")
+            assert b"content-length: %d\r\n" % len(body) in head + b"\r\n"
 
 
 @pytest.mark.usefixtures("kept")

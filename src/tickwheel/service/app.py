@@ -121,6 +121,23 @@ class Service:
         if scope["type"] != "http":
             await self._router(scope, receive, send)
             return
+        call = Request(scope, receive)
+        if b"traceparent" in call.headers:
+            TRACE.set(incoming_trace(call))  # each request has a context of its own
+        reply: ASGIApp = self._route
+        try:
+            self._guard.check(call)
+            if call.raw_path.startswith(PREFIX):
+                reply = await self._job.reply(call)
+            elif call.raw_path.startswith(SCHEDULES):
+                reply = await self._schedule.reply(call)
+        except ClientDisconnect:
+            return  # there is nobody to answer
+        except Exception as error:  # noqa: BLE001 - it is answered, and logged where it is ours
+            reply = problem_reply(call, error)
+        await reply(scope, receive, send)
+
+    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_started = False
 
         async def sending(message: Message) -> None:
@@ -128,25 +145,14 @@ class Service:
             is_started = True
             await send(message)
 
-        call = Request(scope, receive)
-        if b"traceparent" in call.headers:
-            TRACE.set(incoming_trace(call))  # each request has a context of its own
         try:
-            self._guard.check(call)
-            if call.raw_path.startswith(PREFIX):
-                reply = await self._job.reply(call)
-                await reply(scope, receive, send)
-            elif call.raw_path.startswith(SCHEDULES):
-                reply = await self._schedule.reply(call)
-                await reply(scope, receive, send)
-            else:
-                await self._router(scope, receive, sending)
+            await self._router(scope, receive, sending)
         except ClientDisconnect:
             pass  # there is nobody to answer
         except Exception as error:
             if is_started:
                 raise
-            await problem_reply(call, error)(scope, receive, send)
+            await problem_reply(Request(scope, receive), error)(scope, receive, send)
 
 
 def _always(reply: Reply) -> Endpoint:

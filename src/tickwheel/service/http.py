@@ -7,9 +7,18 @@ job, so operations have these instead.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final
+
 from starlette.types import Receive, Scope, Send
 
-__all__ = ["Reply", "Request"]
+__all__ = ["ALWAYS", "SEND_AT_ONCE", "Reply", "Request"]
+
+ALWAYS: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
+"""The headers of every reply."""
+
+SEND_AT_ONCE: Final = "tickwheel.send_at_once"
+"""Under this name the scope of a request may have what sends a `Reply` as a whole, and returns whether it did."""
 
 
 class Request:
@@ -74,25 +83,34 @@ class Reply:
     One answer, whole: an ASGI application that sends it.
     """
 
-    __slots__ = ("body", "headers", "status")
+    __slots__ = ("body", "extra", "kind", "status")
 
-    def __init__(self, status: int, kind: bytes, body: bytes, *headers: tuple[bytes, bytes]) -> None:
+    def __init__(self, status: int, kind: bytes, body: bytes, *extra: tuple[bytes, bytes]) -> None:
         """
-        Answer with *status* and *body*, of the media type *kind*.
+        Answer with *status* and *body*, of the media type *kind*, and with *extra* headers.
         """
         self.status = status
+        self.kind = kind
         self.body = body
-        self.headers = (
-            (b"content-type", kind),
-            (b"content-length", b"%d" % len(body)),
-            (b"cache-control", b"no-store"),
-            (b"x-content-type-options", b"nosniff"),
-            *headers,
+        self.extra = extra
+
+    @property
+    def headers(self) -> tuple[tuple[bytes, bytes], ...]:
+        """
+        All headers, with lower-case names.
+        """
+        return (
+            (b"content-type", self.kind),
+            (b"content-length", b"%d" % len(self.body)),
+            *ALWAYS,
+            *self.extra,
         )
 
-    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """
-        Send it.
+        Send it: at once where the server can, in one write instead of two.
         """
-        await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
-        await send({"type": "http.response.body", "body": self.body})
+        send_at_once: Callable[[Reply], bool] | None = scope.get(SEND_AT_ONCE)
+        if send_at_once is None or not send_at_once(self):
+            await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
+            await send({"type": "http.response.body", "body": self.body})

@@ -68,13 +68,12 @@ class KeyMethods:
         """
         self._plain = methods.pop(address)
         actions = [path for path in methods if path.startswith(address)]
-        self._actions = {path.removeprefix(address).encode(): methods.pop(path) for path in actions}
+        self._actions = {path.removeprefix(f"{address}:").encode(): methods.pop(path) for path in actions}
 
     async def reply(self, call: Request) -> ASGIApp:
         """
         Return what the operation answers.
         """
-        for action, methods in self._actions.items():
-            if call.raw_path.endswith(action):
-                return await methods.reply(call)
-        return await self._plain.reply(call)
+        _, colon, action = call.raw_path.rpartition(b":")
+        methods = self._actions.get(action, self._plain) if colon else self._plain
+        return await methods.reply(call)

@@ -19,7 +19,6 @@ __all__ = ["MEDIA_TYPE", "decode", "is_msgpack", "is_wanted", "packed"]
 
 MEDIA_TYPE: Final = "application/msgpack"
 _KINDS: Final = (b"application/msgpack", b"application/vnd.msgpack", b"application/x-msgpack")
-_JSON: Final = (b"content-type", b"application/json")
 
 T = TypeVar("T")
 
@@ -51,13 +50,13 @@ def packed(reply: Reply) -> Reply:
     """
     Return *reply* in MessagePack; as it is, where it is not a JSON document, or holds what MessagePack cannot.
     """
-    if reply.headers[0] != _JSON:
+    if reply.kind != b"application/json":
         return reply
     try:
         body = msgspec.msgpack.encode(msgspec.json.decode(reply.body))
     except (OverflowError, msgspec.MsgspecError):  # an integer of more than 64 bits
         return reply
-    return Reply(reply.status, MEDIA_TYPE.encode(), body, *reply.headers[4:])
+    return Reply(reply.status, MEDIA_TYPE.encode(), body, *reply.extra)
 
 
 def decode(body: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:

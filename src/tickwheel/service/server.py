@@ -3,23 +3,28 @@ Binds, serves, and stops within its time.
 
 uvicorn does the work. Added here is what it leaves out: a request that never comes, or never ends, is cut off;
 signals are ours; and live streams are ended first, so that a stop waits only for requests.
+Left out is what each request would pay for: a timer of its idle connection, which the same sweep ends; two writes of an
+answer, where one does; and the collector's walks over what is there for good.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import socket
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from functools import lru_cache, partial
+from typing import Any, Final, cast
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from tickwheel.scheduler import AsyncScheduler
 from tickwheel.service._system import new_event_loop, on_stop_signal, stop_signals_restored
 from tickwheel.service.app import Service
 from tickwheel.service.errors import AddressError
+from tickwheel.service.http import ALWAYS, SEND_AT_ONCE, Reply
 from tickwheel.service.options import ServiceOptions
 from tickwheel.service.problems import ProblemError
 from tickwheel.service.strict_json import encode
@@ -29,6 +34,10 @@ __all__ = ["listen", "serve"]
 _HEAD_BYTES_MAX: Final = 64 * 1024
 _SWEEP_TICKS: Final = 20
 """uvicorn ticks ten times a second: late connections are looked for every two seconds."""
+_IDLE_S: Final = 5.0
+"""How long a connection is kept open between two requests, if they need not arrive in less; the next sweep ends it."""
+_YOUNG_MAX: Final = 10_000
+"""How many objects the collector lets come before it walks over them: those of some hundred requests under way."""
 
 
 def listen(options: ServiceOptions) -> socket.socket:
@@ -94,9 +103,26 @@ async def _serve(
     server = _Server(config, options.request_timeout_s, lambda: on_ready(address), service.end_streams)
     await scheduler.start()
     try:
-        await server.serve(sockets=[listener])
+        with _collecting_less():
+            await server.serve(sockets=[listener])
     finally:
         await scheduler.stop(options.stop_timeout_s)
+
+
+@contextlib.contextmanager
+def _collecting_less() -> Iterator[None]:
+    """
+    Have the garbage collector leave alone what is there now, and look less often at what is young.
+    """
+    thresholds = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(max(thresholds[0], _YOUNG_MAX), *thresholds[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
 
 
 def _late() -> bytes:
@@ -110,20 +136,25 @@ def _late() -> bytes:
 
 class _Protocol(HttpToolsProtocol):
     """
-    A connection that knows since when it waits for a request to be whole, and how long the head has become.
+    A connection that knows since when it is idle or waits for a request to be whole, and how long the head has become.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._waits_since: float | None = self.loop.time()
+        self._idle_since: float | None = None
         self._head_bytes: int | None = 0
 
-    def cut_if_late(self, begun_before: float) -> None:
+    def cut_if_late(self, now: float, request_timeout_s: float) -> None:
         """
-        Answer and close, if a request that should have come whole began before then.
+        Answer and close, if a request should have come whole by *now*; just close what was idle for long.
         """
-        if self._waits_since is not None and self._waits_since < begun_before and not self.transport.is_closing():
+        if self.transport.is_closing():
+            return
+        if self._waits_since is not None and self._waits_since < now - request_timeout_s:
             self.transport.write(_late())
+            self.transport.close()
+        elif self._idle_since is not None and self._idle_since < now - min(_IDLE_S, request_timeout_s):
             self.transport.close()
 
     def data_received(self, data: bytes) -> None:
@@ -142,6 +173,7 @@ class _Protocol(HttpToolsProtocol):
         """
         super().on_message_begin()
         self._waits_since = self.loop.time()
+        self._idle_since = None
         self._head_bytes = 0
 
     def on_headers_complete(self) -> None:
@@ -150,6 +182,8 @@ class _Protocol(HttpToolsProtocol):
         """
         self._head_bytes = None
         super().on_headers_complete()
+        scope: dict[str, Any] = cast("dict[str, Any]", self.scope)  # ASGI leaves room for names of a server
+        scope[SEND_AT_ONCE] = partial(_send_at_once, self.cycle)
 
     def on_message_complete(self) -> None:
         """
@@ -157,6 +191,48 @@ class _Protocol(HttpToolsProtocol):
         """
         self._waits_since = None
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """
+        Begin what waits, or be idle.
+        """
+        if self.pipeline or self.transport.is_closing():
+            super().on_response_complete()
+            return
+        self.server_state.total_requests += 1
+        self.flow.resume_reading()
+        self._idle_since = self.loop.time()
+
+
+def _send_at_once(cycle: RequestResponseCycle, reply: Reply) -> bool:
+    """
+    Send *reply* with one write; False where uvicorn has more to look at than that.
+    """
+    if cycle.transport.is_closing():  # uvicorn notes it of the last request alone, and others may be before that
+        cycle.disconnected = True
+    if not cycle.keep_alive or cycle.flow.write_paused or cycle.disconnected or cycle.scope["method"] == "HEAD":
+        return False
+    parts = [_head(reply.status, reply.kind), b"content-length: %d\r\n" % len(reply.body)]
+    for name, value in reply.extra:
+        if name != b"etag":
+            return False
+        parts += (b"etag: ", value, b"\r\n")
+    for name, value in cycle.default_headers:
+        parts += (name, b": ", value, b"\r\n")
+    parts += (b"\r\n", reply.body)
+    cycle.response_started = cycle.response_complete = True
+    cycle.transport.write(b"".join(parts))
+    cycle.message_event.set()
+    cycle.on_response()
+    return True
+
+
+@lru_cache(64)
+def _head(status: int, kind: bytes) -> bytes:
+    """
+    Return how all replies of this *status* and *kind* begin.
+    """
+    return STATUS_LINE[status] + b"".join(b"%b: %b\r\n" % header for header in ((b"content-type", kind), *ALWAYS))
 
 
 class _Server(uvicorn.Server):
@@ -197,10 +273,10 @@ class _Server(uvicorn.Server):
         Cut off connections that have waited too long for a request.
         """
         if counter % _SWEEP_TICKS == 0:
-            late = asyncio.get_running_loop().time() - self._request_timeout_s
+            now = asyncio.get_running_loop().time()
             for connection in list(self.server_state.connections):
                 if isinstance(connection, _Protocol):
-                    connection.cut_if_late(late)
+                    connection.cut_if_late(now, self._request_timeout_s)
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
