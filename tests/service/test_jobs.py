@@ -4,9 +4,25 @@ The verbs over HTTP: what each answers, and with which status.
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
+from tickwheel.scheduler import SetRequest
+
+bodies = pytest.importorskip("tickwheel.service.bodies", reason="the service extra is not installed")
+
 FAR = {"delay": 3600, "target": "log"}
+
+
+def test_defaults():
+    """
+    What a body leaves out is as by default in the library, since it is not passed on.
+    """
+    body = dict(zip(bodies.SetBody.__struct_fields__, bodies.SetBody.__struct_defaults__, strict=True))
+    library = {field.name: field.default for field in dataclasses.fields(SetRequest)}
+    assert body == {name: library[name] for name in body}
+    assert library.keys() - body.keys() == {"key", "if_generation"}
 
 
 def test_life_of_a_job(server):

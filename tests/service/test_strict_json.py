@@ -4,6 +4,7 @@ JSON that comes in: what is refused, and how the refusal names it.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -11,19 +12,20 @@ import pytest
 msgspec = pytest.importorskip("msgspec", reason="the service extra is not installed")
 
 from tickwheel.service.problems import ProblemError  # noqa: E402 only where it is installed
-from tickwheel.service.strict_json import DEPTH_MAX, decode, is_deep  # noqa: E402 only where it is installed
+from tickwheel.service.strict_json import DEPTH_MAX, Body, decode, is_deep  # noqa: E402 only where it is installed
 
 
-class Body(msgspec.Struct, forbid_unknown_fields=True):
+class Tea(Body):
     """
-    A body with one number and anything.
+    A body with one number, an instant and anything.
     """
 
     delay: float = 0.0
+    at: datetime | None = None
     payload: Any = None
 
 
-DECODER = msgspec.json.Decoder(Body)
+DECODER = msgspec.json.Decoder(Tea)
 
 
 def nested(levels: int, open_: str = "[", close: str = "]") -> bytes:
@@ -65,7 +67,16 @@ def test_malformed(body):
 
 
 @pytest.mark.parametrize(
-    "body", [b'{"delay":1,"delay":2}', b'{"payload":{"a":1,"b":2,"\\u0061":3}}', b'{"payload":[[{"a":1,"a":1}]]}']
+    "body",
+    [
+        b'{"delay":1,"delay":2}',
+        b'{"delay":0,"delay":0}',
+        b'{"payload":{"a":1,"b":2,"\\u0061":3}}',
+        b'{"payload":[[{"a":1,"a":1}]]}',
+        b'{"payload":{"a":{"b":"c"},"a":{"b":"c:d","e":0}}}',
+        b'{"at":"2030-01-01T09:00:00+0100","payload":{"a":1,"a":1}}',
+        b'{"payload":{"a":1,"a":"\\u0022\\u0022"}}',
+    ],
 )
 def test_repeated_name(body):
     """

@@ -10,13 +10,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from msgspec import Meta, Struct
-from msgspec.structs import asdict
+from msgspec import Meta
+from msgspec.structs import astuple
 
 from tickwheel.scheduler.engine.pulls import LEASE_MAX_S, LEASE_MIN_S, LEASES_MAX, WAIT_MAX_S
 from tickwheel.scheduler.model import NOTE_MAX, RetryPolicy
 from tickwheel.scheduler.verbs.backfill import BACKFILL_MAX
 from tickwheel.scheduler.verbs.recurring import EXCLUDE_MAX, RUNS_MAX
+from tickwheel.service.strict_json import Body
 
 __all__ = [
     "AckBody",
@@ -60,18 +61,6 @@ Line = Annotated[str, Meta(description="Five or six fields, `@daily`, `@every 90
 Wait = Annotated[float, Meta(ge=0, le=YEAR_S, description="Seconds.")]
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 Generation = Annotated[int, Meta(ge=0, description="Only if the job has it; 0: only if there is none.")]
-
-
-class Body(Struct, forbid_unknown_fields=True, frozen=True):
-    """
-    The base of all bodies: an unknown name is refused, since it is a misspelt one.
-    """
-
-    def fields(self) -> dict[str, Any]:
-        """
-        Return the fields under the names that the scheduler's methods have for them.
-        """
-        return asdict(self)
 
 
 class RetryBody(Body, frozen=True):
@@ -147,9 +136,10 @@ class SetBody(Body, frozen=True):
 
     def fields(self) -> dict[str, Any]:
         """
-        Return the fields, the retry policy in the scheduler's words.
+        Return what is not as by default, the retry policy in the scheduler's words.
         """
-        fields = super().fields()
+        values = zip(self.__struct_fields__, astuple(self), self.__struct_defaults__, strict=True)
+        fields = {name: value for name, value, usual in values if value is not usual}
         if self.retry is not None:
             fields["retry"] = self.retry.policy()
         return fields

@@ -302,24 +302,24 @@ def job_document(job: Job) -> JobDocument:
     """
     Return *job* as it goes out.
     """
-    return JobDocument(
-        key=job.key,
-        generation=job.generation,
-        state=job.state.value,
-        due_at=instant(job.due_at),
-        target=job.target,
-        handler=job.handler,
-        payload=Raw(job.payload),
-        attempt=job.attempt,
-        retry=_retry_document(job.retry),
-        expires_at=None if job.expires_at is None else instant(job.expires_at),
-        recurrence=None if job.recurrence is None else Raw(job.recurrence.encode()),
-        error=job.error,
-        trace=job.trace,
-        first_set_at=instant(job.first_set_at),
-        lacks_handler=job.lacks_handler,
-        awaits_worker=job.awaits_worker,
-        pause=None if job.pause is None else pause_document(job.pause),
+    return JobDocument(  # in their order: to find the place of each by its name takes longer than all the rest
+        job.key,
+        job.generation,
+        job.state.value,
+        instant(job.due_at),
+        job.target,
+        job.handler,
+        Raw(job.payload),
+        job.attempt,
+        _retry_document(job.retry),
+        None if job.expires_at is None else instant(job.expires_at),
+        None if job.recurrence is None else Raw(job.recurrence.encode()),
+        job.error,
+        job.trace,
+        instant(job.first_set_at),
+        job.lacks_handler,
+        job.awaits_worker,
+        None if job.pause is None else pause_document(job.pause),
     )
 
 

@@ -90,7 +90,8 @@ class Jobs:
         body = decode(await read_body(call, self._options.body_bytes_max), _SET)
         wanted = wanted_generation(call)  # conditions are heeded on requests that are good without them
         check_set(body, self._scheduler, self._options.every_min_s)
-        await self._figures.check_room(self._options.pending_max)
+        if self._options.pending_max is not None:
+            await self._figures.check_room(self._options.pending_max)
         answer = await self._scheduler.set(key, if_generation=wanted, **body.fields())
         return answer_reply(key, answer, wanted)
 
