@@ -39,10 +39,10 @@ CONDITIONS = {
     BULK_SETS: f"the same by POST of batches of {BULK}, from 4 connections; jobs per second",
 }
 BARS = (
-    Bar(SINGLE, clock="wall", at_least=8_000),
+    Bar(SINGLE, clock="wall", at_least=12_000),
     Bar(SINGLE, clock="wall", against="asgi", inverse=True),
-    Bar("wait at half the load p99", clock="wall", at_most=50),
-    Bar(BULK_SETS, clock="wall", at_least=40_000),
+    Bar("wait at half the load p99", clock="wall", at_most=10),
+    Bar(BULK_SETS, clock="wall", at_least=80_000),
     Bar(BULK_SETS, clock="wall", against="asgi", inverse=True),
 )
 
