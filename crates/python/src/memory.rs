@@ -17,7 +17,8 @@ impl Memory for Hints {
     }
 }
 
-fn want_huge_pages(begin: usize, len: usize) {
+/// Ask for pages of 2 MiB, where the system has them.
+pub(crate) fn want_huge_pages(begin: usize, len: usize) {
     #[cfg(linux_calls)]
     {
         const PAGE: usize = 4096;

@@ -2,10 +2,11 @@
 //!
 //! An index is half of an [`Id`]: it names a place, not a life, so it is good only for as long as the owner knows the entry to live.
 
+use crate::owner::Owner;
 use crate::slab::Id;
 use crate::wheel::Wheel;
 
-impl<P> Wheel<P> {
+impl<P, O: Owner<P>> Wheel<P, O> {
     /// The id of the living entry at `index`.
     #[must_use]
     #[inline]
@@ -17,7 +18,19 @@ impl<P> Wheel<P> {
     #[must_use]
     #[inline]
     pub fn deadline_at(&self, index: u32) -> u64 {
-        self.slab.at(index).deadline
+        self.slab.latest::<O>(index).0
+    }
+
+    /// As [`cancel`](Wheel::cancel), of the living entry at `index`.
+    ///
+    /// # Panics
+    ///
+    /// If nothing lives there.
+    #[inline]
+    pub fn cancel_at(&mut self, index: u32) -> P {
+        self.stats.cancels += 1;
+        self.withdraw(index);
+        self.slab.remove(index)
     }
 
     /// What was filed at `index`.

@@ -6,7 +6,8 @@
 //!   [due set](due), so precision does not depend on the tick.
 //! * How coarse is decided slot by slot: one that holds few entries is sorted in place, at any level; only a crowded one is
 //!   cascaded to the finer level below. Sparse timers are touched twice in their life, dense ones get microsecond slots.
-//! * A move to later only writes the deadline; the entry is filed again when its old slot comes up.
+//! * A move to later leaves the entry where it is: it is filed again when its old slot comes up. An [owner](Owner) that keeps deadlines
+//!   itself does not even touch the entry.
 //!
 //! # Geometry
 //!
@@ -45,6 +46,8 @@ mod memory;
 mod occupancy;
 mod opening;
 pub mod order;
+mod owner;
+mod postponed;
 pub mod slab;
 mod slots;
 mod spares;
@@ -57,6 +60,7 @@ pub use geometry::coalesce;
 pub use memory::Memory;
 pub use occupancy::Occupancy;
 pub use order::Order;
+pub use owner::Owner;
 pub use slab::Id;
 pub use spares::Spares;
 pub use stats::Stats;

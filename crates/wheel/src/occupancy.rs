@@ -1,6 +1,7 @@
 //! How full the slots are: for a picture of the wheel, so it reads and changes nothing.
 
 use crate::geometry::{shift, slot_for, LEVELS, SLOTS};
+use crate::owner::Owner;
 use crate::slab::Id;
 use crate::slots::place;
 use crate::wheel::Wheel;
@@ -16,7 +17,7 @@ pub struct Occupancy {
     pub counts: Vec<(usize, usize)>,
 }
 
-impl<P> Wheel<P> {
+impl<P, O: Owner<P>> Wheel<P, O> {
     /// The levels from fine to coarse, in O(occupied slots). What is in none of them has begun, and waits for its instant.
     #[must_use]
     pub fn occupancy(&self) -> Vec<Occupancy> {

@@ -1,6 +1,7 @@
 //! What happens when time reaches a slot: it is sorted into the due set, or cascaded to the levels below.
 
 use crate::geometry::{level_for, slot_for, slot_last, slot_start};
+use crate::owner::Owner;
 use crate::slab::NIL;
 use crate::slots::place;
 use crate::wheel::Wheel;
@@ -12,9 +13,11 @@ use crate::wheel::Wheel;
 const SPARSE: usize = 64;
 
 /// Entries set one after another are neighbours in memory and in their slot: this far ahead, the walk of a slot asks for them.
-const AHEAD: u32 = 12;
+const AHEAD: u32 = 16;
+/// And so far ahead for what their owner knows of them.
+const NEAR: u32 = 8;
 
-impl<P> Wheel<P> {
+impl<P, O: Owner<P>> Wheel<P, O> {
     /// The first slot with entries that begins at or before `until`, or the one half cascaded.
     #[inline]
     pub(crate) fn first_begun(&self, until: u64) -> Option<(usize, usize)> {
@@ -42,9 +45,9 @@ impl<P> Wheel<P> {
         let mut index = self.slots.head(place);
         self.slots.clear(place);
         while index != NIL {
-            self.slab.touch(index.wrapping_add(AHEAD));
-            let entry = self.slab.at(index);
-            let (next, deadline) = (entry.next, entry.deadline);
+            self.slab.touch::<O>(index.wrapping_add(AHEAD), AHEAD - NEAR);
+            let deadline = self.slab.catch_up::<O>(index);
+            let next = self.slab.at(index).next;
             if deadline <= last {
                 self.due.arrive(&mut self.slab, index);
             } else {
@@ -66,9 +69,10 @@ impl<P> Wheel<P> {
             if index == NIL {
                 break;
             }
+            self.slab.touch::<O>(index.wrapping_add(AHEAD), AHEAD - NEAR);
             self.slots.unlink(&mut self.slab, index);
-            let deadline = self.slab.at(index).deadline;
             self.stats.cascades += 1;
+            let deadline = self.slab.catch_up::<O>(index);
             if deadline <= now {
                 self.due.arrive(&mut self.slab, index);
             } else {
@@ -81,7 +85,7 @@ impl<P> Wheel<P> {
     }
 
     /// As `file`, for an entry that was set before this turn began, or counts as such.
-    fn refile(&mut self, index: u32, deadline: u64) {
+    pub(crate) fn refile(&mut self, index: u32, deadline: u64) {
         match level_for(deadline, self.hand) {
             Some(level) => {
                 self.slots.append(&mut self.slab, place(level, slot_for(deadline, level)), index);
@@ -102,8 +106,9 @@ impl<P> Wheel<P> {
         let mut least = None;
         let mut index = self.slots.head(place);
         while index != NIL {
-            let entry = self.slab.at(index);
-            let (next, deadline) = (entry.next, entry.deadline);
+            self.slab.touch::<O>(index.wrapping_add(AHEAD), AHEAD - NEAR);
+            let deadline = self.slab.catch_up::<O>(index);
+            let next = self.slab.at(index).next;
             if deadline > until {
                 self.slots.unlink(&mut self.slab, index);
                 self.stats.refiles += 1;

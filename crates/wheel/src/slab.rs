@@ -1,6 +1,8 @@
 //! Where entries live: chunks of fixed size, so that growth copies nothing, ids that distinguish a later life from an earlier one, and
 //! chunks given back when the last entry has left them.
 
+use crate::owner::Owner;
+
 /// Entries in one chunk. Growth allocates one chunk: small enough never to be a pause, large enough to cost nothing per entry.
 const CHUNK: usize = 256;
 const CHUNK_BITS: u32 = CHUNK.trailing_zeros();
@@ -211,12 +213,39 @@ impl<P> Slab<P> {
         Some(std::ptr::from_ref(&entries.0[index as usize & (CHUNK - 1)].payload).cast())
     }
 
-    /// Begin to load the entry at `index`, if there is one; nothing waits for it.
+    /// Begin to load the entry at `index`, if there is one, and what its owner knows of the one `behind` before it.
     #[inline]
-    pub(crate) fn touch(&self, index: u32) {
-        if let Some(Some(entries)) = self.chunks.get((index >> CHUNK_BITS) as usize).map(|chunk| &chunk.entries) {
-            std::hint::black_box(entries.0[index as usize & (CHUNK - 1)].deadline);
+    pub(crate) fn touch<O: Owner<P>>(&self, index: u32, behind: u32) {
+        if let Some(entry) = self.get(index) {
+            std::hint::black_box(entry.deadline);
         }
+        if let Some(payload) = self.get(index.wrapping_sub(behind)).and_then(|entry| entry.payload.as_ref()) {
+            O::expect(payload);
+        }
+    }
+
+    #[inline]
+    fn get(&self, index: u32) -> Option<&Entry<P>> {
+        let entries = self.chunks.get((index >> CHUNK_BITS) as usize)?.entries.as_ref()?;
+        Some(&entries.0[index as usize & (CHUNK - 1)])
+    }
+
+    /// Deadline and sequence of a living entry, which its owner may have moved.
+    #[inline]
+    pub(crate) fn latest<O: Owner<P>>(&self, index: u32) -> (u64, u64) {
+        let entry = self.at(index);
+        entry.payload.as_ref().and_then(O::moved).unwrap_or((entry.deadline, entry.sequence))
+    }
+
+    /// Note where the owner of an entry has moved it, and return its deadline.
+    #[inline]
+    pub(crate) fn catch_up<O: Owner<P>>(&mut self, index: u32) -> u64 {
+        let entry = self.at_mut(index);
+        if let Some((deadline, sequence)) = entry.payload.as_ref().and_then(O::moved) {
+            entry.deadline = deadline;
+            entry.sequence = sequence;
+        }
+        entry.deadline
     }
 
     #[inline]

@@ -1,7 +1,10 @@
 //! The wheel itself: filing, moving, and what happens as time passes.
 
+use std::marker::PhantomData;
+
 use crate::due::{Due, Key};
 use crate::geometry::{level_for, slot_for, slot_last, slot_start};
+use crate::owner::Owner;
 use crate::slab::{Id, Slab, NIL};
 use crate::slots::{place, Slots, HELD, IN_HEAP, IN_RUN};
 use crate::stats::Stats;
@@ -43,7 +46,7 @@ enum Next {
 /// It has no clock: time is given to [`begin_turn`](Wheel::begin_turn). Between `begin_turn` and [`end_turn`](Wheel::end_turn), `pop` hands
 /// out what is due one by one, and every other method may be called in between: what was set in a turn does not expire in it.
 #[derive(Debug)]
-pub struct Wheel<P> {
+pub struct Wheel<P, O = ()> {
     pub(crate) slab: Slab<P>,
     pub(crate) slots: Slots,
     pub(crate) due: Due,
@@ -54,12 +57,21 @@ pub struct Wheel<P> {
     pub(crate) turn: Option<u64>,
     sequence: u64,
     pub(crate) stats: Stats,
+    owner: PhantomData<O>,
 }
 
 impl<P> Wheel<P> {
-    /// An empty wheel whose time begins at `start`.
+    /// An empty wheel whose time begins at `start`, which alone moves its entries.
     #[must_use]
     pub fn new(start: u64) -> Self {
+        Self::owned(start)
+    }
+}
+
+impl<P, O: Owner<P>> Wheel<P, O> {
+    /// An empty wheel whose time begins at `start`, with an owner who may move entries.
+    #[must_use]
+    pub fn owned(start: u64) -> Self {
         Self {
             slab: Slab::new(),
             slots: Slots::new(),
@@ -69,6 +81,7 @@ impl<P> Wheel<P> {
             turn: None,
             sequence: 0,
             stats: Stats::default(),
+            owner: PhantomData,
         }
     }
 
@@ -117,9 +130,7 @@ impl<P> Wheel<P> {
     #[inline]
     pub fn cancel(&mut self, id: Id) -> Option<P> {
         let index = self.slab.find(id)?;
-        self.stats.cancels += 1;
-        self.withdraw(index);
-        Some(self.slab.remove(index))
+        Some(self.cancel_at(index))
     }
 
     /// Move an entry to `deadline`, in O(1), keeping its id; false if the id is stale.
@@ -127,9 +138,16 @@ impl<P> Wheel<P> {
     /// To later is one write: the entry stays in its slot until that comes up. Among equal deadlines it counts as set now.
     #[inline]
     pub fn reschedule(&mut self, id: Id, deadline: u64) -> bool {
-        let Some(index) = self.slab.find(id) else {
-            return false;
-        };
+        let found = self.slab.find(id);
+        if let Some(index) = found {
+            self.reschedule_at(index, deadline);
+        }
+        found.is_some()
+    }
+
+    /// As `reschedule`, of the living entry at `index`.
+    #[inline]
+    pub fn reschedule_at(&mut self, index: u32, deadline: u64) {
         self.stats.moves += 1;
         let sequence = self.next_sequence();
         let entry = self.slab.at_mut(index);
@@ -139,14 +157,13 @@ impl<P> Wheel<P> {
             entry.deadline = deadline;
             entry.sequence = sequence;
             self.slots.forget_least(place, former);
-            return true;
+            return;
         }
         self.withdraw(index);
         let entry = self.slab.at_mut(index);
         entry.deadline = deadline;
         entry.sequence = sequence;
         self.file(index, deadline);
-        true
     }
 
     /// The deadline and payload of a pending entry.
@@ -154,7 +171,7 @@ impl<P> Wheel<P> {
     #[inline]
     pub fn get(&self, id: Id) -> Option<(u64, &P)> {
         let index = self.slab.find(id)?;
-        Some((self.slab.at(index).deadline, self.slab.payload(index)))
+        Some((self.deadline_at(index), self.slab.payload(index)))
     }
 
     /// Every pending payload, in no order.
@@ -177,8 +194,8 @@ impl<P> Wheel<P> {
 
     /// Every entry as (deadline, sequence, index), in no order.
     fn order(&self) -> Vec<(u64, u64, u32)> {
-        let entries = self.slab.iter().map(|(index, _)| (self.slab.at(index), index));
-        entries.map(|(entry, index)| (entry.deadline, entry.sequence, index)).collect()
+        let entries = self.slab.iter().map(|(index, _)| (self.slab.latest::<O>(index), index));
+        entries.map(|((deadline, sequence), index)| (deadline, sequence, index)).collect()
     }
 
     /// Begin a turn at `now`. A clock that has gone back is not an error: nothing expires before its deadline.
@@ -194,7 +211,8 @@ impl<P> Wheel<P> {
         while self.slots.head(HELD) != NIL {
             let index = self.slots.head(HELD);
             self.slots.unlink(&mut self.slab, index);
-            self.due.insert(&mut self.slab, index);
+            let deadline = self.slab.catch_up::<O>(index);
+            self.refile(index, deadline);
         }
     }
 
@@ -234,6 +252,14 @@ impl<P> Wheel<P> {
         };
         loop {
             let next = self.due.peek(&self.slab);
+            if let Some(key) = next.filter(|key| self.has_moved(key)) {
+                if *work == 0 {
+                    return Next::Busy;
+                }
+                *work -= 1;
+                self.file_on(key);
+                continue;
+            }
             let until = next.map_or(now, |key| key.deadline.min(now));
             match self.first_begun(until) {
                 Some((level, slot)) => {
@@ -265,7 +291,7 @@ impl<P> Wheel<P> {
     ///
     /// Costs O(1) unless the entry that was the least of the first slot has left or moved: then one walk of that slot.
     pub fn next_expiration(&mut self) -> Option<u64> {
-        let mut least = self.due.peek(&self.slab).map(|key| key.deadline);
+        let mut least = self.next_begun();
         if self.slots.head(HELD) != NIL {
             let held = self.walk_least(HELD, u64::MAX);
             least = least.into_iter().chain(held).min();
@@ -277,7 +303,7 @@ impl<P> Wheel<P> {
             }
             if self.cascading.is_some() {
                 self.open(level, slot, 0, &mut usize::MAX.clone());
-                least = least.into_iter().chain(self.due.peek(&self.slab).map(|key| key.deadline)).min();
+                least = least.into_iter().chain(self.next_begun()).min();
                 continue;
             }
             let place = place(level, slot);
@@ -307,7 +333,7 @@ impl<P> Wheel<P> {
     }
 
     #[inline]
-    fn next_sequence(&mut self) -> u64 {
+    pub(crate) fn next_sequence(&mut self) -> u64 {
         self.sequence += 1;
         self.sequence
     }
@@ -332,7 +358,7 @@ impl<P> Wheel<P> {
 
     /// Take an entry out of wherever it is, leaving it in the slab.
     #[inline]
-    fn withdraw(&mut self, index: u32) {
+    pub(crate) fn withdraw(&mut self, index: u32) {
         match self.slab.at(index).place {
             IN_RUN | IN_HEAP => self.due.remove(&mut self.slab, index),
             left => {

@@ -1,9 +1,44 @@
 //! Random operations against a sorted list, every invariant checked on the way.
 
+use std::cell::Cell;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use proptest::prelude::*;
-use tickwheel_core::{Id, Pop, Wheel, NEVER};
+use tickwheel_core::{Id, Memory, Owner, Pop, Wheel, NEVER};
+
+/// What is filed: where the owner keeps the deadline, and the sequence of a move that the wheel has not seen.
+type Handle = Rc<Cell<(u64, Option<u64>)>>;
+
+/// Moves entries itself where the wheel allows it.
+#[derive(Debug)]
+struct Mover;
+
+impl Memory for Mover {}
+
+impl Owner<Handle> for Mover {
+    fn moved(handle: &Handle) -> Option<(u64, u64)> {
+        let (deadline, sequence) = handle.get();
+        Some((deadline, sequence?))
+    }
+}
+
+fn insert<O: Owner<Handle>>(wheel: &mut Wheel<Handle, O>, deadline: u64) -> Id {
+    wheel.insert(deadline, Rc::new(Cell::new((deadline, None))))
+}
+
+/// Move an entry as a handle does; a wheel without an owner moves it itself.
+fn shift<O: Owner<Handle>>(wheel: &mut Wheel<Handle, O>, is_owned: bool, id: Id, deadline: u64) -> bool {
+    let Some((former, handle)) = wheel.get(id).map(|(former, handle)| (former, handle.clone())) else {
+        return wheel.reschedule(id, deadline);
+    };
+    let sequence = if is_owned { wheel.postpone(former, deadline) } else { None };
+    if sequence.is_none() {
+        wheel.reschedule_at(id.index(), deadline);
+    }
+    handle.set((deadline, sequence));
+    true
+}
 
 /// What a test does to the wheel; instants are offsets from the hand's neighbourhood, chosen where digits change.
 #[derive(Clone, Debug)]
@@ -75,21 +110,20 @@ fn clamp(time: u64) -> u64 {
     time.min(NEVER)
 }
 
-fn run(start: u64, crowd: usize, steps: Vec<Step>) {
-    let mut wheel = Wheel::new(start);
+fn run<O: Owner<Handle>>(mut wheel: Wheel<Handle, O>, is_owned: bool, start: u64, crowd: usize, steps: Vec<Step>) {
     let mut model = Model::default();
     let mut now = start;
     for number in 0..crowd {
         let deadline = clamp(now.saturating_add(700_000 + number as u64 % 7));
-        let id = wheel.insert(deadline, number as u64);
+        let id = insert(&mut wheel, deadline);
         model.ids.push(id);
         model.file(id, deadline);
     }
-    for (number, step) in steps.into_iter().enumerate() {
+    for step in steps {
         match step {
             Step::Insert(ahead) => {
                 let deadline = clamp(now.saturating_add(ahead));
-                let id = wheel.insert(deadline, number as u64);
+                let id = insert(&mut wheel, deadline);
                 assert!(!model.ids.contains(&id), "an id is given once");
                 model.ids.push(id);
                 model.file(id, deadline);
@@ -106,7 +140,7 @@ fn run(start: u64, crowd: usize, steps: Vec<Step>) {
                 };
                 let deadline = clamp(now.saturating_add(ahead));
                 let was_pending = model.pending.contains_key(&id);
-                assert_eq!(wheel.reschedule(id, deadline), was_pending);
+                assert_eq!(shift(&mut wheel, is_owned, id, deadline), was_pending);
                 if was_pending {
                     model.file(id, deadline);
                 }
@@ -134,14 +168,14 @@ fn run(start: u64, crowd: usize, steps: Vec<Step>) {
                         let is_past = ahead % 3 == 0;
                         let deadline =
                             if is_past { now.saturating_sub(ahead) } else { clamp(now.saturating_add(ahead)) };
-                        let id = wheel.insert(deadline, 0);
+                        let id = insert(&mut wheel, deadline);
                         model.ids.push(id);
                         model.file(id, deadline);
                         let other = model.pick(which).expect("one was just set");
                         if which % 2 == 0 {
                             assert_eq!(wheel.cancel(other).is_some(), model.pending.remove(&other).is_some());
                         } else if model.pending.contains_key(&other) {
-                            assert!(wheel.reschedule(other, deadline));
+                            assert!(shift(&mut wheel, is_owned, other, deadline));
                             model.file(other, deadline);
                         }
                         wheel.check();
@@ -183,6 +217,8 @@ proptest! {
         crowd in prop_oneof![4 => Just(0usize), 1 => 60usize..300],
         steps in prop::collection::vec(step(), 1..80),
     ) {
-        run((1u64 << bit).saturating_sub(below), crowd, steps);
+        let start = (1u64 << bit).saturating_sub(below);
+        run::<()>(Wheel::owned(start), false, start, crowd, steps.clone());
+        run::<Mover>(Wheel::owned(start), true, start, crowd, steps);
     }
 }

@@ -1,5 +1,6 @@
 //! What CPython asks for, and nothing of timers: the lock, the border for panics, calls, types and functions by the C interface.
 
+pub(crate) mod blocks;
 pub(crate) mod call;
 pub(crate) mod cell;
 pub(crate) mod errors;

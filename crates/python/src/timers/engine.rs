@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use tickwheel_core::{Expired, Id, NEVER};
+use tickwheel_core::{Expired, NEVER};
 
 use crate::clock::Clock;
 use crate::cpython::cell::GilCell;
@@ -74,10 +74,10 @@ impl Engine {
         self.kind.now(&self.clock, py)
     }
 
-    /// Take an entry out of the wheel.
+    /// Take a pending timer's entry out of the wheel; its reference is the caller's.
     #[inline]
-    pub(crate) fn cancel(&self, py: Python<'_>, id: Id) -> Option<Payload> {
-        self.state.with(py, |state| state.wheel.cancel(id))
+    pub(crate) fn cancel(&self, py: Python<'_>, index: u32) {
+        self.state.with(py, |state| state.wheel.cancel_at(index));
     }
 
     /// File a timer that is not pending and return whether the driver has to be notified; the wheel takes over a reference.
@@ -90,7 +90,8 @@ impl Engine {
             // SAFETY: the caller holds the timer, which is in no wheel yet.
             unsafe {
                 (*timer).deadline = deadline;
-                (*timer).id = state.wheel.insert(deadline, Payload::timer(timer)).to_u64();
+                (*timer).sequence = 0;
+                (*timer).index = state.wheel.insert(deadline, Payload::timer(timer)).index();
             }
             Some(state.is_earlier(deadline))
         });
@@ -127,14 +128,17 @@ impl Engine {
         // SAFETY: the caller's reference keeps the timer; its state is read after the clock was, with no Python in between.
         unsafe {
             if (*timer).is_pending() {
-                (*timer).deadline = deadline;
-                let id = Id::from_u64((*timer).id);
                 return Ok(Some(self.state.with(py, |state| {
-                    state.wheel.reschedule(id, deadline);
+                    let sequence = state.wheel.postpone((*timer).deadline, deadline);
+                    if sequence.is_none() {
+                        state.wheel.reschedule_at((*timer).index, deadline);
+                    }
+                    (*timer).sequence = sequence.unwrap_or(0);
+                    (*timer).deadline = deadline;
                     state.is_earlier(deadline)
                 })));
             }
-            let is_firing = (*timer).id == FIRING && !(*timer).call.is_none();
+            let is_firing = (*timer).index == FIRING && !(*timer).call.is_none();
             if !is_firing || self.state.with(py, |state| state.is_closed) {
                 return Ok(None);
             }

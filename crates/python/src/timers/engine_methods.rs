@@ -1,7 +1,5 @@
 //! The methods of `Engine`, the fast ones apart.
 
-use std::ptr::null_mut;
-
 use pyo3::ffi;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -14,6 +12,7 @@ use crate::cpython::reports::{checked, levels_list, stats_dict};
 use crate::timers::bulk;
 use crate::timers::engine::{Engine, Hooks, Manners};
 use crate::timers::firing;
+use crate::timers::numbers::{ENGINES, NONE};
 use crate::timers::payload::{self, Held};
 use crate::timers::pending::{self, describe, release_all};
 use crate::timers::state::{Living, State};
@@ -31,7 +30,7 @@ impl Engine {
         let clock = clock.unbind();
         let now = kind.now(&clock, py)?;
         let state = State {
-            wheel: Wheel::new(now),
+            wheel: Wheel::owned(now),
             armed: 0,
             max_pending: max_pending.unwrap_or(usize::MAX),
             is_closed: false,
@@ -244,11 +243,11 @@ impl Engine {
             visit.call(unsafe { &*(&raw const object).cast::<Py<PyAny>>() })
         };
         let entries = self.state.try_with(|state| {
-            let (mut pending, mut engine) = (0, null_mut());
+            let (mut pending, mut number) = (0, NONE);
             payload::walk(state.wheel.payloads(), |payload| match payload.held() {
                 // SAFETY: a pending timer is alive, and refers to its call and to this engine.
                 Held::Timer(timer) => unsafe {
-                    engine = (*timer).engine;
+                    number = (*timer).engine;
                     pending += 1;
                     (*timer).call.all_words().iter().try_for_each(|&word| show(word))
                 },
@@ -256,7 +255,8 @@ impl Engine {
             })?;
             // The reference that living timers share is the wheel's own, unless one is firing: that one keeps the engine from outside.
             if pending > 0 && pending == self.living.count() {
-                show(engine)?;
+                // SAFETY: the collector runs with the GIL held.
+                show(ENGINES.get(unsafe { Python::assume_attached() }, number))?;
             }
             Ok(())
         });

@@ -115,7 +115,7 @@ impl Turn<'_, '_> {
                 state.lateness[(64 - lateness.leading_zeros()).min(63) as usize] += 1;
                 if let Held::Timer(timer) = entry.payload.held() {
                     // SAFETY: the entry's reference keeps it. Until it is called, it answers that it is out of the wheel.
-                    unsafe { (*timer).id = FIRING };
+                    unsafe { (*timer).index = FIRING };
                 }
                 Some(entry)
             }
@@ -141,7 +141,7 @@ impl Turn<'_, '_> {
                     Ok(_) => Ok(()),
                     Err(error) => {
                         let told = refuse(py, timer);
-                        if (*timer).id == FIRING {
+                        if (*timer).index == FIRING {
                             TimerObject::end(py, timer, FIRED);
                         }
                         engine.report(py, error, &object)?;
@@ -208,7 +208,7 @@ impl Turn<'_, '_> {
 unsafe fn refuse(py: Python<'_>, timer: *mut TimerObject) -> PyResult<()> {
     // SAFETY: the caller's reference keeps the timer; a firing one has its call, and the callback is kept while it is notified.
     unsafe {
-        if (*timer).id != FIRING {
+        if (*timer).index != FIRING {
             return Ok(());
         }
         let callback = Borrowed::from_ptr(py, (*timer).call.words()[0]).to_owned();

@@ -59,7 +59,7 @@ impl<'py> Filed<'py> {
         unsafe {
             let timer = Bound::from_borrowed_ptr_or_opt(entry.py(), *place.word(entry, place.timer))?;
             let object = timer.as_ptr().cast::<TimerObject>();
-            if !TYPE.is_of(&timer) || (*object).engine.is_null() {
+            if !TYPE.is_of(&timer) || (*object).is_over() {
                 return None;
             }
             let engine = (*object).engine(entry.py()).to_owned();

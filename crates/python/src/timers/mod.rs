@@ -9,6 +9,7 @@ pub(crate) mod handle;
 pub(crate) mod id_array;
 pub(crate) mod keyed;
 pub(crate) mod latch;
+pub(crate) mod numbers;
 pub(crate) mod payload;
 pub(crate) mod pending;
 pub(crate) mod set;

@@ -2,6 +2,8 @@
 
 use pyo3::ffi;
 
+use tickwheel_core::{Memory, Owner};
+
 use crate::memory::prefetch;
 use crate::timers::handle::TimerObject;
 
@@ -47,6 +49,27 @@ impl Payload {
         } else {
             Held::Batch(word as *mut ffi::PyObject)
         }
+    }
+}
+
+/// The owner of an engine's entries: a handle knows where its timer was moved to.
+#[derive(Debug)]
+pub(crate) struct Timers;
+
+impl Memory for Timers {}
+
+impl Owner<Payload> for Timers {
+    #[inline]
+    fn moved(payload: &Payload) -> Option<(u64, u64)> {
+        let Held::Timer(timer) = payload.held() else { return None };
+        // SAFETY: the wheel's reference keeps the timer, and the wheel is used with the GIL held.
+        let (deadline, sequence) = unsafe { ((*timer).deadline, (*timer).sequence) };
+        (sequence != 0).then_some((deadline, sequence))
+    }
+
+    #[inline]
+    fn expect(payload: &Payload) {
+        prefetch((payload.0.get() & !TIMER) as *const ());
     }
 }
 

@@ -1,16 +1,18 @@
 //! What an engine is made of.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use pyo3::ffi;
+use pyo3::prelude::*;
 use tickwheel_core::{Expired, Id, Wheel};
 
 use crate::timers::handle::CANCELLED;
-use crate::timers::payload::{Held, Payload};
+use crate::timers::numbers::{ENGINES, NONE};
+use crate::timers::payload::{Held, Payload, Timers};
 
 /// What is guarded by the GIL.
 pub(crate) struct State {
-    pub(crate) wheel: Wheel<Payload>,
+    pub(crate) wheel: Wheel<Payload, Timers>,
     /// Anything set before this deadline wakes the driver; 0 while nothing is armed.
     pub(crate) armed: u64,
     pub(crate) max_pending: usize,
@@ -39,7 +41,7 @@ impl State {
         for entry in &taken {
             if let Held::Timer(timer) = entry.payload.held() {
                 // SAFETY: the GIL is held, and the entry's reference keeps the timer.
-                unsafe { (*timer).id = CANCELLED };
+                unsafe { (*timer).index = CANCELLED };
             }
         }
         taken
@@ -71,27 +73,35 @@ impl Drop for State {
 /// How many timers have not ended. While there are any, they have one reference to their engine among them: so an engine with pending
 /// timers cannot be freed under them, and the collector is shown one reference instead of a million.
 #[derive(Default)]
-pub(crate) struct Living(AtomicUsize);
+pub(crate) struct Living {
+    count: AtomicUsize,
+    /// The engine's number in its timers, which it has from the first one on.
+    number: AtomicU32,
+}
 
 impl Living {
     #[inline]
     pub(crate) fn count(&self) -> usize {
-        self.0.load(Ordering::Relaxed) // the GIL keeps others out: an atomic for the compiler only, which takes it as a plain word
+        self.count.load(Ordering::Relaxed) // the GIL keeps others out: an atomic for the compiler only, which takes it as a plain word
     }
 
-    /// A timer of `engine` was made.
+    /// A timer of `engine` was made: the number that it keeps instead of an address.
     ///
     /// # Safety
     ///
     /// The GIL is held and `engine` is the object that this is a part of.
     #[inline]
-    pub(crate) unsafe fn enter(&self, engine: *mut ffi::PyObject) {
+    pub(crate) unsafe fn enter(&self, py: Python<'_>, engine: *mut ffi::PyObject) -> u32 {
         let before = self.count();
-        self.0.store(before + 1, Ordering::Relaxed);
+        self.count.store(before + 1, Ordering::Relaxed);
         if before == 0 {
             // SAFETY: `engine` is a living object, and the first timer takes the reference that all will share.
             unsafe { ffi::Py_INCREF(engine) };
+            if self.number.load(Ordering::Relaxed) == NONE {
+                self.number.store(ENGINES.enter(py, engine), Ordering::Relaxed);
+            }
         }
+        self.number.load(Ordering::Relaxed)
     }
 
     /// A timer of `engine` has ended. Runs Python: no cell may be entered.
@@ -102,10 +112,20 @@ impl Living {
     #[inline]
     pub(crate) unsafe fn leave(&self, engine: *mut ffi::PyObject) {
         let left = self.count() - 1;
-        self.0.store(left, Ordering::Relaxed);
+        self.count.store(left, Ordering::Relaxed);
         if left == 0 {
             // SAFETY: the last timer gives up the reference that the first one took in `enter`.
             unsafe { ffi::Py_DECREF(engine) };
+        }
+    }
+}
+
+impl Drop for Living {
+    fn drop(&mut self) {
+        let number = *self.number.get_mut();
+        if number != NONE {
+            // SAFETY: an engine is freed with the GIL held.
+            ENGINES.leave(unsafe { Python::assume_attached() }, number);
         }
     }
 }

@@ -1,28 +1,30 @@
-//! `Timer`, the handle: 48 bytes, from a free list, invisible to the garbage collector.
+//! `Timer`, the handle: 48 bytes, from a free list or a huge page, invisible to the garbage collector.
 //!
 //! The collector sees a pending timer's callback through the engine, which shows what its timers refer to; a timer that has ended refers
 //! to nothing. So a million handles cost a collection nothing but a walk, and no cycle through a handle is missed.
 //!
 //! Written against the C interface: `docs/decisions/native-binding.md` has the figures.
 
-use std::ptr::null_mut;
+use std::ffi::c_void;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use tickwheel_core::Id;
 
+use crate::cpython::blocks::Blocks;
 use crate::cpython::call::Call;
 use crate::cpython::free_list::FreeList;
 use crate::cpython::type_builder::KnownType;
 use crate::timers::coroutine::settle;
 use crate::timers::engine::Engine;
 use crate::timers::handle::{TimerObject, CANCELLED, FIRED, FIRING};
+use crate::timers::numbers::{ENGINES, NONE};
 
 /// How many dead handles are kept: the waves of a busy server. That is 768 kB, which only a program that has had so many keeps.
 const KEPT: usize = 16 * 1024;
 
 pub(crate) static TYPE: KnownType = KnownType::new();
 static DEAD: FreeList<TimerObject> = FreeList::new(KEPT);
+static BLOCKS: Blocks<TimerObject> = Blocks::new();
 
 /// Make a handle, with one reference, of a timer that is not yet filed; takes over `call`.
 ///
@@ -38,7 +40,7 @@ pub(crate) unsafe fn new(
 ) -> PyResult<*mut TimerObject> {
     // SAFETY: the list holds dead handles of this very type; every field is written before anyone sees the handle.
     unsafe {
-        let made = DEAD.object(py, TYPE.get(), || ffi::PyType_GenericAlloc(TYPE.get(), 0).cast());
+        let made = DEAD.object(py, TYPE.get(), || BLOCKS.object(py, TYPE.get()));
         let timer = match made {
             Ok(timer) => timer,
             Err(error) => {
@@ -46,11 +48,12 @@ pub(crate) unsafe fn new(
                 return Err(error);
             }
         };
-        (*timer).engine = engine;
-        (*timer).engine(py).get().living.enter(engine);
-        (*timer).call = call;
-        (*timer).id = FIRING;
+        let living = &Borrowed::from_ptr(py, engine).cast_unchecked::<Engine>().get().living;
+        (*timer).engine = living.enter(py, engine);
+        (*timer).index = FIRING;
         (*timer).deadline = deadline;
+        (*timer).sequence = 0;
+        (*timer).call = call;
         Ok(timer)
     }
 }
@@ -63,8 +66,8 @@ impl TimerObject {
     /// The timer has an engine, and keeps it for as long as the answer is used.
     #[inline]
     pub(crate) unsafe fn engine<'py>(&self, py: Python<'py>) -> Borrowed<'py, 'py, Engine> {
-        // SAFETY: the one field is written by `new` alone, which was given an `Engine`.
-        unsafe { Borrowed::from_ptr(py, self.engine).cast_unchecked() }
+        // SAFETY: only an `Engine` has a number, and the one of a timer that has not ended is alive.
+        unsafe { Borrowed::from_ptr(py, ENGINES.get(py, self.engine)).cast_unchecked() }
     }
 
     /// End the timer and let go of what it refers to. Runs Python: no cell may be entered.
@@ -73,16 +76,17 @@ impl TimerObject {
     ///
     /// The timer is in no wheel, and the caller has a reference to it.
     #[inline]
-    pub(crate) unsafe fn end(py: Python<'_>, this: *mut Self, state: u64) {
+    pub(crate) unsafe fn end(py: Python<'_>, this: *mut Self, state: u32) {
         // SAFETY: the fields are made final first, so whatever Python runs in the releases finds a timer that has ended.
         unsafe {
             let call = std::mem::replace(&mut (*this).call, Call::NONE);
-            let engine = std::mem::replace(&mut (*this).engine, null_mut());
-            (*this).id = state;
+            let engine = std::mem::replace(&mut (*this).engine, NONE);
+            (*this).index = state;
             if !call.is_none() {
                 call.release(py);
             }
-            if !engine.is_null() {
+            if engine != NONE {
+                let engine = ENGINES.get(py, engine);
                 Borrowed::from_ptr(py, engine).cast_unchecked::<Engine>().get().living.leave(engine);
             }
         }
@@ -100,13 +104,18 @@ impl TimerObject {
             let call = (*this).call;
             call.retain();
             let result = call.call(|result| settle(engine, py, result, call.words()[0], this.cast()));
-            if (*this).id == FIRING {
+            if (*this).index == FIRING {
                 Self::end(py, this, FIRED);
             }
             call.release(py);
             result
         }
     }
+}
+
+unsafe extern "C" fn free(timer: *mut c_void) {
+    // SAFETY: called with the GIL held, on the memory of a dead handle.
+    unsafe { BLOCKS.free(timer.cast()) };
 }
 
 /// `tp_dealloc`: keep the handle for reuse.
@@ -117,7 +126,7 @@ pub(crate) unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
         let py = Python::assume_attached();
         TimerObject::end(py, timer, FIRED);
         let kind = ffi::Py_TYPE(object);
-        DEAD.keep(py, timer, ffi::PyObject_Free);
+        DEAD.keep(py, timer, free);
         ffi::Py_DECREF(kind.cast());
     }
 }
@@ -134,9 +143,7 @@ pub(crate) unsafe fn cancel(py: Python<'_>, timer: *mut TimerObject) -> bool {
         if !(*timer).is_pending() {
             return false;
         }
-        let id = Id::from_u64((*timer).id);
-        let payload = (*timer).engine(py).get().cancel(py, id);
-        assert!(payload.is_some(), "a pending timer is in its wheel");
+        (*timer).engine(py).get().cancel(py, (*timer).index);
         TimerObject::end(py, timer, CANCELLED);
         ffi::Py_DECREF(timer.cast());
         true
@@ -151,7 +158,7 @@ pub(crate) unsafe fn cancel(py: Python<'_>, timer: *mut TimerObject) -> bool {
 pub(crate) unsafe fn shift_to(py: Python<'_>, timer: *mut TimerObject, deadline: u64) -> PyResult<bool> {
     // SAFETY: the caller's reference keeps the timer, and one of our own its engine while Python may run.
     unsafe {
-        if (*timer).engine.is_null() {
+        if (*timer).is_over() {
             return Ok(false);
         }
         let engine = (*timer).engine(py).to_owned();

@@ -11,6 +11,7 @@ use crate::clock::{seconds, to_ns};
 use crate::cpython::cell::guard;
 use crate::cpython::fast_methods::{of_one, plain, FastMethods};
 use crate::cpython::type_builder::{attribute, Table, TypeBuilder, LAST_ATTRIBUTE};
+use crate::memory::prefetch;
 use crate::once::intern;
 use crate::timers::engine::Engine;
 use crate::timers::handle::{TimerObject, CANCELLED, FIRED, FIRING};
@@ -33,7 +34,7 @@ unsafe extern "C" fn method_cancel(object: *mut ffi::PyObject, _: *mut ffi::PyOb
 
 unsafe extern "C" fn method_cancelled(object: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: called by the interpreter on a timer, whose state is a number that is copied.
-    unsafe { guard(|py| Ok(truth(py, this(object).id == CANCELLED))) }
+    unsafe { guard(|py| Ok(truth(py, this(object).index == CANCELLED))) }
 }
 
 unsafe extern "C" fn method_pending(object: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
@@ -60,6 +61,8 @@ unsafe extern "C" fn method_restart(object: *mut ffi::PyObject, delay: *mut ffi:
     // SAFETY: called by the interpreter on a timer that the caller keeps, with an object as the delay.
     unsafe {
         guard(|py| {
+            // A handle may be on two lines of memory; the clock is read after what was asked for before it has come.
+            prefetch((&raw const (*object.cast::<TimerObject>()).sequence).cast());
             let delay = to_ns(py, delay, "delay")?;
             shift(py, object.cast(), |engine| Ok(engine.now(py)?.saturating_add(delay).min(NEVER)))
         })
@@ -76,7 +79,7 @@ unsafe fn shift(
     // SAFETY: the engine is kept alive by a reference of our own while Python may run; what the clock or `on_earlier` does to the timer
     // is seen afterwards, since its state is read again inside of `Engine::shift`.
     unsafe {
-        if (*timer).engine.is_null() {
+        if (*timer).is_over() {
             return Ok(truth(py, false));
         }
         let engine = (*timer).engine(py).to_owned();
@@ -90,7 +93,7 @@ unsafe extern "C" fn method_run(object: *mut ffi::PyObject, _: *mut ffi::PyObjec
     unsafe {
         guard(|py| {
             let timer = object.cast::<TimerObject>();
-            if (*timer).id != FIRING {
+            if (*timer).index != FIRING {
                 return Ok(py.None().into_ptr());
             }
             let engine = (*timer).engine(py).to_owned();
@@ -109,7 +112,7 @@ unsafe extern "C" fn repr(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: called by the interpreter on a timer; no reference into it lasts while Python runs.
     unsafe {
         guard(|py| {
-            let state = match this(object).id {
+            let state = match this(object).index {
                 FIRING => "firing",
                 FIRED => "fired",
                 CANCELLED => "cancelled",

@@ -1,0 +1,131 @@
+"""
+A move to later is written into the handle alone, and the engine finds it there.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import weakref
+
+from tickwheel._core import Engine
+from tickwheel.testing import ManualClock
+
+SECOND = 1_000_000_000
+
+
+def nothing() -> None:
+    """
+    Be a callback.
+    """
+
+
+def test_the_driver_is_told_the_moved_deadline_not_the_former_one() -> None:
+    """
+    arm() answers with the next deadline as it is after moves, without a wake-up for one that was moved away.
+    """
+    clock = ManualClock(0)
+    engine = Engine(clock)
+    first, second = engine.call_at(1.0, nothing), engine.call_at(2.0, nothing)
+    assert engine.arm() == SECOND
+    first.reschedule(5.0)
+    assert engine.arm() == 2 * SECOND
+    second.reschedule(7.0)
+    assert engine.arm() == 5 * SECOND
+    assert (first.when(), second.when()) == (5.0, 7.0)
+    engine.check()
+
+
+def test_among_equal_deadlines_the_one_moved_first_fires_first() -> None:
+    """
+    A move counts as a set: who was moved to an instant later than another was set for it fires after that one.
+    """
+    clock = ManualClock(0)
+    engine, fired = Engine(clock), []
+    early, moved = engine.call_at(1.0, fired.append, "early"), engine.call_at(1.5, fired.append, "moved")
+    engine.call_at(3.0, fired.append, "set")
+    moved.reschedule(3.0)
+    early.reschedule(3.0)
+    engine.call_at(3.0, fired.append, "set last")
+    clock.advance(3.0)
+    engine.fire_due()
+    assert fired == ["set", "moved", "early", "set last"]
+
+
+def test_one_that_is_moved_while_its_batch_fires_waits_for_its_instant() -> None:
+    """
+    A timer that is due, and is moved to later by one that fires before it, fires at its new instant, once.
+    """
+    clock = ManualClock(0)
+    engine, fired = Engine(clock), []
+    timers = {}
+    engine.call_at(1.0, lambda: timers["second"].reschedule(4.0))
+    timers["second"] = engine.call_at(1.0, fired.append, "second")
+    engine.call_at(1.0, fired.append, "third")
+    clock.advance(2.0)
+    assert engine.fire_due() == 2
+    assert (fired, engine.arm()) == (["third"], 4 * SECOND)
+    engine.check()
+    clock.advance(2.0)
+    assert engine.fire_due() == 1
+    assert fired == ["third", "second"]
+
+
+def test_what_is_listed_drained_and_closed_is_as_it_was_moved() -> None:
+    """
+    pending() and drain() have the moved instants, in their order, with what remains until then.
+    """
+    clock = ManualClock(0)
+    engine = Engine(clock)
+    moved = engine.call_at(1.0, print, "moved")
+    engine.call_at(2.0, print, "set")
+    moved.reschedule(3.0)
+    assert [(each.args, each.deadline) for each in engine.pending()] == [(("set",), 2.0), (("moved",), 3.0)]
+    drained = [(each.args, each.deadline, each.remaining) for each in engine.drain()]
+    assert drained == [(("set",), 2.0, 2.0), (("moved",), 3.0, 3.0)]
+    assert moved.cancelled()
+
+
+def test_a_crowd_of_moved_timers_keeps_order_and_instants() -> None:
+    """
+    150,000 timers, more than the interpreter's allocator has the handles of, moved at random, fire in order.
+    """
+    seed = random.randrange(2**32)
+    draw, clock = random.Random(seed), ManualClock(0)
+    engine, fired = Engine(clock), []
+    timers = [engine.call_at(draw.uniform(1, 100), fired.append, number) for number in range(150_000)]
+    order = {}
+    for move in range(200_000):
+        number = draw.randrange(len(timers))
+        when = timers[number].when() + draw.choice((0.0, 1e-9, 0.5, 20.0, -0.25))
+        order[number] = move
+        assert timers[number].reschedule(when)
+    for number in draw.sample(range(len(timers)), 20_000):
+        assert timers[number].cancel()
+    engine.check()
+    expected = [number for number, timer in enumerate(timers) if timer.pending()]
+    expected.sort(key=lambda number: (timers[number].when(), order.get(number, -1), number))
+    while len(engine):
+        clock.advance(1.0)
+        engine.fire_due()
+    assert fired == expected, seed
+
+
+def test_an_engine_that_is_gone_leaves_its_number_to_the_next() -> None:
+    """
+    Engines with timers come and go, thousands of them, and each timer still finds its own.
+    """
+    clock = ManualClock(0)
+    kept = Engine(clock)
+    timer = kept.call_at(1.0, nothing)
+    for _ in range(2_000):
+        engine = Engine(clock)
+        other = engine.call_at(1.0, nothing)
+        assert other.reschedule(2.0)
+        assert other.cancel()
+    gone = weakref.ref(engine)
+    del engine, other
+    gc.collect()
+    assert gone() is None
+    assert timer.reschedule(3.0)
+    assert kept.arm() == 3 * SECOND
