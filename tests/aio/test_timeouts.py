@@ -7,6 +7,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import math
+import os
+import threading
 import weakref
 
 import pytest
@@ -219,5 +221,41 @@ def test_wait_for_and_sleep(runner):
             await aio.wait_for(forever(), 0.001)
         with pytest.raises(TimeoutError):
             await aio.wait_for(forever(), 0)
+
+    runner.run(main())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_neither_a_child_nor_another_thread_inherits_the_running_loop(runner):
+    """
+    Where no loop runs, a timeout is refused: in the child of a fork and in a thread, while a loop runs in this one.
+    """
+
+    def is_refused():
+        try:
+            aio.timeout(1.0)
+        except RuntimeError as error:
+            return "no running event loop" in str(error)
+        return False
+
+    def fork():
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if is_refused() else 1)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    async def main():
+        for _ in range(2):  # the second finds what the first has learned
+            async with aio.timeout(3600):
+                pass
+        assert fork() == 0
+        answers = []
+        thread = threading.Thread(target=lambda: answers.append(is_refused()))
+        thread.start()
+        thread.join()
+        assert answers == [True]
+        async with aio.timeout(3600):
+            pass
 
     runner.run(main())

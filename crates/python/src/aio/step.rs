@@ -110,29 +110,58 @@ unsafe extern "C" fn call(
     }
 }
 
-/// `tp_iternext`: there is nothing to wait for, so the first step is the last.
+/// What awaiting a step gives, borrowed; there is nothing to wait for.
+#[inline]
+unsafe fn awaited(py: Python<'_>, step: *mut ffi::PyObject) -> PyResult<*mut ffi::PyObject> {
+    // SAFETY: the caller has a step, which refers to its timeout.
+    unsafe {
+        let this = step.cast::<StepObject>();
+        match replace(&mut (*this).stage, Stage::Over) {
+            Stage::Exited => Ok(ffi::Py_None()),
+            Stage::Entering => {
+                TimeoutObject::enter(py, (*this).timeout)?;
+                Ok((*this).timeout.cast())
+            }
+            _ => Err(PyRuntimeError::new_err("a Timeout's method was not called, or was awaited before")),
+        }
+    }
+}
+
+/// `tp_iternext`: the first step is the last.
 unsafe extern "C" fn next(step: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a step, which refers to its timeout. Null without an exception is StopIteration(None).
+    // SAFETY: called by the interpreter on a step. Null without an exception is StopIteration(None).
     unsafe {
         guard(|py| {
-            let this = step.cast::<StepObject>();
-            match replace(&mut (*this).stage, Stage::Over) {
-                Stage::Exited => {}
-                Stage::Entering => {
-                    TimeoutObject::enter(py, (*this).timeout)?;
-                    stop_with(py, (*this).timeout)?;
-                }
-                _ => return Err(PyRuntimeError::new_err("a Timeout's method was not called, or was awaited before")),
+            let given = awaited(py, step)?;
+            if given != ffi::Py_None() {
+                stop_with(py, given)?;
             }
             Ok(null_mut())
         })
     }
 }
 
+/// `am_send`: the same without an exception to carry the answer, where the interpreter asks for it, as 3.11 does.
+unsafe extern "C" fn send(
+    step: *mut ffi::PyObject,
+    _: *mut ffi::PyObject,
+    given: *mut *mut ffi::PyObject,
+) -> ffi::PySendResult {
+    // SAFETY: called by the interpreter on a step, with a place for what it gives.
+    unsafe {
+        *given = guard(|py| awaited(py, step).map(|given| ffi::Py_NewRef(given)));
+        if (*given).is_null() {
+            ffi::PySendResult::PYGEN_ERROR
+        } else {
+            ffi::PySendResult::PYGEN_RETURN
+        }
+    }
+}
+
 /// Set StopIteration(timeout).
 #[inline]
 #[allow(deprecated, reason = "PyErr_SetRaisedException is not in 3.11")]
-unsafe fn stop_with(py: Python<'_>, timeout: *mut TimeoutObject) -> PyResult<()> {
+unsafe fn stop_with(py: Python<'_>, timeout: *mut ffi::PyObject) -> PyResult<()> {
     // SAFETY: an exception that nobody else has may be given another value.
     unsafe {
         let mut stop = STOP.load(Ordering::Relaxed);
@@ -144,7 +173,7 @@ unsafe fn stop_with(py: Python<'_>, timeout: *mut TimeoutObject) -> PyResult<()>
             ffi::Py_XDECREF(STOP.swap(made.cast(), Ordering::Relaxed).cast());
             stop = made.cast();
         }
-        put(&raw mut (*stop).value, ffi::Py_NewRef(timeout.cast()));
+        put(&raw mut (*stop).value, ffi::Py_NewRef(timeout));
         ffi::PyErr_Restore(ffi::Py_NewRef(ffi::PyExc_StopIteration), ffi::Py_NewRef(stop.cast()), null_mut());
     }
     Ok(())
@@ -205,6 +234,7 @@ pub(crate) fn makers(py: Python<'_>) -> PyResult<[Bound<'_, PyAny>; 2]> {
         .slot(ffi::Py_tp_dealloc, dealloc as *mut c_void)
         .slot(ffi::Py_tp_traverse, traverse as *mut c_void)
         .slot(ffi::Py_tp_call, ffi::PyVectorcall_Call as *mut c_void)
+        .slot(ffi::Py_am_send, send as *mut c_void)
         .slot(ffi::Py_am_await, ffi::PyObject_SelfIter as *mut c_void)
         .slot(ffi::Py_tp_iter, ffi::PyObject_SelfIter as *mut c_void)
         .slot(ffi::Py_tp_iternext, next as *mut c_void);

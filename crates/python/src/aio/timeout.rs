@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 
 use crate::aio::deadlines::Deadlines;
 use crate::aio::handle::put;
-use crate::aio::running::{current_task, running_loop};
+use crate::aio::running::{cancelling, current_task, running_loop};
 use crate::aio::time::deadline_of;
 use crate::aio::timeout_object::{new, Phase, TimeoutObject};
 use crate::cpython::errors::raise;
@@ -66,12 +66,6 @@ unsafe fn read(py: Python<'_>, when: *mut ffi::PyObject) -> PyResult<(f64, *mut 
     }
 }
 
-/// A method of an object that takes nothing and returns a number.
-unsafe fn count(py: Python<'_>, object: *mut ffi::PyObject, name: &Bound<'_, pyo3::types::PyString>) -> PyResult<i64> {
-    // SAFETY: the object is alive.
-    unsafe { Borrowed::from_ptr(py, object).call_method0(name)?.extract() }
-}
-
 impl TimeoutObject {
     /// What awaiting `__aenter__` does.
     ///
@@ -92,7 +86,7 @@ impl TimeoutObject {
             if task.is_none() {
                 return Err(PyRuntimeError::new_err("Timeout should be used inside a task"));
             }
-            (*timeout).cancelling = count(py, task.as_ptr(), intern!(py, "cancelling"))?;
+            (*timeout).cancelling = cancelling(&task)?;
             put(&raw mut (*timeout).task, task.into_ptr());
             (*timeout).phase = Phase::Active;
             Self::set(py, timeout)
@@ -185,7 +179,8 @@ impl TimeoutObject {
                 Phase::Active => (*timeout).phase = Phase::Finished,
                 Phase::Expiring => {
                     (*timeout).phase = Phase::Expired;
-                    let left = count(py, (*timeout).task, intern!(py, "uncancel"))?;
+                    let task = Borrowed::from_ptr(py, (*timeout).task).to_owned();
+                    let left: i64 = task.call_method0(intern!(py, "uncancel"))?.extract()?;
                     if left <= (*timeout).cancelling && kind != ffi::Py_None() {
                         // Rare, and as asyncio of this version has it: written in Python.
                         let settle = py.import("tickwheel.aio._settle")?.getattr("settle")?;
