@@ -12,6 +12,7 @@ import gc
 import random
 import statistics
 import time
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import cycle, islice
@@ -119,7 +120,8 @@ def reschedule(contender: Contender, pending: int, chunks: int, found: list[Meas
     yield None
     draw = random.Random(SEED)
     handles = filled(contender, pending, draw)
-    whens = [contender.now() + 7200] * pending
+    # Numbers, not objects: those would be scattered over as much memory as the timers, and fetching them be counted.
+    whens = array("d", [contender.now() + 7200]) * pending
 
     def later(place: int) -> float:
         return whens[place] + draw.uniform(1, 60)
@@ -143,8 +145,8 @@ def reschedule(contender: Contender, pending: int, chunks: int, found: list[Meas
             places = busy if work != "reschedule, cold" else [draw.randrange(pending) for _ in range(CHUNK)]
             targets = []
             for place in places:
-                whens[place] = instant(place)
-                targets.append(whens[place])
+                whens[place] = target = instant(place)
+                targets.append(target)
             yield None
             spent.append(timed(partial(contender.move, held, everyone if is_own else places, targets)))
         if is_own:
