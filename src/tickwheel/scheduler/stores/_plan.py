@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from tickwheel.scheduler.model import (
     Adopt,
@@ -21,6 +21,7 @@ from tickwheel.scheduler.model import (
     HistoryRecord,
     Job,
     Redate,
+    Set,
     SetAside,
     Settle,
     Settled,
@@ -32,6 +33,9 @@ from tickwheel.scheduler.stores._records import act_of, has_no_record
 from tickwheel.scheduler.stores._rules import BEGUN, GONE, NOT_OWNER, decide
 
 __all__ = ["Differences", "Plan", "WrongGuessError"]
+
+_FIRINGS: Final = (Begin, Settle, Redate, SetAside)
+"""The writes of an owner, which count under its lease."""
 
 _Careful: TypeAlias = tuple[int, str, Write]
 
@@ -87,7 +91,7 @@ class Plan:
     notable: list[tuple[int, HistoryRecord, bool]] = field(default_factory=list)
 
     @classmethod
-    def of(
+    def of(  # noqa: C901 - one for each kind of write, and no call for any
         cls, writes: Sequence[Write], epochs: Mapping[int, int], shard_of: Callable[[str], int], *, is_guessing: bool
     ) -> Plan:
         """
@@ -98,27 +102,31 @@ class Plan:
         """
         plan = cls([NOT_OWNER] * len(writes), shard_of)
         answers, begins, ends, careful = plan.answers, plan.begins, plan.ends, plan.careful
+        done = Settled.DONE  # an enum is slow to look into
         shards = plan.shards = {epoch: shard for shard, epoch in epochs.items()}
         for index, write in enumerate(writes):
-            if isinstance(write, (Begin, Settle, Redate, SetAside)):
+            if isinstance(write, Set):
+                careful.append((index, write.job.key, write))
+            elif isinstance(write, _FIRINGS):
                 job = write.job
                 shard = shards.get(write.epoch)
                 if shard is None:
                     continue
                 if shard != shard_of(job.key):
                     plan.away[job.key] = shard
-                if isinstance(write, Settle) and write.record is not None:
-                    plan.notable.append((index, write.record, write.is_first))
-                if not is_guessing or isinstance(write, Redate):
-                    careful.append((index, job.key, write))
-                elif isinstance(write, Begin):
-                    begins.append(job)
-                    answers[index] = BEGUN
-                elif isinstance(write, Settle) and write.how is Settled.DONE and write.due_at is None:
-                    ends.append(job)
-                    answers[index] = GONE
-                else:
-                    careful.append((index, job.key, write))
+                if isinstance(write, Begin):
+                    if is_guessing:
+                        begins.append(job)
+                        answers[index] = BEGUN
+                        continue
+                elif isinstance(write, Settle):
+                    if write.record is not None:
+                        plan.notable.append((index, write.record, write.is_first))
+                    if is_guessing and write.how is done and write.due_at is None:
+                        ends.append(job)
+                        answers[index] = GONE
+                        continue
+                careful.append((index, job.key, write))
             else:
                 careful.append((index, key_of(write), write))
                 if isinstance(write, Adopt):
@@ -157,13 +165,12 @@ class Plan:
             for _, key, _ in self.careful:
                 away.pop(key, None)
         away.update(found_in)
+        answers = self.answers
         for index, key, write in self.careful:
-            if isinstance(write, (Begin, SetAside, Settle, Redate)) and (
-                self.shards[write.epoch] != away.get(key, self.home_of(key))
-            ):
+            if isinstance(write, _FIRINGS) and self.shards[write.epoch] != away.get(key, self.home_of(key)):
                 continue  # it is answered already
             old = after.get(key)
-            self.answers[index], after[key] = decide(write, old, now, next_generation)
+            answers[index], after[key] = decide(write, old, now, next_generation)
             if getattr(write, "actor", None) is not None:
                 self.note(index, write, now)
             if away and after[key] != old and not _is_running(after[key]):
@@ -193,13 +200,12 @@ class Plan:
         ]
 
     def _check_apart(self) -> None:
-        met: set[str] = set()
-        for keys in (
-            [job.key for job in self.begins],
-            [job.key for job in self.ends],
-            [key for _, key, _ in self.careful],
-        ):
-            if keys and not met.isdisjoint(keys):
+        begun, ended, rest = self.begins, self.ends, self.careful
+        if bool(begun) + bool(ended) + bool(rest) < 2:  # noqa: PLR2004  two kinds
+            return
+        met = {job.key for job in begun}
+        for keys in ([job.key for job in ended], [key for _, key, _ in rest]):
+            if not met.isdisjoint(keys):
                 raise WrongGuessError
             met.update(keys)
 

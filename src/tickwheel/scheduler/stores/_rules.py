@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from tickwheel.scheduler.model import (
     Adopt,
@@ -49,6 +49,8 @@ NOT_FOUND = Answer(Outcome.NOT_FOUND)
 TOO_LATE = Answer(Outcome.TOO_LATE)
 PAUSED = Answer(Outcome.PAUSED)
 WRONG_GENERATION = Answer(Outcome.WRONG_GENERATION)
+_CREATED: Final = Outcome.CREATED  # an enum is slow to look into
+_PENDING: Final = State.PENDING
 
 
 def decide(  # noqa: C901, PLR0911 - one for each kind of write
@@ -125,41 +127,44 @@ def rescued(job: Job) -> Job:
 
 
 def _set(write: Set, job: Job | None, now: int, next_generation: NextGeneration) -> Decision:
+    wanted, before = write.job, job
+    due_at, payload, first_set_at = wanted.due_at, wanted.payload, wanted.first_set_at or now
     is_live = job is not None and job.state is not State.DEAD
-    if write.if_generation is not None and write.if_generation != (job.generation if job and is_live else 0):
-        return Answer(Outcome.WRONG_GENERATION, job), job
-    before, job = job, _known(job, write.over)
-    if before is not None and job is None:
-        return Answer(Outcome.TOO_LATE, before), before
-    wanted = write.job
-    due_at, first_set_at = wanted.due_at, wanted.first_set_at or now
-    if job is not None and job.state is State.PENDING:
-        if write.mode is SetMode.KEEP:
-            return Answer(Outcome.KEPT, job), job
-        first_set_at = job.first_set_at
-        if write.mode is SetMode.EARLIEST:
-            due_at = min(due_at, job.due_at)
+    if job is not None or write.if_generation:  # most keys have no job
+        if write.if_generation is not None and write.if_generation != (job.generation if job and is_live else 0):
+            return Answer(Outcome.WRONG_GENERATION, job), job
+        job = _known(job, write.over)
+        if before is not None and job is None:
+            return Answer(Outcome.TOO_LATE, before), before
+        if job is not None and job.state is State.PENDING:
+            if write.mode is SetMode.KEEP:
+                return Answer(Outcome.KEPT, job), job
+            first_set_at = job.first_set_at
+            if write.mode is SetMode.EARLIEST:
+                due_at = min(due_at, job.due_at)
+        if write.keeps_payload and before is not None and is_live:
+            payload = before.payload
     if write.max_wait_ms is not None and write.mode is SetMode.REPLACE:
         due_at = min(due_at, first_set_at + write.max_wait_ms)
     stored = Job(
         wanted.key,
         next_generation(),
         due_at,
-        before.payload if write.keeps_payload and before is not None and is_live else wanted.payload,
+        payload,
         wanted.target,
         wanted.handler,
         wanted.attempt,
         wanted.retry,
-        _shifted(wanted, due_at),
+        None if wanted.expires_at is None else _shifted(wanted, due_at),
         wanted.recurrence,
-        State.PENDING,
+        _PENDING,
         wanted.error,
         wanted.trace,
         first_set_at,
     )
     if before is not None and before.pause is not None:
         stored = replace(stored, pause=before.pause)
-    return Answer(Outcome.REPLACED if is_live else Outcome.CREATED, stored), stored
+    return Answer(Outcome.REPLACED if is_live else _CREATED, stored), stored
 
 
 def _move(write: Move, job: Job | None, now: int, next_generation: NextGeneration) -> Decision:

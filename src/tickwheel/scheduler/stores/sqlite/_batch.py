@@ -15,7 +15,7 @@ from tickwheel.scheduler.model import USUAL_RETRY, Answer, Job, State, Write
 from tickwheel.scheduler.stores._plan import Differences, Plan, WrongGuessError
 from tickwheel.scheduler.stores._rows import CODES, code_of, job_of, pause_text, paused_job_of, row_of, text_of
 from tickwheel.scheduler.stores.contract import Skill
-from tickwheel.scheduler.stores.sqlite._far import FAR_SHARD, is_far, slot_of
+from tickwheel.scheduler.stores.sqlite._far import FAR_SHARD, NEAR_MS, is_far, slot_of
 from tickwheel.scheduler.stores.sqlite._joining import Joined
 from tickwheel.scheduler.stores.sqlite._queries import KEYS_AT_ONCE, SQL, deletes, inserts, jobs_by_key
 from tickwheel.scheduler.stores.sqlite._scopes import unpaused_skills
@@ -24,12 +24,15 @@ __all__ = ["Batch", "shelf_of"]
 
 _PENDING: Final = CODES[State.PENDING]
 _RUNNING: Final = CODES[State.RUNNING]
+_DEAD_STATE: Final = State.DEAD  # an enum is slow to look into
+_PENDING_STATE: Final = State.PENDING
 _DEAD_SHARD: Final = -1
 _ASIDE_SHARD: Final = -2
 _PAUSED_SHARD: Final = -3
 _SHORT_MS: Final = 60_000
 """Jobs that live no longer than this have their keys apart, in few pages."""
 
+_DUE_AT: Final = attrgetter("due_at")
 _PLACE: Final = attrgetter("due_at", "generation")
 
 _Row: TypeAlias = tuple[Any, ...]
@@ -120,14 +123,14 @@ class Batch:
         """
         Put the floor behind what is running, as far as one statement looks: commit by commit it comes to the end.
         """
-        for due_at, state in self._connection.execute(SQL["places_from"], (self._floor,)):
-            self._floor = due_at
-            if state == _PENDING:
-                break
+        (front,) = self._connection.execute(SQL["front_from"], (self._floor,)).fetchone()
+        if front is not None:
+            self._floor = front
 
-    def _lower_floor(self, jobs: Iterable[Job]) -> None:
+    def _lower_floor(self, jobs: Sequence[Job]) -> None:
         floor = self._floor
-        self._floor = min((job.due_at for job in jobs if job.due_at < floor and job.is_scheduled), default=floor)
+        if jobs and min(map(_DUE_AT, jobs)) < floor:
+            self._floor = min((job.due_at for job in jobs if job.due_at < floor and job.is_scheduled), default=floor)
 
     def _next_generation(self) -> int:
         self._generation += 1
@@ -148,9 +151,9 @@ class Batch:
     def _store(self, differences: Differences) -> None:
         counts, placed = self._counts, differences.new
         keys: list[Any] = []
-        rows: dict[str, list[_Row]] = {"delete_job": [], "update_key": [], "update_job": []}
         for job in placed:
             keys += (shelf_of(job), job.key, job.due_at, job.generation)
+        rows: dict[str, list[_Row]] = {"delete_job": [], "update_key": [], "update_job": []}
         for old, job in differences.changed:
             place, old_place = self._place(job), self._found_at(old)
             counts[CODES[old.state]] -= 1
@@ -165,7 +168,7 @@ class Batch:
             counts[CODES[old.state]] -= 1
             rows["delete_job"].append(self._found_at(old))
         self._lower_floor(placed)
-        self._lower_floor(job for _, job in differences.changed)
+        self._lower_floor([job for _, job in differences.changed])
         if not self._is_owner:
             rows["insert_note"] = [self._note(job) for job in placed if job.is_scheduled]
             self.has_notes = bool(rows["insert_note"])
@@ -179,10 +182,12 @@ class Batch:
         plain: list[Any] = []
         far: list[Any] = []
         others: list[_Row] = []
+        near_until = self._now + NEAR_MS
         for job in jobs:
             self._counts[CODES[job.state]] += 1
-            is_plain = job.is_scheduled and _is_plain(job)
-            if (place := self._place(job))[0] == FAR_SHARD:
+            is_plain = _is_plain(job)
+            place = None if job.due_at < near_until else self._place(job)
+            if place is not None and place[0] == FAR_SHARD:
                 if is_plain:
                     far += (*place[1:], job.due_at, job.key, job.payload, job.target, job.handler, job.first_set_at)
                 else:
@@ -281,11 +286,11 @@ def shelf_of(job: Job) -> int:
     """
     Return the shelf that the key of *job* is on, which its own fields decide.
     """
-    if job.state is State.DEAD:
+    if job.state is _DEAD_STATE:
         return _DEAD_SHARD
     if job.lacks_handler:
         return _ASIDE_SHARD
-    if job.is_paused:
+    if job.pause is not None and job.is_paused:
         return _PAUSED_SHARD
     return 0 if job.due_at - job.first_set_at <= _SHORT_MS else 1
 
@@ -303,13 +308,16 @@ def _shard_of(_key: str) -> int:
 
 def _is_plain(job: Job) -> bool:
     """
-    Return whether *job*, a pending one, has nothing but what every job has: `insert_plain_job` leaves the rest out.
+    Return whether *job* is scheduled and has nothing but what every job has: `insert_plain_job` leaves the rest out.
     """
     return (
-        job.attempt == 0
+        job.state is _PENDING_STATE
+        and job.attempt == 0
         and job.retry is USUAL_RETRY
         and job.expires_at is None
         and job.recurrence is None
         and job.error is None
         and job.trace is None
+        and job.pause is None
+        and not job.lacks_handler
     )

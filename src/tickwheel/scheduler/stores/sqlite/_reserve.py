@@ -34,6 +34,8 @@ _SPARE: Final = 1 << 18
 JOB_BYTES: Final = 8_192
 """What a job takes at most beside twice its payload, in pages that are half empty."""
 
+_GROWING: Final = (Set, Adopt)
+
 
 class Reserve:
     """
@@ -144,14 +146,15 @@ def is_growing(writes: Sequence[Write]) -> bool:
     """
     Return whether *writes* bring anything new.
     """
-    return any(isinstance(write, Set | Adopt) for write in writes)
+    return any(isinstance(write, _GROWING) for write in writes)
 
 
 def growth_of(writes: Sequence[Write]) -> int:
     """
     Return how many bytes *writes* add to the database at most; 0 if they only take away.
     """
-    return sum(JOB_BYTES + 2 * len(each.job.payload) for each in writes if isinstance(each, Set | Adopt))
+    sizes = [len(each.job.payload) for each in writes if isinstance(each, _GROWING)]
+    return JOB_BYTES * len(sizes) + 2 * sum(sizes)
 
 
 def moved_size(connection: sqlite3.Connection) -> int:

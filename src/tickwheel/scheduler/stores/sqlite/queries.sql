@@ -90,9 +90,16 @@ WHERE shard = ? AND due_at < ? AND state = 0 AND (due_at, generation) > (
 )
 ORDER BY due_at, generation LIMIT ?;
 
--- name: places_from
-SELECT due_at, state FROM tickwheel_job WHERE shard = 0 AND due_at >= ?
-ORDER BY due_at, generation LIMIT 2000;
+-- name: front_from
+-- The first pending place among so many, or else the last of them.
+SELECT due_at FROM (
+    SELECT due_at, state FROM tickwheel_job WHERE shard = 0 AND due_at >= ?1 ORDER BY due_at, generation LIMIT 2000
+) WHERE state = 0
+UNION ALL
+SELECT max(due_at) FROM (
+    SELECT due_at FROM tickwheel_job WHERE shard = 0 AND due_at >= ?1 ORDER BY due_at, generation LIMIT 2000
+)
+LIMIT 1;
 
 -- name: jobs_noted
 SELECT key, j.generation, n.due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
