@@ -50,8 +50,9 @@ def test_quantiles(seed):
     dice = random.Random(seed)
     lateness = [dice.expovariate(1 / 5) for _ in range(1000)]
     distribution = Distribution()
-    for ms in lateness:
-        distribution.add(ms)
+    for start in range(0, 1000, 100):
+        distribution.add(lateness[start : start + 100])
+    distribution.add([])
     figures = distribution.figures()
     lateness.sort()
     assert figures["count"] == sum(count for _, count in figures["histogram"]) == 1000

@@ -60,12 +60,12 @@ def test_last_minute(node):
     Rate and lateness are of the last minute, give or take a step, however often a node renews; totals are of its life.
     """
     node.figures.counts["fired"] += 5
-    node.figures.lateness.add(900.0)
+    node.figures.lateness.add([900.0])
     for _ in range(400):
         node.now_s[0] += 0.5
         node.heartbeat.beat()
     node.figures.counts["fired"] += 2
-    node.figures.lateness.add(1.0)
+    node.figures.lateness.add([1.0])
     lately = node.heartbeat.figures()["lately"]
     assert 60 <= lately["span_s"] <= 65
     assert (lately["fired"], lately["count"]) == (2, 1)

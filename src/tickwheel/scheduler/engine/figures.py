@@ -15,7 +15,7 @@ from tickwheel.observe.tracing import Span
 from tickwheel.scheduler._distribution import Distribution
 from tickwheel.scheduler.engine._staged_job import StagedJob
 from tickwheel.scheduler.engine._verdict import Ending, Verdict, is_refused
-from tickwheel.scheduler.engine.recent import Recent
+from tickwheel.scheduler.engine.recent import Recent, Remembered
 from tickwheel.scheduler.model import Answer, Outcome
 
 __all__ = ["Figures"]
@@ -30,8 +30,10 @@ _COUNTED_AS: Final = {
     Ending.STOPPED: "stopped",
 }
 _NAMED: Final = frozenset({"handler", "pull"})
-_SETTLED: Final = Outcome.SETTLED  # an enum is slow to look into
 """The targets whose handlers are names; those of others are addresses, of which there is no end."""
+_SETTLED: Final = Outcome.SETTLED  # an enum is slow to look into
+_RETRIED, _DIED = Ending.RETRIED, Ending.DIED
+_WORDS: Final = {ending: ending.value for ending in Ending}
 _NAMES_MAX: Final = 200
 _OTHERS: Final = "(others)"
 """The handlers that are counted together, because there were so many before them."""
@@ -56,29 +58,30 @@ class Figures:
         """
         Count a settled *batch*, and return whether there is anything in it but routine.
         """
-        fired, has_trouble = 0, False
-        counts, late, note = self.counts, self.lateness.add, self.recent.add
+        has_trouble = False
+        counts, late, ended = self.counts, list[float](), list[Remembered]()
         endings: defaultdict[tuple[str, str, Ending], int] = defaultdict(int)
         for (entry, verdict), answer in zip(batch, answers, strict=True):
-            ending = verdict.ending
+            ending, job, fired_at = verdict.ending, entry.job, entry.fired_at
             has_counted = answer.outcome is _SETTLED or not is_refused(verdict, answer)
-            if entry.fired_at:
-                fired += 1
-                late_ms = entry.fired_at - entry.job.due_at
-                late(late_ms)
-                note(entry, ending.value if has_counted else "superseded", verdict.settle.error)
+            if fired_at:
+                late_ms = fired_at - job.due_at
+                late.append(late_ms)
+                ended.append((entry, _WORDS[ending] if has_counted else "superseded", verdict.settle.error))
                 if entry.span is not None:
-                    self._traced[int(late_ms * 1000).bit_length()] = late_ms, entry.fired_at, entry.span
+                    self._traced[int(late_ms * 1000).bit_length()] = late_ms, fired_at, entry.span
             if not has_counted:
                 counts["refused"] += 1
                 has_trouble = True
                 continue
-            target = entry.job.target
-            endings[target, entry.job.handler if target in _NAMED else "", ending] += 1
-            if ending is Ending.RETRIED or ending is Ending.DIED:
+            target = job.target
+            endings[target, job.handler if target in _NAMED else "", ending] += 1
+            if ending is _RETRIED or ending is _DIED:
                 has_trouble = True
-                counts["failed"] += ending is Ending.RETRIED or bool(entry.fired_at)
-        counts["fired"] += fired
+                counts["failed"] += ending is _RETRIED or bool(fired_at)
+        self.lateness.add(late)
+        self.recent.add(ended)
+        counts["fired"] += len(late)
         for (target, handler, ending), count in endings.items():
             name = _COUNTED_AS[ending]
             counts[name] += count

@@ -7,13 +7,16 @@ Internal: other rooms use it, users do not.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from tickwheel.scheduler.engine._staged_job import StagedJob
 from tickwheel.scheduler.model import Progress
 
-__all__ = ["FiringRecord", "Recent"]
+__all__ = ["FiringRecord", "Recent", "Remembered"]
+
+Remembered: TypeAlias = tuple[StagedJob, str, str | None]
+"""An attempt that ended, what became of it, and what went wrong."""
 
 _SIZE: Final = 500
 _Fields: TypeAlias = tuple[int, str, int, int, str, str, int, float, str, str | None]
@@ -60,25 +63,27 @@ class Recent:
         self.number = 0
         self._ring: deque[_Fields] = deque(maxlen=_SIZE)
 
-    def add(self, entry: StagedJob, outcome: str, error: str | None) -> None:
+    def add(self, ended: Sequence[Remembered]) -> None:
         """
-        Note the end of *entry*; its payload is let go.
+        Note what *ended*, in order; payloads are let go.
         """
-        job = entry.job
-        self.number = number = self.number + 1
-        self._ring.append(
-            (
-                number,
-                job.key,
-                job.generation,
-                job.attempt + 1,
-                job.target,
-                job.handler,
-                job.due_at,
-                entry.fired_at,
-                outcome,
-                error,
-            )
+        first, self.number = self.number + 1, self.number + len(ended)
+        self._ring.extend(
+            [
+                (
+                    number,
+                    (job := entry.job).key,
+                    job.generation,
+                    job.attempt + 1,
+                    job.target,
+                    job.handler,
+                    job.due_at,
+                    entry.fired_at,
+                    outcome,
+                    error,
+                )
+                for number, (entry, outcome, error) in enumerate(ended, first)
+            ]
         )
 
     def after(self, number: int, running: Callable[[], Iterable[StagedJob]]) -> list[FiringRecord]:

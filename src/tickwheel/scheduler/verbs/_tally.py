@@ -54,7 +54,7 @@ class Tally:
         """
         with self._lock:
             self._add(writes=writes, seconds=seconds)
-            self.times.add(seconds * 1000)
+            self.times.add((seconds * 1000,))
             self.sizes[(writes - 1).bit_length()] += 1
 
     def retried(self) -> None:
