@@ -105,7 +105,7 @@ def settle(figures, job):
     """
     Count a firing of *job* that worked.
     """
-    entry = StagedJob(job, epoch=1)
+    entry = StagedJob(job, 1, job.due_at)
     figures.settled([(entry, succeeded(job, 1))], [Answer(Outcome.SETTLED, None)])
 
 

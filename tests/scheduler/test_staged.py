@@ -45,7 +45,7 @@ def test_every_step_in_every_phase(phase, step):
     """
     A step moves an entry as the table says, and where the table says nothing it changes nothing and says so.
     """
-    entry = StagedJob(job(), 7)
+    entry = StagedJob(job(), 7, 0)
     entry.phase = phase
     following = TABLE[step].get(phase)
     assert bool(_step_all([entry], step)) is (following is not None)

@@ -37,7 +37,7 @@ class Work:
         """
         Queue *functions*, and return their entries.
         """
-        entries = [StagedJob(Job("k", 1, 0), 1) for _ in functions]
+        entries = [StagedJob(Job("k", 1, 0), 1, 0) for _ in functions]
         for entry, function in zip(entries, functions, strict=True):
             entry.call = Call(function, width=None)
         self.workers.put(entries)
@@ -193,7 +193,7 @@ def test_a_line_of_jobs_that_were_all_cancelled():
     What was cancelled while it waited for its handler's place is swept out, also while the line is let on.
     """
     queue = Queue(2, 4, Runtime())
-    entries = [StagedJob(Job(f"k{number}", number, 1_000 - number), 1) for number in range(102)]
+    entries = [StagedJob(Job(f"k{number}", number, 1_000 - number), 1, 1_000 - number) for number in range(102)]
     for entry in entries:
         entry.call = Call(print)
     queue.put(entries[:1])

@@ -104,9 +104,7 @@ class StagedJobs:
                     continue
                 if known is not None:
                     self._drop(known)
-                entry = StagedJob(job, epoch)
-                entry.phase = _STAGED
-                waiting[job.key] = entry
+                waiting[job.key] = entry = StagedJob(job, epoch, job.due_at, _STAGED)
                 new.append(entry)
         return new
 
@@ -194,8 +192,10 @@ class StagedJobs:
         This is the last check: what is started by its answer can be neither moved nor cancelled any more.
         """
         with self._lock:
-            if not _step(entry, _START):
+            following = _START.get(entry.phase)
+            if following is None:
                 return False
+            entry.phase = following
             entry.has_started = True
             return True
 
@@ -244,7 +244,11 @@ class StagedJobs:
         Note that *entry* has ended; False if it had before, so that of a result and a timeout one counts.
         """
         with self._lock:
-            return _step(entry, _END)
+            following = _END.get(entry.phase)
+            if following is None:
+                return False
+            entry.phase = following
+            return True
 
     def settle(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
         """

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from tickwheel._core import make_fast
 from tickwheel.observe.tracing import Span
 from tickwheel.scheduler.model import Job, Progress
 from tickwheel.scheduler.targets import Call
@@ -80,17 +82,19 @@ class Ran(NamedTuple):
     ended: int
 
 
+@make_fast
+@dataclass(slots=True, eq=False, repr=False)
 class StagedJob:
     """
     One job in memory.
 
     Attributes:
         job: As the store had it when it was staged: pending.
+        epoch: Of the lease under which it fires.
         fire_at: When to fire it: its instant, or later where its handler's rate is used up.
+        phase: Where it is; changed by `StagedJobs` alone.
         is_booked: Whether the rate was asked.
         lane: Where it holds a place, if its handler is limited.
-        epoch: Of the lease under which it fires.
-        phase: Where it is; changed by `StagedJobs` alone.
         call: How to run it, from its instant on.
         late_at: When its timeout is over, by the monotonic clock.
         is_late: Whether that was so.
@@ -107,50 +111,26 @@ class StagedJob:
         span: Of its firing, if that is traced.
     """
 
-    __slots__ = (
-        "begun_at",
-        "begun_ms",
-        "call",
-        "epoch",
-        "era",
-        "expire",
-        "fire_at",
-        "fired_at",
-        "has_started",
-        "is_booked",
-        "is_late",
-        "is_overtaken",
-        "is_stopped",
-        "job",
-        "lane",
-        "late_at",
-        "phase",
-        "progress",
-        "ran_ms",
-        "span",
-    )
-
-    def __init__(self, job: Job, epoch: int) -> None:
-        self.job = job
-        self.epoch = epoch
-        self.phase = Phase.FAR
-        self.fire_at = job.due_at
-        self.is_booked = False
-        self.lane: Lane | None = None
-        self.call: Call | None = None
-        self.late_at = math.inf
-        self.is_late = False
-        self.is_stopped = False
-        self.is_overtaken = False
-        self.expire: Callable[[], object] | None = None
-        self.has_started = False
-        self.begun_at: float | None = None
-        self.fired_at = 0.0
-        self.begun_ms: int | None = None
-        self.progress: Progress | None = None
-        self.ran_ms = 0.0
-        self.era = 0
-        self.span: Span | None = None
+    job: Job
+    epoch: int
+    fire_at: int
+    phase: Phase = Phase.FAR
+    is_booked: bool = False
+    lane: Lane | None = None
+    call: Call | None = None
+    late_at: float = math.inf
+    is_late: bool = False
+    expire: Callable[[], object] | None = None
+    is_stopped: bool = False
+    is_overtaken: bool = False
+    has_started: bool = False
+    begun_at: float | None = None
+    fired_at: float = 0.0
+    begun_ms: int | None = None
+    progress: Progress | None = None
+    ran_ms: float = 0.0
+    era: int = 0
+    span: Span | None = None
 
     @property
     def place(self) -> tuple[int, int]:

@@ -101,7 +101,7 @@ class Inline:
         return None
 
     def _fire(self, job: Job) -> None:
-        entry = StagedJob(job, self._epoch)
+        entry = StagedJob(job, self._epoch, job.due_at)
         call = self._registry.call_of(job)
         if call.is_held:
             what = f"{job.key!r} goes to {job.target!r}, which ends its firings in its own time"
