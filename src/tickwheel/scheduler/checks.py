@@ -69,6 +69,8 @@ def check_key(key: str, name: str = "key") -> str:
     """
     Return *key* if a job can have it: 1 to 512 bytes of UTF-8, no NUL.
     """
+    if type(key) is str and 0 < len(key) <= KEY_BYTES_MAX and key.isascii() and "\0" not in key:
+        return key  # nearly all
     if not isinstance(key, str):
         raise InvalidJobError(name, key, f"pass a string, not {type(key).__name__}")
     if not key:
@@ -169,6 +171,8 @@ def delay_ms(delay: Duration, name: str = "delay") -> int:
         InvalidJobError: If it is past 100 years, which `inf` is, or text that names no length of time.
         TypeError: If it is none of the types of a duration.
     """
+    if type(delay) is float and 0.0 <= delay * 1000 <= FAR_MS:  # nearly all
+        return math.ceil(delay * 1000)
     value = seconds(name, delay)
     if value * 1000 > FAR_MS:
         raise InvalidJobError(name, delay, f"a durable job is at most 100 years ahead, which is {FAR_MS // 1000} s")

@@ -190,7 +190,9 @@ class Client:
         writer = self._writing(verb.name)
         if isinstance(verb, PauseJobs) and verb.by is None:
             verb = replace(verb, by=self._options.owner)
-        return writer.submit_many(writes_of(verb, self._set_write, *self.clock.reading(), self._asks()))
+        trace, actor = self._trace(), self._asks()
+        set_write = partial(self._set_write_of, trace, actor)
+        return writer.submit_many(writes_of(verb, set_write, *self.clock.reading(), actor))
 
     def pause_scope(self, scope: str, note: str, by: str | None) -> Pause:
         """
@@ -247,8 +249,13 @@ class Client:
         return writer
 
     def _set_write(self, request: SetRequest, now: int, era: int | None = None) -> Set:
+        return self._set_write_of(self._trace(), self._asks(), request, now, era)
+
+    def _set_write_of(
+        self, trace: str | None, actor: Actor | None, request: SetRequest, now: int, era: int | None
+    ) -> Set:
         self._registry.check(request.target, request.handler)
-        return set_write(request, now, self._registry.retry_of, self._trace(), era, actor=self._asks())
+        return set_write(request, now, self._registry.retry_of, trace, era, actor=actor)
 
     def _asks(self) -> Actor | None:
         """

@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 PAGE_MAX = 1_000
+_REPLACE: Final = SetMode.REPLACE  # an enum is slow to look into
 _PARTS: Final = ("target", "contains", "error")
 
 
@@ -255,15 +256,15 @@ def set_write(
         recurrence,
         trace=trace if request.trace is None else checks.check_trace(request.trace),
     )
-    mode = checks.choice("mode", request.mode, SetMode)
+    mode = _REPLACE if request.mode == "replace" else checks.choice("mode", request.mode, SetMode)
     max_wait = None if request.max_wait is None else checks.span_ms("max_wait", request.max_wait)
-    if max_wait is not None and mode is not SetMode.REPLACE:
+    if max_wait is not None and mode is not _REPLACE:
         raise InvalidJobError("max_wait", request.max_wait, f"it bounds mode='replace' only, not {mode.value!r}")
     is_elapsed = request.at is None and (request.cron is None or interval_of(request.every, request.cron) is not None)
-    keeps = flag("keep_payload", request.keep_payload)
+    keeps = request.keep_payload is not False and flag("keep_payload", request.keep_payload)
     if keeps and request.payload is not None:
         raise InvalidJobError("keep_payload", keeps, "pass payload= or keep_payload=True, not both")
-    generation = checks.check_generation(request.if_generation)
+    generation = None if request.if_generation is None else checks.check_generation(request.if_generation)
     noted = None if actor is None or (recurrence is None and not actor.is_always) else actor
     return Set(job, mode, max_wait, generation, era if is_elapsed else None, keeps_payload=keeps, actor=noted)
 
