@@ -139,10 +139,10 @@ class Coroutines:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # `run` keeps its own; what is left here is a cancellation or the end of the process
-        following = self.queue.take(entry)
-        if following is not None:
+        queue, following = self.queue, self.queue.take(entry)
+        while following is not None:
             self._start(following, task.get_loop())
-            self._start_some()
+            following = queue.take() if queue.has_next else None
 
     async def _wind_up(self, closers: Sequence[Callable[[], Awaitable[None]]]) -> None:
         tasks = list(self._tasks)

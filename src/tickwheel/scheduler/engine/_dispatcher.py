@@ -26,6 +26,7 @@ from tickwheel.scheduler.engine._settler import Settler
 from tickwheel.scheduler.engine._spans import Spans, fired_event
 from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._staged_job import Phase, StagedJob
+from tickwheel.scheduler.engine._task_timeout import TaskTimeout
 from tickwheel.scheduler.engine._timeouts import Timeouts, too_long
 from tickwheel.scheduler.engine._way import Way
 from tickwheel.scheduler.engine._workers import Workers
@@ -282,23 +283,23 @@ class Dispatcher:
         """
         Await what an async handler returns, and cancel it at its timeout.
         """
-        limit = asyncio.timeout(None)  # `Timeouts` says when
-        entry.expire = partial(asyncio.get_running_loop().call_soon_threadsafe, _expire, limit)
+        limit = TaskTimeout(asyncio.current_task())
+        entry.expire = partial(asyncio.get_running_loop().call_soon_threadsafe, limit.expire)
         self._of_tasks.begin(entry)
         if entry.is_stopped:
             self._of_tasks.stop(entry)
-        arguments = self._arguments(entry, call, self._of_tasks)
         try:
-            async with limit:
-                if entry.span is None:
-                    return await call.function(*arguments)
-                with entry.span:
-                    return await call.function(*arguments)
-        except TimeoutError:
-            if limit.expired():
+            arguments = self._arguments(entry, call, self._of_tasks)
+            if entry.span is None:
+                return await call.function(*arguments)
+            with entry.span:
+                return await call.function(*arguments)
+        except (TimeoutError, asyncio.CancelledError) as error:
+            if limit.end() or (limit.is_over and isinstance(error, TimeoutError)):
                 raise too_long(entry) from None
             raise
         finally:
+            limit.end()
             entry.expire = None  # an entry lives until its end is written, and its task need not
 
     def _not_worth_it(self, entry: StagedJob) -> _verdict.Verdict | None:
@@ -316,11 +317,13 @@ class Dispatcher:
         """
         Note and report that *entry* begins; return when, in monotonic seconds, or None if nobody listens.
         """
-        entry.fired_at = self._clock.now()
-        if entry.job.recurrence is not None:
-            self._watch_over(entry)
         job = entry.job
-        FIRING.set((job.key, job.generation, entry.attempt))  # on a thread or task that runs nothing but firings
+        entry.fired_at = self._clock.now()
+        if job.recurrence is not None:
+            self._watch_over(entry)
+        FIRING.set((job.key, job.generation, job.attempt + 1))  # on a thread or task that runs nothing but firings
+        if self._spans is None and not self._hooks.is_curious:
+            return None
         self._announce(entry)
         return self._clock.monotonic() if self._hooks.is_curious else None
 
@@ -352,7 +355,8 @@ class Dispatcher:
         if entry.begun_ms is not None:
             self._overtaker.end(entry)
         verdict = self._verdict_of(entry, begun, result, error)
-        self._end_span(entry, verdict.ending, verdict.settle.error)
+        if entry.span is not None:
+            self._end_span(entry, verdict.ending, verdict.settle.error)
         return verdict
 
     def _verdict_of(
@@ -385,8 +389,3 @@ class Dispatcher:
         self._overtaker.end(entry)
         self._end_span(entry, verdict.ending, verdict.settle.error)
         self._settler.add(entry, verdict)
-
-
-def _expire(limit: asyncio.Timeout) -> None:
-    with suppress(RuntimeError):  # it has ended meanwhile
-        limit.reschedule(0.0)

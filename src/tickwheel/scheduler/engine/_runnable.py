@@ -63,7 +63,7 @@ class Runnable:
         Return those of *jobs* that cannot be run here now.
         """
         can_run = self._registry.can_run
-        if not self._paused and all(can_run(job.target, job.handler) for job in jobs):
+        if not self._paused and all(can_run(*name) for name in {(job.target, job.handler) for job in jobs}):
             return ()
         return [job for job in jobs if not self.can_run(job)]
 

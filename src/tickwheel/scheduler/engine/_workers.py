@@ -103,7 +103,8 @@ class Workers:
                     if not self._wait():
                         return
                     continue
-                if queue.has_next and not self._is_waking:
+                # Without the lock: who is about to rest has looked before, and what was put since wakes one that rests.
+                if not self._is_waking and (self._idle or self._count < queue.places) and queue.has_next:
                     self._wake_one()
                 run(entry)
         finally:
