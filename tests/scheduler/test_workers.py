@@ -4,6 +4,7 @@ The worker threads.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 
@@ -12,8 +13,9 @@ import pytest
 from tickwheel.drivers import TimerWheel
 from tickwheel.scheduler._hooks import Hooks
 from tickwheel.scheduler._runtime import Runtime
+from tickwheel.scheduler.engine._coroutines import Coroutines
 from tickwheel.scheduler.engine._queue import Queue
-from tickwheel.scheduler.engine._staged_job import StagedJob
+from tickwheel.scheduler.engine._staged_job import Phase, StagedJob
 from tickwheel.scheduler.engine._starter import Starter
 from tickwheel.scheduler.engine._workers import Workers
 from tickwheel.scheduler.model import Job
@@ -37,7 +39,7 @@ class Work:
         """
         Queue *functions*, and return their entries.
         """
-        entries = [StagedJob(Job("k", 1, 0), 1, 0) for _ in functions]
+        entries = [StagedJob(Job("k", 1, 0), 1, 0, Phase.BEGUN) for _ in functions]
         for entry, function in zip(entries, functions, strict=True):
             entry.call = Call(function, width=None)
         self.workers.put(entries)
@@ -203,3 +205,52 @@ def test_a_line_of_jobs_that_were_all_cancelled():
     queue.put(entries[101:])  # due before the others, and cancelled like them: none of them is begun
     assert queue.take(entries[0]) is None
     assert queue.waiting == 0
+
+
+def due(handler, count):
+    """
+    Return entries of *count* jobs of an async *handler*.
+    """
+    entries = [
+        StagedJob(Job(f"{handler} {number}", number, 0, handler=handler), 1, 0, Phase.BEGUN) for number in range(count)
+    ]
+    for entry in entries:
+        entry.call = Call(print, is_async=True)
+    return entries
+
+
+def test_handlers_take_turns():
+    """
+    A handler of few jobs does not wait behind a herd of another, and the jobs of one handler go in order.
+    """
+    queue = Queue(8, 4, Runtime())
+    herd, calm = due("herd", 50), due("calm", 2)
+    queue.put(herd)
+    assert queue.take() is herd[0]
+    queue.put(calm)
+    assert [queue.take() for _ in range(5)] == [herd[1], calm[0], herd[2], calm[1], herd[3]]
+
+
+def test_a_herd_leaves_the_loop_its_turns():
+    """
+    A turn of the loop starts at most 64 tasks of a herd, and all are run, in order.
+    """
+
+    async def fire_all():
+        started = []
+
+        async def run(entry):
+            started.append(entry)
+
+        runtime, loop, entries = Runtime(), asyncio.get_running_loop(), due("herd", 500)
+        starter = Starter("the event loop", Hooks(runtime), TimerWheel())
+        coroutines = Coroutines(run, Queue(1_000, 4, runtime), loop, runtime, starter)
+        coroutines.put(entries)
+        before = 0
+        while before < len(entries):
+            await asyncio.sleep(0)
+            assert len(started) <= before + 64
+            before = len(started)
+        assert started == entries
+
+    asyncio.run(fire_all())

@@ -90,6 +90,23 @@ def test_own_writes_go_first(make, store):
     assert order[16:] == ["own 8", "own 9", *(f"caller {i}" for i in range(8, 12))]
 
 
+def test_few_writes_pass_a_herd(make, store):
+    """
+    A firing's own write does not wait behind the many of a herd, and these keep their share of every commit.
+    """
+    writer = make(batch_max=100)
+    order = []
+    with store.held() as entered:
+        writer.submit(a_set("first"))
+        assert entered()
+        for name, count in (("many 1", 100), ("many 2", 100), ("few", 1)):
+            writes = [a_set(f"{name} {number}") for number in range(count)]
+            writer.post(writes, lambda _, name=name: order.append(name))
+    assert writer.close(PATIENCE_S)
+    assert order == ["few", "many 1", "many 2"]
+    assert writer.stats().commits == 3
+
+
 def test_bulk_is_answered_in_order(make):
     """
     A bulk larger than a commit is answered as one, in its order; an empty one at once.

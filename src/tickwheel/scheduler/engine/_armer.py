@@ -7,7 +7,7 @@ all its attempts are counted in one write, and by the time they are due nothing 
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final
@@ -186,6 +186,9 @@ class Armer:
             self._lanes.leave(entry for entry in admitted if entry.phase in _OUTSIDE)
             with self._lock:
                 self._held.extend(held)
+        if len(begun) > _CHUNK:  # those of a handler that has few do not wait behind a herd
+            counts = Counter(entry.job.handler for entry in begun)
+            begun.sort(key=lambda entry: counts[entry.job.handler])
         for part in self._by_partition(begun):
             for start in range(0, len(part), _CHUNK):
                 self._post(part[start : start + _CHUNK], is_again=False)

@@ -5,6 +5,7 @@ The event loop of async handlers and of targets that wait for the network.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     import threading
 
 __all__ = ["Coroutines"]
+
+_AT_ONCE: Final = 64
+"""How many tasks are started in one turn of the loop, so that nothing else on it waits for a herd (a burst)."""
 
 _REST_S: Final = 1.0
 """How long a task of somebody else's may take to be cancelled."""
@@ -52,6 +56,8 @@ class Coroutines:
         self._starter = starter
         self._lock = runtime.lock()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._ended: deque[StagedJob] = deque()
+        self._is_starting = False
 
     def put(self, entries: Sequence[StagedJob]) -> None:
         """
@@ -126,23 +132,32 @@ class Coroutines:
                 loop.call_soon_threadsafe(self._start_some)
 
     def _start_some(self) -> None:
-        loop = asyncio.get_running_loop()
-        while (entry := self.queue.take()) is not None:
-            self._start(entry, loop)
+        loop, queue, ended = asyncio.get_running_loop(), self.queue, self._ended
+        self._is_starting = False
+        for _ in range(_AT_ONCE):
+            entry = queue.take(ended.popleft() if ended else None)
+            if entry is not None:
+                self._start(entry, loop)
+            elif not ended:
+                return
+        self._start_soon(loop)
+
+    def _start_soon(self, loop: asyncio.AbstractEventLoop) -> None:
+        if not self._is_starting:
+            self._is_starting = True
+            loop.call_soon(self._start_some)
 
     def _start(self, entry: StagedJob, loop: asyncio.AbstractEventLoop) -> None:
         task = loop.create_task(self._run(entry))
         self._tasks.add(task)
-        task.add_done_callback(partial(self._ended, entry))
+        task.add_done_callback(partial(self._end, entry))
 
-    def _ended(self, entry: StagedJob, task: asyncio.Task[None]) -> None:
+    def _end(self, entry: StagedJob, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # `run` keeps its own; what is left here is a cancellation or the end of the process
-        queue, following = self.queue, self.queue.take(entry)
-        while following is not None:
-            self._start(following, task.get_loop())
-            following = queue.take() if queue.has_next else None
+        self._ended.append(entry)
+        self._start_soon(task.get_loop())
 
     async def _wind_up(self, closers: Sequence[Callable[[], Awaitable[None]]]) -> None:
         tasks = list(self._tasks)

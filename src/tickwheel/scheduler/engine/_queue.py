@@ -4,7 +4,8 @@ The queue of one pool: what is due and waits for a place, and how many places th
 A place is a thread, a task or a process.
 
 A handler gets three quarters of the places at most, so that one whose jobs hang leaves room for all others: a bulkhead.
-What finds its handler at that limit steps aside, and is let on, in order, once there is a place.
+Those that have jobs waiting and a place left take turns, so that a herd (a burst) of one keeps no other waiting; the
+jobs of one handler go in order.
 
 An attempt whose thread or task runs on past its timeout has leaked. Its place is given to another, so that work goes
 on, for as many leaked ones as are allowed in all. Handlers that have leaked are suspects: together they start no more
@@ -15,7 +16,6 @@ time, and all others go on.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from itertools import chain
 from typing import Final
@@ -41,7 +41,7 @@ class _Line:
         width: How many places it may take.
         busy: How many it has taken.
         leaked: How many of its attempts run past their timeouts, beside those.
-        waiting: Entries that found it at its limit.
+        waiting: Entries that have no place yet.
     """
 
     __slots__ = ("busy", "leaked", "name", "waiting", "width")
@@ -56,7 +56,7 @@ class _Line:
 
 class Queue:
     """
-    Gives places to entries, in the order in which they were put. From any thread.
+    Gives places to entries: to those of a handler in the order in which they were put. From any thread.
 
     Args:
         size: How many places there are.
@@ -68,10 +68,9 @@ class Queue:
         self._size = size
         self._leaked_max = leaked_max
         self._lock = runtime.lock()
-        self._ready: deque[StagedJob] = deque()
         self._lines: dict[tuple[str, str], _Line] = {}
         self._open: dict[_Line, None] = {}
-        """Lines in which somebody waits who may go on."""
+        """Lines in which somebody waits who may go on, in the order of their turns."""
         self.places: int = size
         """How many entries may have a place now, those that have leaked among them."""
         self._running: dict[StagedJob, _Line] = {}  # in the order in which they began
@@ -83,31 +82,29 @@ class Queue:
         """
         Queue *entries*.
         """
-        self._ready.extend(entries)
+        with self._lock:
+            lines, touched = self._lines, dict[_Line, None]()
+            for entry in entries:
+                line = lines.get((entry.job.target, entry.job.handler)) or self._add_line(entry)
+                line.waiting.put(entry)
+                touched[line] = None
+            for line in touched:
+                self._let_on(line)
 
     def take(self, ended: StagedJob | None = None) -> StagedJob | None:
         """
         Give back the place of *ended*, if it had one, and give a place to the next entry; None if that has to wait.
         """
         with self._lock:
-            ready, running = self._ready, self._running
+            running = self._running
             if ended is not None:
                 self._leave(ended)
-            while len(running) < self.places:
-                line = next(iter(self._open)) if self._open else None
-                if line is None or (line.waiting and ready and ready[0].fire_at < line.waiting[0].fire_at):
-                    if not ready:
-                        return None
-                    entry = ready.popleft()
-                    line = self._lines.get((entry.job.target, entry.job.handler)) or self._add_line(entry)
-                    if line.busy >= line.width or line.waiting or (line.leaked and not self._has_place(line)):
-                        line.waiting.put(entry)
-                        continue
-                else:
-                    del self._open[line]
-                    if not line.waiting or not self._has_place(line):
-                        continue
-                    entry = line.waiting.popleft()
+            while self._open and len(running) < self.places:
+                line = next(iter(self._open))
+                del self._open[line]
+                if not line.waiting or not self._has_place(line):
+                    continue
+                entry = line.waiting.popleft()
                 running[entry] = line
                 if line.leaked:
                     self._count(line, 1, 0)
@@ -136,11 +133,10 @@ class Queue:
         Take out all that has no place.
         """
         with self._lock:
-            waiting = [*chain.from_iterable(line.waiting for line in self._lines.values()), *self._ready]
+            waiting = [*chain.from_iterable(line.waiting for line in self._lines.values())]
             for line in self._lines.values():
                 line.waiting.clear()
             self._open.clear()
-            self._ready.clear()
         return waiting
 
     def running(self) -> list[StagedJob]:
@@ -155,7 +151,7 @@ class Queue:
         """
         True if it is worth asking for the next.
         """
-        return bool(self._ready or self._open) and len(self._running) < self.places
+        return bool(self._open) and len(self._running) < self.places
 
     @property
     def waiting(self) -> int:
@@ -163,7 +159,7 @@ class Queue:
         The number of entries that have no place.
         """
         with self._lock:
-            return len(self._ready) + sum(len(line.waiting) for line in self._lines.values())
+            return sum(len(line.waiting) for line in self._lines.values())
 
     @property
     def leaked(self) -> dict[tuple[str, str], int]:

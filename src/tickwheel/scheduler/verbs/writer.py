@@ -2,9 +2,11 @@
 Group commit: a thread that writes for everybody.
 
 Whatever gathered while the last commit ran goes into the next one, so a lone write waits for nobody and a thousand
-share one flush to the disk. There are two queues: callers' writes, of which only so many may wait, and the scheduler's
-own (begins, settles), which go first and never wait for room, so that firing does not wait behind a bulk import.
-A store that takes two writers gets a thread for each queue: one works while the other waits for the server.
+share one flush to the disk. There are three queues: callers' writes, of which only so many may wait, and the
+scheduler's own (begins, settles), which go first and never wait for room, so that firing does not wait behind a bulk
+import; few at a time apart from many, so that one firing does not wait behind a herd.
+A store that takes two writers gets a thread for callers' writes and one for its own: one works while the other waits
+for the server.
 
 Internal: other rooms use it, users do not.
 """
@@ -36,6 +38,8 @@ _Entry: TypeAlias = tuple[Sequence[Write], Done]
 _Queue: TypeAlias = deque[_Entry]
 
 _LOG: Final = logging.getLogger("tickwheel.scheduler")
+_FEW: Final = 64
+"""So many writes of the scheduler's own do not wait behind those of a herd (a burst), which come in larger numbers."""
 _RETRY_FIRST_S: Final = 0.005
 _RETRY_MAX_S: Final = 0.5
 
@@ -107,6 +111,7 @@ class Writer:
         self._callers_work = self._own_work if is_shared else runtime.condition(self._lock)
         self._room = runtime.condition(self._lock)
         self._closing = runtime.event()
+        self._few: _Queue = deque()
         self._own: _Queue = deque()
         self._callers: _Queue = deque()
         self._waiting = 0
@@ -116,8 +121,9 @@ class Writer:
         self.sizes = self._tally.sizes
         """How many commits held at most 1, 2, 4, 8, ... writes, and more than the step before."""
         self._pid = os.getpid()
-        own, callers = ("-own", self._own_work, [self._own]), ("-callers", self._callers_work, [self._callers])
-        sources = [("", self._own_work, [self._own, self._callers])] if is_shared else [own, callers]
+        both = [self._few, self._own]
+        own, callers = ("-own", self._own_work, both), ("-callers", self._callers_work, [self._callers])
+        sources = [("", self._own_work, [*both, self._callers])] if is_shared else [own, callers]
         self._threads = [
             runtime.thread(target=self._run, args=(work, queues), name=f"tickwheel-writer{name}", daemon=True)
             for name, work, queues in sources
@@ -199,7 +205,7 @@ class Writer:
         self._check_process()
         with self._lock:
             self._check_open()
-            self._own.append((writes, done))
+            (self._few if len(writes) <= _FEW else self._own).append((writes, done))
             self._own_work.notify()
 
     def resubmit(self, writes: Sequence[Write], done: Done) -> None:
