@@ -12,7 +12,7 @@ import pytest
 
 from tickwheel.errors import ClosedError
 from tickwheel.scheduler import Outcome, RetryPolicy, SchedulerOptions, SetRequest, State, StoreInUseError
-from tickwheel.scheduler.engine import _settler
+from tickwheel.scheduler.engine import _gatherer
 
 
 def test_stop_before_start(make, url):
@@ -157,7 +157,7 @@ def test_ends_that_still_gather_are_written(make, file_url, record, monkeypatch)
     """
     A stop that runs out of time still writes the ends that were gathering for the next commit.
     """
-    monkeypatch.setattr(_settler, "_PAUSE_S", 100.0)
+    monkeypatch.setattr(_gatherer, "_PAUSE_S", 100.0)
     scheduler = make(file_url).start()
     go_on = threading.Event()
     scheduler.handler("hung")(lambda _: go_on.wait(300))
