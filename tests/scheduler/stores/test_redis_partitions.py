@@ -42,9 +42,9 @@ def redis_url(redis_server):
 @pytest.fixture
 def cluster(make_redis):
     """
-    Return three masters without replicas, of which two go on when one is away.
+    Return three masters without replicas, of which two go on when one is away; one that is killed has every answer.
     """
-    own = ("--cluster-require-full-coverage", "no", "--appendonly", "yes")
+    own = ("--cluster-require-full-coverage", "no", "--appendonly", "yes", "--appendfsync", "always")
     cluster = redis_groups.RedisCluster(make_redis, *own, replicas=0)
     yield cluster
     cluster.stop()

@@ -24,7 +24,10 @@ _SHARDS_MIN: Final = 4
 
 _AOF_LOSSES: Final = {
     "always": "",
-    "everysec": "answered writes of the last two seconds, when the server's machine loses power",
+    "everysec": (  # while a sync is under way, the server keeps what it answers to itself, for up to two seconds
+        "answered writes of the last two seconds, when the server's machine loses power, "
+        "or the server is killed while its disk is slow"
+    ),
     "no": "answered writes that the system had not yet written to the disk, when the server's machine loses power",
 }
 _UNKNOWN: Final = (
