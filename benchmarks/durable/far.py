@@ -21,7 +21,9 @@ from benchmarks.model import Measure
 from tickwheel.scheduler import Job, Scheduler, SetRequest
 from tickwheel.scheduler.stores.sqlite import SqliteStore
 from tickwheel.scheduler.stores.sqlite._far import FAR_SHARD, NEAR_MS, slot_of
+from tickwheel.scheduler.stores.sqlite._filters import Filters
 from tickwheel.scheduler.stores.sqlite._queries import KEYS_AT_ONCE, SQL, deletes, inserts, jobs_by_key
+from tickwheel.scheduler.stores.sqlite._runs import Merger, merge
 from tickwheel.testing import ManualClock
 
 __all__ = ["CANCELS", "LOT", "MOVES", "SETS", "fill", "instants", "on_file", "on_server"]
@@ -61,12 +63,14 @@ def fill(path: Path, pending: int) -> None:
         connection.execute(f"PRAGMA cache_size=-{_FILL_CACHE_KIB}")
         connection.execute("PRAGMA journal_mode=OFF")
         connection.execute("BEGIN")
+        floor = connection.execute(SQL["read_ledger"]).fetchone()[4]
+        connection.execute(SQL["write_ledger"], (pending, pending, 0, 0, floor))
         for number, due_at in enumerate(instants(SEED + 2, pending), 1):
             job = _job(f"{draw.getrandbits(64):016x}", number, due_at, now)
             connection.execute(SQL["insert_far_job"], _far_row(job))
             connection.execute(SQL["insert_key"], (1, job.key, job.due_at, job.generation))
-        floor = connection.execute(SQL["read_ledger"]).fetchone()[4]
-        connection.execute(SQL["write_ledger"], (pending, pending, 0, 0, floor))
+            while number % LOT == 0 and merge(connection, now):
+                pass
         connection.execute("COMMIT")
         connection.execute("PRAGMA journal_mode=WAL")
     _forget(path)
@@ -231,15 +235,15 @@ def _bare(meter: _Meter, path: Path, keys: list[str]) -> None:
             ]
             for seed, start in ((SEED + 3, generation + 1), (SEED + 4, generation + len(keys) + 1))
         )
+        runs = Filters(), Merger()
         with meter.of(SETS, len(keys)):
             for jobs in batched(first, BATCH):
-                with _transaction(connection, jobs, len(jobs)):
+                with _transaction(connection, runs, jobs, len(jobs)):
                     _insert(connection, jobs)
-                    _execute(connection, "insert_key", [(1, job.key, job.due_at, job.generation) for job in jobs])
         with meter.of(MOVES, len(keys)):
             for olds, jobs in zip(batched(first, BATCH), batched(second, BATCH), strict=True):
-                with _transaction(connection, jobs, 0):
-                    _execute(connection, "update_key", [(1, job.due_at, job.generation, 1, job.key) for job in jobs])
+                with _transaction(connection, runs, jobs, 0):
+                    _delete_keys(connection, jobs)
                     _execute(
                         connection, "delete_job", [(FAR_SHARD, slot_of(old.due_at), old.generation) for old in olds]
                     )
@@ -247,9 +251,8 @@ def _bare(meter: _Meter, path: Path, keys: list[str]) -> None:
         meter.weigh(len(keys))
         with meter.of(CANCELS, len(keys)):
             for jobs in batched(second, BATCH):
-                with _transaction(connection, jobs, -len(jobs)):
-                    for statement, values, _count in deletes(1, [job.key for job in jobs]):
-                        connection.execute(statement, values)
+                with _transaction(connection, runs, jobs, -len(jobs)):
+                    _delete_keys(connection, jobs)
                     _execute(
                         connection, "delete_job", [(FAR_SHARD, slot_of(job.due_at), job.generation) for job in jobs]
                     )
@@ -301,12 +304,20 @@ def _committed(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 @contextmanager
-def _transaction(connection: sqlite3.Connection, jobs: Sequence[Job], more: int) -> Iterator[None]:
+def _transaction(
+    connection: sqlite3.Connection, runs: tuple[Filters, Merger], jobs: Sequence[Job], more: int
+) -> Iterator[None]:
     with _committed(connection):
         generation, pending, running, dead, floor, *_ = connection.execute(SQL["read_ledger"]).fetchone()
-        for keys in batched(sorted(job.key for job in jobs), KEYS_AT_ONCE[0]):
+        there = sorted(job.key for job in jobs)
+        for keys in batched(there, KEYS_AT_ONCE[0]):
             connection.execute(jobs_by_key(len(keys)), keys).fetchall()
+        for run, some in runs[0].within(connection, there):
+            for keys in batched(some, KEYS_AT_ONCE[0]):
+                connection.execute(jobs_by_key(len(keys), "?"), [run, *keys]).fetchall()
         yield
+        if more >= 0:
+            runs[1].pay(connection, len(jobs), jobs[0].first_set_at)
         generation = max(generation, jobs[-1].generation)
         connection.execute(SQL["write_ledger"], (generation, pending + more, running, dead, floor))
 
@@ -315,8 +326,17 @@ def _insert(connection: sqlite3.Connection, jobs: Sequence[Job]) -> None:
     values: list[object] = []
     for job in jobs:
         values += _far_row(job)
-    for statement, part, _count in inserts("insert_far_job", values):
-        connection.execute(statement, part)
+    keys: list[object] = []
+    for job in jobs:
+        keys += (1, job.key, job.due_at, job.generation)
+    for name, rows in (("insert_far_job", values), ("insert_key", keys)):
+        for statement, part, _count in inserts(name, rows):
+            connection.execute(statement, part)
+
+
+def _delete_keys(connection: sqlite3.Connection, jobs: Sequence[Job]) -> None:
+    for statement, values, _count in deletes(1, [job.key for job in jobs]):
+        connection.execute(statement, values)
 
 
 def _execute(connection: sqlite3.Connection, name: str, rows: Sequence[Sequence[object]]) -> None:

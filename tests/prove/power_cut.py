@@ -4,8 +4,9 @@ The power-cut proof: a store on a recorded disk, the power cut at any step, and 
     python tests/prove/power_cut.py --cuts 300
 
 Every batch that was answered before the cut must be there, the one under way wholly or not at all, and the file must be
-sound. Time goes on between the batches, so that far jobs come near and are sorted, some at a time. With `--synchronous
-normal` or `off` rows must be missing: then the exit code is 1.
+sound. Time goes on between the batches, so that far jobs come near and are sorted, some at a time, and keys are merged
+into runs; every other file begins with an older schema, and jobs in it. With `--synchronous normal` or `off` rows must
+be missing: then the exit code is 1.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from unittest import mock
 from recorded_disk import RecordedDisk
 
 from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.model import Begin, Cancel, Job, JobQuery, Move, Set, Settle, Settled, State, Write
-from tickwheel.scheduler.stores.sqlite import SqliteStore, _connections
+from tickwheel.scheduler.model import Begin, Cancel, Job, JobQuery, Move, Outcome, Set, Settle, Settled, State, Write
+from tickwheel.scheduler.stores._rows import pause_text, row_of
+from tickwheel.scheduler.stores.sqlite import SqliteStore, _connections, _runs, _schema
 from tickwheel.scheduler.stores.sqlite._queries import SQL
 from tickwheel.testing import ManualClock
 
@@ -35,6 +37,9 @@ CUTS_A_RUN = 20
 BATCHES = 60
 START = 1_700_000_000_000
 HOUR_MS = 3_600_000
+OLD = 10
+"""The schema before keys came into runs."""
+FEW = {"_SHELF_MAX": 20, "_SLICE": 6, "_HINTS_MIN": 150}
 NOT_MANY = SQL["end_of_cascade"].replace("LIMIT 5000", "LIMIT 2")
 
 
@@ -80,13 +85,16 @@ def run(seed: int, synchronous: str) -> Run:
     with tempfile.TemporaryDirectory(dir=_memory()) as folder, disk.under_sqlite():
         path = Path(folder) / "jobs.db"
         clock = ManualClock(wall=START / 1000)
+        if dice.random() < 0.5:
+            image = _old_file(path, synchronous, dice)
+            answered.append((len(disk.steps), image))
         store = _store(path, synchronous, clock)
         with mock.patch.object(_connections, "_CHECKPOINT_PAGES", dice.choice((20, 100, 4000))):
             store.open()
             (lease,) = store.acquire("owner")
             store._connections.limit_log(dice.choice((10, 60, 4000)))  # checkpoints in the midst of it all
         answered.append((len(disk.steps), _image(store)))
-        with mock.patch.dict(SQL, end_of_cascade=NOT_MANY):
+        with mock.patch.dict(SQL, end_of_cascade=NOT_MANY), mock.patch.multiple(_runs, **FEW):
             for _ in range(BATCHES):
                 store.apply(list(_batch(store, dice, lease.epoch)))
                 answered.append((len(disk.steps), _image(store)))
@@ -94,6 +102,27 @@ def run(seed: int, synchronous: str) -> Run:
                 store.renew("owner")
         store.close()
     return Run(disk, answered)
+
+
+def _old_file(path: Path, synchronous: str, dice: random.Random) -> Image:
+    """
+    Make a file of the older schema on the disk, and return what is in it.
+    """
+    connection = _connections.sqlite3.connect(path, timeout=5.0)
+    connection.execute("PRAGMA journal_mode = WAL").fetchone()
+    connection.execute(f"PRAGMA synchronous = {synchronous}")
+    _schema.migrate(connection, str(path), _schema.MIGRATIONS[:OLD])
+    image: Image = {}
+    connection.execute("BEGIN")
+    for number in range(1, dice.choice((20, 150))):
+        job = Job(f"key-{number}", number, START + dice.randrange(60 * HOUR_MS), first_set_at=START - HOUR_MS)
+        connection.execute(SQL["insert_job"], (0, *row_of(job), pause_text(job), None))
+        connection.execute(SQL["insert_key"], (1, job.key, job.due_at, job.generation))
+        image[job.key] = (job.generation, job.due_at, 0, State.PENDING.value)
+    connection.execute("UPDATE tickwheel_ledger SET generation = ?, pending = ?", (len(image), len(image)))
+    connection.execute("COMMIT")
+    connection.close()
+    return image
 
 
 def _store(path: Path, synchronous: str, clock: ManualClock) -> SqliteStore:
@@ -174,6 +203,10 @@ def _reopen(path: Path) -> Image:
         states = [state for *_, state in image.values()]
         if counts != {state.value: states.count(state.value) for state in State}:
             message = f"the ledger counts {counts}"
+            raise sqlite3.DatabaseError(message)
+        pending = [key for key, (*_, state) in image.items() if state == "pending"]
+        if {answer.outcome for answer in store.apply([Move(key, START) for key in pending])} - {Outcome.MOVED}:
+            message = "a key that is listed is not found"
             raise sqlite3.DatabaseError(message)
         return image
     finally:

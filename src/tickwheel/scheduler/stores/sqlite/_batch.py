@@ -16,8 +16,9 @@ from tickwheel.scheduler.stores._plan import Differences, Plan, WrongGuessError
 from tickwheel.scheduler.stores._rows import CODES, code_of, job_of, pause_text, paused_job_of, row_of, text_of
 from tickwheel.scheduler.stores.contract import Skill
 from tickwheel.scheduler.stores.sqlite._far import FAR_SHARD, NEAR_MS, is_far, slot_of
+from tickwheel.scheduler.stores.sqlite._filters import Filters
 from tickwheel.scheduler.stores.sqlite._joining import Joined
-from tickwheel.scheduler.stores.sqlite._queries import KEYS_AT_ONCE, SQL, deletes, inserts, jobs_by_key
+from tickwheel.scheduler.stores.sqlite._queries import EXACT, KEYS_AT_ONCE, SQL, deletes, inserts, jobs_by_key
 from tickwheel.scheduler.stores.sqlite._scopes import unpaused_skills
 
 __all__ = ["Batch", "shelf_of"]
@@ -29,6 +30,7 @@ _PENDING_STATE: Final = State.PENDING
 _DEAD_SHARD: Final = -1
 _ASIDE_SHARD: Final = -2
 _PAUSED_SHARD: Final = -3
+_LONG_SHELF: Final = 1
 _SHORT_MS: Final = 60_000
 """Jobs that live no longer than this have their keys apart, in few pages."""
 
@@ -43,18 +45,22 @@ class Batch:
     One transaction's writes; the caller begins, commits and rolls back.
     """
 
-    def __init__(self, connection: sqlite3.Connection | Joined, now: int, *, owner: str | None) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection | Joined, now: int, filters: Filters, *, owner: str | None
+    ) -> None:
         """
         Read the ledger.
 
         Args:
             connection: With a transaction open for writing.
             now: The store's clock, in ms.
+            filters: Those of the file.
             owner: In whose name it is written, if this process fires the jobs; where somebody else owns the file,
                 begins and ends are refused, and the owner is left a note of what became pending.
         """
         self._connection = connection
         self._now = now
+        self._filters = filters
         self._ledger: tuple[Any, ...] = connection.execute(SQL["read_ledger"]).fetchone()
         self._generation: int
         self._floor: int
@@ -64,6 +70,8 @@ class Batch:
         self._far: set[int] = set()
         """The generations of those jobs that were found on the far level."""
         self.has_notes = False
+        self.shelved = 0
+        """How many keys came to shelf 1."""
 
     @property
     def generation(self) -> int:
@@ -137,11 +145,20 @@ class Batch:
         return self._generation
 
     def _load(self, keys: list[str]) -> dict[str, Job]:
+        found = self._look_up(keys)
+        if missing := [key for key in keys if key not in found]:
+            for run, some in self._filters.within(self._connection, missing):
+                found |= self._look_up(some, run)
+        return found
+
+    def _look_up(self, keys: list[str], run: int | None = None) -> dict[str, Job]:
         found: dict[str, Job] = {}
+        where, shelves = ((), EXACT) if run is None else ((run,), "?")
         start = 0
         while start < len(keys):
             size = next(size for size in KEYS_AT_ONCE if size <= len(keys) - start or size == 1)
-            for row in self._connection.execute(jobs_by_key(size), keys[start : start + size]):
+            values = (*where, *keys[start : start + size])
+            for row in self._connection.execute(jobs_by_key(size, shelves), values):
                 job = found[row[0]] = paused_job_of(row[:-1])
                 if row[-1] == FAR_SHARD:
                     self._far.add(job.generation)
@@ -150,10 +167,8 @@ class Batch:
 
     def _store(self, differences: Differences) -> None:
         counts, placed = self._counts, differences.new
-        keys: list[Any] = []
-        for job in placed:
-            keys += (shelf_of(job), job.key, job.due_at, job.generation)
         rows: dict[str, list[_Row]] = {"delete_job": [], "update_key": [], "update_job": []}
+        lifted, laid = list(differences.gone), list(placed)
         for old, job in differences.changed:
             place, old_place = self._place(job), self._found_at(old)
             counts[CODES[old.state]] -= 1
@@ -161,9 +176,14 @@ class Batch:
                 counts[CODES[job.state]] += 1
                 rows["update_job"].append((code_of(job), job.attempt, text_of(job.error), *place))
             else:
-                rows["update_key"].append((shelf_of(job), job.due_at, job.generation, shelf_of(old), job.key))
                 rows["delete_job"].append(old_place)
                 placed.append(job)
+                shelf, old_shelf = shelf_of(job), shelf_of(old)
+                if _LONG_SHELF in (shelf, old_shelf):  # the old key may be in a run, where it stays
+                    lifted.append(old)
+                    laid.append(job)
+                else:
+                    rows["update_key"].append((shelf, job.due_at, job.generation, old_shelf, job.key))
         for old in differences.gone:
             counts[CODES[old.state]] -= 1
             rows["delete_job"].append(self._found_at(old))
@@ -172,11 +192,11 @@ class Batch:
         if not self._is_owner:
             rows["insert_note"] = [self._note(job) for job in placed if job.is_scheduled]
             self.has_notes = bool(rows["insert_note"])
-        self._delete_keys(differences.gone)
+        self._delete_keys(lifted)
         for name, values in rows.items():  # old rows make room before new ones come
             self._change(name, values)
         self._insert_jobs(placed)
-        self._insert("insert_key", keys)
+        self._insert_keys(laid)
 
     def _insert_jobs(self, jobs: Iterable[Job]) -> None:
         plain: list[Any] = []
@@ -205,7 +225,7 @@ class Batch:
         Return where the row of *job* belongs: its shard, and there the start of its slot and its generation.
         """
         shelf = shelf_of(job)
-        if shelf == 1 and job.state is State.PENDING and is_far(job, self._now):
+        if shelf == _LONG_SHELF and job.state is State.PENDING and is_far(job, self._now):
             return (FAR_SHARD, slot_of(job.due_at), job.generation)
         return (min(shelf, 0), job.due_at, job.generation)
 
@@ -246,13 +266,27 @@ class Batch:
         for statement, part, count in inserts(name, values):
             self._change_at_once(statement, part, count)
 
+    def _insert_keys(self, jobs: list[Job]) -> None:
+        values: list[Any] = []
+        for job in jobs:
+            shelf = shelf_of(job)
+            self.shelved += shelf == _LONG_SHELF
+            values += (shelf, job.key, job.due_at, job.generation)
+        self._insert("insert_key", values)
+
     def _delete_keys(self, jobs: list[Job]) -> None:
+        """
+        Delete the keys of *jobs*, those on the shelf before the runs if they are still there.
+        """
         shelves: defaultdict[int, list[str]] = defaultdict(list)
         for job in jobs:
             shelves[shelf_of(job)].append(job.key)
         for shelf, keys in shelves.items():
             for statement, part, count in deletes(shelf, keys):
-                self._change_at_once(statement, part, count)
+                if shelf == _LONG_SHELF:
+                    self._connection.execute(statement, part)
+                else:
+                    self._change_at_once(statement, part, count)
 
     def _change_at_once(self, statement: str, values: Sequence[Any], count: int) -> None:
         if self._connection.execute(statement, values).rowcount != count:
@@ -292,7 +326,7 @@ def shelf_of(job: Job) -> int:
         return _ASIDE_SHARD
     if job.pause is not None and job.is_paused:
         return _PAUSED_SHARD
-    return 0 if job.due_at - job.first_set_at <= _SHORT_MS else 1
+    return 0 if job.due_at - job.first_set_at <= _SHORT_MS else _LONG_SHELF
 
 
 def _fixed(job: Job) -> tuple[object, ...]:

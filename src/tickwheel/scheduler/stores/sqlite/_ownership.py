@@ -27,7 +27,8 @@ def take_over(connection: sqlite3.Connection, owner: str, now: int) -> tuple[int
         connection.executemany(SQL["cut_off"], [(now, *place) for *place, _, _ in found])
         connection.executemany(SQL["rescue_job"], [place for *place, _, is_paused in found if not is_paused])
         connection.executemany(SQL["pause_job"], [place for *place, _, is_paused in found if is_paused])
-        connection.executemany(SQL["pause_key"], [(key,) for *_, key, is_paused in found if is_paused])
+        connection.executemany(SQL["take_key"], [(key,) for *_, key, is_paused in found if is_paused])
+        connection.executemany(SQL["pause_key"], [place for *place, _, is_paused in found if is_paused])
     connection.execute(SQL["take_over"], (owner,))
     connection.execute(SQL["delete_all_notes"])
     return epoch + 1, running

@@ -5,11 +5,11 @@ Lists of jobs, page by page.
 from __future__ import annotations
 
 import sqlite3
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from tickwheel.scheduler.model import Job, JobQuery, Page, State
 from tickwheel.scheduler.stores._rows import CODES, in_int64, paused_job_of, successor
-from tickwheel.scheduler.stores.sqlite._queries import paging
+from tickwheel.scheduler.stores.sqlite._queries import SQL, behind, paging
 
 __all__ = ["page"]
 
@@ -19,7 +19,10 @@ _REACH: Final = 10_000
 _ABOVE_ALL: Final = b""
 """SQLite sorts every blob after every text."""
 
-_KEYS: Final = {State.DEAD: "dead_keys", State.RUNNING: "running_keys"}
+_Keys: TypeAlias = tuple[str, tuple[int, ...]]
+
+_DEAD: Final = (-1,)
+_PAUSED: Final = (-3,)
 
 
 def page(connection: sqlite3.Connection, query: JobQuery) -> Page:
@@ -29,12 +32,31 @@ def page(connection: sqlite3.Connection, query: JobQuery) -> Page:
     It looks at as many keys as make a page. Where a filter leaves some of them out, it looks further, once, in two
     statements: how far, and what is there.
     """
-    keys = _KEYS.get(query.state, "all_keys") if query.state else "all_keys"
-    if query.paused or query.recurring:
-        keys = "paused_keys" if query.paused else "recurring_keys"
+    connection.execute("BEGIN")  # a merge between two statements would hide what it moves
+    try:
+        return _page(connection, query, _keys(connection, query))
+    finally:
+        connection.execute("COMMIT")
+
+
+def _keys(connection: sqlite3.Connection, query: JobQuery) -> _Keys:
+    """
+    Return which statement brings the keys, and the shelves for each of which it does, if it does so for some.
+    """
+    if query.paused:
+        return "keys_of_shelf", _PAUSED
+    if query.recurring:
+        return "recurring_keys", ()
+    if query.state is State.RUNNING:
+        return "running_keys", ()
+    if query.state is State.DEAD:
+        return "keys_of_shelf", _DEAD
+    return "keys_of_shelf", tuple(shelf for (shelf,) in connection.execute(SQL["all_shelves"]))
+
+
+def _page(connection: sqlite3.Connection, query: JobQuery, keys: _Keys) -> Page:
     values: dict[str, Any] = {
-        # No string sorts between a key and the same with a NUL behind it.
-        "first": query.prefix if query.cursor is None else max(query.prefix, query.cursor + "\0"),
+        "first": query.prefix if query.cursor is None else max(query.prefix, behind(query.cursor)),
         "end": successor(query.prefix) or _ABOVE_ALL,
         "state": CODES[query.state] if query.state else None,
         "due_from": in_int64(query.due_from, -(2**63)),
@@ -51,10 +73,8 @@ def page(connection: sqlite3.Connection, query: JobQuery) -> Page:
     jobs = _read(connection, keys, values)
     if len(jobs) > query.limit:  # most filters let most jobs through
         return Page(tuple(jobs[: query.limit]), jobs[query.limit - 1].key)
-    if not query.is_narrowed and not (query.paused and query.recurring):
-        return Page(tuple(jobs))
     values["reach"] = reach = max(_REACH, query.limit + 1)
-    in_reach, last = connection.execute(paging("end_of_reach", keys), values).fetchone()
+    in_reach, last = connection.execute(paging("end_of_reach", *keys), values).fetchone()
     values["last"] = _ABOVE_ALL if last is None else last
     jobs = _read(connection, keys, values)
     if len(jobs) > query.limit:
@@ -62,5 +82,5 @@ def page(connection: sqlite3.Connection, query: JobQuery) -> Page:
     return Page(tuple(jobs), last if in_reach == reach else None)
 
 
-def _read(connection: sqlite3.Connection, keys: str, values: dict[str, Any]) -> list[Job]:
-    return [paused_job_of(row) for row in connection.execute(paging("page", keys), values)]
+def _read(connection: sqlite3.Connection, keys: _Keys, values: dict[str, Any]) -> list[Job]:
+    return [paused_job_of(row) for row in connection.execute(paging("page", *keys), values)]

@@ -5,14 +5,28 @@ The statements of `queries.sql` and `history.sql`, by name.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 from tickwheel.scheduler.stores._sql import load_queries
 
-__all__ = ["KEYS_AT_ONCE", "SQL", "delete_keys", "deletes", "inserts", "jobs_by_key", "paging"]
+__all__ = [
+    "EXACT",
+    "KEYS_AT_ONCE",
+    "SQL",
+    "behind",
+    "delete_stale_keys",
+    "deletes",
+    "for_keys",
+    "inserts",
+    "jobs_by_key",
+    "paging",
+]
 
 SQL: Final = load_queries(__package__)
+
+EXACT: Final = "-3, -2, -1, 0, 1"
+"""The shelves whose keys lead to jobs; on all others they are hints."""
 
 KEYS_AT_ONCE: Final = (256, 16, 1)
 """How many keys one look-up takes: few sizes, so that few statements stay prepared."""
@@ -27,11 +41,11 @@ takes longer than the row itself: so a commit of a thousand is eight statements 
 
 
 @cache
-def jobs_by_key(size: int) -> str:
+def jobs_by_key(size: int, shelves: str = EXACT) -> str:
     """
-    Return the look-up for *size* keys.
+    Return the look-up for *size* keys on *shelves*: `EXACT`, or "?" for one.
     """
-    return SQL["jobs_by_key"].replace(":keys", ",".join("?" * size))
+    return for_keys("jobs_by_key", size).replace(":shelves", shelves)
 
 
 def inserts(name: str, values: Sequence[Any]) -> Iterator[tuple[str, Sequence[Any], int]]:
@@ -50,19 +64,30 @@ def deletes(shelf: int, keys: Sequence[str]) -> Iterator[tuple[str, Sequence[Any
     """
     Yield what deletes *keys* of one *shelf*: statements, values, row counts.
     """
+    return _by_keys("delete_keys", shelf, keys)
+
+
+def delete_stale_keys(goal: int, keys: Sequence[str]) -> Iterator[tuple[str, Sequence[Any]]]:
+    """
+    Yield what deletes those of *keys* whose jobs are gone, of the shelves that are moved to *goal*: statements, values.
+    """
+    return ((statement, values) for statement, values, _ in _by_keys("delete_stale_keys", goal, keys))
+
+
+def _by_keys(name: str, first: int, keys: Sequence[str]) -> Iterator[tuple[str, Sequence[Any], int]]:
     start = 0
     for size in ROWS_AT_ONCE:
         while len(keys) - start >= size:
-            yield delete_keys(size), (shelf, *keys[start : start + size]), size
+            yield for_keys(name, size), (first, *keys[start : start + size]), size
             start += size
 
 
 @cache
-def delete_keys(size: int) -> str:
+def for_keys(name: str, size: int) -> str:
     """
-    Return what deletes *size* keys of one shelf.
+    Return the statement *name* for *size* keys.
     """
-    return SQL["delete_keys"].replace(":keys", ",".join("?" * size))
+    return SQL[name].replace(":keys", ",".join("?" * size))
 
 
 @cache
@@ -71,9 +96,17 @@ def _insert_rows(name: str, size: int) -> str:
     return f"{head}VALUES{','.join([row] * size)}"
 
 
-@cache
-def paging(name: str, keys: str) -> str:
+@lru_cache(maxsize=64)
+def paging(name: str, keys: str, shelves: tuple[int, ...] = ()) -> str:
     """
-    Return the query *name* over the keys that the query *keys* brings.
+    Return the query *name* over the keys that the query *keys* brings, or, if there are *shelves*, that of each brings.
     """
-    return SQL[name].replace("(:keys)", f"({SQL[keys]})")
+    parts = [SQL[keys].replace(":shelf", str(shelf)) for shelf in shelves] or [SQL[keys]]
+    return SQL[name].replace("(:keys)", f"({' UNION ALL '.join(parts)} ORDER BY key LIMIT :reach)")
+
+
+def behind(key: str) -> str:
+    """
+    Return the first string that sorts after *key*.
+    """
+    return key + "\0"

@@ -26,12 +26,14 @@ from tickwheel.scheduler.stores.sqlite._checkpointer import COMMIT_LIMIT_PAGES, 
 from tickwheel.scheduler.stores.sqlite._connections import Connections
 from tickwheel.scheduler.stores.sqlite._errors import translated
 from tickwheel.scheduler.stores.sqlite._file_listener import FileListener, notify
+from tickwheel.scheduler.stores.sqlite._filters import Filters
 from tickwheel.scheduler.stores.sqlite._joining import Follower, joining
 from tickwheel.scheduler.stores.sqlite._owner_lock import OwnerLock
 from tickwheel.scheduler.stores.sqlite._ownership import hand_over, take_over
 from tickwheel.scheduler.stores.sqlite._paging import page
 from tickwheel.scheduler.stores.sqlite._queries import SQL
 from tickwheel.scheduler.stores.sqlite._reserve import Reserve, growth_of, is_growing, moved_size
+from tickwheel.scheduler.stores.sqlite._runs import KEY_BYTES, Merger
 from tickwheel.scheduler.stores.sqlite._schema import migrate
 
 __all__ = ["SqliteStore"]
@@ -90,6 +92,7 @@ class SqliteStore:
         """Up to which generation the owner has seen the notes of others; those are deleted with the next write."""
         self.url = f"sqlite:///{os.fspath(path)}"
         self._reserve = Reserve(self.path, self.url)
+        self._filters, self._merger = Filters(), Merger()
         window = "" if synchronous == "full" else "answered writes since the last checkpoint, on a power cut"
         self.abilities = Abilities(loss_window=window, has_notify=True, joins_transactions=True, renew_s=_RENEW_S)
 
@@ -140,7 +143,7 @@ class SqliteStore:
         connections = self._open_connections()
         connections.file.check()
         with translated(self.url), joining(connection, connections.file.inode) as joined:
-            batch = Batch(joined, self.now_ms(), owner=None)
+            batch = Batch(joined, self.now_ms(), self._filters, owner=None)
             answers = batch.apply(writes, is_guessing=False)
         if batch.has_notes:
             self._open_follower(connections).follow(batch.generation)
@@ -243,11 +246,9 @@ class SqliteStore:
             self._step_down()
             return []
         self._keep_reserve()
-        with (
-            suppress(StoreError),
-            translated(self.url),
-        ):  # the next commit reports it as well; the next turn tries again
+        with suppress(StoreError), translated(self.url):  # the next commit reports it, too; the next turn tries again
             _far.bring_near(self._open_connections(), self.now_ms(), self._reserve)
+            self._merger.catch_up(self._open_connections(), self.now_ms(), self._reserve)
         if self._listener is not None and self._listener.listen_again():
             self._listener.wake()
         self._lease = replace(self._lease, rescued=0, granted_at=self.now_ms())
@@ -263,7 +264,7 @@ class SqliteStore:
             if not connection.execute(SQL["has_aside"]).fetchone()[0]:
                 return []
         with translated(self.url), connections.writing() as connection:
-            return Batch(connection, self.now_ms(), owner=self._owner).take_up(epoch, skills, limit)
+            return Batch(connection, self.now_ms(), self._filters, owner=self._owner).take_up(epoch, skills, limit)
 
     def aside(self) -> list[Aside]:
         with translated(self.url), self._open_connections().reading() as connection:
@@ -345,10 +346,12 @@ class SqliteStore:
 
     def _apply(self, writes: Sequence[Write], *, is_guessing: bool) -> list[Answer]:
         with self._open_connections().writing() as connection:
-            batch = Batch(connection, self.now_ms(), owner=None if self._lease is None else self._owner)
+            now, is_owner = self.now_ms(), self._lease is not None
+            batch = Batch(connection, now, self._filters, owner=self._owner if is_owner else None)
             answers = batch.apply(writes, is_guessing=is_guessing)
-            if self._lease is not None:
-                self._reserve.cover(growth_of(writes), partial(moved_size, connection))
+            if is_owner:
+                moved = 0 if self._reserve.is_spent else self._merger.pay(connection, batch.shelved, now)
+                self._reserve.cover(growth_of(writes) + KEY_BYTES * moved, partial(moved_size, connection))
             if self._seen and self._lease is not None:
                 connection.execute(SQL["delete_notes"], (self._seen,))
                 self._seen = 0

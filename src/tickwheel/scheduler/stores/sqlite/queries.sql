@@ -69,16 +69,18 @@ DELETE FROM tickwheel_note WHERE generation <= ?;
 -- On level 0, or in its slot of the far one.
 SELECT j.key, j.generation, k.due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
     first_set_at, pause
-FROM tickwheel_key AS k CROSS JOIN tickwheel_level AS l CROSS JOIN tickwheel_job AS j
+FROM tickwheel_shelf AS s CROSS JOIN tickwheel_key AS k ON k.shelf = s.shelf AND k.key = ?
+    CROSS JOIN tickwheel_level AS l CROSS JOIN tickwheel_job AS j
     ON j.shard = min(k.shelf, l.shard) AND j.due_at = k.due_at - k.due_at % l.width AND j.generation = k.generation
-WHERE k.shelf IN (-3, -2, -1, 0, 1) AND k.key = ?;
+    AND j.key = k.key;
 
 -- name: jobs_by_key
 SELECT j.key, j.generation, k.due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
     first_set_at, pause, j.shard
 FROM tickwheel_key AS k CROSS JOIN tickwheel_level AS l CROSS JOIN tickwheel_job AS j
     ON j.shard = min(k.shelf, l.shard) AND j.due_at = k.due_at - k.due_at % l.width AND j.generation = k.generation
-WHERE k.shelf IN (-3, -2, -1, 0, 1) AND k.key IN (:keys);
+    AND j.key = k.key
+WHERE k.shelf IN (:shelves) AND k.key IN (:keys);
 
 -- name: jobs_due
 -- From the floor on, if that is later.
@@ -127,8 +129,12 @@ UPDATE tickwheel_job SET state = 0 WHERE shard = 0 AND due_at = ? AND generation
 -- One that was paused while it ran.
 UPDATE tickwheel_job SET state = 6, shard = -3 WHERE shard = 0 AND due_at = ? AND generation = ?;
 
+-- name: take_key
+DELETE FROM tickwheel_key WHERE shelf IN (0, 1) AND key = ?;
+
 -- name: pause_key
-UPDATE tickwheel_key SET shelf = -3 WHERE shelf IN (0, 1) AND key = ?;
+INSERT INTO tickwheel_key (shelf, key, due_at, generation)
+SELECT -3, key, due_at, generation FROM tickwheel_job WHERE shard = -3 AND due_at = ? AND generation = ?;
 
 -- name: delete_all_notes
 DELETE FROM tickwheel_note;
@@ -149,38 +155,19 @@ UPDATE tickwheel_question SET has_started = 1 WHERE generation = ? AND due_at = 
 -- name: has_started
 SELECT 1 FROM tickwheel_question WHERE generation = ? AND due_at = ? AND attempt = ? AND has_started = 1;
 
--- name: all_keys
-SELECT shelf, key, due_at, generation FROM tickwheel_key WHERE shelf = -3 AND key >= :first AND key < :end
-UNION ALL
-SELECT shelf, key, due_at, generation FROM tickwheel_key WHERE shelf = -2 AND key >= :first AND key < :end
-UNION ALL
-SELECT shelf, key, due_at, generation FROM tickwheel_key WHERE shelf = -1 AND key >= :first AND key < :end
-UNION ALL
-SELECT shelf, key, due_at, generation FROM tickwheel_key WHERE shelf = 0 AND key >= :first AND key < :end
-UNION ALL
-SELECT shelf, key, due_at, generation FROM tickwheel_key WHERE shelf = 1 AND key >= :first AND key < :end
-ORDER BY key LIMIT :reach
-
--- name: dead_keys
-SELECT shelf, key, due_at, generation FROM tickwheel_key WHERE shelf = -1 AND key >= :first AND key < :end
-ORDER BY key LIMIT :reach
-
--- name: paused_keys
-SELECT shelf, key, due_at, generation FROM tickwheel_key WHERE shelf = -3 AND key >= :first AND key < :end
-ORDER BY key LIMIT :reach
+-- name: keys_of_shelf
+SELECT shelf, key, due_at, generation FROM tickwheel_key WHERE shelf = :shelf AND key >= :first AND key < :end;
 
 -- name: running_keys
 -- They are at the front, and the ledger knows when the last one was met.
 SELECT shard AS shelf, key, due_at, generation FROM (
     SELECT shard, key, due_at, generation FROM tickwheel_job WHERE shard = 0 AND state = 1
     ORDER BY due_at, generation LIMIT (SELECT running FROM tickwheel_ledger)
-) WHERE key >= :first AND key < :end
-ORDER BY key LIMIT :reach
+) WHERE key >= :first AND key < :end;
 
 -- name: recurring_keys
 SELECT shard AS shelf, key, due_at, generation FROM tickwheel_job
-WHERE recurrence IS NOT NULL AND key >= :first AND key < :end
-ORDER BY key LIMIT :reach
+WHERE recurrence IS NOT NULL AND key >= :first AND key < :end;
 
 -- name: end_of_reach
 SELECT count(*), max(key) FROM (:keys);
@@ -190,6 +177,7 @@ SELECT j.key, j.generation, k.due_at, payload, target, handler, attempt, retry, 
     first_set_at, pause
 FROM (:keys) AS k CROSS JOIN tickwheel_level AS l CROSS JOIN tickwheel_job AS j
     ON j.shard = min(k.shelf, l.shard) AND j.due_at = k.due_at - k.due_at % l.width AND j.generation = k.generation
+    AND j.key = k.key
 WHERE k.key <= :last
     AND (:state IS NULL OR state % 3 = :state)
     AND k.due_at >= :due_from AND k.due_at < :due_until
@@ -198,6 +186,7 @@ WHERE k.key <= :last
     AND (:contains IS NULL OR instr(k.key, :contains))
     AND (:error IS NULL OR instr(error, :error))
     AND (NOT :recurring OR recurrence IS NOT NULL)
+GROUP BY k.key
 ORDER BY k.key LIMIT :limit;
 
 -- name: latest_dead

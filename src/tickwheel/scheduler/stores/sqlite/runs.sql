@@ -1,0 +1,78 @@
+-- The statements of the runs of keys, and of how shelves are merged into them.
+
+-- name: all_shelves
+SELECT shelf FROM tickwheel_shelf;
+
+-- name: runs
+SELECT shelf, size FROM tickwheel_shelf WHERE shelf > 1;
+
+-- name: filters_from
+SELECT last, bits FROM tickwheel_filter WHERE shelf = ? AND last >= ? ORDER BY last;
+
+-- name: shelves
+SELECT shelf, size, goal FROM tickwheel_shelf WHERE shelf > 0;
+
+-- name: is_shelf_full
+-- A file that somebody made with UTF-16 sorts its keys as no filter does.
+SELECT (SELECT encoding FROM pragma_encoding) = 'UTF-8' AND EXISTS (
+    SELECT 1 FROM tickwheel_key WHERE shelf = 1 LIMIT 1 OFFSET ?
+);
+
+-- name: insert_run
+INSERT INTO tickwheel_shelf (shelf, size) VALUES (?, 0);
+
+-- name: set_goal
+UPDATE tickwheel_shelf SET goal = ? WHERE shelf = ?;
+
+-- name: end_of_run
+SELECT max(last) FROM tickwheel_filter WHERE shelf = ?;
+
+-- name: keys_from
+SELECT key FROM tickwheel_key WHERE shelf = ? AND key >= ? ORDER BY key LIMIT ?;
+
+-- name: delete_stale_keys
+-- Those whose jobs are not where they lead.
+DELETE FROM tickwheel_key
+WHERE shelf IN (SELECT shelf FROM tickwheel_shelf WHERE goal = ?) AND key IN (:keys) AND NOT EXISTS (
+    SELECT 1 FROM tickwheel_level AS l CROSS JOIN tickwheel_job AS j
+        ON j.shard = l.shard AND j.due_at = tickwheel_key.due_at - tickwheel_key.due_at % l.width
+        AND j.generation = tickwheel_key.generation
+    WHERE l.shard <= 0 AND j.key = tickwheel_key.key
+);
+
+-- name: move_keys
+-- Those that are due from an instant on, and of the others those whose jobs are where they lead.
+INSERT OR IGNORE INTO tickwheel_key (shelf, key, due_at, generation)
+SELECT s.goal, k.key, k.due_at, k.generation
+FROM tickwheel_shelf AS s CROSS JOIN tickwheel_key AS k ON k.shelf = s.shelf AND k.key >= ? AND k.key <= ?
+WHERE s.goal = ? AND (k.due_at >= ? OR EXISTS (
+    SELECT 1 FROM tickwheel_level AS l CROSS JOIN tickwheel_job AS j
+        ON j.shard = l.shard AND j.due_at = k.due_at - k.due_at % l.width AND j.generation = k.generation
+    WHERE l.shard <= 0 AND j.key = k.key
+))
+ORDER BY k.key;
+
+-- name: delete_moved_keys
+DELETE FROM tickwheel_key
+WHERE shelf IN (SELECT shelf FROM tickwheel_shelf WHERE goal = ?) AND key >= ? AND key <= ?;
+
+-- name: delete_moved_filters
+DELETE FROM tickwheel_filter WHERE shelf IN (SELECT shelf FROM tickwheel_shelf WHERE goal = ?) AND last <= ?;
+
+-- name: insert_filter
+INSERT INTO tickwheel_filter (shelf, last, bits) VALUES (?, ?, ?);
+
+-- name: grow_run
+UPDATE tickwheel_shelf SET size = size + ? WHERE shelf = ?;
+
+-- name: delete_filters_of_merged
+DELETE FROM tickwheel_filter WHERE shelf IN (SELECT shelf FROM tickwheel_shelf WHERE goal = ?);
+
+-- name: delete_merged_runs
+DELETE FROM tickwheel_shelf WHERE goal = ? AND shelf > 1;
+
+-- name: delete_empty_run
+DELETE FROM tickwheel_shelf WHERE shelf = ? AND size = 0;
+
+-- name: free_shelf
+UPDATE tickwheel_shelf SET goal = NULL WHERE goal = ?;

@@ -1,0 +1,437 @@
+"""
+The keys of the SQLite store in sorted runs: found, listed, moved and merged, whatever is under way.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from functools import partial
+
+import pytest
+
+from tickwheel.scheduler import model
+from tickwheel.scheduler.errors import StoreFormatError
+from tickwheel.scheduler.stores._rows import pause_text, row_of
+from tickwheel.scheduler.stores.sqlite import SqliteStore, _batch, _runs, _schema
+from tickwheel.scheduler.stores.sqlite._filters import Filters, filter_of
+from tickwheel.scheduler.stores.sqlite._queries import SQL
+from tickwheel.testing import ManualClock
+from tickwheel.testing.store_suite import SharedStoreSuite, StoreSuite
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+OLD = 10
+"""The last schema without runs."""
+
+MERGING = """
+import sys
+from tickwheel.scheduler.stores.sqlite import SqliteStore, _runs
+
+_runs._SHELF_MAX, _runs._SLICE = 20, 8
+store = SqliteStore(sys.argv[1])
+store.open()
+store.acquire("owner")
+print("up", flush=True)
+while True:
+    with store._connections.writing() as connection:
+        _runs.merge(connection, store.now_ms())
+"""
+
+
+def small(monkeypatch, shelf, part):
+    """
+    Let a few keys fill the shelf, and a slice of a merge have a few.
+    """
+    monkeypatch.setattr(_runs, "_SHELF_MAX", shelf)
+    monkeypatch.setattr(_runs, "_SLICE", part)
+
+
+class MergingStore(SqliteStore):
+    """
+    Moves a slice of keys after each commit.
+    """
+
+    def apply(self, writes):
+        """
+        Do them, and move some keys.
+        """
+        answers = super().apply(writes)
+        merge_once(self)
+        return answers
+
+
+class AllMerged:
+    """
+    Makes stores in which every key but those of shelves apart comes into runs soon.
+    """
+
+    @pytest.fixture(autouse=True)
+    def _small(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(_batch, "_SHORT_MS", -(2**70))
+        monkeypatch.setattr(_runs, "_HINTS_MIN", 10)
+        monkeypatch.setattr(_runs, "_OWED", 0)  # a slice after each commit is enough, and of a thousand keys too
+        small(monkeypatch, 1, 2)
+        self.paths = (tmp_path / f"{number}.db" for number in itertools.count())
+
+    def make_store(self) -> MergingStore:
+        """
+        Return one on a new file.
+        """
+        return MergingStore(next(self.paths))
+
+    def make_peer(self, store: SqliteStore) -> MergingStore:
+        """
+        Return another on the same file.
+        """
+        return MergingStore(store.path)
+
+
+class TestMergingStore(AllMerged, StoreSuite):
+    """
+    The contract suite, with keys in runs that are merged at any moment, in part.
+    """
+
+
+class TestSharedMergingStore(AllMerged, SharedStoreSuite):
+    """
+    The contract suite on two objects, both of which merge.
+    """
+
+
+@pytest.fixture
+def clock():
+    """
+    Return a clock that is set to the start of a slot.
+    """
+    return ManualClock(wall=1_699_963_200.0)
+
+
+@pytest.fixture
+def store(tmp_path, clock):
+    """
+    Return an open store with an owner.
+    """
+    with closing(SqliteStore(tmp_path / "jobs.db", clock=clock)) as store:
+        store.open()
+        store.acquire("owner")
+        yield store
+
+
+def merge_once(store):
+    """
+    Move one slice.
+    """
+    with store._connections.writing() as connection:
+        return _runs.merge(connection, store.now_ms())
+
+
+def merge_all(store):
+    """
+    Move what is to be moved.
+    """
+    while merge_once(store):
+        pass
+
+
+def runs(store):
+    """
+    Return of how many keys each run was made.
+    """
+    return sorted(size for _, size in store._connections.writer.execute(SQL["runs"]))
+
+
+def hints(store):
+    """
+    Return how many keys are on shelf 1 and in the runs.
+    """
+    return store._connections.writer.execute("SELECT count(*) FROM tickwheel_key WHERE shelf > 0").fetchone()[0]
+
+
+def listed(store, limit=1_000):
+    """
+    Return all jobs, page by page.
+    """
+    found, cursor = [], None
+    while True:
+        page = store.page(model.JobQuery(limit=limit, cursor=cursor))
+        found += page.jobs
+        cursor = page.cursor
+        if cursor is None:
+            return found
+
+
+def check(store, jobs):
+    """
+    See that *jobs*, by key, are what is listed, counted and looked up.
+    """
+    assert listed(store, 100) == [jobs[key] for key in sorted(jobs)]
+    assert store.count()["pending"] == len(jobs)
+    assert all(store.get(key) == jobs[key] for key in itertools.islice(jobs, 20))
+
+
+def write_some(store, dice, jobs, keys=1_500):
+    """
+    Set, move and cancel some of *keys* keys, and keep in *jobs* what is there.
+    """
+    writes = {}
+    for key in {f"key {dice.randrange(keys)}" for _ in range(dice.choice((1, 3, 30)))}:
+        due_at = store.now_ms() + dice.choice((2, 80)) * HOUR_MS + dice.randrange(DAY_MS)
+        kind = dice.choice(("set", "set", "move", "cancel")) if key in jobs else "set"
+        job = model.Job(key, 0, due_at, bytes(dice.randrange(20)))
+        writes[key] = {"set": model.Set(job), "move": model.Move(key, due_at), "cancel": model.Cancel(key)}[kind]
+    for (key, write), answer in zip(writes.items(), store.apply(list(writes.values())), strict=True):
+        if isinstance(write, model.Cancel):
+            assert answer.outcome == "cancelled"
+            del jobs[key]
+            continue
+        expected = "moved" if isinstance(write, model.Move) else "replaced" if key in jobs else "created"
+        assert answer.outcome == expected
+        jobs[key] = answer.job
+
+
+def test_anything_in_the_midst_of_merges(tmp_path, store, monkeypatch):
+    """
+    Whatever two processes set, move and cancel while keys are moved, each key has one job, which every look-up finds.
+    """
+    small(monkeypatch, 50, 16)
+    monkeypatch.setattr(_runs, "_HINTS_MIN", 1_000)
+    dice, jobs = random.Random(11), {}
+    with closing(SqliteStore(tmp_path / "jobs.db", clock=store._clock)) as other:
+        other.open()
+        for turn in range(300):
+            write_some(dice.choice((store, other)), dice, jobs)
+            if turn % 30 == 0:
+                store.renew("owner")
+                check(other, jobs)
+    merge_all(store)
+    assert len(runs(store)) > 1
+    check(store, jobs)
+
+
+def test_far_keys_share_pages(store, monkeypatch):
+    """
+    A commit of a thousand random keys logs the shelf's pages and those of a slice, however many keys there are.
+    """
+    small(monkeypatch, 2_000, 1_000)
+    store._checkpointer.close()
+    dice, day = random.Random(1), store.now_ms() + DAY_MS
+
+    def set_some(count):
+        store.apply([model.Set(model.Job(f"{dice.getrandbits(64):x}", 0, day)) for _ in range(count)])
+
+    for _ in range(40):
+        set_some(1_000)
+    merge_all(store)
+    connection = store._connections.writer
+    assert connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
+    set_some(1_000)
+    assert connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1] < 250
+
+
+def test_shelf_stays_small(store, monkeypatch):
+    """
+    What comes in commits is moved in commits, and what comes by other processes at renewals.
+    """
+    small(monkeypatch, 200, 100)
+    day = store.now_ms() + DAY_MS
+    for part in range(30):
+        store.apply([model.Set(model.Job(f"{part} {i}", 0, day)) for i in range(100)])
+    on_shelf = partial(store._connections.writer.execute, "SELECT count(*) FROM tickwheel_key WHERE shelf = 1")
+    assert on_shelf().fetchone()[0] <= 400
+    with closing(SqliteStore(store.path, clock=store._clock)) as other:
+        other.open()
+        other.apply([model.Set(model.Job(f"other {i}", 0, day)) for i in range(5_000)])
+    assert on_shelf().fetchone()[0] > 4_000
+    for _ in range(100):
+        store.renew("owner")
+    assert on_shelf().fetchone()[0] <= 200
+    assert hints(store) == 8_000
+
+
+def test_stale_keys_go(store, clock, monkeypatch):
+    """
+    A merge drops keys whose jobs were moved away, or are gone since they were due; of all others once they are many.
+    """
+    small(monkeypatch, 100, 50)
+    monkeypatch.setattr(_runs, "_HINTS_MIN", 2_000)
+    now = store.now_ms()
+    for part in range(8):
+        store.apply([model.Set(model.Job(f"{part} {i:03}", 0, now + 2 * HOUR_MS + i)) for i in range(101)])
+        merge_all(store)
+    assert runs(store) == [808]
+    for turn in range(5):  # a debounce
+        store.apply([model.Move(f"0 {i:03}", now + DAY_MS + turn) for i in range(101)])
+        merge_all(store)
+    assert hints(store) == 808 + 5 * 101
+    clock.advance(3 * 3600)
+    store.renew("owner")
+    while due := store.due(0, store.now_ms(), None, 200):
+        store.apply([model.Begin(job, 1) for job in due])
+        store.apply([model.Settle(job, 1) for job in due])
+    assert store.count()["pending"] == 101
+    for turn in range(3):
+        store.apply([model.Move(f"0 {i:03}", now + 2 * DAY_MS + turn) for i in range(101)])
+        merge_all(store)
+    assert runs(store) == [101, 808]  # of eight debounces one is left; the large run was not merged
+    assert [job.due_at for job in listed(store)] == [now + 2 * DAY_MS + 2] * 101
+    monkeypatch.setattr(_runs, "_HINTS_MIN", 200)
+    for _ in range(20):
+        store.renew("owner")
+    assert runs(store) == [101]
+    assert hints(store) == 101
+    store.apply([model.Cancel(f"0 {i:03}") for i in range(101)])
+    monkeypatch.setattr(_runs, "_HINTS_MIN", 0)
+    store.renew("owner")
+    assert runs(store) == []
+    assert store._connections.writer.execute("SELECT count(*) FROM tickwheel_filter").fetchone() == (0,)
+
+
+def test_job_that_comes_back_is_listed_once(store, monkeypatch):
+    """
+    Pausing takes the key off the runs' jobs, and resuming leads two keys to one.
+    """
+    small(monkeypatch, 2, 2)
+    day = store.now_ms() + DAY_MS
+    store.apply([model.Set(model.Job(f"job {i}", 0, day + i)) for i in range(3)])
+    merge_all(store)
+    assert runs(store) == [3]
+    before = listed(store)
+    store.apply([model.SetPause("job 1", "somebody", "")])
+    assert [job.key for job in store.page(model.JobQuery(paused=True)).jobs] == ["job 1"]
+    assert [job.key for job in listed(store)] == ["job 0", "job 1", "job 2"]
+    store.apply([model.Resume("job 1")])
+    assert hints(store) == 4
+    assert listed(store) == listed(store, 1) == before
+    store.apply([model.Set(model.Job(f"more {i}", 0, day)) for i in range(3)])
+    merge_all(store)
+    assert listed(store)[:3] == before
+
+
+def old_file(path, now, count):
+    """
+    Make a file of the schema before the runs, with *count* jobs, and return them by key.
+    """
+    dice = random.Random(count)
+    jobs = [
+        model.Job(f"old {i:05}", i, now + dice.randrange(30 * DAY_MS), first_set_at=now - DAY_MS)
+        for i in dice.sample(range(1, count + 1), count)
+    ]
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        _schema.migrate(connection, "url", _schema.MIGRATIONS[:OLD])
+        connection.execute("BEGIN")
+        for job in jobs:
+            connection.execute(SQL["insert_job"], (0, *row_of(job), pause_text(job), None))
+            connection.execute(SQL["insert_key"], (1, job.key, job.due_at, job.generation))
+        connection.execute("UPDATE tickwheel_ledger SET generation = ?, pending = ?", (count, count))
+        connection.execute("COMMIT")
+    return {job.key: job for job in jobs}
+
+
+def test_old_files_are_moved_while_they_work(tmp_path, clock):
+    """
+    A file with 20,000 keys on one shelf opens as it is, and is found whole at every stage of becoming a run.
+    """
+    path = tmp_path / "jobs.db"
+    jobs = old_file(path, clock.wall_ns() // 1_000_000, 20_000)
+    dice = random.Random(5)
+    with closing(SqliteStore(path, clock=clock)) as store:
+        store.open()
+        assert runs(store) == []
+        store.acquire("owner")
+        assert listed(store) == [jobs[key] for key in sorted(jobs)]
+        while merge_once(store):
+            for kind in (model.Move, model.Cancel):
+                keys = dice.sample(sorted(jobs), 50)
+                later = store.now_ms() + 20 * DAY_MS
+                answers = store.apply([model.Cancel(key) if kind is model.Cancel else kind(key, later) for key in keys])
+                assert {answer.outcome for answer in answers} == {"cancelled" if kind is model.Cancel else "moved"}
+                for key, answer in zip(keys, answers, strict=True):
+                    jobs[key] = answer.job
+                    if kind is model.Cancel:
+                        del jobs[key]
+        assert len(runs(store)) == 1
+        check(store, jobs)
+    with (
+        closing(sqlite3.connect(path, isolation_level=None)) as connection,
+        pytest.raises(StoreFormatError, match="upgrade tickwheel; the file was left as it is"),
+    ):
+        _schema.migrate(connection, "url", _schema.MIGRATIONS[:OLD])
+
+
+def test_owner_is_killed_while_it_merges(tmp_path):
+    """
+    Whatever another process sets, moves and cancels while owners move keys and are killed, every job is there once.
+    """
+    dice, jobs = random.Random(3), {}
+    with closing(SqliteStore(tmp_path / "jobs.db")) as store:
+        store.open()
+        for _ in range(4):
+            command = [sys.executable, "-c", MERGING, str(store.path)]
+            with subprocess.Popen(command, stdout=subprocess.PIPE) as owner:
+                assert owner.stdout.readline() == b"up\n"
+                before = set(store._connections.writer.execute(SQL["runs"]))
+                for turn in itertools.count():
+                    write_some(store, dice, jobs, 400)
+                    if turn > 60 and before != set(store._connections.writer.execute(SQL["runs"])):
+                        break
+                owner.kill()
+            check(store, jobs)
+        assert store._connections.writer.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+def test_a_merge_that_is_rolled_back_leaves_nothing_behind(store, monkeypatch):
+    """
+    A commit that fails after its slice leaves the runs, and what is known of them, as they were.
+    """
+    small(monkeypatch, 20, 8)
+    day, jobs = store.now_ms() + DAY_MS, {}
+    for part in range(30):
+        writes = [model.Set(model.Job(f"{part} {i}", 0, day)) for i in range(10)]
+        with monkeypatch.context() as patch:
+            patch.setattr(store._reserve, "cover", lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                store.apply(writes)
+        jobs |= {answer.job.key: answer.job for answer in store.apply(writes)}
+    check(store, jobs)
+    assert {answer.outcome for answer in store.apply([model.Cancel(key) for key in jobs])} == {"cancelled"}
+
+
+def test_files_that_sort_otherwise_have_no_runs(tmp_path, monkeypatch):
+    """
+    In UTF-16 keys sort by its units, and filters by code points: the keys of such a file stay on their shelf.
+    """
+    small(monkeypatch, 2, 2)
+    with closing(sqlite3.connect(tmp_path / "jobs.db")) as connection:
+        connection.execute("PRAGMA encoding = 'UTF-16'")
+        connection.execute("CREATE TABLE other (x)")
+    with closing(SqliteStore(tmp_path / "jobs.db")) as store:
+        store.open()
+        store.apply([model.Set(model.Job(key, 0, 10**14)) for key in ("a", "\uffff", "\U00010000", "z")])
+        assert merge_once(store) == 0
+        assert len(listed(store)) == 4
+
+
+def test_filters_know_what_they_have():
+    """
+    A filter never leaves out a key that is there, and lets through two of a hundred that are not.
+    """
+    dice = random.Random(2)
+    for make in (lambda i: f"job {i}", lambda _: f"{dice.getrandbits(64):x}", lambda i: f"größe/{i:09}/\0"):
+        keys = sorted({make(i) for i in range(8_000)})
+        others = sorted({make(i) for i in range(100_000, 108_000)})
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+            _schema.migrate(connection, "url")
+            for start in range(0, len(keys), 1_000):
+                part = keys[start : start + 1_000]
+                connection.execute(SQL["insert_filter"], (7, part[-1], filter_of(part)))
+            connection.execute("INSERT INTO tickwheel_shelf VALUES (7, 8000, NULL)")
+            filters = Filters()
+            assert filters.within(connection, keys) == [(7, keys)]
+            found = dict(filters.within(connection, others)).get(7, [])
+            assert len(found) < 0.03 * len(others)
+            assert filters.within(connection, [keys[5]]) == [(7, [keys[5]])]
