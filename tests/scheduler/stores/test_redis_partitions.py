@@ -4,8 +4,10 @@ A store in several partitions: what is spread over them, and what the others do 
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import signal
+import threading
 import time
 from binascii import crc_hqx
 from collections import Counter
@@ -16,15 +18,18 @@ import redis_groups
 from loads import loaded
 
 from tickwheel.observe.events import OwnershipLost
-from tickwheel.scheduler import SetRequest, StoreError
+from tickwheel.scheduler import Outcome, SetRequest, StoreError
+from tickwheel.scheduler.engine import _watcher
 from tickwheel.scheduler.engine._stagers import Stagers
 from tickwheel.scheduler.model import Adopt, Begin, Cancel, HistoryRecord, Job, JobQuery, Set, Settle, State
 from tickwheel.scheduler.stores import open_store
 from tickwheel.scheduler.stores.redis import Partition
 from tickwheel.scheduler.stores.redis._batch import Batch
+from tickwheel.scheduler.stores.redis._partitioned import PartitionedRedisStore
 
 NUMBERS = itertools.count()
 PARTITIONS = 3
+PATIENCE_S = 60.0
 TIME_S = 5
 """The liveness bar."""
 ACKNOWLEDGED_S = 10
@@ -251,6 +256,35 @@ def test_history_is_pruned_in_each(redis_url):
         pass
     kept = [number for number in range(60) if store.history(f"key {number}", None, 1)]
     assert len(kept) == 12
+    store.close()
+
+
+def test_one_is_not_heard_and_the_others_are(make, record, redis_url, monkeypatch):
+    """
+    What others ask of a partition whose news do not come is read every so often, whatever comes from the others.
+    """
+    monkeypatch.setattr(_watcher, "_NOTIFIED_S", 1.0)
+    monkeypatch.setattr(PartitionedRedisStore, "heard", lambda _self: frozenset({0}))
+    node, client, store = make(redis_url), make(redis_url), open_store(redis_url)
+    stopped = threading.Event()
+
+    @node.handler("h")
+    async def run(payload):
+        record(payload)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    node.start()
+    asked, *_ = keys_of(store, 1)
+    node.set(asked, delay=0, handler="h", payload="it runs")
+    record.wait(1)
+    assert client.cancel(asked, running=True).outcome is Outcome.STOPPING
+    give_up, news = time.monotonic() + PATIENCE_S, keys_of(store, 0)
+    while not stopped.wait(0.1):  # with news of another partition all the while
+        assert time.monotonic() < give_up
+        store.apply([Set(Job(news[0], 0, 2**42, handler="h"))])
     store.close()
 
 

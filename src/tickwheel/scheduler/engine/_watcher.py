@@ -77,7 +77,6 @@ class Watcher:
                 changes_at = now + every_s
                 self._way.changed()
             elif has_changes:
-                changes_at = now + every_s
                 self._way.changed(None if self._partitioned is None else self._partitioned.heard())
             if now >= look_at:
                 look_at = now + _LOOK_S

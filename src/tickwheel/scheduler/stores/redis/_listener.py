@@ -51,6 +51,7 @@ class Subscriptions:
     """
 
     def __init__(self, parts: Sequence[RedisSubscription], heard: set[int]) -> None:
+        heard.clear()  # what was sent before was not heard, from whichever it came
         self._parts, self._heard = parts, heard
 
     def filenos(self) -> list[int]:
