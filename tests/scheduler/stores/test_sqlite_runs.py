@@ -435,3 +435,26 @@ def test_filters_know_what_they_have():
             found = dict(filters.within(connection, others)).get(7, [])
             assert len(found) < 0.03 * len(others)
             assert filters.within(connection, [keys[5]]) == [(7, [keys[5]])]
+
+
+def test_redated_job_is_found_where_it_is(store, clock, monkeypatch):
+    """
+    A job that keeps its number and its slot, and gets another instant, is found by no key of before.
+    """
+    small(monkeypatch, 2, 2)
+    day = store.now_ms() + DAY_MS
+    answers = store.apply([model.Set(model.Job(f"job {i}", 0, day)) for i in range(3)])
+    jobs = {answer.job.key: answer.job for answer in answers}
+    merge_all(store)
+    for turn in range(1, 9):  # so often the clock is set
+        writes = [model.Redate(job, 1, day + turn, None) for job in jobs.values()]
+        answers = store.apply(writes)
+        assert {answer.outcome for answer in answers} == {"moved"}
+        jobs = {answer.job.key: answer.job for answer in answers}
+        merge_all(store)
+        check(store, jobs)
+    assert runs(store) == [3, 3]  # of eight keys of each job one was kept, and then came one more
+    clock.advance(24 * 3600)
+    store.renew("owner")
+    check(store, jobs)
+    assert {answer.outcome for answer in store.apply([model.Cancel(key) for key in jobs])} == {"cancelled"}

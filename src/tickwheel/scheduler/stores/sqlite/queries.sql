@@ -66,20 +66,20 @@ INSERT INTO tickwheel_note (generation, due_at, resumed) VALUES (?, ?, ?);
 DELETE FROM tickwheel_note WHERE generation <= ?;
 
 -- name: job_of_key
--- On level 0, or in its slot of the far one.
+-- On level 0, or in its slot of the far one, and due when the key says: one that was redated keeps its generation.
 SELECT j.key, j.generation, k.due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
     first_set_at, pause
 FROM tickwheel_shelf AS s CROSS JOIN tickwheel_key AS k ON k.shelf = s.shelf AND k.key = ?
     CROSS JOIN tickwheel_level AS l CROSS JOIN tickwheel_job AS j
     ON j.shard = min(k.shelf, l.shard) AND j.due_at = k.due_at - k.due_at % l.width AND j.generation = k.generation
-    AND j.key = k.key;
+    AND j.key = k.key AND coalesce(j.instant, j.due_at) = k.due_at;
 
 -- name: jobs_by_key
 SELECT j.key, j.generation, k.due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
     first_set_at, pause, j.shard
 FROM tickwheel_key AS k CROSS JOIN tickwheel_level AS l CROSS JOIN tickwheel_job AS j
     ON j.shard = min(k.shelf, l.shard) AND j.due_at = k.due_at - k.due_at % l.width AND j.generation = k.generation
-    AND j.key = k.key
+    AND j.key = k.key AND coalesce(j.instant, j.due_at) = k.due_at
 WHERE k.shelf IN (:shelves) AND k.key IN (:keys);
 
 -- name: jobs_due
@@ -177,7 +177,7 @@ SELECT j.key, j.generation, k.due_at, payload, target, handler, attempt, retry, 
     first_set_at, pause
 FROM (:keys) AS k CROSS JOIN tickwheel_level AS l CROSS JOIN tickwheel_job AS j
     ON j.shard = min(k.shelf, l.shard) AND j.due_at = k.due_at - k.due_at % l.width AND j.generation = k.generation
-    AND j.key = k.key
+    AND j.key = k.key AND coalesce(j.instant, j.due_at) = k.due_at
 WHERE k.key <= :last
     AND (:state IS NULL OR state % 3 = :state)
     AND k.due_at >= :due_from AND k.due_at < :due_until

@@ -37,7 +37,7 @@ WHERE shelf IN (SELECT shelf FROM tickwheel_shelf WHERE goal = ?) AND key IN (:k
     SELECT 1 FROM tickwheel_level AS l CROSS JOIN tickwheel_job AS j
         ON j.shard = l.shard AND j.due_at = tickwheel_key.due_at - tickwheel_key.due_at % l.width
         AND j.generation = tickwheel_key.generation
-    WHERE l.shard <= 0 AND j.key = tickwheel_key.key
+    WHERE l.shard <= 0 AND j.key = tickwheel_key.key AND coalesce(j.instant, j.due_at) = tickwheel_key.due_at
 );
 
 -- name: move_keys
@@ -48,7 +48,7 @@ FROM tickwheel_shelf AS s CROSS JOIN tickwheel_key AS k ON k.shelf = s.shelf AND
 WHERE s.goal = ? AND (k.due_at >= ? OR EXISTS (
     SELECT 1 FROM tickwheel_level AS l CROSS JOIN tickwheel_job AS j
         ON j.shard = l.shard AND j.due_at = k.due_at - k.due_at % l.width AND j.generation = k.generation
-    WHERE l.shard <= 0 AND j.key = k.key
+    WHERE l.shard <= 0 AND j.key = k.key AND coalesce(j.instant, j.due_at) = k.due_at
 ))
 ORDER BY k.key;
 
