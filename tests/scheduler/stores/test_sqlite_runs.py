@@ -17,7 +17,7 @@ import pytest
 from tickwheel.scheduler import model
 from tickwheel.scheduler.errors import StoreFormatError
 from tickwheel.scheduler.stores._rows import pause_text, row_of
-from tickwheel.scheduler.stores.sqlite import SqliteStore, _batch, _runs, _schema
+from tickwheel.scheduler.stores.sqlite import SqliteStore, _batch, _paging, _runs, _schema
 from tickwheel.scheduler.stores.sqlite._filters import Filters, filter_of
 from tickwheel.scheduler.stores.sqlite._queries import SQL
 from tickwheel.testing import ManualClock
@@ -458,3 +458,19 @@ def test_redated_job_is_found_where_it_is(store, clock, monkeypatch):
     store.renew("owner")
     check(store, jobs)
     assert {answer.outcome for answer in store.apply([model.Cancel(key) for key in jobs])} == {"cancelled"}
+
+
+def test_no_job_is_lost_between_two_pages(store, monkeypatch):
+    """
+    A page that ends among the keys of one job does not leave that job out.
+    """
+    small(monkeypatch, 20, 20)
+    day = store.now_ms() + DAY_MS
+    keys = [f"job {i:03}" for i in range(100)]
+    for turn in range(5):
+        store.apply([model.Set(model.Job(key, 0, day + turn)) for key in keys])
+        merge_all(store)
+    assert hints(store) > 400
+    for reach in range(50, 56):
+        monkeypatch.setattr(_paging, "_REACH", reach)
+        assert [job.key for job in listed(store, 40)] == keys

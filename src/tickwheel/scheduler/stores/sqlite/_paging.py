@@ -67,7 +67,6 @@ def _page(connection: sqlite3.Connection, query: JobQuery, keys: _Keys) -> Page:
         "error": query.error,
         "recurring": query.recurring,
         "reach": query.limit + 1,
-        "last": _ABOVE_ALL,
         "limit": query.limit + 1,
     }
     jobs = _read(connection, keys, values)
@@ -75,7 +74,8 @@ def _page(connection: sqlite3.Connection, query: JobQuery, keys: _Keys) -> Page:
         return Page(tuple(jobs[: query.limit]), jobs[query.limit - 1].key)
     values["reach"] = reach = max(_REACH, query.limit + 1)
     in_reach, last = connection.execute(paging("end_of_reach", *keys), values).fetchone()
-    values["last"] = _ABOVE_ALL if last is None else last
+    if in_reach == reach:  # then all keys up to the last one: it may have others, of which one leads to its job
+        values["end"], values["reach"] = behind(last), -1
     jobs = _read(connection, keys, values)
     if len(jobs) > query.limit:
         return Page(tuple(jobs[: query.limit]), jobs[query.limit - 1].key)

@@ -178,8 +178,7 @@ SELECT j.key, j.generation, k.due_at, payload, target, handler, attempt, retry, 
 FROM (:keys) AS k CROSS JOIN tickwheel_level AS l CROSS JOIN tickwheel_job AS j
     ON j.shard = min(k.shelf, l.shard) AND j.due_at = k.due_at - k.due_at % l.width AND j.generation = k.generation
     AND j.key = k.key AND coalesce(j.instant, j.due_at) = k.due_at
-WHERE k.key <= :last
-    AND (:state IS NULL OR state % 3 = :state)
+WHERE (:state IS NULL OR state % 3 = :state)
     AND k.due_at >= :due_from AND k.due_at < :due_until
     AND (:handler IS NULL OR handler = :handler)
     AND (:target IS NULL OR target = :target)
