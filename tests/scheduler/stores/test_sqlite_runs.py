@@ -474,3 +474,22 @@ def test_no_job_is_lost_between_two_pages(store, monkeypatch):
     for reach in range(50, 56):
         monkeypatch.setattr(_paging, "_REACH", reach)
         assert [job.key for job in listed(store, 40)] == keys
+
+
+def test_a_key_that_is_moved_adds_no_more_than_is_kept_for_it(store, monkeypatch):
+    """
+    A slice of the longest keys makes the file no larger than the reserve of a full disk is told.
+    """
+    small(monkeypatch, 2_000, 1_000)
+    store._reserve.cover = lambda *_: None
+    day = store.now_ms() + DAY_MS
+    dice = random.Random(9)
+    with closing(SqliteStore(store.path, clock=store._clock)) as other:  # which moves nothing
+        other.open()
+        other.apply([model.Set(model.Job(f"{dice.getrandbits(2048):0512x}", 0, day)) for _ in range(3_000)])
+    size = partial(store._connections.writer.execute, SQL["size"])
+    while True:
+        before = size().fetchone()[0]
+        if not (moved := merge_once(store)):
+            break
+        assert size().fetchone()[0] - before <= _runs.KEY_BYTES * moved
