@@ -98,3 +98,18 @@ def test_an_idle_connection(start):
             assert connection.recv(65_536).endswith(b"\r\n\r\nok\n")
             connection.sendall(stray)
             assert connection.recv(1) == b""
+
+
+def test_a_request_that_begins_before_an_answer(start):
+    """
+    A connection whose next request came in part before an answer is not idle while that request is being served.
+    """
+    server = start("--request-timeout", "1")
+    body = json.dumps({"queue": "none", "wait": 5}).encode()
+    first = b"GET /healthz HTTP/1.1\r\nHost: [::1]\r\n\r\n"
+    second = b"POST /v1/pull:lease HTTP/1.1\r\nHost: [::1]\r\nContent-Type: application/json\r\n"
+    with socket.create_connection((server.host, server.port), timeout=30) as connection:
+        connection.sendall(first + second[:20])
+        assert connection.recv(65_536).endswith(b"\r\n\r\nok\n")
+        connection.sendall(second[20:] + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        assert connection.recv(65_536).startswith(b"HTTP/1.1 200 ")

@@ -178,9 +178,10 @@ class _Protocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """
-        Stop counting: what follows is the body.
+        Stop counting: what follows is the body, and the connection is not idle, though an answer may have ended since.
         """
         self._head_bytes = None
+        self._idle_since = None
         super().on_headers_complete()
         scope: dict[str, Any] = cast("dict[str, Any]", self.scope)  # ASGI leaves room for names of a server
         scope[SEND_AT_ONCE] = partial(_send_at_once, self.cycle)
