@@ -126,6 +126,16 @@ def test_order_behind_a_bulkhead(start, record):
     assert record.wait(300) == list(range(300))
 
 
+def test_order_of_a_herd(start, record):
+    """
+    The last jobs of a herd, which are few, do not start before the others of their handler.
+    """
+    scheduler = start(workers=1)
+    scheduler.handler("h", concurrency=None)(record)
+    herd(scheduler, "h", 530)
+    assert record.wait(530) == list(range(530))
+
+
 def test_what_waits_behind_a_hung_handler(start, record, go_on, until):
     """
     A job that waits for its hung handler can be cancelled, moved and replaced.

@@ -20,6 +20,7 @@ from tickwheel.scheduler.engine._staged_job import Phase, StagedJob
 from tickwheel.scheduler.engine._way import Way
 from tickwheel.scheduler.engine.resources import Resources
 from tickwheel.scheduler.model import Answer, Begin, Outcome
+from tickwheel.scheduler.verbs.writer import FEW
 
 __all__ = ["ARMING_WINDOW_MS", "Armer"]
 
@@ -77,6 +78,8 @@ class Armer:
         self._lock = resources.runtime.lock()
         self._slots: dict[int, list[StagedJob]] = {}
         self._held: deque[StagedJob] = deque()
+        self._herds: Counter[str] = Counter()
+        """How many posts are under way that may not be overtaken, by the handlers of their begins."""
         self._is_stopped = False
 
     def add(self, entries: Iterable[StagedJob]) -> None:
@@ -207,17 +210,32 @@ class Armer:
         if is_again:
             entries = [entry for entry in entries if entry.phase is Phase.BEGINNING]  # the others were withdrawn
         writes = [Begin(entry.job, entry.epoch) for entry in entries]
+        herd = self._herd_of(entries)
         try:
-            self._writer.post(writes, partial(self._begun, entries))
+            self._writer.post(writes, partial(self._begun, entries, herd), in_turn=bool(herd))
         except ClosedError:  # a stop overtook us
             self._staged.refuse(entries)
 
-    def _begun(self, entries: list[StagedJob], result: list[Answer] | Exception) -> None:
+    def _herd_of(self, entries: list[StagedJob]) -> set[str]:
+        """
+        Return the handlers of *entries*, if these are many or behind many of one of them; else few go ahead.
+        """
+        handlers = {entry.job.handler for entry in entries}
+        with self._lock:
+            if len(entries) <= FEW and self._herds.keys().isdisjoint(handlers):
+                return set()
+            self._herds.update(handlers)
+        return handlers
+
+    def _begun(self, entries: list[StagedJob], herd: set[str], result: list[Answer] | Exception) -> None:
         """
         Sort out what the store answered; on the writer's thread.
 
         What is counted already, under our lease, an earlier try has counted whose answer was lost: nobody else may.
         """
+        if herd:
+            with self._lock:
+                self._herds -= Counter(herd)  # which leaves out what comes to nothing
         if isinstance(result, Exception):
             self._ask_again(entries, result)
             return

@@ -70,11 +70,11 @@ class PartitionedWriter:
             part.add_done_callback(partial(gathered.take, number))
         return gathered.promise
 
-    def post(self, writes: Sequence[_OwnWrite], done: Done) -> None:
+    def post(self, writes: Sequence[_OwnWrite], done: Done, *, in_turn: bool = False) -> None:
         """
         Queue *writes* of the scheduler itself, which are all of one partition.
         """
-        self._writers[writes[0].epoch % len(self._writers)].post(writes, done)
+        self._writers[writes[0].epoch % len(self._writers)].post(writes, done, in_turn=in_turn)
 
     def resubmit(self, writes: Sequence[Write], done: Done) -> None:
         """

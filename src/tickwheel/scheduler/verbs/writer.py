@@ -32,13 +32,13 @@ from tickwheel.scheduler.verbs._tally import Tally, WriterStats
 if TYPE_CHECKING:
     import threading
 
-__all__ = ["Done", "Writer", "WriterStats"]
+__all__ = ["FEW", "Done", "Writer", "WriterStats"]
 
 _Entry: TypeAlias = tuple[Sequence[Write], Done]
 _Queue: TypeAlias = deque[_Entry]
 
 _LOG: Final = logging.getLogger("tickwheel.scheduler")
-_FEW: Final = 64
+FEW: Final = 64
 """So many writes of the scheduler's own do not wait behind those of a herd (a burst), which come in larger numbers."""
 _RETRY_FIRST_S: Final = 0.005
 _RETRY_MAX_S: Final = 0.5
@@ -193,11 +193,16 @@ class Writer:
             promise.set_result([])
         return promise
 
-    def post(self, writes: Sequence[Write], done: Done) -> None:
+    def post(self, writes: Sequence[Write], done: Done, *, in_turn: bool = False) -> None:
         """
         Queue *writes* of the scheduler itself, ahead of the callers', without ever waiting for room.
 
         They stay together in one commit, and one call answers them all: no future, no lock, no wake-up.
+
+        Args:
+            writes: What to do; few go ahead of many.
+            done: Gets the answers.
+            in_turn: Whether they stay behind what was posted before, few or not.
 
         Raises:
             ClosedError: If the writer is closed.
@@ -205,7 +210,7 @@ class Writer:
         self._check_process()
         with self._lock:
             self._check_open()
-            (self._few if len(writes) <= _FEW else self._own).append((writes, done))
+            (self._few if len(writes) <= FEW and not in_turn else self._own).append((writes, done))
             self._own_work.notify()
 
     def resubmit(self, writes: Sequence[Write], done: Done) -> None:
