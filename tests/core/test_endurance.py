@@ -7,6 +7,8 @@ from __future__ import annotations
 import os
 import random
 import resource
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -21,6 +23,21 @@ def resident() -> int:
     """
     pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
     return int(pages) * resource.getpagesize()
+
+
+CROWDS = """
+from pathlib import Path
+import gc
+from tickwheel._core import Engine
+
+for crowd in range(3):
+    engine = Engine()
+    timers = [engine.call_later(3600, print) for _ in range(400_000)]
+    engine.cancel_many(timers)
+    del engine, timers
+    gc.collect()
+    print(Path("/proc/self/statm").read_text().split()[1])
+"""
 
 
 def nothing() -> None:
@@ -102,3 +119,13 @@ def test_a_crowd_gives_its_memory_back() -> None:
     # What stays is the table of chunks: a few bytes for each 256 entries that there once were.
     assert engine.stats()["bytes"] < slab * 4
     assert one.pending()
+
+
+def test_each_crowd_gives_the_memory_of_its_handles_back() -> None:
+    """
+    Of three crowds in a process, with more handles than the interpreter's allocator has, the others leave no more.
+    """
+    ran = subprocess.run([sys.executable, "-c", CROWDS], capture_output=True, text=True, check=True, timeout=100)
+    left = [int(pages) * resource.getpagesize() for pages in ran.stdout.split()]
+    assert len(left) == 3
+    assert max(left) - left[0] < 2**22, left

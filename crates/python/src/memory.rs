@@ -1,5 +1,7 @@
 //! Memory that is read at random: hints that make it near.
 
+use std::ptr::NonNull;
+
 use tickwheel_core::Memory;
 
 /// Passes the core's hints on to processor and system.
@@ -28,6 +30,68 @@ pub(crate) fn want_huge_pages(begin: usize, len: usize) {
     }
     #[cfg(not(linux_calls))]
     let _ = (begin, len);
+}
+
+/// The size of a huge page, and what its address is a multiple of.
+pub(crate) const HUGE_PAGE: usize = 2 << 20;
+
+/// Memory that may be one huge page; `None` if there is no more.
+///
+/// From the system itself: the allocator, once it was given such memory back, takes it from its heap, where small pages are already, and
+/// returns none of that as long as anything lives above it.
+#[cfg(linux_calls)]
+pub(crate) fn take_page() -> Option<NonNull<u8>> {
+    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping, which is nobody else's; what is before and behind the page in it goes back.
+    unsafe {
+        let mapping = libc::mmap(std::ptr::null_mut(), 2 * HUGE_PAGE, access, kind, -1, 0);
+        if mapping == libc::MAP_FAILED {
+            return None;
+        }
+        let before = (mapping as usize).next_multiple_of(HUGE_PAGE) - mapping as usize;
+        let page = mapping.byte_add(before);
+        if before > 0 {
+            libc::munmap(mapping, before);
+        }
+        libc::munmap(page.byte_add(HUGE_PAGE), HUGE_PAGE - before);
+        want_huge_pages(page as usize, HUGE_PAGE);
+        NonNull::new(page.cast())
+    }
+}
+
+/// Give back what `take_page` gave.
+///
+/// # Safety
+///
+/// Nobody uses it any more.
+#[cfg(linux_calls)]
+pub(crate) unsafe fn give_page(page: *mut u8) {
+    // SAFETY: a mapping of ours, which the caller gives up.
+    unsafe { libc::munmap(page.cast(), HUGE_PAGE) };
+}
+
+#[cfg(not(linux_calls))]
+const LAYOUT: std::alloc::Layout = match std::alloc::Layout::from_size_align(HUGE_PAGE, HUGE_PAGE) {
+    Ok(layout) => layout,
+    Err(_) => unreachable!(),
+};
+
+/// As much memory, where nobody is asked for huge pages; `None` if there is no more.
+#[cfg(not(linux_calls))]
+pub(crate) fn take_page() -> Option<NonNull<u8>> {
+    // SAFETY: the layout has a size.
+    NonNull::new(unsafe { std::alloc::alloc(LAYOUT) })
+}
+
+/// Give back what `take_page` gave.
+///
+/// # Safety
+///
+/// Nobody uses it any more.
+#[cfg(not(linux_calls))]
+pub(crate) unsafe fn give_page(page: *mut u8) {
+    // SAFETY: of this layout, and the caller gives it up.
+    unsafe { std::alloc::dealloc(page, LAYOUT) };
 }
 
 /// Let memory fetch what is at an address, if there is one.

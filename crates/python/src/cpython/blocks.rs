@@ -3,7 +3,6 @@
 //! Such objects are used in no order, so that each is on a page of its own, and looking up where that is takes as long as fetching the
 //! object. In pages of 2 MiB a million handles are on 23 of them. A program that has few stays with the interpreter's allocator.
 
-use std::alloc::{alloc, dealloc, Layout};
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ptr::{null_mut, NonNull};
@@ -11,14 +10,10 @@ use std::ptr::{null_mut, NonNull};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::memory::want_huge_pages;
+use crate::memory::{give_page, take_page, HUGE_PAGE};
 
 /// A block is one huge page, and is where such a page may be.
-const BLOCK: usize = 2 << 20;
-const LAYOUT: Layout = match Layout::from_size_align(BLOCK, BLOCK) {
-    Ok(layout) => layout,
-    Err(_) => unreachable!(),
-};
+const BLOCK: usize = HUGE_PAGE;
 /// So many objects come from the interpreter's allocator: a processor finds their small pages without help, and a block that is almost
 /// empty would weigh too much beside fewer. All objects of a free-threaded interpreter do, as it wants to know of them.
 const FEW: usize = if cfg!(Py_GIL_DISABLED) { usize::MAX } else { 128 * 1024 };
@@ -124,19 +119,13 @@ impl State {
     }
 
     fn grow(&mut self) -> Option<*mut Head> {
-        // SAFETY: the layout has a size; the head is written before anyone reads it.
-        unsafe {
-            let head: *mut Head = alloc(LAYOUT).cast();
-            if head.is_null() {
-                return None;
-            }
-            want_huge_pages(head as usize, BLOCK);
-            head.write(Head { free: null_mut(), begun: 0, live: 0 });
-            let place = self.blocks.partition_point(|&other| other < head);
-            self.blocks.insert(place, head);
-            self.with_room.push(head);
-            Some(head)
-        }
+        let head: *mut Head = take_page()?.as_ptr().cast();
+        // SAFETY: a new block begins with its head, which nobody has seen yet.
+        unsafe { head.write(Head { free: null_mut(), begun: 0, live: 0 }) };
+        let place = self.blocks.partition_point(|&other| other < head);
+        self.blocks.insert(place, head);
+        self.with_room.push(head);
+        Some(head)
     }
 
     /// Take a piece back; false if it is in no block.
@@ -154,7 +143,7 @@ impl State {
             if (*head).live == 0 && self.with_room.len() > 1 {
                 self.blocks.remove(place);
                 self.with_room.retain(|&other| other != head);
-                dealloc(head.cast(), LAYOUT);
+                give_page(head.cast());
             }
         }
         true
