@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use proptest::prelude::*;
-use tickwheel_core::{Id, Memory, Owner, Pop, Wheel, NEVER};
+use tickwheel_core::{Id, Owner, Pop, Wheel, NEVER};
 
 /// What is filed: where the owner keeps the deadline, and the sequence of a move that the wheel has not seen.
 type Handle = Rc<Cell<(u64, Option<u64>)>>;
@@ -13,8 +13,6 @@ type Handle = Rc<Cell<(u64, Option<u64>)>>;
 /// Moves entries itself where the wheel allows it.
 #[derive(Debug)]
 struct Mover;
-
-impl Memory for Mover {}
 
 impl Owner<Handle> for Mover {
     fn moved(handle: &Handle) -> Option<(u64, u64)> {

@@ -2,7 +2,7 @@
 
 use pyo3::ffi;
 
-use tickwheel_core::{Memory, Owner};
+use tickwheel_core::Owner;
 
 use crate::memory::prefetch;
 use crate::timers::handle::TimerObject;
@@ -55,8 +55,6 @@ impl Payload {
 /// The owner of an engine's entries: a handle knows where its timer was moved to.
 #[derive(Debug)]
 pub(crate) struct Timers;
-
-impl Memory for Timers {}
 
 impl Owner<Payload> for Timers {
     #[inline]
