@@ -113,3 +113,16 @@ def test_a_request_that_begins_before_an_answer(start):
         assert connection.recv(65_536).endswith(b"\r\n\r\nok\n")
         connection.sendall(second[20:] + b"Content-Length: %d\r\n\r\n" % len(body) + body)
         assert connection.recv(65_536).startswith(b"HTTP/1.1 200 ")
+
+
+def test_many_requests_at_once(start):
+    """
+    Requests that come together are no head that is too large, wherever what was read of them ends.
+    """
+    server = start()
+    request = b"GET /healthz HTTP/1.1\r\nHost: [::1]\r\nX-Filler: " + bytes(b"x" * 1_000) + b"\r\n\r\n"
+    with socket.create_connection((server.host, server.port), timeout=30) as connection:
+        connection.sendall(300 * request + request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        answers = b"".join(iter(lambda: connection.recv(65_536), b""))
+    assert answers.count(b"HTTP/1.1 200 ") == 301
+    assert b"HTTP/1.1 400 " not in answers

@@ -144,6 +144,8 @@ class _Protocol(HttpToolsProtocol):
         self._waits_since: float | None = self.loop.time()
         self._idle_since: float | None = None
         self._head_bytes: int | None = 0
+        self._has_begun = False
+        """Whether a request began in what is being parsed."""
 
     def cut_if_late(self, now: float, request_timeout_s: float) -> None:
         """
@@ -161,8 +163,9 @@ class _Protocol(HttpToolsProtocol):
         """
         Parse *data*, and end the connection when the head grows without end.
         """
+        self._has_begun = False
         super().data_received(data)
-        if self._head_bytes is not None:
+        if self._head_bytes is not None and not self._has_begun:  # else most of it may be of requests before
             self._head_bytes += len(data)
             if self._head_bytes > _HEAD_BYTES_MAX and not self.transport.is_closing():
                 self.send_400_response("The head of the request is too large.")
@@ -175,6 +178,7 @@ class _Protocol(HttpToolsProtocol):
         self._waits_since = self.loop.time()
         self._idle_since = None
         self._head_bytes = 0
+        self._has_begun = True
 
     def on_headers_complete(self) -> None:
         """
