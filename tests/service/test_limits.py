@@ -117,7 +117,7 @@ def test_a_request_that_begins_before_an_answer(start):
 
 def test_many_requests_at_once(start):
     """
-    Requests that come together are no head that is too large, wherever what was read of them ends.
+    Requests that come together are not taken for one head that is too large, wherever what was read of them ends.
     """
     server = start()
     request = b"GET /healthz HTTP/1.1\r\nHost: [::1]\r\nX-Filler: " + bytes(b"x" * 1_000) + b"\r\n\r\n"

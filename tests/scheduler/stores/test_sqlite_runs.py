@@ -478,7 +478,7 @@ def test_no_job_is_lost_between_two_pages(store, monkeypatch):
 
 def test_a_key_that_is_moved_adds_no_more_than_is_kept_for_it(store, monkeypatch):
     """
-    A slice of the longest keys makes the file no larger than the reserve of a full disk is told.
+    A slice of the longest keys adds no more to the file than the reserve for a full disk counts on.
     """
     small(monkeypatch, 2_000, 1_000)
     store._reserve.cover = lambda *_: None
