@@ -308,7 +308,7 @@ def loses_an_end() -> Any:
         if kept:
             post(self, kept)
         else:
-            self._post_after_pause()
+            self._gatherer_of(batch[0][1]).go_on()
 
     return mock.patch.object(Settler, "_post", careless)
 

@@ -378,6 +378,7 @@ UNDO = {
             8: "DROP TABLE tickwheel_scope",
             9: "DROP TABLE tickwheel_level; ALTER TABLE tickwheel_job DROP COLUMN instant",
             10: "ALTER TABLE tickwheel_history DROP COLUMN note",
+            11: "DROP TABLE tickwheel_shelf; DROP TABLE tickwheel_filter",
         },
     ),
     "postgres": (

@@ -92,7 +92,7 @@ def test_newer_schema(redis_server, make):
     """
     make().close()
     redis_server.execute("HSET", f"{make.prefix}:meta", "version", 99)
-    with pytest.raises(StoreFormatError, match="has schema version 99, and this tickwheel knows 1 to 4: upgrade"):
+    with pytest.raises(StoreFormatError, match="has schema version 99, and this tickwheel knows 1 to 5: upgrade"):
         make()
 
 

@@ -131,7 +131,7 @@ class Batch:
         """
         Put the floor behind what is running, as far as one statement looks: commit by commit it comes to the end.
         """
-        (front,) = self._connection.execute(SQL["front_from"], (self._floor,)).fetchone()
+        (front,) = self._connection.execute(SQL["front_from"], (self._floor, self._floor)).fetchone()
         if front is not None:
             self._floor = front
 

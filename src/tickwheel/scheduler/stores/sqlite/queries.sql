@@ -95,11 +95,11 @@ ORDER BY due_at, generation LIMIT ?;
 -- name: front_from
 -- The first pending place among so many, or else the last of them.
 SELECT due_at FROM (
-    SELECT due_at, state FROM tickwheel_job WHERE shard = 0 AND due_at >= ?1 ORDER BY due_at, generation LIMIT 2000
+    SELECT due_at, state FROM tickwheel_job WHERE shard = 0 AND due_at >= ? ORDER BY due_at, generation LIMIT 2000
 ) WHERE state = 0
 UNION ALL
 SELECT max(due_at) FROM (
-    SELECT due_at FROM tickwheel_job WHERE shard = 0 AND due_at >= ?1 ORDER BY due_at, generation LIMIT 2000
+    SELECT due_at FROM tickwheel_job WHERE shard = 0 AND due_at >= ? ORDER BY due_at, generation LIMIT 2000
 )
 LIMIT 1;
 
