@@ -14,7 +14,7 @@ from mutants import MUTANTS, ON_A_FILE, RARE
 from simulation import Plan, check_history, run_seed, simulate
 
 HOURS = 6.0
-OFTEN, RARELY = 16, 100
+OFTEN, RARELY = 48, 100
 """Among how many seeds, of which every other is tried, a fault has to show."""
 
 
