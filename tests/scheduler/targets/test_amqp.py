@@ -56,9 +56,9 @@ def receiver(rabbitmq, cut, channel, loop):
 
         def make_target(self):
             """
-            Return a target that goes by the wire.
+            Return a target that goes by the wire, and waits for as long as a stalled machine may take.
             """
-            return AmqpTarget(f"amqp://tick:{SECRET}@127.0.0.1:{self.wire.port}/", timeout_s=2)
+            return AmqpTarget(f"amqp://tick:{SECRET}@127.0.0.1:{self.wire.port}/", timeout_s=60)
 
         def received(self):
             """
