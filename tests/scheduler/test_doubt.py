@@ -11,6 +11,8 @@ from unittest import mock
 import pytest
 
 from tickwheel.scheduler import Outcome, RetryPolicy, Snooze
+from tickwheel.scheduler.engine._armer import Armer
+from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Begin, Set
 from tickwheel.scheduler.stores import MemoryStore
 from tickwheel.testing.faulty_store import FaultyStore
@@ -72,3 +74,31 @@ def test_what_nobody_knows_how_to_raise(make, record, until):
         assert [future.result().outcome for future in (plug, other)] == [Outcome.CREATED, Outcome.REPLACED]
         assert tripped == [[Begin, Set]]
         assert record.wait(1) == [1]
+
+
+def test_nothing_is_counted_again_once_all_was_withdrawn(make, until, monkeypatch):
+    """
+    When the answer to a count is lost and its job is cancelled, the count is not asked for again, with no writes.
+    """
+    store, asked = MemoryStore(), []
+    real = store.apply
+
+    def apply(writes):
+        answers = real(writes)
+        if isinstance(writes[0], Begin):
+            message = "the answer is lost"
+            raise StoreError(message, "ask again", is_transient=True, is_unknown=True)
+        return answers
+
+    monkeypatch.setattr(Armer, "_ask_again", lambda self, entries, _error: asked.append((self, entries)))
+    with mock.patch.object(store, "apply", apply):
+        scheduler = make(store)
+        scheduler.handler("h")(lambda _: None)
+        scheduler.start()
+        scheduler.set("k", delay=0.0, handler="h")
+        until(lambda: asked)
+        assert scheduler.cancel("k").outcome is Outcome.CANCELLED
+        (armer, entries), *_ = asked
+        with mock.patch.object(armer, "_writer") as writer:
+            armer._post(entries, is_again=True)
+        writer.post.assert_not_called()

@@ -209,6 +209,8 @@ class Armer:
     def _post(self, entries: list[StagedJob], *, is_again: bool) -> None:
         if is_again:
             entries = [entry for entry in entries if entry.phase is Phase.BEGINNING]  # the others were withdrawn
+            if not entries:
+                return
         writes = [Begin(entry.job, entry.epoch) for entry in entries]
         herd = self._herd_of(entries)
         try:
