@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tickwheel.lab.trace import TraceError, TraceOperation, read_trace, superposed, write_trace
+from tickwheel.lab.trace import TraceError, TraceOperation, read_trace, write_trace
 
 HEADER = "t_us,op,key,delay_us\n"
 SMALL = [
@@ -95,12 +95,3 @@ def test_what_is_no_gzip(tmp_path: Path) -> None:
         read_trace(tmp_path / "absent.csv")
     with pytest.raises(TraceError, match="directory"):
         read_trace(tmp_path)
-
-
-def test_superposed() -> None:
-    """
-    Copies of a trace are merged in order of time, each with keys of its own.
-    """
-    twice = list(superposed(SMALL, 2, 8))
-    assert [operation.t_us for operation in twice] == [0, 7, 7, 8, 9, 15, 15, 17]
-    assert [operation.key for operation in twice if operation.op == "S"] == ["a#0", "b#0", "a#1", "b#0", "b#1", "b#1"]

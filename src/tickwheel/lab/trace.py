@@ -14,17 +14,16 @@ from __future__ import annotations
 
 import csv
 import gzip
-import heapq
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
 from tickwheel.errors import TickwheelError
 
-__all__ = ["COLUMNS", "TraceError", "TraceOperation", "read_trace", "superposed", "write_trace"]
+__all__ = ["COLUMNS", "TraceError", "TraceOperation", "read_trace", "write_trace"]
 
 COLUMNS: Final = ("t_us", "op", "key", "delay_us")
 LATEST_US: Final = 2**62 // 1_000
@@ -102,18 +101,6 @@ def write_trace(path: Path, operations: Iterable[TraceOperation]) -> int:
         if zipped is not None:
             zipped.close()
     return count
-
-
-def superposed(operations: Sequence[TraceOperation], copies: int, shift_us: int) -> Iterator[TraceOperation]:
-    """
-    Yield *copies* of a trace over each other, each *shift_us* after the one before, with keys of its own.
-    """
-
-    def shifted(copy: int) -> Iterator[TraceOperation]:
-        for t_us, op, key, delay_us in operations:
-            yield TraceOperation(t_us + copy * shift_us, op, f"{key}#{copy}", delay_us)
-
-    return heapq.merge(*(shifted(copy) for copy in range(copies)), key=lambda operation: operation.t_us)
 
 
 def _opened(path: Path) -> IO[str]:

@@ -39,7 +39,6 @@ def facts_of(operations: Iterable[TraceOperation]) -> Load:
         cancelled=counts.cancel / max(counts.set, 1),
         moved=counts.move / max(len(operations), 1),
         peak_pending=counts.peak_pending,
-        shortest_us=delays[0],
         tenth_us=tenth,
         median_us=median,
         ninetieth_us=ninetieth,

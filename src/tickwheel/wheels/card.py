@@ -47,14 +47,13 @@ class Load:
         cancelled: The share of sets that end in a cancel.
         moved: The share of operations that are moves.
         peak_pending: The most timers at once.
-        shortest_us, tenth_us, median_us, ninetieth_us, longest_us: The delays, by rank.
+        tenth_us, median_us, ninetieth_us, longest_us: The delays, by rank.
     """
 
     sets: int
     cancelled: float
     moved: float
     peak_pending: int
-    shortest_us: int
     tenth_us: int
     median_us: int
     ninetieth_us: int
