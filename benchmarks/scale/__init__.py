@@ -56,8 +56,9 @@ CONDITIONS = {
         "or what pg_database_size has grown by, with the notes for an owner that is to come. restart: as in the "
         "durable benchmark; memory then is the largest resident set of the new process until it has fired. page: the "
         "first of a list of 100, within one part, by prefix alone, with a handler that one job in "
-        f"{pending.RARE} has, and with one that none has; the median of {pending.LOOKS}, each of another prefix. bulk "
-        "cancel and drain: of one part each. cpu is that of this process, without a server's"
+        f"{pending.RARE} has, and with one that none has, by a part of the key that some keys have, and by one that "
+        f"none has; the median of {pending.LOOKS}, each of another prefix. bulk cancel and drain: of one part each. "
+        "cpu is that of this process, without a server's"
     ),
 }
 BARS = (

@@ -22,6 +22,8 @@ PARTS: Final = 100
 """Prefixes, each of as many jobs, one after the other as they were set."""
 RARE: Final = 100
 """One job in so many has another handler."""
+PART: Final = "77"
+"""What a few keys in a hundred have somewhere within them."""
 LOOKS: Final = 50
 
 
@@ -47,6 +49,8 @@ def measure(url: str, size_of: Callable[[], int], count: int) -> list[Measure]:
     found += _page("page by prefix", client.list, prefixes)
     found += _page("page by handler", lambda prefix: client.list(prefix, handler="rare"), prefixes)
     found += _page("page by a handler without jobs", lambda prefix: client.list(prefix, handler="none"), prefixes)
+    found += _page("page by a part of the key", lambda prefix: client.list(prefix, contains=PART), prefixes)
+    found += _page("page by a part of no key", lambda prefix: client.list(prefix, contains="none"), prefixes)
     found += _rate("bulk cancel", lambda: client.bulk("cancel", "00/").changed)
     found += _rate("drain", lambda: len(client.drain("01/")))
     client.stop()
