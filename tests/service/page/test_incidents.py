@@ -10,6 +10,7 @@ from itertools import pairwise
 import pytest
 
 DEAD = {"delay": 0, "handler": "fails", "retry": {"attempts": 1}}
+PADDINGS = "return [...document.querySelectorAll('.incident .acts button')].map((b) => getComputedStyle(b).padding)"
 
 
 @pytest.fixture
@@ -46,6 +47,7 @@ def test_try_three(server, page, letters):
     assert page.texts(".incident .about")[0].startswith("5 letters · handler fails · ")
     assert page.texts(".incident .key") == letters
     assert page.find(".incident svg").get_attribute("aria-label") == "5 in the last 24 hours"
+    assert len(set(page.run(PADDINGS))) == 1  # no button has its words elsewhere than the others
     before = {key: server.job("GET", key).json["generation"] for key in letters}
     page.click(".incident .try", "Try 3")
     page.wait_for(lambda: page.texts(".incident .tried") == ["Of the last replay: 3 died again"])

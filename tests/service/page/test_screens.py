@@ -141,6 +141,8 @@ def test_view(demo, empty, page, view, scheme, width):  # noqa: PLR0917  fixture
     size = dict(zip(("width", "height"), WIDTHS[width], strict=True))
     with presented(demo, empty, page, view, scheme, width):
         assert page.run("return document.documentElement.scrollWidth") <= size["width"]
+        if view == "away":
+            assert page.run(SIDES, "#trouble") == page.run(SIDES, "[data-view=overview] > .panel")
         if IS_WRITING:
             time.sleep(3)  # some seconds of rates, and the hands on their way
             SCREENS.mkdir(exist_ok=True)
@@ -185,6 +187,10 @@ const done = arguments[0];
 axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) => done(
   violations.map(({ id, help, nodes }) => [id, help, nodes.map(({ html, failureSummary }) => [html, failureSummary])]),
 ));
+"""
+SIDES = """
+const { left, right } = document.querySelector(arguments[0]).getBoundingClientRect();
+return [left, right].map(Math.round);
 """
 LINKS = "return [...document.querySelectorAll('#views a')].map((link) => link.hash)"
 

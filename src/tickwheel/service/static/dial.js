@@ -44,8 +44,8 @@ export class Dial {
     if (at !== this.at) this.hand.setAttribute("transform", `rotate(${at})`);
     this.at = at;
     const left = this.next_ms == null ? null : this.next_ms - now_ms();
-    write(this.big, left == null ? "–" : left > 0 ? span(left) : "due");
-    write(this.small, left == null ? "nothing pending" : left > 0 ? "to the next" : "the next is");
+    write(this.big, left == null ? "–" : left > 0 ? span(left) : "now");
+    write(this.small, left == null ? "nothing pending" : left > 0 ? "to the next" : "the next is due");
     requestAnimationFrame(() => this.turn());
   }
 }
