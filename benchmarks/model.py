@@ -100,6 +100,8 @@ class Bar:
         subject: The contender that has to clear it.
         against: The peer; None for a limit on the row itself.
         against_work: The peer's row, where its work has another name.
+        pending: The one population that is judged; None for each.
+        against_pending: The population of the peer's row, where it is another one.
         at_least: The least figure that clears it.
         at_most: The greatest figure that clears it.
         inverse: Whether the ratio is the subject's over the peer's, as for rates.
@@ -110,6 +112,8 @@ class Bar:
     subject: str = "tickwheel"
     against: str | None = None
     against_work: str | None = None
+    pending: int | None = None
+    against_pending: int | None = None
     at_least: float | None = None
     at_most: float | None = None
     inverse: bool = False
@@ -120,13 +124,18 @@ class Bar:
         """
         verdicts = []
         for row in self._find(rows, self.work, self.subject):
+            if self.pending not in {None, row["pending"]}:
+                continue
             figure, unit = row["value"], row["unit"]
             if self.against is not None:
                 peers = self._find(rows, self.against_work or self.work, self.against)
-                peer = next((other["value"] for other in peers if other["pending"] == row["pending"]), None)
+                pending = self.against_pending or row["pending"]
+                peer = next((other["value"] for other in peers if other["pending"] == pending), None)
                 if not peer or not figure:
                     continue
                 figure, unit = (figure / peer if self.inverse else peer / figure), f"x {self.against}"
+                if self.against_pending:
+                    unit += f" at {self.against_pending:,}"
             verdicts.append(self._verdict(row["pending"], figure, unit))
         return verdicts
 

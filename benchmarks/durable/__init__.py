@@ -8,7 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.durable import far, file, network, peers, waiting
+from benchmarks.durable import far, far_cycle, file, network, peers, waiting
 from benchmarks.durable.server import SETTINGS, postgres
 from benchmarks.machine import file_system
 from benchmarks.model import Bar, Case, Measure
@@ -16,6 +16,7 @@ from benchmarks.model import Bar, Case, Measure
 __all__ = ["BARS", "CONDITIONS", "cases", "measure"]
 
 MILLION = 1_000_000
+MANY = 10 * MILLION
 CYCLE = "set+fire+settle"
 SINGLE = "set+fire+settle, 16 callers"
 PUNCTUAL = "lateness"
@@ -56,11 +57,18 @@ CONDITIONS = {
         "are days. written and read: "
         "bytes that the process passed to write and read calls, the move of the log into the file included; to disk "
         "and from disk: what the kernel puts down for the disk, which may count a whole folio where a page of it was "
-        f"changed; the file system is {file_system(Path.cwd())}. log: bytes of the server's log. Each for one operation"
+        f"changed; the file system is {file_system(Path.cwd())}. log: bytes of the server's log. Each for one "
+        "operation. Then single sets by one caller, into this file and an empty one in turns, and a restart as above"
+    ),
+    far_cycle.CYCLE: (
+        "set_many in batches of 1,000 with random keys and instants over 30 days while nobody fires, then an owner "
+        "starts and fires as many of those pending, which fell due before it; near: the same with jobs due now, on the "
+        "same server. From the first set until the last is settled, without the time between the two"
     ),
 }
 BARS = (
     Bar(CYCLE, clock="wall", at_least=20_000),
+    Bar(CYCLE, clock="wall", pending=MILLION, at_least=37_000),
     Bar(CYCLE, clock="wall", against="bare-sql", inverse=True, at_least=0.6),
     Bar(CYCLE, subject="tickwheel-postgres", clock="wall", at_least=30_000),
     Bar(CYCLE, clock="wall", against="apscheduler", inverse=True),
@@ -81,14 +89,36 @@ BARS = (
         bar
         for work in (far.SETS, far.MOVES, far.CANCELS)
         for bar in (
-            Bar(work, clock="wall", at_least=60_000),
+            Bar(work, clock="wall", pending=MILLION, at_least=60_000),
+            Bar(work, clock="wall", pending=MANY, at_least=40_000),
+            Bar(
+                work,
+                clock="wall",
+                pending=MANY,
+                against="tickwheel",
+                against_pending=MILLION,
+                inverse=True,
+                at_least=0.7,
+            ),
             Bar(work, clock="wall", against="bare-sql", inverse=True),
             Bar(f"{work}: written", clock="", at_most=3_000),
             Bar(f"{work}: from disk", clock="", at_most=1_000),
         )
     ),
     Bar("disk per pending job", clock="", at_most=240),
+    Bar(far.SINGLES, clock="wall", at_least=0.8),
+    Bar(far.RESTART, clock="wall", at_most=1),
+    Bar(far.MEMORY, clock="", at_most=143),
     Bar(f"{far.SETS}: log", subject="tickwheel-postgres", clock="", at_most=2_000),
+    Bar(
+        far_cycle.CYCLE,
+        subject="tickwheel-postgres",
+        clock="wall",
+        against="tickwheel-postgres",
+        against_work=far_cycle.NEAR_CYCLE,
+        inverse=True,
+        at_least=0.77,
+    ),
 )
 
 
@@ -114,9 +144,14 @@ def cases(*, quick: bool) -> list[Case]:
         found.append(Case(__name__, PUNCTUAL, subject, sizes[-1], {"count": 3_000 if quick else 10_000}, 1))
         found += [Case(__name__, RESTART, subject, size, {}, 1) for size in sizes]
     found += [
-        Case(__name__, far.SETS, subject, sizes[-1], {"count": far.LOT if quick else 5 * far.LOT}, 1)
+        Case(__name__, far.SETS, subject, size, {"count": far.LOT if quick else 5 * far.LOT}, 1)
+        for size in (sizes[1:] if quick else (MILLION, MANY))
         for subject in ("bare-sql", "in-order", "tickwheel", "tickwheel-postgres")
+        if size < MANY or subject != "in-order"
     ]
+    found.append(
+        Case(__name__, far_cycle.CYCLE, "tickwheel-postgres", sizes[-1] if quick else MANY, {"count": far.LOT}, 1)
+    )
     return found
 
 
@@ -129,6 +164,9 @@ def measure(work: str, subject: str, pending: int, *, count: int = 0) -> list[Me
         return [Measure(CYCLE, count / peers.PEERS[subject](keys), "per second", "wall")]
     if subject == "tickwheel-postgres":
         with postgres() as url:
+            works = {far.SETS: far.on_server, far_cycle.CYCLE: far_cycle.cycles}
+            if work in works:
+                return works[work](url, pending, keys)
             network.fill(url, pending)
             return _measure(work, url, pending, keys)
     with tempfile.TemporaryDirectory(prefix="bench-", dir=Path.cwd()) as folder:
@@ -148,7 +186,5 @@ def _measure(work: str, url: str, pending: int, keys: list[str]) -> list[Measure
         return waiting.lateness(url, keys)
     if work == RESTART:
         return waiting.restart(url, pending)
-    if work == far.SETS:
-        return far.on_server(url, pending, keys)
     seconds = file.scheduled(url, keys, file.in_bulk if work == CYCLE else file.by_callers)
     return [Measure(work, len(keys) / seconds, "per second", "wall")]

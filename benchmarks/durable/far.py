@@ -10,13 +10,16 @@ import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import psycopg
 
-from benchmarks.durable.file import BATCH, PAYLOAD, SEED, batched, connected
+from benchmarks.durable import network
+from benchmarks.durable.file import BATCH, PAYLOAD, SEED, batched, connected, do_nothing
 from benchmarks.durable.ordered import DAY_MS, OrderedWheel
+from benchmarks.durable.waiting import restart
 from benchmarks.model import Measure
 from tickwheel.scheduler import Job, Scheduler, SetRequest
 from tickwheel.scheduler.stores.sqlite import SqliteStore
@@ -26,15 +29,34 @@ from tickwheel.scheduler.stores.sqlite._queries import KEYS_AT_ONCE, SQL, delete
 from tickwheel.scheduler.stores.sqlite._runs import Merger, merge
 from tickwheel.testing import ManualClock
 
-__all__ = ["CANCELS", "LOT", "MOVES", "SETS", "fill", "instants", "on_file", "on_server"]
+__all__ = [
+    "CANCELS",
+    "LOT",
+    "MEMORY",
+    "MOVES",
+    "RESTART",
+    "SETS",
+    "SINGLES",
+    "SPAN_MS",
+    "fill",
+    "instants",
+    "on_file",
+    "on_server",
+    "packed",
+]
 
 SETS: Final = "far sets"
 MOVES: Final = "far moves"
 CANCELS: Final = "far cancels"
 CASCADES: Final = "far cascade"
+SINGLES: Final = "single sets, over those into an empty file"
+RESTART: Final = "far restart"
+MEMORY: Final = "far memory then"
 
 LOT: Final = 20_000
-_SPAN_MS: Final = 30 * 86_400_000
+_SINGLE: Final = 100
+"""So many single sets of each file in turns."""
+SPAN_MS: Final = 30 * 86_400_000
 _SOON_MS: Final = 18_000_000
 """Nothing falls due in the first hours: firings would be measured as well, and jobs that are not far."""
 
@@ -47,7 +69,7 @@ def instants(seed: int, count: int) -> list[int]:
     """
     draw = random.Random(seed)
     now = time.time_ns() // 1_000_000
-    return [now + draw.randrange(_SOON_MS, _SPAN_MS) for _ in range(count)]
+    return [now + draw.randrange(_SOON_MS, SPAN_MS) for _ in range(count)]
 
 
 def fill(path: Path, pending: int) -> None:
@@ -100,24 +122,51 @@ def on_file(path: Path, subject: str, pending: int, keys: list[str]) -> list[Mea
     if subject == "bare-sql":
         _bare(meter, path, keys)
     else:
-        _by_scheduler(meter, f"sqlite:///{path}", keys)
+        url = f"sqlite:///{path}"
+        _by_scheduler(meter, url, keys)
+        meter.found.append(_singles(url, f"sqlite:///{path}.empty", keys))
+        names = {"restart": RESTART, "memory then": MEMORY}
+        meter.found += [replace(each, work=names[each.work]) for each in restart(url, pending) if each.work in names]
         _cascade(meter, path)
     return meter.found
 
 
 def on_server(url: str, pending: int, keys: list[str]) -> list[Measure]:
     """
-    Measure the server at *url*, whose *pending* jobs are first spread over the same days.
+    Measure the server at *url*, with *pending* jobs spread over the same days.
     """
-    with psycopg.connect(url, autocommit=True) as connection:
-        now = time.time_ns() // 1_000_000
-        spread = "UPDATE tickwheel_job SET due_at = %s + (random() * %s)::bigint"
-        connection.execute(spread, (now + _SOON_MS, _SPAN_MS - _SOON_MS))
-        connection.execute("VACUUM (FULL, ANALYZE) tickwheel_job")
-        connection.execute("CHECKPOINT")
+    network.fill(url, pending, first=time.time_ns() // 1_000_000 + _SOON_MS, span=SPAN_MS - _SOON_MS)
+    packed(url)
     meter = _Meter(pending, url=url)
     _by_scheduler(meter, url, keys)
     return meter.found
+
+
+def packed(url: str) -> None:
+    """
+    Rewrite the table of jobs in pages that are full, and its log from here on.
+    """
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("VACUUM (FULL, ANALYZE) tickwheel_job")
+        connection.execute("CHECKPOINT")
+
+
+def _singles(url: str, empty: str, keys: list[str]) -> Measure:
+    """
+    Set jobs one a call from one thread, into the file at *url* and into an *empty* one in turns; compare the rates.
+    """
+    seconds = [instant / 1000 for instant in instants(SEED + 5, len(keys))]
+    taken = {url: 0.0, empty: 0.0}
+    with Scheduler(url) as full, Scheduler(empty) as other:
+        for scheduler in (full, other):
+            scheduler.handler("nothing")(do_nothing)
+        for part in batched(list(zip(keys, seconds, strict=True))[: 20 * _SINGLE], _SINGLE):
+            for scheduler, name in ((full, url), (other, empty)):
+                begin = time.perf_counter()
+                for key, at in part:
+                    scheduler.set(key, at=at, payload=PAYLOAD, handler="nothing")
+                taken[name] += time.perf_counter() - begin
+    return Measure(SINGLES, taken[empty] / taken[url], "of it", "wall")
 
 
 def _job(key: str, generation: int, due_at: int, now: int) -> Job:

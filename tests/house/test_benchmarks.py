@@ -48,6 +48,15 @@ def test_a_bar_without_rows_says_nothing(model):
     assert model.Bar("set", against="rloop", at_least=2).judge([row("tickwheel", 100)]) == []
 
 
+def test_a_bar_judges_one_population_against_another(model):
+    """
+    A bar that names populations takes the row at the one, divides it by that at the other, and is silent elsewhere.
+    """
+    rows = [row("tickwheel", 70, 10), row("tickwheel", 100, 1), row("tickwheel", 90, 5)]
+    bar = model.Bar("set", against="tickwheel", pending=10, against_pending=1, inverse=True, at_least=0.8)
+    assert [(each.pending, each.figure, each.is_met) for each in bar.judge(rows)] == [(10, 0.7, False)]
+
+
 def test_a_limit_is_met_exactly_at_it(model):
     """
     A figure that equals the limit clears the bar, and a larger one does not.
