@@ -78,13 +78,21 @@ def test_interval(server, page):
     server.job("DELETE", "edited")
 
 
-def test_what_cannot_be_changed(server, page):
+def test_paused(server, page):
     """
-    A paused job is resumed first: set again it would lose its pause.
+    A paused job is changed while it waits, and so is the change undone: its pause and its instant stay.
     """
-    server.job("PUT", "edited", {"delay": 3600, "target": "log"})
+    server.job("PUT", "edited", {"every": 600, "payload": "bad", "target": "log"})
     server.job("POST", "edited", {"note": "wait"}, action=":pause")
-    page.browser.get(f"http://{server.host}:{server.port}/#job/edited")
-    page.wait_for(lambda: page.texts("#detail-title") == ["edited"])
-    assert page.browser.find_elements("css selector", ".edit") == []
+    before = server.job("GET", "edited").json
+    opened(server, page, "edited")
+    page.fill(".edit textarea", '"good"')
+    page.click(".edit button", "Save")
+    page.wait_for(lambda: "Changed edited" in "".join(page.texts(".toast")))
+    after = server.job("GET", "edited").json
+    assert after == before | {"payload": "good", "generation": after["generation"]}
+    page.click(".toast button", "Undo")
+    page.wait_for(lambda: server.job("GET", "edited").json["payload"] == "bad")
+    page.wait_for(lambda: server.job("GET", "edited").json["due_at"] == before["due_at"])
+    assert server.job("GET", "edited").json["pause"] == before["pause"]
     server.job("DELETE", "edited")

@@ -6,7 +6,7 @@ import { el } from "./dom.js";
 import { attempt } from "./toasts.js";
 
 export function edit(job, onDone) {
-  if (job.state !== "pending" || job.pause) return null; // what is set again while it runs, runs; and a pause would be lost
+  if (job.state !== "pending") return null; // what is set again while it runs, runs; what is paused stays paused
   const text = JSON.stringify(job.payload, null, 2);
   const form = el("form", { class: "edit" },
     el("label", {}, "Payload, as JSON", el("textarea", { name: "payload", rows: Math.min(12, text.split("\n").length + 1), spellcheck: "false", autocomplete: "off" }, text)),
