@@ -110,6 +110,25 @@ def test_schedules(run):
     runs = run("schedule", "next", "*/10 * * * *", "--count", "4").stdout.splitlines()
     assert len(runs) == 4
     assert runs == sorted(runs)
+    assert run("schedule", "next", "*/10 * * * *", "--max-runs", "2").stdout.splitlines() == runs[:2]
+    assert run("schedule", "next", "0 0 1 1 *", "--until", "2000-01-01").returncode == 2
+
+
+def test_all_of_a_rule_is_shown(run):
+    """
+    A list of schedules says whatever a rule has that is not as by default.
+    """
+    run("set", "i", "--cron", "0 9 * * *", "--exclude", "2041-05-01", "--until", "2100-01-01T00:00Z", "--target", "log")
+    run("set", "k", "--cron", "0 9 * * *", "--max-runs", "3", "--jitter", "5s", "--overlap", "all", "--target", "log")
+    run("set", "l", "--every", "1h", "--misfire", "skip", "--misfire-grace", "2m", "--target", "log")
+    run("set", "m", "--every", "1h", "--misfire", "all", "--target", "log")
+    rules = [line.split("\t")[1] for line in run("schedule", "list").stdout.splitlines()]
+    assert rules == [
+        "0 9 * * * in UTC, but not 2041-05-01, until 2100-01-01 00:00:00.000+00:00",
+        "0 9 * * * in UTC, spread over 5 s, 3 left, runs due while one lasts: all",
+        "every 3600 s, missed runs: skip if later than 120 s",
+        "every 3600 s, missed runs: all",
+    ]
 
 
 @pytest.mark.parametrize("line", ["hello", "0 0 31 2 *", ""])

@@ -53,6 +53,8 @@ def list_schedules(prefix: str, count: int, store: str, as_json: bool) -> None:
 @click.argument("line")
 @click.option("--tz", metavar="ZONE", default="UTC", show_default=True, help="The zone of LINE and --exclude.")
 @exclude_option
+@click.option("--until", type=MOMENT, help="After this no run is due, as in 2030-01-01T09:00.")
+@click.option("--max-runs", type=int, metavar="N", help="How many runs there are.")
 @click.option("--count", type=click.IntRange(1, 1000), default=5, show_default=True, help="How many runs to show.")
 @click.option("--key", default="", help="With --jitter: the key whose share of it is added.")
 @click.option("--jitter", type=DURATION, default=0.0, help="Spread the runs of different keys over this time.")
@@ -93,10 +95,24 @@ def backfill(key: str, store: str, as_json: bool, dry_run: bool, **asked: Any) -
 
 def _rule(job: Job) -> str:
     rule = json.loads(job.recurrence or "{}")
-    text = f"{rule['cron']} in {rule['tz']}" if "cron" in rule else f"every {rule['every_ms'] / 1000:g} s"
+    parts = [f"{rule['cron']} in {rule['tz']}" if "cron" in rule else f"every {_seconds(rule['every_ms'])}"]
     if "exclude" in rule:
-        text += f", but not {', '.join(rule['exclude'])}"
+        parts.append(f"but not {', '.join(rule['exclude'])}")
+    if rule["jitter_ms"]:
+        parts.append(f"spread over {_seconds(rule['jitter_ms'])}")
     if "until" in rule:
-        text += f", until {local_time(rule['until'])}"
-    text += f", {rule['runs_left']} left" if "runs_left" in rule else ""
-    return text if job.pause is None else f"{text}, paused"
+        parts.append(f"until {local_time(rule['until'])}")
+    if "runs_left" in rule:
+        parts.append(f"{rule['runs_left']} left")
+    if rule["misfire"] != "once":
+        grace = f" if later than {_seconds(rule['grace_ms'])}" if "grace_ms" in rule else ""
+        parts.append(f"missed runs: {rule['misfire']}{grace}")
+    if "overlap" in rule:
+        parts.append(f"runs due while one lasts: {rule['overlap']}")
+    if job.pause is not None:
+        parts.append("paused")
+    return ", ".join(parts)
+
+
+def _seconds(ms: int) -> str:
+    return f"{ms / 1000:g} s"

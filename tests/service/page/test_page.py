@@ -74,6 +74,7 @@ def test_undo_of_a_recurring_job(server, page, rule, is_moved):
     page.open(server)
     page.open_job("rule")
     assert ("30 4 * * MON in Europe/Berlin" if "cron" in rule else "every 1 h 56 min") in page.find("#detail dl").text
+    assert ("misfire" in rule) == ("missed runs: skip if later than 5 min" in page.find("#detail dl").text)
     page.click("#detail .danger", "Cancel job")
     page.click("#detail .danger", "Really cancel?")
     page.click(".toast button", "Undo")

@@ -77,11 +77,11 @@ export function moment(ms) {
 export const where = ({ target, handler }) => (handler ? `${target} ${handler}` : target);
 
 // A recurrence, as a person would say it.
-export function recurrence({ cron, tz, every_ms, misfire, overlap, jitter_ms, exclude, until: last, runs_left }) {
+export function recurrence({ cron, tz, every_ms, misfire, grace_ms, overlap, jitter_ms, exclude, until: last, runs_left }) {
   const rule = cron ? `${cron} in ${tz}` : `every ${length(every_ms)}`;
   const jitter = jitter_ms ? `, spread over ${length(jitter_ms)}` : "";
   const but = exclude ? `, but not ${exclude.join(", ")}` : "";
   const end = (last ? `, until ${moment(last)}` : "") + (runs_left ? `, ${plural(runs_left, "run")} left` : "");
-  const missed = misfire === "once" ? "" : `, missed runs: ${misfire}`;
+  const missed = misfire === "once" ? "" : `, missed runs: ${misfire}${grace_ms ? ` if later than ${length(grace_ms)}` : ""}`;
   return rule + but + jitter + end + missed + (overlap ? `, runs due while one lasts: ${overlap}` : "");
 }
