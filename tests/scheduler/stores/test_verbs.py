@@ -1,0 +1,96 @@
+"""
+What is done to a series, and to many jobs at once, on the stores of servers.
+"""
+
+from __future__ import annotations
+
+from tickwheel.observe.events import JobDied, JobSucceeded
+from tickwheel.scheduler import DeadLetter, Outcome, SetRequest
+
+HOUR_MS = 3_600_000
+
+
+def test_a_series(server_url, make):
+    """
+    A series is skipped, run now, backfilled, paused and changed, and goes on as its rule says.
+    """
+    client = make(server_url)
+    rule = {"cron": "0 * * * *", "exclude": ["* 3 * * *"], "max_runs": 9, "overlap": "once", "handler": "h"}
+    first = client.set("k", payload={"to": "a"}, **rule).job
+    skipped = client.skip("k").job
+    assert skipped.due_at - first.due_at in {HOUR_MS, 2 * HOUR_MS}  # the next one, or past the hour that is left out
+    assert skipped.recurrence == first.recurrence
+    assert client.skip("k", if_generation=first.generation).outcome is Outcome.WRONG_GENERATION
+
+    day = {"since": (first.due_at - 24 * HOUR_MS) / 1000, "until": first.due_at / 1000, "rate": 0.001}
+    assert client.backfill("k", **day, dry_run=True).runs == 23
+    part = client.backfill("k", **day, limit=20)
+    assert (part.runs, part.created) == (20, 20)
+    rest = client.backfill("k", part.next_at / 1000, day["until"])
+    assert (rest.created, rest.next_at) == (3, None)
+    assert client.backfill("k", **day).created == 0
+    runs = client.list("k@", limit=100).jobs
+    assert {(job.payload, job.recurrence) for job in runs} == {(b'{"to":"a"}', None)}
+
+    assert client.run_now("k").job.due_at < skipped.due_at
+    assert client.pause("k", note="moving", by="ada").outcome is Outcome.PAUSED
+    changed = client.set("k", keep_payload=True, **rule | {"cron": "30 * * * *"}).job
+    assert (changed.payload, changed.pause.note, changed.pause.by) == (b'{"to":"a"}', "moving", "ada")
+    assert (changed.due_at // 60_000) % 60 == 30
+    client.resume("k")
+    acts = ["created", "moved", "moved", "paused", "replaced", "resumed"]
+    assert [record.outcome for record in reversed(client.history("k"))] == acts
+    assert client.cancel("k").outcome is Outcome.CANCELLED
+
+
+def test_by_question(server_url, make):
+    """
+    What a filter chooses is counted, moved in parts and as a whole, spread, paused, resumed, run now and cancelled.
+    """
+    client = make(server_url)
+    names = [f"job {n:02}" for n in range(24)]
+    client.set_many([SetRequest(key, delay=7200 + n, handler="ab"[n % 2]) for n, key in enumerate(names)])
+    before = {job.key: job.due_at for job in client.list("job").jobs}
+    found = client.bulk("move", contains="ob", handler="a", shift="30m", dry_run=True)
+    assert (found.matched, found.changed) == (12, 0)
+    part = client.bulk("move", contains="ob", handler="a", shift="30m", limit=5, cursor=found.start)
+    rest = client.bulk("move", contains="ob", handler="a", shift="30m", cursor=part.cursor)
+    assert (part.changed, rest.changed, rest.cursor) == (5, 7, None)
+    assert client.bulk("move", contains="ob", handler="a", shift="30m", cursor=found.start).matched == 0
+    after = {job.key: job.due_at for job in client.list("job").jobs}
+    assert {after[key] - before[key] for key in names[::2]} == {HOUR_MS // 2}
+    assert {after[key] - before[key] for key in names[1::2]} == {0}
+
+    since = before[names[-1]] + 10 * HOUR_MS
+    assert client.bulk("spread", "job", over="1h", since=since / 1000).changed == 24
+    dues = [job.due_at for job in client.list("job", due_from=since / 1000).jobs]
+    assert len(set(dues)) > 12
+    assert all(since <= due_at < since + HOUR_MS for due_at in dues)
+    assert client.bulk("pause", handler="b", note="why", by="ada").changed == 12
+    assert [job.key for job in client.list(paused=True).jobs] == names[1::2]
+    assert client.bulk("resume", "job", handler="b").changed == 12
+    assert client.bulk("run", due_from=since / 1000).changed == 24
+    assert client.list(due_from=since / 1000).jobs == ()
+    assert client.bulk("cancel", "job").changed == 24
+    assert client.stats()["pending"] == 0
+
+
+def test_replayed_by_their_error(server_url, make, events):
+    """
+    Dead letters with one error are replayed, and those with another one stay.
+    """
+    scheduler = make(server_url)
+    told = events(scheduler)
+    is_mended = False
+
+    @scheduler.handler("h")
+    def handler(payload):
+        return None if is_mended else DeadLetter(f"no {payload}")
+
+    scheduler.start()
+    scheduler.set_many([SetRequest(f"k{n}", delay=0, handler="h", payload="ab"[n % 2]) for n in range(6)])
+    told.wait_for(lambda: sum(isinstance(each, JobDied) for each in told.items) == 6)
+    is_mended = True
+    assert scheduler.bulk("replay", error="no a").changed == 3
+    told.wait_for(lambda: sum(isinstance(each, JobSucceeded) for each in told.items) == 3)
+    assert [job.key for job in scheduler.list(state="dead").jobs] == ["k1", "k3", "k5"]
