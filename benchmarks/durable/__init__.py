@@ -51,12 +51,12 @@ CONDITIONS = {
     ),
     far.SETS: (
         f"set_many in lots of {far.LOT:,}, random keys, random instants over 30 days, into a file whose pages are as "
-        "such sets leave them and not in memory; then the same keys again at other instants (far moves); then "
-        "cancel_many; then an owner sorts the slots of two days (far cascade). bare-sql does the store's own "
-        "statements, a thousand jobs in a transaction; in-order does it with the tables of a prototype, whose slots "
-        "are days. written and read: "
-        "bytes that the process passed to write and read calls, the move of the log into the file included; to disk "
-        "and from disk: what the kernel puts down for the disk, which may count a whole folio where a page of it was "
+        "such sets leave them and not in memory; then as many of the keys that were there, drawn at random, at other "
+        "instants (far moves); then cancel_many of as many others; then an owner sorts the slots of two days (far "
+        "cascade). bare-sql does the store's own statements, a thousand jobs in a transaction; in-order does it with "
+        "the tables of a prototype, whose slots are days. written and read: bytes that the process passed to write "
+        "and read calls, the move of the log into the file included; to disk and from disk: what the kernel puts "
+        "down for the disk, which may count a whole folio where a page of it was "
         f"changed; the file system is {file_system(Path.cwd())}. log: bytes of the server's log. Each for one "
         "operation. Then single sets by one caller, into this file and an empty one in turns, and a restart as above"
     ),

@@ -18,6 +18,7 @@ import psycopg
 
 from benchmarks.durable import network
 from benchmarks.durable.file import BATCH, PAYLOAD, SEED, batched, connected, do_nothing
+from benchmarks.durable.meter import Meter
 from benchmarks.durable.ordered import DAY_MS, OrderedWheel
 from benchmarks.durable.waiting import restart
 from benchmarks.model import Measure
@@ -72,10 +73,20 @@ def instants(seed: int, count: int) -> list[int]:
     return [now + draw.randrange(_SOON_MS, SPAN_MS) for _ in range(count)]
 
 
-def fill(path: Path, pending: int) -> None:
+def chosen(pending: int, count: int) -> list[int]:
+    """
+    Return which of *pending* jobs are moved, then which are cancelled: at most *count* each, by number, in no order.
+    """
+    return random.Random(SEED + 6).sample(range(1, pending + 1), 2 * min(count, pending // 2))
+
+
+def fill(path: Path, pending: int, numbers: Sequence[int] = ()) -> list[Job]:
     """
     Make the file, with *pending* jobs in pages as sets in no order leave them; nothing of it stays in memory.
+
+    Return those with *numbers*, in that order.
     """
+    found = dict.fromkeys(numbers)
     store = SqliteStore(path)
     store.open()
     store.close()
@@ -89,6 +100,8 @@ def fill(path: Path, pending: int) -> None:
         connection.execute(SQL["write_ledger"], (pending, pending, 0, 0, floor))
         for number, due_at in enumerate(instants(SEED + 2, pending), 1):
             job = _job(f"{draw.getrandbits(64):016x}", number, due_at, now)
+            if number in found:
+                found[number] = job
             connection.execute(SQL["insert_far_job"], _far_row(job))
             connection.execute(SQL["insert_key"], (1, job.key, job.due_at, job.generation))
             while number % LOT == 0 and merge(connection, now):
@@ -96,6 +109,7 @@ def fill(path: Path, pending: int) -> None:
         connection.execute("COMMIT")
         connection.execute("PRAGMA journal_mode=WAL")
     _forget(path)
+    return [job for job in found.values() if job is not None]
 
 
 def _forget(path: Path) -> None:
@@ -114,16 +128,16 @@ def on_file(path: Path, subject: str, pending: int, keys: list[str]) -> list[Mea
     """
     Measure *subject* on a new file with *pending* jobs.
     """
-    meter = _Meter(pending, path)
+    meter = Meter(pending, path)
     if subject == "in-order":
         _in_order(meter, path, pending, keys)
         return meter.found
-    fill(path, pending)
+    jobs = fill(path, pending, chosen(pending, len(keys)))
     if subject == "bare-sql":
-        _bare(meter, path, keys)
+        _bare(meter, path, keys, jobs)
     else:
         url = f"sqlite:///{path}"
-        _by_scheduler(meter, url, keys)
+        _by_scheduler(meter, url, keys, [job.key for job in jobs])
         meter.found.append(_singles(url, f"sqlite:///{path}.empty", keys))
         names = {"restart": RESTART, "memory then": MEMORY}
         meter.found += [replace(each, work=names[each.work]) for each in restart(url, pending) if each.work in names]
@@ -137,8 +151,8 @@ def on_server(url: str, pending: int, keys: list[str]) -> list[Measure]:
     """
     network.fill(url, pending, first=time.time_ns() // 1_000_000 + _SOON_MS, span=SPAN_MS - _SOON_MS)
     packed(url)
-    meter = _Meter(pending, url=url)
-    _by_scheduler(meter, url, keys)
+    meter = Meter(pending, url=url)
+    _by_scheduler(meter, url, keys, [network.key_of(number) for number in chosen(pending, len(keys))])
     return meter.found
 
 
@@ -178,79 +192,28 @@ def _far_row(job: Job) -> tuple[object, ...]:
     return (start, job.generation, job.due_at, job.key, job.payload, job.target, job.handler, job.first_set_at)
 
 
-class _Meter:
+def _by_scheduler(meter: Meter, url: str, keys: list[str], there: list[str]) -> None:
     """
-    Counts what this process writes and reads while something is done many times.
+    Set jobs with *keys* in lots, set half of those *there* at other instants, and cancel the other half.
     """
-
-    def __init__(self, pending: int, path: Path | None = None, url: str = "") -> None:
-        """
-        Measure against the file *path*, or the log of the server at *url*.
-        """
-        self._pending, self._path, self._url = pending, path, url
-        self.found: list[Measure] = []
-
-    @contextmanager
-    def of(self, work: str, count: int) -> Iterator[None]:
-        """
-        Measure *work*, done *count* times within the context; of what is written after its time, only the bytes.
-        """
-        before, begin = self._counters(), time.perf_counter()
-        yield
-        seconds = time.perf_counter() - begin
-        self._move_log()
-        after = self._counters()
-        self.found.append(Measure(work, count / seconds, "per second", "wall"))
-        self.found += [Measure(f"{work}: {what}", (after[what] - before[what]) / count, "bytes") for what in before]
-
-    def weigh(self, more: int) -> None:
-        """
-        Measure what the file holds for each of the jobs that it was made with and *more*; a server's is not measured.
-        """
-        if self._path is not None:
-            size = self._path.stat().st_size / (self._pending + more)
-            self.found.append(Measure("disk per pending job", size, "bytes"))
-
-    def _move_log(self) -> None:
-        """
-        Move the log into the file, as somebody will have to: what is left for later is not saved.
-        """
-        if self._path is not None:
-            with closing(sqlite3.connect(self._path)) as connection:
-                connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-
-    def _counters(self) -> dict[str, int]:
-        if self._path is None:
-            with psycopg.connect(self._url, autocommit=True) as connection:
-                log = connection.execute("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn").fetchone()
-            return {"log": int(log[0]) if log else 0}
-        lines = Path("/proc/self/io").read_text("utf-8").splitlines()
-        io = {name: int(value) for name, _, value in (line.partition(": ") for line in lines)}
-        names = {"written": "wchar", "to disk": "write_bytes", "read": "rchar", "from disk": "read_bytes"}
-        return {what: io[name] for what, name in names.items()}
-
-
-def _by_scheduler(meter: _Meter, url: str, keys: list[str]) -> None:
-    """
-    Set all jobs in lots, set them again at other instants, and cancel them.
-    """
+    half = len(there) // 2
     with Scheduler(url) as scheduler:
         scheduler.handler("nothing")(lambda _payload: None)
-        for work, seed in ((SETS, SEED + 3), (MOVES, SEED + 4)):
-            seconds = [instant / 1000 for instant in instants(seed, len(keys))]
-            lots = list(batched(list(zip(keys, seconds, strict=True)), LOT))
-            with meter.of(work, len(keys)):
+        for work, some, seed in ((SETS, keys, SEED + 3), (MOVES, there[:half], SEED + 4)):
+            seconds = [instant / 1000 for instant in instants(seed, len(some))]
+            lots = list(batched(list(zip(some, seconds, strict=True)), LOT))
+            with meter.of(work, len(some)):
                 for lot in lots:
                     scheduler.set_many(
                         [SetRequest(key, at=instant, payload=PAYLOAD, handler="nothing") for key, instant in lot]
                     )
         meter.weigh(len(keys))
-        with meter.of(CANCELS, len(keys)):
-            for part in batched(keys, LOT):
+        with meter.of(CANCELS, half):
+            for part in batched(there[half:], LOT):
                 scheduler.cancel_many(part)
 
 
-def _cascade(meter: _Meter, path: Path) -> None:
+def _cascade(meter: Meter, path: Path) -> None:
     """
     Let an owner sort the slots of the next two days, as if two days had passed.
     """
@@ -267,7 +230,7 @@ def _cascade(meter: _Meter, path: Path) -> None:
                 store.renew("bench")
 
 
-def _bare(meter: _Meter, path: Path, keys: list[str]) -> None:
+def _bare(meter: Meter, path: Path, keys: list[str], there: list[Job]) -> None:
     """
     Do the same with the store's statements, a thousand jobs in a transaction, and nothing else.
 
@@ -275,45 +238,45 @@ def _bare(meter: _Meter, path: Path, keys: list[str]) -> None:
     and throws away what it finds. SQLite moves the log into the file in the commit that takes it past its limit.
     """
     now = time.time_ns() // 1_000_000
+    half = len(there) // 2
     with connected(path) as connection:
         generation = connection.execute(SQL["read_ledger"]).fetchone()[0]
-        first, second = (
+        new, moved = (
             [
                 _job(key, number, due_at, now)
-                for number, (key, due_at) in enumerate(zip(keys, instants(seed, len(keys)), strict=True), start)
+                for number, (key, due_at) in enumerate(zip(some, instants(seed, len(some)), strict=True), start)
             ]
-            for seed, start in ((SEED + 3, generation + 1), (SEED + 4, generation + len(keys) + 1))
+            for some, seed, start in (
+                (keys, SEED + 3, generation + 1),
+                ([job.key for job in there[:half]], SEED + 4, generation + len(keys) + 1),
+            )
         )
         runs = Filters(), Merger()
         with meter.of(SETS, len(keys)):
-            for jobs in batched(first, BATCH):
+            for jobs in batched(new, BATCH):
                 with _transaction(connection, runs, jobs, len(jobs)):
                     _insert(connection, jobs)
-        with meter.of(MOVES, len(keys)):
-            for olds, jobs in zip(batched(first, BATCH), batched(second, BATCH), strict=True):
+        with meter.of(MOVES, half):
+            for olds, jobs in zip(batched(there[:half], BATCH), batched(moved, BATCH), strict=True):
                 with _transaction(connection, runs, jobs, 0):
-                    _delete_keys(connection, jobs)
-                    _execute(
-                        connection, "delete_job", [(FAR_SHARD, slot_of(old.due_at), old.generation) for old in olds]
-                    )
+                    _delete(connection, olds)
                     _insert(connection, jobs)
         meter.weigh(len(keys))
-        with meter.of(CANCELS, len(keys)):
-            for jobs in batched(second, BATCH):
+        with meter.of(CANCELS, half):
+            for jobs in batched(there[half:], BATCH):
                 with _transaction(connection, runs, jobs, -len(jobs)):
-                    _delete_keys(connection, jobs)
-                    _execute(
-                        connection, "delete_job", [(FAR_SHARD, slot_of(job.due_at), job.generation) for job in jobs]
-                    )
+                    _delete(connection, jobs)
 
 
-def _in_order(meter: _Meter, path: Path, pending: int, keys: list[str]) -> None:
+def _in_order(meter: Meter, path: Path, pending: int, keys: list[str]) -> None:
     """
     Do the same with a prototype that writes in order, a thousand jobs in a transaction, and bring one day near.
     """
     draw = random.Random(SEED + 1)
     now = time.time_ns() // 1_000_000
     there = [f"{draw.getrandbits(64):016x}" for _ in range(pending)]
+    others = [there[number - 1] for number in chosen(pending, len(keys))]
+    half = len(others) // 2
     generation = 1
 
     def set_all(keys: list[str], seed: int, size: int) -> None:
@@ -331,12 +294,12 @@ def _in_order(meter: _Meter, path: Path, pending: int, keys: list[str]) -> None:
         set_all(there, SEED + 2, LOT)
     _forget(path)
     with connected(path) as wheel.connection:
-        for work, seed in ((SETS, SEED + 3), (MOVES, SEED + 4)):
-            with meter.of(work, len(keys)):
-                set_all(keys, seed, BATCH)
+        for work, some, seed in ((SETS, keys, SEED + 3), (MOVES, others[:half], SEED + 4)):
+            with meter.of(work, len(some)):
+                set_all(some, seed, BATCH)
         meter.weigh(len(keys))
-        with meter.of(CANCELS, len(keys)):
-            for part in batched(keys, BATCH):
+        with meter.of(CANCELS, half):
+            for part in batched(others[half:], BATCH):
                 generation += 1
                 with _committed(wheel.connection):
                     wheel.cancel(part, generation)
@@ -383,10 +346,8 @@ def _insert(connection: sqlite3.Connection, jobs: Sequence[Job]) -> None:
             connection.execute(statement, part)
 
 
-def _delete_keys(connection: sqlite3.Connection, jobs: Sequence[Job]) -> None:
+def _delete(connection: sqlite3.Connection, jobs: Sequence[Job]) -> None:
     for statement, values, _count in deletes(1, [job.key for job in jobs]):
         connection.execute(statement, values)
-
-
-def _execute(connection: sqlite3.Connection, name: str, rows: Sequence[Sequence[object]]) -> None:
-    connection.executemany(SQL[name], rows)
+    places = [(FAR_SHARD, slot_of(job.due_at), job.generation) for job in jobs]
+    connection.executemany(SQL["delete_job"], places)

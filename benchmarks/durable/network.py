@@ -4,6 +4,7 @@ A PostgreSQL store with jobs in it.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from typing import Final
 
@@ -12,7 +13,7 @@ import psycopg
 from benchmarks.durable.file import PAYLOAD
 from tickwheel.scheduler.stores import open_store
 
-__all__ = ["fill"]
+__all__ = ["fill", "key_of"]
 
 _YEAR_MS: Final = 31_536_000_000
 _FILL: Final = """
@@ -22,6 +23,13 @@ SELECT md5(number::text), number, %s + {ahead}, '"{payload}"', 'handler', 'nothi
     abs(hashtext(number::text)) %% (SELECT count(*) FROM tickwheel_shard)
 FROM generate_series(1, %s) AS number
 """
+
+
+def key_of(number: int) -> str:
+    """
+    Return the key of the job of that *number*, from 1 on.
+    """
+    return hashlib.md5(str(number).encode(), usedforsecurity=False).hexdigest()
 
 
 def fill(url: str, pending: int, *, first: int | None = None, span: int = 0) -> None:

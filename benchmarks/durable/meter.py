@@ -1,0 +1,69 @@
+"""
+What a process writes and reads while it does something many times, by the kernel's own accounting.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import psycopg
+
+from benchmarks.model import Measure
+
+__all__ = ["Meter"]
+
+
+class Meter:
+    """
+    Counts what this process writes and reads while something is done many times.
+    """
+
+    def __init__(self, pending: int, path: Path | None = None, url: str = "") -> None:
+        """
+        Measure against the file *path*, or the log of the server at *url*.
+        """
+        self._pending, self._path, self._url = pending, path, url
+        self.found: list[Measure] = []
+
+    @contextmanager
+    def of(self, work: str, count: int) -> Iterator[None]:
+        """
+        Measure *work*, done *count* times within the context; of what is written after its time, only the bytes.
+        """
+        before, begin = self._counters(), time.perf_counter()
+        yield
+        seconds = time.perf_counter() - begin
+        self._move_log()
+        after = self._counters()
+        self.found.append(Measure(work, count / seconds, "per second", "wall"))
+        self.found += [Measure(f"{work}: {what}", (after[what] - before[what]) / count, "bytes") for what in before]
+
+    def weigh(self, more: int) -> None:
+        """
+        Measure what the file holds for each of the jobs that it was made with and *more*; a server's is not measured.
+        """
+        if self._path is not None:
+            size = self._path.stat().st_size / (self._pending + more)
+            self.found.append(Measure("disk per pending job", size, "bytes"))
+
+    def _move_log(self) -> None:
+        """
+        Move the log into the file, as somebody will have to: what is left for later is not saved.
+        """
+        if self._path is not None:
+            with closing(sqlite3.connect(self._path)) as connection:
+                connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+
+    def _counters(self) -> dict[str, int]:
+        if self._path is None:
+            with psycopg.connect(self._url, autocommit=True) as connection:
+                log = connection.execute("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn").fetchone()
+            return {"log": int(log[0]) if log else 0}
+        lines = Path("/proc/self/io").read_text("utf-8").splitlines()
+        io = {name: int(value) for name, _, value in (line.partition(": ") for line in lines)}
+        names = {"written": "wchar", "to disk": "write_bytes", "read": "rchar", "from disk": "read_bytes"}
+        return {what: io[name] for what, name in names.items()}
