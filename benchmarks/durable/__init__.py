@@ -108,7 +108,7 @@ BARS = (
     Bar("disk per pending job", clock="", at_most=240),
     Bar(far.SINGLES, clock="wall", at_least=0.8),
     Bar(far.RESTART, clock="wall", at_most=1),
-    Bar(far.MEMORY, clock="", at_most=143),
+    Bar(far.MEMORY, clock="", at_most=143),  # MiB: 150 MB
     Bar(f"{far.SETS}: log", subject="tickwheel-postgres", clock="", at_most=2_000),
     Bar(
         far_cycle.CYCLE,
@@ -117,7 +117,7 @@ BARS = (
         against="tickwheel-postgres",
         against_work=far_cycle.NEAR_CYCLE,
         inverse=True,
-        at_least=0.77,
+        at_least=0.77,  # no slower by more than 30 %
     ),
 )
 

@@ -226,7 +226,7 @@ def test_what_waits_beside_a_pull_queue():
             scheduler.set("busy", delay=0, handler="narrow")
             assert begun.wait(END_S)
             while time.time() * 1000 <= pulled.due_at + 1:  # so that the next one is due later than this
-                time.sleep(0.001)
+                time.sleep(0.001)  # the clock gives no signal
             late = scheduler.set("late", delay=0, handler="narrow").job
             stats = stats_with(scheduler, lambda stats: waiting(stats) and stats["next_due_at"] == late.due_at)
             assert stats["pull"]["scans"]["oldest_due_at"] < late.due_at
