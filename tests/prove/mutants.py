@@ -34,6 +34,7 @@ from tickwheel.scheduler.engine._staging import Staging
 from tickwheel.scheduler.engine._starter import Starter
 from tickwheel.scheduler.engine.elapsed import Elapsed
 from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.model import Standing
 from tickwheel.scheduler.stores.contract import Changes
 from tickwheel.scheduler.verbs import writer
 
@@ -312,6 +313,19 @@ def loses_an_end() -> Any:
     return mock.patch.object(Settler, "_post", careless)
 
 
+def gives_back_twice() -> Any:
+    """
+    An attempt that was withdrawn before is given back again for each who asks, whatever it is by then.
+    """
+    withdraw = StagedJobs.withdraw
+
+    def careless(self: Any, job: Any) -> Any:
+        found = withdraw(self, job)
+        return found and (*found[:2], found[1] is Standing.WITHDRAWN)
+
+    return mock.patch.object(StagedJobs, "withdraw", careless)
+
+
 def says_cancelled() -> Any:
     """
     The store cancels a job that runs, and says so.
@@ -389,8 +403,8 @@ def has_no_bulkhead() -> Any:
     )
 
 
-RARE = {"starts_over_when_emptied": 14}
-"""By name, from which seed on a fault is looked for that shows in few days only; others are from the first on."""
+RARE = {"gives_back_twice": 10, "starts_over_when_emptied": 14}
+"""By name, the first seed of the days on which a fault shows that the others cannot show: one day in sixteen."""
 
 ON_A_FILE = {"sees_no_step", "follows_the_wall_clock", "is_somebody_else_at_each_start", "has_no_bulkhead"}
 """Those about the time of day, which a file takes from its machine, about leases, which end on a cluster only, and
@@ -456,6 +470,7 @@ MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "loses_an_end": (loses_an_end, {"lost"}),
     "starts_what_is_armed": (starts_what_is_armed, {"overtaken"}),
     "starts_what_is_queued": (starts_what_is_queued, {"overtaken"}),
+    "gives_back_twice": (gives_back_twice, {"overtaken"}),
     "says_cancelled": (says_cancelled, {"answer"}),
     "tries_again_what_was_stopped": (tries_again_what_was_stopped, {"overtaken"}),
     "sees_no_step": (sees_no_step, {"silent", "clock"}),

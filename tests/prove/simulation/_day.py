@@ -22,6 +22,7 @@ __all__ = [
     "Break",
     "asks",
     "breaks",
+    "crowd",
     "from_afar",
     "hangs",
     "overlaps",
@@ -53,6 +54,8 @@ FROM_AFAR: Final = "afar/"
 """How the keys begin that a process sets which fires nothing."""
 HERD: Final = 220
 """How many jobs hang: on a file, more than one node may have begun."""
+_CROWDED: Final = (16, 10)
+"""On one day of so many, and from which seed on, a crowd asks for the same jobs; those days are of a cluster."""
 _SCOPES: Final = (
     "handler:work",
     "handler:work",
@@ -161,6 +164,33 @@ def races(dice: random.Random, length: float, count: int, broken: list[Break]) -
                     "pause": _pauser(key),
                 }[verb]
                 found.append(Ask(at + delay + dice.choice((-0.03, 0.0, 0.003, 0.2, 0.6)), verb, key, change))
+    return found
+
+
+def crowd(seed: int, length: float) -> list[Ask | Break]:
+    """
+    Return requests for a herd that waits for workers, several for each of its jobs, in foul weather; on few days.
+
+    The first callers change nothing, so a job is given back and begun again, as the same attempt. Where the end of the
+    attempt that was given back fails on the line, it is written again half a second later. If somebody else has given
+    the job back meanwhile, it ends the next try, which waits for a worker: that is pending in the store then, the last
+    caller cancels it, and it starts nevertheless. So an attempt must be given back once, however many ask for it.
+
+    What is drawn here is drawn apart, so that the other days stay as they are.
+    """
+    each, first = _CROWDED
+    if seed % each != first:
+        return []
+    dice = random.Random(seed)
+    start = dice.uniform(0.1, 0.9) * length
+    found: list[Ask | Break] = [Break(start + 2.0, "foul", 20.0)]
+    for number in range(HERD):
+        key = f"crowd-{number}"
+        found.append(Ask(start, "set", key, _setter(key, [], takes=4.0, delay=2.0)))
+        for _ in range(3):
+            keep = _setter(key, [], delay=60.0, mode="keep")
+            found.append(Ask(start + dice.uniform(2.0, 6.0), "set", key, keep))
+        found.append(Ask(start + dice.uniform(3.0, 12.0), "cancel", key, _canceller(key)))
     return found
 
 

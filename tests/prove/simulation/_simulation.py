@@ -22,6 +22,7 @@ from simulation._day import (
     Break,
     asks,
     breaks,
+    crowd,
     from_afar,
     hangs,
     overlaps,
@@ -52,6 +53,7 @@ _SCOPE: Final = "scope "
 _EMPTIED_EACH: Final = 16
 """On one day of so many."""
 _CALM_WEATHER: Final = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+_FOUL_WEATHER: Final = (0.0, 0.3, 0.0, 0.0, 0.0, 0.9)
 _UNWINDING: Final = 1000
 _LAST_S: Final = 7200
 """How long the healed nodes get to fire what is left."""
@@ -216,6 +218,7 @@ class _Day:
             *(from_afar(self.dice, length, _AFAR) if self.plan.is_cluster else ()),
             *([Break(length * 0.6, "emptied", 0.0)] if self.plan.is_emptied else ()),
             *overlaps(self.dice),
+            *crowd(self.plan.seed, length),
         ]
         for event in sorted(events, key=lambda each: each.at):
             self.run.sleep(int(event.at * _S) - self.run.now_ns)
@@ -261,14 +264,14 @@ class _Day:
         if what.what.startswith(_SCOPE):
             self.run.spawn(what.what, partial(self._pause_scope, what.what.removeprefix(_SCOPE), what.length), None)
             return
-        node = self.dice.choice(self.nodes)
         others: dict[str, Callable[[], None]] = {
             "failover": partial(self._befall, "failover", self.world.fail_over),
             "emptied": partial(self._befall, "emptied", self.world.lose_all),
             "deploy": partial(self._roll, what),
         }
-        let_break = others.get(what.what, partial(self._let_break, what, node))
-        self.run.spawn(f"{what.what} {node.name}", let_break, None)
+        for node in self.nodes if what.what == "foul" else [self.dice.choice(self.nodes)]:
+            let_break = others.get(what.what, partial(self._let_break, what, node))
+            self.run.spawn(f"{what.what} {node.name}", let_break, None)
 
     def _pause_scope(self, scope: str, length: float) -> None:
         """
@@ -332,8 +335,8 @@ class _Day:
                 node.line.is_cut = True
                 self.run.sleep(int(what.length * _S))
                 node.line.is_cut = False
-            case "weather":
-                self._weather(node)
+            case "weather" | "foul":
+                self._weather(node, is_foul=what.what == "foul")
                 self.run.sleep(int(what.length * _S))
                 self._clear(node)
         self._note(name, is_over=True)
@@ -348,11 +351,13 @@ class _Day:
                 each.step_wall(step_ns)
         self._note(f"step {node.name} {step_ns}", is_over=True)
 
-    def _weather(self, node: Node) -> None:
+    def _weather(self, node: Node, *, is_foul: bool) -> None:
         line, dice = node.line, self.dice
         line.slow, line.failing, line.failing_after = (dice.choice((0.0, 0.05, 0.3)) for _ in range(3))
         line.late = dice.choice((0.0, 0.1)) if self.plan.is_cluster else 0.0
         line.repeated, line.tripping = 0.2, 0.3
+        if is_foul:
+            line.slow, line.failing, line.failing_after, line.late, line.repeated, line.tripping = _FOUL_WEATHER
         line.is_bad = True
 
     def _clear(self, node: Node) -> None:
