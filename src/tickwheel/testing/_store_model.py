@@ -95,7 +95,9 @@ class StoreModel:
         running = [job for job in self.jobs.values() if job.state == "running"]
         running = [job for job in running if shard in (None, self.shard_of(job.key))]
         for job in running:
-            self.jobs[job.key] = replace(job, state=State.PENDING)
+            self.jobs[job.key] = rescued = replace(job, state=State.PENDING)
+            if not _is_due(rescued):  # it was paused while it ran, so it waits in no owner's shard
+                self.away.pop(job.key, None)
         return len(running)
 
     def _set(self, write: Set, job: Job | None) -> tuple[Outcome, Job | None]:
