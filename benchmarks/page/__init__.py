@@ -25,6 +25,8 @@ DAY_S = 86_400
 SOONEST_S = 900
 """Before the first of those that wait is due, the case is over."""
 BATCH = 1_000
+BLANK_S = 5
+"""A browser that has just been started is busy with a page of its own."""
 LOOK = "the page"
 CONDITIONS = {
     LOOK: (
@@ -85,6 +87,8 @@ def measure(_work: str, _subject: str, pending: int, *, warm_s: int, watch_s: in
         with http.serving("tickwheel", path) as (port, _pid):
             browser = chromium(folder)
             try:
+                browser.get("about:blank")
+                time.sleep(BLANK_S)
                 browser.get(f"http://127.0.0.1:{port}/")
                 time.sleep(warm_s)
                 return watch(browser, watch_s)

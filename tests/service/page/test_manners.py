@@ -11,6 +11,20 @@ from selenium.webdriver.common.keys import Keys
 
 FAR = {"delay": 3600, "target": "log"}
 
+# Shows the list of firings three times ten in one turn: how many rows, and marked ones, it has then and at last.
+CROWD = """
+const { Firings } = await import("/static/firings.js");
+const end = { lateness_ms: 1, outcome: "succeeded", attempt: 1 };
+const firing = (n) => ({ fire_id: `${n}/1/1`, key: `${n}`, fired_at: new Date(n).toISOString(), ...end });
+const firings = new Firings(() => null), list = document.getElementById("firings");
+const count = () => [list.children.length, list.querySelectorAll(".new").length];
+const ten = (first) => Array.from({ length: 10 }, (_, i) => firing(first + i));
+for (const first of [0, 10, 20]) firings.take({ firings: ten(first) });
+const atOnce = count();
+while (list.children.length < 30) await new Promise(requestAnimationFrame);
+return [atOnce, count()];
+"""
+
 
 def press(page, *keys: str) -> None:
     """
@@ -43,6 +57,15 @@ def test_keys(server, page):
     press(page, "g", "w")
     assert page.find("[data-view=overview]").is_displayed()
     page.run("localStorage.clear()")
+
+
+def test_a_crowd_is_not_marked(start, page):
+    """
+    Of many firings in a second the first ten are marked as new and shown at once; the others come together, unmarked.
+    """
+    page.open(start())
+    page.wait_for(lambda: page.find("#firings-empty").is_displayed())
+    assert page.run(f"return (async () => {{{CROWD}}})()") == [[10, 10], [30, 10]]
 
 
 def test_one_message(start, page, tmp_path):

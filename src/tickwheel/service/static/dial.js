@@ -1,10 +1,11 @@
 // The wheel of the coming minute: sixty slots, and a hand that is now. A slot behind the hand is due in the next turn.
 
 import { byId, svg } from "./dom.js";
-import { heat } from "./strips.js";
+import { paint } from "./strips.js";
 import { count, now_ms, span } from "./words.js";
 
 const SLOTS = 60;
+const RIPPLES = 3; // at once
 const STEP = 0.5; // degrees, which is less than a pixel: what has not moved is not painted
 const CALM = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -25,15 +26,15 @@ export class Dial {
   // `strip` is the forecast of the next minute, second by second.
   show({ since, counts }, next_ms, pending) {
     const first = Math.floor(Date.parse(since) / 1000);
-    counts.forEach((n, i) => this.slots[(first + i) % SLOTS].setAttribute("class", `h${heat(n)}`));
+    counts.forEach((n, i) => paint(this.slots[(first + i) % SLOTS], n));
     this.next_ms = next_ms;
     const total = counts.reduce((sum, n) => sum + n, 0);
     this.chart.setAttribute("aria-label", `The wheel of the next minute: ${count(total)} of ${count(pending)} pending jobs are due in it.`);
   }
 
-  // A ripple where the hand is, for a firing.
+  // A ripple where the hand is, for firings.
   pulse() {
-    if (CALM.matches || this.pulses.childElementCount > 6) return;
+    if (CALM.matches || this.pulses.childElementCount >= RIPPLES) return;
     const ring = svg("circle", { class: "pulse", r: 4, transform: `rotate(${angle()}) translate(0 -96)` });
     ring.addEventListener("animationend", () => ring.remove());
     this.pulses.append(ring);

@@ -4,13 +4,15 @@ import { byId, el, sync } from "./dom.js";
 import { clockTimeMs, lateness, percent, printable } from "./words.js";
 
 const SHOWN = 60;
-const MARKED = 10; // of more at once each would be marked as new, which says nothing and is painted in every frame
+const MARKED = 10; // of more in a second each would be marked as new, which says nothing and is painted in every frame;
+const CROWD_MS = 500; // and the list is drawn no more often than this, since it is another one each time
 
 export class Firings {
   constructor(onOpen) {
     this.onOpen = onOpen;
     this.byId = new Map();
     this.isHeld = false;
+    this.since = this.fresh = 0;
     const hold = byId("hold");
     hold.addEventListener("click", () => {
       this.isHeld = !this.isHeld;
@@ -26,13 +28,18 @@ export class Firings {
     const before = this.byId.size;
     for (const firing of firings) this.byId.set(firing.fire_id, firing);
     const fresh = is_snapshot ? 0 : this.byId.size - before;
-    this.isMarking = fresh <= MARKED;
+    if (performance.now() - this.since > 1000) Object.assign(this, { since: performance.now(), fresh: 0 });
+    this.fresh += fresh;
+    this.isMarking = this.fresh <= MARKED && !this.later;
     for (const old of [...this.byId.keys()].slice(0, -SHOWN)) this.byId.delete(old);
-    this.show();
+    if (this.isMarking) this.show();
+    else this.later ??= setTimeout(() => this.show(), CROWD_MS);
     return fresh;
   }
 
   show() {
+    clearTimeout(this.later);
+    this.later = null;
     if (this.isHeld) return;
     const newest = [...this.byId.values()].sort((a, b) => Date.parse(b.fired_at) - Date.parse(a.fired_at));
     sync(byId("firings"), newest, (firing) => firing.fire_id, (firing) => this.make(firing), update);

@@ -25,7 +25,8 @@ import { attempt, showActs } from "./toasts.js";
 import { TITLES, Views } from "./views.js";
 import { setClock } from "./words.js";
 
-const REFRESH_MS = 500; // at most so often is a list asked for again
+const REFRESH_MS = 500; // at most so often is a list asked for again,
+const FORECAST_MS = 1000; // and what falls due, which all that is pending is counted for
 const LINKS = { live: "live", refused: "token needed", trouble: "store unreachable", away: "service unreachable, trying again" };
 const SILENT_CHANGES_MS = 10_000; // other processes may write without our service knowing
 
@@ -72,14 +73,14 @@ const show = (query) => {
 
 let stats = null;
 
-async function forecast() {
+const forecast = throttle(async () => {
   if (isBounded()) return;
   const next = await call("GET", "/v1/forecast").catch(() => null); // the stream shows when the service is unreachable
   if (!next) return;
   strips.show(next.strips);
   river.show(next.strips);
   wheel.show(next.strips[0], next.next_due_at && Date.parse(next.next_due_at), stats?.pending ?? 0);
-}
+}, FORECAST_MS);
 
 follow(
   (name, data) => {
@@ -94,7 +95,7 @@ follow(
       const fresh = firings.take(data);
       river.dots.take(data);
       takeProgress(data);
-      for (let n = 0; n < Math.min(fresh, 3); n++) wheel.pulse();
+      if (fresh) wheel.pulse();
       changed();
     } else if (name === "trouble") {
       byId("trouble").textContent = `The store does not answer: ${data.detail}. Jobs are kept, and fire when it is back.`;
@@ -129,7 +130,7 @@ function showLink(stream) {
   document.body.classList.toggle("away", state === "away");
 }
 
-setInterval(() => document.hidden || !stats || (views.current === "overview" && forecast()) || (views.current === "wheel" && refresh.wheel()), 1000);
+setInterval(() => document.hidden || !stats || (views.current === "overview" && forecast()) || (views.current === "wheel" && refresh.wheel()), FORECAST_MS);
 setInterval(() => document.hidden || views.current !== "fleet" || tick(), 100);
 setInterval(() => document.hidden || changed(), SILENT_CHANGES_MS);
 

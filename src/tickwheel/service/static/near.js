@@ -4,7 +4,7 @@
 import { viewAddress } from "./address.js";
 import { call } from "./api.js";
 import { byId, el, svg } from "./dom.js";
-import { heat } from "./strips.js";
+import { paint } from "./strips.js";
 import { count, moment, now_ms, plural } from "./words.js";
 
 const SLOTS = 64;
@@ -119,7 +119,7 @@ class Ring {
 
   fill(level) {
     this.level = level;
-    this.slots.forEach((slot, i) => slot.setAttribute("class", `h${heat(level.counts[i] ?? 0)}`));
+    this.slots.forEach((slot, i) => paint(slot, level.counts[i] ?? 0));
     this.hand.setAttribute("visibility", (level.slot_ns * SLOTS) / 1e6 < FASTEST_MS || CALM.matches ? "hidden" : "visible");
   }
 

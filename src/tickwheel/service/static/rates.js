@@ -60,16 +60,13 @@ function quantile(steps, share) {
 
 function chart(name) {
   const said = el("span", { class: "said" });
-  const bars = Array.from({ length: SECONDS }, (_, i) => svg("rect", { x: i * 4, width: 3, y: HEIGHT, height: 0 }));
-  const bad = Array.from({ length: SECONDS }, (_, i) => svg("rect", { x: i * 4, width: 3, y: HEIGHT, height: 0, class: "bad" }));
-  const picture = svg("svg", { viewBox: `0 0 ${SECONDS * 4 - 1} ${HEIGHT}`, preserveAspectRatio: "none", role: "img" }, ...bars, ...bad);
+  const bars = svg("path"), bad = svg("path", { class: "bad" }); // of all bars, since each element has its price in every frame
+  const picture = svg("svg", { viewBox: `0 0 ${SECONDS * 4 - 1} ${HEIGHT}`, preserveAspectRatio: "none", role: "img" }, bars, bad);
   const node = el("div", { class: "rate" }, el("p", {}, el("span", { class: "name" }, name), said), picture);
-  const set = (all, values, highest) => all.forEach((bar, i) => {
-    const value = values[i - SECONDS + values.length] ?? 0;
+  const set = (path, values, highest) => path.setAttribute("d", values.map((value, i) => {
     const tall = value > 0 ? Math.max(1.5, (HEIGHT * value) / highest) : 0;
-    bar.setAttribute("y", HEIGHT - tall);
-    bar.setAttribute("height", tall);
-  });
+    return tall && `M${4 * (SECONDS - values.length + i)} ${HEIGHT}v${-tall}h3v${tall}z`;
+  }).filter(Boolean).join(""));
   return {
     node,
     show(values, failed, highest, text) {

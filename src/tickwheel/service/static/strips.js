@@ -10,6 +10,12 @@ const LEVELS = [1, 3, 10, 30, 100, 300, 1000, 10_000, 100_000];
 
 export const heat = (n) => LEVELS.filter((least) => n >= least).length;
 
+// Colour a cell of so many; one that stays as it is costs nothing.
+export function paint(cell, n) {
+  const name = `h${heat(n)}`;
+  if (cell.getAttribute("class") !== name) cell.setAttribute("class", name);
+}
+
 export class Strips {
   constructor(parent, onPick) {
     this.parent = parent;
@@ -50,7 +56,7 @@ class Strip {
 
   show({ name, since, step_s, counts }) {
     Object.assign(this, { counts, from_ms: Date.parse(since), step_ms: 1000 * step_s });
-    counts.forEach((n, i) => this.cells[i].setAttribute("class", `h${heat(n)}`));
+    counts.forEach((n, i) => paint(this.cells[i], n));
     const total = counts.reduce((sum, n) => sum + n, 0);
     const highest = counts.indexOf(Math.max(...counts));
     this.total.textContent = plural(total, "job");
