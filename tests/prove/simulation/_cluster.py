@@ -16,6 +16,7 @@ from simulation._threads import Event
 from simulation._worlds import HINT_LOST, Connection, record
 from simulation.history import Freed, Granted, History, Left, Scoped, Taken, TakenUp
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Pause, State, Write
+from tickwheel.scheduler.stores._rules import holds
 from tickwheel.scheduler.stores.contract import Abilities, Changes, Lease, Skill
 
 __all__ = ["Cluster"]
@@ -55,6 +56,7 @@ class Cluster:
         self._shards = {number: _Shard(number) for number in range(shards)}
         self._table = Table(server, self.shard_of)
         self._seen: dict[str, int] = {}
+        self._asked_at: dict[tuple[int, int, int], int] = {}
         self._epoch = 0
 
     def shard_of(self, key: str) -> int:
@@ -265,19 +267,22 @@ class Cluster:
                 continue
             self._table._owner = shard.owner
             self._table.request_withdrawal([job])
+            self._asked_at[job.generation, job.due_at, job.attempt] = self.now_ms()
             if shard.holder is not None and self._dice.random() >= HINT_LOST:
                 shard.holder.heard.set()
         return orphans
 
     def withdrawal_requests(self, connection: Connection, shards: Sequence[int]) -> list[Job]:
         """
-        Take the questions away that are about jobs of *shards*, and leave the others.
+        Return the questions about jobs of *shards* that still hold and have no answer.
         """
-        asked = self._table._asked
-        mine = {attempt: job for attempt, job in asked.items() if self._table.place_of(job.key) in shards}
-        for attempt in mine:
-            del asked[attempt]
-        return list(mine.values())
+        table, now = self._table, self.now_ms()
+        table._asked = {
+            name: job for name, job in table._asked.items() if holds(job.attempt, now - self._asked_at[name])
+        }
+        self._asked_at = {name: self._asked_at[name] for name in table._asked}
+        mine = {name: job for name, job in table._asked.items() if table.place_of(job.key) in shards}
+        return [job for name, job in mine.items() if name not in table._started]
 
     def report_started(self, connection: Connection, jobs: Sequence[Job]) -> None:
         self._table.report_started(jobs)

@@ -349,8 +349,10 @@ class Store(Protocol):
         Request that the owners of *jobs* withdraw the attempts that are counted, and wake them.
 
         An owner gives a job back whose attempt has not started, and otherwise answers by `report_started`. A request
-        is kept for a minute; to repeat it is allowed. A job whose `attempt` is below zero is a request of another kind:
-        that the attempt of this number without its sign, which has started, is asked to stop.
+        holds for five seconds, and who waits repeats it: the next try is counted as the same attempt, and would be
+        given back for a caller who is gone. A job whose `attempt` is below zero is a request of
+        another kind, which holds for a minute: that the attempt of this number without its sign, which
+        has started, is asked to stop.
 
         Returns:
             The generations of those that no living owner has: none of their attempts starts any more.
@@ -358,7 +360,7 @@ class Store(Protocol):
 
     def withdrawal_requests(self, shards: Sequence[int]) -> list[Job]:
         """
-        Return what was requested of the owner of *shards* within the last minute and is not answered.
+        Return what was requested of the owner of *shards*, still holds, and is not answered.
 
         Of a job there is what names the attempt: key, generation, instant, and the attempt that is counted.
         """

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from tickwheel.scheduler.model import Job, State
+from tickwheel.scheduler.stores._rules import holds
 from tickwheel.scheduler.stores.postgres._connections import Connection
 from tickwheel.scheduler.stores.postgres._queries import SQL
 
@@ -43,11 +44,13 @@ def request(connection: Connection, jobs: Sequence[Job], shard_of: Callable[[str
 
 def requests(connection: Connection, shards: Sequence[int]) -> list[Job]:
     """
-    Return what is requested of the owner of *shards* and not answered.
+    Return what is requested of the owner of *shards*, still holds, and is not answered.
     """
-    rows = connection.execute(SQL["withdrawal_requests"], (list(shards), _KEPT_MS)).fetchall()
+    rows = connection.execute(SQL["withdrawal_requests"], (list(shards),)).fetchall()
     return [
-        Job(key, generation, due_at, attempt=attempt, state=State.RUNNING) for key, generation, due_at, attempt in rows
+        Job(key, generation, due_at, attempt=attempt, state=State.RUNNING)
+        for key, generation, due_at, attempt, age_ms in rows
+        if holds(attempt, age_ms)
     ]
 
 

@@ -20,9 +20,9 @@ WHERE shard = ANY(%s)
     AND (owner IS NULL OR lease_until < floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint);
 
 -- name: withdrawal_requests
-SELECT key, generation, due_at, attempt FROM tickwheel_question
-WHERE shard = ANY(%s) AND NOT has_started
-    AND asked_at >= floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - %s;
+SELECT key, generation, due_at, attempt, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - asked_at
+FROM tickwheel_question
+WHERE shard = ANY(%s) AND NOT has_started;
 
 -- name: report_started
 UPDATE tickwheel_question AS q SET has_started = true

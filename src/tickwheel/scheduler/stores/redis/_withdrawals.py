@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from tickwheel.scheduler.model import Job, State
+from tickwheel.scheduler.stores._rules import holds
 
 __all__ = ["report_started", "request", "requests", "started"]
 
@@ -21,17 +22,17 @@ _Call = Callable[..., Any]
 
 def request(call: _Call, place: str, jobs: Sequence[Job], now: int) -> None:
     """
-    Request the withdrawal of each of *jobs* of which that is not requested yet.
+    Request the withdrawal of each of *jobs* of which nothing is answered yet.
     """
     known = call("HMGET", place, *map(_attempt, jobs))
-    new = [job for job, fact in zip(jobs, known, strict=True) if fact is None]
-    if new:
-        call("HSET", place, *_facts(new, _OPEN, now))
+    open_ = [job for job, fact in zip(jobs, known, strict=True) if fact is None or not _says_started(fact)]
+    if open_:
+        call("HSET", place, *_facts(open_, _OPEN, now))
 
 
 def requests(call: _Call, place: str, now: int) -> list[Job]:
     """
-    Return what is requested and not answered, and forget what is old.
+    Return what is requested, still holds, and is not answered, and forget what is old.
     """
     jobs: list[Job] = []
     old: list[bytes] = []
@@ -42,7 +43,8 @@ def requests(call: _Call, place: str, now: int) -> list[Job]:
             old.append(attempt)
         elif answer == _OPEN:
             generation, due_at, number = map(int, bytes(attempt).split(b"/"))
-            jobs.append(Job(key.decode(), generation, due_at, attempt=number, state=State.RUNNING))
+            if holds(number, now - int(asked_at)):
+                jobs.append(Job(key.decode(), generation, due_at, attempt=number, state=State.RUNNING))
     if old:
         call("HDEL", place, *old)
     return jobs
@@ -61,11 +63,11 @@ def started(call: _Call, place: str, jobs: Sequence[Job]) -> set[int]:
     Return the generations of those of which that was answered.
     """
     facts = call("HMGET", place, *map(_attempt, jobs)) if jobs else []
-    return {
-        job.generation
-        for job, fact in zip(jobs, facts, strict=True)
-        if fact is not None and bytes(fact).split(b" ", 2)[1] == _STARTED
-    }
+    return {job.generation for job, fact in zip(jobs, facts, strict=True) if fact is not None and _says_started(fact)}
+
+
+def _says_started(fact: Any) -> bool:
+    return bytes(fact).split(b" ", 2)[1] == _STARTED
 
 
 def _facts(jobs: Sequence[Job], answer: bytes, now: int) -> Iterator[bytes]:

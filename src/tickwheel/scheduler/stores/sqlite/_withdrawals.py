@@ -12,7 +12,7 @@ from typing import Final
 
 from tickwheel.scheduler.model import Job, State
 from tickwheel.scheduler.stores._rows import paused_job_of
-from tickwheel.scheduler.stores._rules import is_counted
+from tickwheel.scheduler.stores._rules import holds, is_counted
 from tickwheel.scheduler.stores.sqlite._queries import SQL
 
 __all__ = ["attempts", "report_started", "request", "requests"]
@@ -30,11 +30,13 @@ def request(connection: sqlite3.Connection, jobs: Sequence[Job], now: int) -> No
 
 def requests(connection: sqlite3.Connection, now: int) -> list[Job]:
     """
-    Return what is requested and not answered.
+    Return what is requested, still holds, and is not answered.
     """
-    rows = connection.execute(SQL["withdrawal_requests"], (now - _KEPT_MS,)).fetchall()
+    rows = connection.execute(SQL["withdrawal_requests"]).fetchall()
     return [
-        Job(key, generation, due_at, attempt=attempt, state=State.RUNNING) for key, generation, due_at, attempt in rows
+        Job(key, generation, due_at, attempt=attempt, state=State.RUNNING)
+        for key, generation, due_at, attempt, asked_at in rows
+        if holds(attempt, now - asked_at)
     ]
 
 

@@ -147,7 +147,7 @@ INSERT INTO tickwheel_question (generation, due_at, attempt, key, asked_at) VALU
 ON CONFLICT DO UPDATE SET asked_at = excluded.asked_at;
 
 -- name: withdrawal_requests
-SELECT key, generation, due_at, attempt FROM tickwheel_question WHERE asked_at >= ? AND has_started = 0;
+SELECT key, generation, due_at, attempt, asked_at FROM tickwheel_question WHERE has_started = 0;
 
 -- name: report_started
 UPDATE tickwheel_question SET has_started = 1 WHERE generation = ? AND due_at = ? AND attempt = ?;
