@@ -78,6 +78,43 @@ def test_interval(server, page):
     server.job("DELETE", "edited")
 
 
+def test_ends_and_policies(server, page):
+    """
+    A rule gets and loses its end, its policies and what it leaves out; what is not touched stays, the instant, too.
+    """
+    server.job("PUT", "edited", {"every": 600, "target": "log", "jitter": 2})
+    before = server.job("GET", "edited").json
+    opened(server, page, "edited")
+    page.fill(".edit [name=max_runs]", "9")
+    page.fill(".edit [name=overlap]", "all")
+    page.fill(".edit [name=misfire]", "skip")
+    page.click(".edit button", "Save")
+    page.wait_for(lambda: server.job("GET", "edited").json["recurrence"].get("runs_left") == 9)
+    after = server.job("GET", "edited").json
+    assert after["due_at"] == before["due_at"]
+    policies = {"overlap": "all", "misfire": "skip"}
+    assert after["recurrence"] == before["recurrence"] | policies | {"runs_left": 9}
+    opened(server, page, "edited")
+    page.fill(".edit [name=until]", "2050-01-01T00:00:00Z")
+    page.fill(".edit [name=max_runs]", "")
+    page.fill(".edit [name=exclude]", "2049-12-24/2049-12-26\n * * * * 0\n")
+    page.click(".edit button", "Save")
+    page.wait_for(lambda: server.job("GET", "edited").json["recurrence"].get("exclude"))
+    rule = server.job("GET", "edited").json["recurrence"]
+    assert rule["exclude"] == ["2049-12-24/2049-12-26", "* * * * 0"]
+    assert rule["until"] == 2_524_608_000_000
+    assert rule["every_ms"] == 600_000
+    assert policies.items() <= rule.items()
+    assert not rule.get("runs_left")
+    opened(server, page, "edited")
+    page.fill(".edit [name=until]", "")
+    page.fill(".edit [name=exclude]", "")
+    page.click(".edit button", "Save")
+    page.wait_for(lambda: not server.job("GET", "edited").json["recurrence"].get("until"))
+    assert not server.job("GET", "edited").json["recurrence"].get("exclude")
+    server.job("DELETE", "edited")
+
+
 def test_paused(server, page):
     """
     A paused job is changed while it waits, and so is the change undone: its pause and its instant stay.

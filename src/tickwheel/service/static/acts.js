@@ -69,7 +69,7 @@ export async function replayAll(jobs) {
 
 // Set the job with other `fields`; what has a new rule is due by that.
 export async function change(job, fields, onChange) {
-  const keepsInstant = !("cron" in fields || "every" in fields);
+  const keepsInstant = !["cron", "tz", "every", "exclude"].some((name) => name in fields);
   const changed = await setAgain(job, { fields, generation: job.generation, keepsInstant });
   toast(`Changed ${job.key}`, async () => (await setAgain(job, { generation: changed.generation }), onChange()));
 }
@@ -81,6 +81,7 @@ async function setAgain(before, { fields = {}, keepsInstant = true, ...condition
   const { key, due_at, payload, target, handler, retry, expires_at, recurrence: rule, trace } = before;
   const body = { payload, target, handler, retry, trace, ...(rule ? comingBack(rule) : { at: due_at }), ...fields };
   if ("every" in fields) delete body.at; // of the old phase
+  if (body.misfire !== "skip") delete body.misfire_grace;
   if (expires_at) body.expires = (Date.parse(expires_at) - Date.parse(due_at)) / 1000;
   const { job } = await call("PUT", jobPath(key), { body, ...condition });
   if (!keepsInstant || job.due_at === due_at) return job;

@@ -5,32 +5,62 @@ import { exact } from "./api.js";
 import { el } from "./dom.js";
 import { attempt } from "./toasts.js";
 
+const PLAIN = { spellcheck: "false", autocomplete: "off" };
+const OVERLAPS = [["", "by default"], ["skip", "left out"], ["once", "one follows"], ["all", "all follow"], ["cancel", "it is asked to stop"]];
+const MISFIRES = [["once", "one makes up for them"], ["all", "all are made up for"], ["skip", "left out"]];
+// How a field is read that may be empty, and then says nothing.
+const READ = {
+  until: (text) => text.trim() || undefined,
+  max_runs: (text) => Number(text) || undefined,
+  overlap: (text) => text || undefined,
+  exclude: (text) => lines(text),
+};
+
 export function edit(job, onDone) {
   if (job.state !== "pending") return null; // what is set again while it runs, runs; what is paused stays paused
   const text = JSON.stringify(job.payload, null, 2);
   const form = el("form", { class: "edit" },
-    el("label", {}, "Payload, as JSON", el("textarea", { name: "payload", rows: Math.min(12, text.split("\n").length + 1), spellcheck: "false", autocomplete: "off" }, text)),
+    area("payload", "Payload, as JSON", text, Math.min(12, text.split("\n").length + 1)),
     ...ruleFields(job.recurrence),
     el("button", { type: "submit", class: "primary" }, "Save"),
   );
+  const rule = [...form.elements].filter(({ name }) => name && name !== "payload");
+  const before = new Map(rule.map((field) => [field, field.value]));
   const field = form.elements.payload;
   field.addEventListener("input", () => field.setCustomValidity(flaw(field.value)));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    const rule = [...form.elements].filter(({ name }) => name && name !== "payload");
-    const isNew = rule.some((input) => input.value !== input.defaultValue); // a rule that stays keeps the phase and the instant
-    const fields = isNew ? Object.fromEntries(rule.map(({ name, value }) => [name, value])) : {};
+    const changed = rule.filter((each) => each.value !== before.get(each)); // what stays keeps the phase and the instant
+    const fields = Object.fromEntries(changed.map(({ name, value }) => [name, READ[name] ? READ[name](value) : value]));
     if (await attempt(() => change(job, { payload: exact(field.value), ...fields }, onDone))) onDone();
   });
   return el("details", { class: "writes" }, el("summary", {}, "Edit"), form);
 }
 
-function ruleFields(recurrence) {
-  if (!recurrence) return [];
-  const input = (name, label, value) => el("label", {}, label, el("input", { name, value, required: true, spellcheck: "false", autocomplete: "off" }));
-  if (recurrence.cron) return [input("cron", "Cron line", recurrence.cron), input("tz", "in the zone", recurrence.tz)];
-  return [input("every", "Every", `${recurrence.every_ms / 1000}s`)];
+function lines(text) {
+  const found = text.split("\n").map((line) => line.trim()).filter(Boolean);
+  return found.length ? found : undefined;
 }
+
+function ruleFields(rule) {
+  if (!rule) return [];
+  const when = rule.cron
+    ? [input("cron", "Cron line", rule.cron, { required: true }), input("tz", "in the zone", rule.tz, { required: true })]
+    : [input("every", "Every", `${rule.every_ms / 1000}s`, { required: true })];
+  return [
+    ...when,
+    input("until", "Until", rule.until ? new Date(rule.until).toISOString() : "", { placeholder: "with no end" }),
+    input("max_runs", "Runs left", rule.runs_left ?? "", { type: "number", min: 1, placeholder: "with no end" }),
+    pick("overlap", "Runs due while one lasts", OVERLAPS, rule.overlap ?? ""),
+    pick("misfire", "Missed runs", MISFIRES, rule.misfire),
+    area("exclude", `But not${rule.cron ? "" : `, in ${rule.tz ?? "UTC"}`}: a day, a span of days or a cron line on each line`, (rule.exclude ?? []).join("\n"), 2),
+  ];
+}
+
+const input = (name, label, value, more) => el("label", {}, label, el("input", { name, value, ...PLAIN, ...more }));
+const area = (name, label, value, rows) => el("label", {}, label, el("textarea", { name, rows, ...PLAIN }, value));
+const pick = (name, label, choices, value) =>
+  el("label", {}, label, el("select", { name }, ...choices.map(([each, words]) => el("option", { value: each, selected: each === value }, words))));
 
 function flaw(text) {
   try {
