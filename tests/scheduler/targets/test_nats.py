@@ -4,12 +4,13 @@ The NATS target keeps the suite, with JetStream and without, on a real server.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 
 import pytest
 
-from tickwheel.observe.events import JobFailed
+from tickwheel.observe.events import JobFailed, JobSucceeded
 from tickwheel.scheduler import InvalidJobError
 from tickwheel.scheduler.targets.nats import NatsTarget
 from tickwheel.testing.target_suite import Received, TargetSuite
@@ -109,6 +110,41 @@ def test_no_stream(nats_server, make, events):
     told = events(scheduler)
     scheduler.set("one", delay=0, target="nats", handler="nobody.listens")
     assert "no stream takes 'nobody.listens': add one" in told.of(JobFailed)[0].error
+
+
+def test_read_before_it_is_done(nats_server, make, events, loop):
+    """
+    Without a stream, the server has the message before it answers what ends the attempt.
+    """
+    sent = bytearray()
+
+    async def pass_on(source, sink, note):
+        while data := await source.read(1 << 16):
+            note += data
+            sink.write(data)
+        sink.close()
+
+    async def relay(reader, writer):
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", nats_server.port)
+        await asyncio.gather(pass_on(reader, far_writer, sent), pass_on(far_reader, writer, bytearray()))
+
+    async def listen():
+        return await asyncio.start_server(relay, "127.0.0.1", 0)
+
+    server = loop.run(listen())
+    port = server.sockets[0].getsockname()[1]
+    target = NatsTarget(f"nats://tick:{SECRET}@127.0.0.1:{port}", jetstream=False)
+    scheduler = make("memory://", targets={"nats": target}).start()
+    told = events(scheduler)
+    scheduler.set("one", delay=0, target="nats", handler="orders")
+    told.of(JobSucceeded)
+    assert sent.rindex(b"PING") > sent.rindex(b"HPUB")
+    scheduler.stop()
+
+    async def close():
+        server.close()
+
+    loop.run(close())
 
 
 def test_wrong_password(nats_server, make, events):

@@ -118,6 +118,7 @@ class NatsTarget:
                 **login,
                 name="tickwheel",
                 connect_timeout=self._timeout_s,
+                pending_size=1,  # `publish` writes then: the ping of `flush` would go before what is held back
                 allow_reconnect=False,
                 max_reconnect_attempts=1,  # of connecting at first
                 reconnect_time_wait=0,
