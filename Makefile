@@ -89,8 +89,8 @@ run: $(VENV)/.service $(VENV)/.wheel ## set everything up and serve (ARGS="--por
 # ---- check -----------------------------------------------------------------------------------------------------------
 
 # pytest comes last, so that its summary closes the output. -P and the empty PYTHONPATH keep the source tree out:
-# what is tested is the installed wheel. The files run as they are named: with those of few tests last, as the plugin would
-# have it, one process waits for the simulated days.
+# what is tested is the installed wheel. The files run as they are named: the plugin would have those of few tests last,
+# and one process would wait for the simulated days.
 test: $(VENV)/.service $(VENV)/.dev $(VENV)/.bench $(VENV)/.wheel ## run all tests against the installed release wheel (ARGS="-k timer")
 	@$(MAKE) --no-print-directory $(VENV)/.clients || echo "make: no npm or no registry of its packages here, so no client in TypeScript is tested" >&2
 	cargo test --quiet --locked --package tickwheel-core

@@ -31,8 +31,9 @@ LOOK = "the page"
 CONDITIONS = {
     LOOK: (
         "the service on SQLite in the working folder, with so many jobs pending over the next day, and "
-        f"{RATE} recurring ones that fire once a second each; its overview in Chromium, headless and drawn in "
-        "software, 1280 px wide, watched after the first seconds; the browser and the service share the cores. "
+        f"{RATE} recurring ones that fire once a second each; its overview in Chromium, "
+        "started before, headless and drawn in software, 1280 px wide, watched after the first seconds; "
+        "the browser and the service share the cores. "
         "frame: the time from one animation frame to the next; task: the longest that the browser reports, of "
         "50 ms and more, from loading on; work: CPU of the page's main thread, for each frame; "
         "all files: of the page, uncompressed"

@@ -277,10 +277,8 @@ class Cluster:
         Return the questions about jobs of *shards* that still hold and have no answer.
         """
         table, now = self._table, self.now_ms()
-        table._asked = {
-            name: job for name, job in table._asked.items() if holds(job.attempt, now - self._asked_at[name])
-        }
-        self._asked_at = {name: self._asked_at[name] for name in table._asked}
+        self._asked_at = {name: at for name, at in self._asked_at.items() if holds(name[2], now - at)}
+        table._asked = {name: job for name, job in table._asked.items() if name in self._asked_at}
         mine = {name: job for name, job in table._asked.items() if table.place_of(job.key) in shards}
         return [job for name, job in mine.items() if name not in table._started]
 

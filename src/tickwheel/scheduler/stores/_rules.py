@@ -35,7 +35,7 @@ from tickwheel.scheduler.model import (
 )
 from tickwheel.scheduler.stores._series import put_off
 
-__all__ = ["BEGUN", "GONE", "NOT_OWNER", "Decision", "decide", "holds", "is_counted", "rescued"]
+__all__ = ["BEGUN", "GONE", "NOT_OWNER", "REQUESTS_KEPT_MS", "Decision", "decide", "holds", "is_counted", "rescued"]
 
 Decision: TypeAlias = tuple[Answer, Job | None]
 """The answer, and the job as it is stored from now on: the same object where nothing changed, None where it is gone."""
@@ -49,8 +49,9 @@ NOT_FOUND = Answer(Outcome.NOT_FOUND)
 TOO_LATE = Answer(Outcome.TOO_LATE)
 PAUSED = Answer(Outcome.PAUSED)
 WRONG_GENERATION = Answer(Outcome.WRONG_GENERATION)
-_WITHDRAWAL_HOLDS_MS: Final = 5_000  # some times the second after which who waits asks again
-_STOP_HOLDS_MS: Final = 60_000
+REQUESTS_KEPT_MS: Final = 60_000
+"""How long a request about an attempt is kept, and how long one to stop it holds."""
+_WITHDRAWAL_HOLDS_MS: Final = 5_000  # who waits asks again each second
 
 _CREATED: Final = Outcome.CREATED  # an enum is slow to look into
 _PENDING: Final = State.PENDING
@@ -126,7 +127,7 @@ def holds(attempt: int, age_ms: int) -> bool:
     """
     Return whether what was requested of an *attempt* so long ago still holds; also beside a clock that was set back.
     """
-    return abs(age_ms) <= (_STOP_HOLDS_MS if attempt < 0 else _WITHDRAWAL_HOLDS_MS)
+    return abs(age_ms) <= (REQUESTS_KEPT_MS if attempt < 0 else _WITHDRAWAL_HOLDS_MS)
 
 
 def rescued(job: Job) -> Job:

@@ -350,9 +350,8 @@ class Store(Protocol):
 
         An owner gives a job back whose attempt has not started, and otherwise answers by `report_started`. A request
         holds for five seconds, and who waits repeats it: the next try is counted as the same attempt, and would be
-        given back for a caller who is gone. A job whose `attempt` is below zero is a request of
-        another kind, which holds for a minute: that the attempt of this number without its sign, which
-        has started, is asked to stop.
+        given back for a caller who is gone. A job whose `attempt` is below zero is a request of another kind, which
+        holds for a minute: that the attempt of this number without its sign, which has started, is asked to stop.
 
         Returns:
             The generations of those that no living owner has: none of their attempts starts any more.

@@ -7,16 +7,13 @@ Their table is `tickwheel_question`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from tickwheel.scheduler.model import Job, State
-from tickwheel.scheduler.stores._rules import holds
+from tickwheel.scheduler.stores._rules import REQUESTS_KEPT_MS, holds
 from tickwheel.scheduler.stores.postgres._connections import Connection
 from tickwheel.scheduler.stores.postgres._queries import SQL
 
 __all__ = ["attempts", "report_started", "request", "requests"]
-
-_KEPT_MS: Final = 60_000
 
 
 def request(connection: Connection, jobs: Sequence[Job], shard_of: Callable[[str], int]) -> tuple[set[int], set[int]]:
@@ -29,7 +26,7 @@ def request(connection: Connection, jobs: Sequence[Job], shard_of: Callable[[str
     shards.update(connection.execute(SQL["shards_of_running"], (list(shards),)).fetchall())
     rows = connection.execute(SQL["unowned_shards"], (sorted(set(shards.values())),)).fetchall()
     unowned = {row[0] for row in rows}
-    connection.execute(SQL["forget_withdrawal_requests"], (_KEPT_MS,))
+    connection.execute(SQL["forget_withdrawal_requests"], (REQUESTS_KEPT_MS,))
     owned = sorted(
         [
             (shards[job.key], job.generation, job.due_at, job.attempt, job.key)

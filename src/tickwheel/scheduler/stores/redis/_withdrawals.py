@@ -7,14 +7,13 @@ One hash: the attempt, as `generation/due_at/attempt`; and when it was asked, th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
 from tickwheel.scheduler.model import Job, State
-from tickwheel.scheduler.stores._rules import holds
+from tickwheel.scheduler.stores._rules import REQUESTS_KEPT_MS, holds
 
 __all__ = ["report_started", "request", "requests", "started"]
 
-_KEPT_MS: Final = 60_000
 _OPEN, _STARTED = b"0", b"1"
 
 _Call = Callable[..., Any]
@@ -39,7 +38,7 @@ def requests(call: _Call, place: str, now: int) -> list[Job]:
     facts = call("HGETALL", place)
     for attempt, fact in zip(facts[::2], facts[1::2], strict=True):
         asked_at, answer, key = bytes(fact).split(b" ", 2)
-        if int(asked_at) < now - _KEPT_MS:
+        if int(asked_at) < now - REQUESTS_KEPT_MS:
             old.append(attempt)
         elif answer == _OPEN:
             generation, due_at, number = map(int, bytes(attempt).split(b"/"))

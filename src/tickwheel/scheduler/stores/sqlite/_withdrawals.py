@@ -8,23 +8,20 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from typing import Final
 
 from tickwheel.scheduler.model import Job, State
 from tickwheel.scheduler.stores._rows import paused_job_of
-from tickwheel.scheduler.stores._rules import holds, is_counted
+from tickwheel.scheduler.stores._rules import REQUESTS_KEPT_MS, holds, is_counted
 from tickwheel.scheduler.stores.sqlite._queries import SQL
 
 __all__ = ["attempts", "report_started", "request", "requests"]
-
-_KEPT_MS: Final = 60_000
 
 
 def request(connection: sqlite3.Connection, jobs: Sequence[Job], now: int) -> None:
     """
     Request the withdrawal of each of *jobs*, and forget old requests.
     """
-    connection.execute(SQL["forget_withdrawal_requests"], (now - _KEPT_MS,))
+    connection.execute(SQL["forget_withdrawal_requests"], (now - REQUESTS_KEPT_MS,))
     connection.executemany(SQL["request_withdrawal"], [(*_attempt(job), job.key, now) for job in jobs])
 
 
