@@ -322,10 +322,14 @@ class Dispatcher:
         if job.recurrence is not None:
             self._watch_over(entry)
         FIRING.set((job.key, job.generation, job.attempt + 1))  # on a thread or task that runs nothing but firings
-        if self._spans is None and not self._hooks.is_curious:
-            return None
-        self._announce(entry)
-        return self._clock.monotonic() if self._hooks.is_curious else None
+        begun = None
+        if self._hooks.is_curious:
+            self._hooks.emit(fired_event(entry))
+            begun = self._clock.monotonic()
+        spans = self._spans  # as in _announce, whose call would be a third of what observers cost here
+        if spans is not None and (job.trace is not None or self._random() < spans.share):
+            entry.span = spans.begin(entry)
+        return begun
 
     def _watch_over(self, entry: StagedJob) -> None:
         entry.begun_ms = self._elapsed.now_ms(entry.job)
@@ -333,7 +337,7 @@ class Dispatcher:
 
     def _announce(self, entry: StagedJob) -> None:
         """
-        Report to observers that *entry* has started.
+        Report to observers that *entry*, which its target holds, has started.
         """
         if self._hooks.is_curious:
             self._hooks.emit(fired_event(entry))
