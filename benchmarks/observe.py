@@ -35,7 +35,7 @@ CONDITIONS = {
         "of the scheduler that finds them until all is settled and exported, for each firing. on: traced at "
         f"{SHARE:.0%} through the SDK's batch processor, and logged from info on; off: neither. Both count, and "
         "remember the last firings. Rounds of both in turns, of each the lower quartile, since others on the machine "
-        "only add; and the median of several processes, whose memory lies differently"
+        "only add; and the median of several processes, with their memory in other places"
     ),
     "scrape": "one exposition of everything for Prometheus, which no firing waits for",
 }

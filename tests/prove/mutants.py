@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -35,6 +36,7 @@ from tickwheel.scheduler.engine._starter import Starter
 from tickwheel.scheduler.engine.elapsed import Elapsed
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Standing
+from tickwheel.scheduler.stores import _memory, _plan
 from tickwheel.scheduler.stores.contract import Changes
 from tickwheel.scheduler.verbs import writer
 
@@ -337,8 +339,8 @@ def says_cancelled() -> Any:
 
         real = _rules._cancel
 
-        def cancel(write: Any, job: Any, now: int) -> Any:
-            answer, after = real(write, job, now)
+        def cancel(write: Any, job: Any) -> Any:
+            answer, after = real(write, job)
             return (
                 (type(answer)(type(answer.outcome).CANCELLED, job), None)
                 if answer.outcome == "too_late"
@@ -362,11 +364,27 @@ def tries_again_what_was_stopped() -> Any:
 
     real = _rules._cancel
 
-    def careless(write: Any, job: Any, now: int) -> Any:
-        answer, after = real(write, job, now)
+    def careless(write: Any, job: Any) -> Any:
+        answer, after = real(write, job)
         return answer, job if answer.outcome == "stopping" and after is not None else after
 
     return mock.patch.object(_rules, "_cancel", careless)
+
+
+def stops_until_the_clock_is_set() -> Any:
+    """
+    A running job that is asked to stop expires at that moment, which a step of the clock takes back or shifts.
+    """
+    real = _plan.decide
+
+    def careless(write: Any, job: Any, now: int, next_generation: Any) -> Any:
+        answer, after = real(write, job, now, next_generation)
+        return answer, replace(after, expires_at=now) if answer.outcome == "stopping" and after is not None else after
+
+    both = ExitStack()
+    for rows in (_memory, _plan):
+        both.enter_context(mock.patch.object(rows, "decide", careless))
+    return both
 
 
 def sees_no_step() -> Any:
@@ -473,6 +491,7 @@ MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "gives_back_twice": (gives_back_twice, {"overtaken"}),
     "says_cancelled": (says_cancelled, {"answer"}),
     "tries_again_what_was_stopped": (tries_again_what_was_stopped, {"overtaken"}),
+    "stops_until_the_clock_is_set": (stops_until_the_clock_is_set, {"overtaken"}),
     "sees_no_step": (sees_no_step, {"silent", "clock"}),
     "follows_the_wall_clock": (follows_the_wall_clock, {"clock"}),
     "has_no_bulkhead": (has_no_bulkhead, {"silent"}),

@@ -10,6 +10,7 @@ from tickwheel.cli.interchange import exported
 from tickwheel.cli.listing import jobs_of
 from tickwheel.cli.options import opened, store_option
 from tickwheel.cli.output import print_json
+from tickwheel.scheduler.model import STOPPED, State
 
 __all__ = ["command"]
 
@@ -21,8 +22,9 @@ def command(prefix: str, store: str) -> None:
     """
     Write the jobs whose key begins with PREFIX to stdout, as lines that 'import jsonl' reads.
 
-    Dead and running jobs are written like pending ones.
+    Dead and running jobs are written like pending ones; what was asked to stop while it runs is not written.
     """
     with opened(store) as scheduler:
         for job in jobs_of(scheduler, prefix):
-            print_json(exported(job))
+            if job.expires_at != STOPPED or job.state is State.DEAD:
+                print_json(exported(job))

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from tickwheel.scheduler import Job, RetryPolicy, SetRequest
 from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.model import STOPPED
 from tickwheel.scheduler.recurrence import Interval, Recurrence
 
 __all__ = ["csv_lines", "exported", "json_lines", "request_of"]
@@ -41,7 +42,7 @@ def exported(job: Job) -> dict[str, Any]:
         "payload": json.loads(job.payload),
         "retry": {field.name: getattr(retry, field.name) for field in fields(retry)},
     }
-    if job.expires_at is not None:
+    if job.expires_at not in (None, STOPPED):
         line["expires"] = (job.expires_at - job.due_at) / 1000
     if job.trace is not None:
         line["trace"] = job.trace

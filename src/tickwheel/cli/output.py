@@ -24,7 +24,7 @@ from rich.text import Text
 from tickwheel.cli.documents import job_document
 from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.scheduler import Progress
-from tickwheel.scheduler.model import Answer, Job, Outcome, Pause
+from tickwheel.scheduler.model import STOPPED, Answer, Job, Outcome, Pause
 
 __all__ = [
     "counted",
@@ -149,11 +149,17 @@ def print_job(job: Job, progress: Progress | None, *, as_json: bool) -> None:
         "attempt": job.attempt,
         "attempts": job.retry.attempts,
         "recurrence": job.recurrence,
-        "expires_at": job.expires_at and local_time(job.expires_at),
+        "expires_at": _expiry_text(job),
         "error": job.error,
         "trace": job.trace,
     }
     print_rows(("", ""), [(name, value) for name, value in facts.items() if value not in (None, "")])
+
+
+def _expiry_text(job: Job) -> str | None:
+    if job.expires_at == STOPPED:
+        return "it was asked to stop"
+    return None if job.expires_at is None else local_time(job.expires_at)
 
 
 def progress_text(progress: Progress) -> str:

@@ -7,7 +7,7 @@ Times are milliseconds since the epoch by the store's clock, in int64. Nothing h
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from tickwheel.scheduler._attempt_status import ANY_ATTEMPT, AttemptStatus, Standing
 from tickwheel.scheduler._history import CUT_OFF, Actor, HistoryRecord
@@ -23,6 +23,7 @@ __all__ = [
     "CUT_OFF",
     "EVERYTHING",
     "NOTE_MAX",
+    "STOPPED",
     "USUAL_RETRY",
     "Actor",
     "Adopt",
@@ -56,6 +57,13 @@ __all__ = [
     "record",
     "scope_over",
 ]
+
+
+STOPPED: Final = 0
+"""
+The `expires_at` of a job that was asked to stop: it has passed whatever the clock is set to, and redating leaves it so.
+A move or a replay takes it away.
+"""
 
 
 class State(StrEnum):
@@ -97,6 +105,7 @@ class Job:
         retry: What to do when it fails.
         expires_at: After which instant it is not worth firing, or None. Where the store gives the job another instant
             than the one set (a move, a maximum wait, the next run; not a retry), the distance between the two stays.
+            `STOPPED` of one that was asked to stop while it ran.
         recurrence: The canonical text of its recurrence, or None for one time.
         state: See `State`.
         error: The last failure's text, or None.
@@ -207,7 +216,7 @@ class Cancel:
         over: What is known of the attempt that is counted for it.
         actor: As for a `Set`.
         stops: Whether an attempt that has started is to stop. The answer is STOPPING then: a job that fires once
-            expires at this moment, so that it is not tried again however the attempt ends, and one that recurs is
+            expires, by `STOPPED`, so that it is not tried again however the attempt ends, and one that recurs is
             removed. Its owner hears of it by `request_withdrawal`.
     """
 

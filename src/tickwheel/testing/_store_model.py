@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from tickwheel.scheduler.model import (
+    STOPPED,
     Adopt,
     Begin,
     Cancel,
@@ -140,7 +141,7 @@ class StoreModel:
             if job.state != "running":
                 return Outcome.CANCELLED, None
             if write.stops:
-                return Outcome.STOPPING, None if job.recurrence else replace(job, expires_at=NEW)
+                return Outcome.STOPPING, None if job.recurrence else replace(job, expires_at=STOPPED)
             return (Outcome.CANCELLED, None) if job.recurrence else (Outcome.TOO_LATE, job)
         if job.state == "running":
             return Outcome.TOO_LATE, job
@@ -196,7 +197,7 @@ class StoreModel:
         return Outcome.SETTLED, replace(after, state=State.PENDING, due_at=due_at, recurrence=rule)
 
     def _at(self, job: Job, due_at: int) -> Job:
-        expires_at = job.expires_at
+        expires_at = None if job.expires_at == STOPPED else job.expires_at
         if expires_at is not None:
             expires_at += due_at - job.due_at
         life = replace(job, generation=NEW, due_at=due_at, expires_at=expires_at, attempt=0, state=State.PENDING)
@@ -210,7 +211,7 @@ def _is_due(job: Job) -> bool:
 def _redated(job: Job, write: Redate) -> Job:
     step = write.due_at - job.due_at
     after = replace(job, due_at=write.due_at, first_set_at=job.first_set_at + step, recurrence=write.recurrence)
-    return after if job.expires_at is None else replace(after, expires_at=job.expires_at + step)
+    return after if job.expires_at in (None, STOPPED) else replace(after, expires_at=job.expires_at + step)
 
 
 def _is_known(write: Contested, job: Job) -> bool:

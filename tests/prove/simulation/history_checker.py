@@ -276,7 +276,6 @@ class _Checker:
             job = replace(job, pause=answer.job.pause)
         if before is not None and answer.outcome is Outcome.STOPPING:
             self._stopped[key] = (before.generation, before.due_at, before.attempt)
-            job = job and replace(job, expires_at=min(before.expires_at or event.store_ms, event.store_ms))
         if job is None:
             model.jobs.pop(key, None)
         else:

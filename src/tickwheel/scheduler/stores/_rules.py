@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from tickwheel.scheduler.model import (
+    STOPPED,
     Adopt,
     Answer,
     AttemptStatus,
@@ -83,7 +84,7 @@ def decide(  # noqa: C901, PLR0911 - one for each kind of write
         case Move():
             return _move(write, job, now, next_generation)
         case Cancel():
-            return _cancel(write, job, now)
+            return _cancel(write, job)
         case SetPause():
             return _pause(write, job, now)
         case Resume():
@@ -192,7 +193,7 @@ def _move(write: Move, job: Job | None, now: int, next_generation: NextGeneratio
     return Answer(Outcome.MOVED, moved), moved
 
 
-def _cancel(write: Cancel, job: Job | None, now: int) -> Decision:
+def _cancel(write: Cancel, job: Job | None) -> Decision:
     if job is None:
         return NOT_FOUND, None
     if write.if_generation not in (None, job.generation):
@@ -204,8 +205,7 @@ def _cancel(write: Cancel, job: Job | None, now: int) -> Decision:
         return Answer(Outcome.CANCELLED, known), None
     if job.recurrence is not None:
         return Answer(Outcome.STOPPING, job), None
-    is_over = job.expires_at is not None and job.expires_at <= now
-    stopped = job if is_over else replace(job, expires_at=now)
+    stopped = job if job.expires_at == STOPPED else replace(job, expires_at=STOPPED)
     return Answer(Outcome.STOPPING, stopped), stopped
 
 
@@ -346,10 +346,10 @@ def _next_life(job: Job, due_at: int, generation: int) -> Job:
         due_at=due_at,
         attempt=0,
         state=State.PENDING,
-        expires_at=_shifted(job, due_at),
+        expires_at=None if job.expires_at == STOPPED else _shifted(job, due_at),
         lacks_handler=False,
     )
 
 
 def _shifted(job: Job, due_at: int) -> int | None:
-    return None if job.expires_at is None else job.expires_at + due_at - job.due_at
+    return job.expires_at if job.expires_at in (None, STOPPED) else job.expires_at + due_at - job.due_at

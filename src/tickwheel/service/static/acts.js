@@ -82,7 +82,8 @@ async function setAgain(before, { fields = {}, keepsInstant = true, ...condition
   const body = { payload, target, handler, retry, trace, ...(rule ? comingBack(rule) : { at: due_at }), ...fields };
   if ("every" in fields) delete body.at; // of the old phase
   if (body.misfire !== "skip") delete body.misfire_grace;
-  if (expires_at) body.expires = (Date.parse(expires_at) - Date.parse(due_at)) / 1000;
+  const lasts = Date.parse(expires_at) - Date.parse(due_at);
+  if (lasts > 0) body.expires = lasts / 1000; // of what was asked to stop, nothing is left
   const { job } = await call("PUT", jobPath(key), { body, ...condition });
   if (!keepsInstant || job.due_at === due_at) return job;
   return (await call("PATCH", jobPath(key), { body: { at: due_at }, generation: job.generation })).job;

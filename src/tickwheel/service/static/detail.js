@@ -88,7 +88,7 @@ function facts(job, runs, progress) {
     ["Goes to", where(job)],
     ["Attempts", job.attempt ? `${job.attempt} of ${job.retry.attempts}` : `none yet, at most ${job.retry.attempts}`],
     ["Next tries", nextTries(job)],
-    ["Expires", job.expires_at && moment(Date.parse(job.expires_at))],
+    ["Expires", job.expires_at && (wasStopped(job) ? "it was asked to stop: there is no other attempt" : moment(Date.parse(job.expires_at)))],
     ["Error", job.error],
     ["Generation", String(job.generation)],
     ["Set", moment(Date.parse(job.first_set_at))],
@@ -97,8 +97,11 @@ function facts(job, runs, progress) {
   return el("dl", {}, ...rows.filter(([, value]) => value).flatMap(([name, value]) => [el("dt", {}, name), el("dd", { class: name.toLowerCase().replace(" ", "-") }, value)]));
 }
 
-function nextTries({ state, attempt: begun, retry }) {
-  if (state === "dead" || begun >= retry.attempts - 1) return null;
+const wasStopped = ({ expires_at }) => Date.parse(expires_at) === 0;
+
+function nextTries(job) {
+  const { state, attempt: begun, retry } = job;
+  if (state === "dead" || begun >= retry.attempts - 1 || wasStopped(job)) return null;
   const waits = [];
   for (let n = begun; n < Math.min(begun + 4, retry.attempts - 1); n++) waits.push(length(1000 * waitAfter(n, retry)));
   return `if it fails, after ${waits.join(", then ")}` + (retry.jitter ? `, or up to ${Math.round(retry.jitter * 100)} % sooner` : "");

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tickwheel.scheduler.model import Cancel, Outcome, Standing, State
+from tickwheel.scheduler.model import STOPPED, Cancel, Outcome, Redate, Settled, Standing, State
 from tickwheel.testing.store_suite._base import StoreTests
 
 
@@ -87,7 +87,7 @@ class CancelTests(StoreTests):
 
     def test_cancel_stops(self) -> None:
         """
-        A running job that is asked to stop expires at once, and stays running until its firing settles.
+        A running job that is asked to stop expires, and stays running until its firing settles.
         """
         with self.rig() as rig:
             job = rig.running("key")
@@ -97,11 +97,23 @@ class CancelTests(StoreTests):
             assert (answer.outcome, answer.job) == (Outcome.STOPPING, rig.get("key"))
             stopped = rig.get("key")
             assert stopped.state is State.RUNNING
-            assert stopped.expires_at is not None
-            assert stopped.expires_at <= rig.store.now_ms()
+            assert stopped.expires_at == STOPPED
             assert rig.do(stop).job == stopped
             assert rig.settle(job).outcome is Outcome.SETTLED
             assert rig.store.get("key") is None
+
+    def test_stopped_for_good(self) -> None:
+        """
+        What was asked to stop has expired after a failure and a clock step, too, until somebody moves or replays it.
+        """
+        with self.rig() as rig:
+            job = rig.running("key", expires_at=rig.now + 90_000)
+            rig.do(Cancel("key", over=rig.status("key", Standing.STARTED), stops=True))
+            rig.settle(job, Settled.AGAIN, due_at=rig.now + 120_000)
+            rig.do(Redate(rig.get("key"), rig.lease("key").epoch, rig.now + 3_720_000))
+            assert rig.get("key").expires_at == STOPPED
+            assert rig.move("key", 120_000).outcome is Outcome.MOVED
+            assert rig.get("key").expires_at is None
 
     def test_stops_and_recurring(self) -> None:
         """
