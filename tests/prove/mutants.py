@@ -40,7 +40,7 @@ from tickwheel.scheduler.stores import _memory, _plan
 from tickwheel.scheduler.stores.contract import Changes
 from tickwheel.scheduler.verbs import writer
 
-__all__ = ["MUTANTS", "ON_A_FILE", "RARE"]
+__all__ = ["MUTANTS", "ON_A_FILE", "RARE", "WHOLE_DAYS"]
 
 Mutant = Callable[[], AbstractContextManager[Any]]
 
@@ -423,6 +423,9 @@ def has_no_bulkhead() -> Any:
 
 RARE = {"gives_back_twice": 10, "starts_over_when_emptied": 14}
 """By name, the first seed of the days on which a fault shows that the others cannot show: one day in sixteen."""
+
+WHOLE_DAYS = {"stops_until_the_clock_is_set": 3}
+"""By name, the first seed of the days on which a fault shows that some hours do not show: one day in eight."""
 
 ON_A_FILE = {"sees_no_step", "follows_the_wall_clock", "is_somebody_else_at_each_start", "has_no_bulkhead"}
 """Those about the time of day, which a file takes from its machine, about leases, which end on a cluster only, and

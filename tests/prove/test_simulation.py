@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from mutants import MUTANTS, ON_A_FILE, RARE
+from mutants import MUTANTS, ON_A_FILE, RARE, WHOLE_DAYS
 from simulation import Plan, check_history, run_seed, simulate
 
 HOURS = 6.0
-OFTEN, RARELY = range(0, 48, 2), range(0, 192, 16)
-"""The seeds, counted from the first, among which a fault has to show: one that any day can show, and a rare one."""
+OFTEN, RARELY, LONG = range(0, 48, 2), range(0, 192, 16), range(0, 64, 8)
+"""The seeds, counted from the first, among which a fault has to show: one that any day can show, and rare ones."""
 CROWDED = 10
 """The seed of a day on which a crowd asks for the same jobs."""
 
@@ -59,9 +59,9 @@ def test_a_faulty_engine_is_found(name):
     An engine or store with this fault breaks the promise within a few seeds, in the way that is expected of it.
     """
     mutant, kinds = MUTANTS[name]
-    first = RARE.get(name, name in ON_A_FILE)
-    for seed in RARELY if name in RARE else OFTEN:
-        plan = Plan(first + seed, HOURS, 150, 20)
+    first = {**RARE, **WHOLE_DAYS}.get(name, name in ON_A_FILE)
+    for seed in RARELY if name in RARE else LONG if name in WHOLE_DAYS else OFTEN:
+        plan = Plan(first + seed) if name in WHOLE_DAYS else Plan(first + seed, HOURS, 150, 20)
         with mutant():
             history = simulate(plan)
         if kinds & {violation.kind for violation in check_history(history, plan.shards)}:
