@@ -5,6 +5,7 @@ The real traces, what others say comes of them, and a browser, where they are.
 import argparse
 import importlib.util
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -130,17 +131,31 @@ def run_proof() -> Callable[[list[str], float], subprocess.CompletedProcess[str]
     return run
 
 
-def pytest_terminal_summary(terminalreporter) -> None:
+def missing_programs() -> list[str]:
     """
-    Say in one line what is missing on this machine, and the command that installs it.
+    Return what of `make servers` is missing on this machine; nothing where there is no bash to ask it.
     """
-    skipped = len(terminalreporter.stats.get("skipped", ()))
-    if skipped:
+    try:
         answer = subprocess.run([SERVERS, "--missing"], capture_output=True, text=True, check=False)
-        if missing := answer.stdout.split():
-            terminalreporter.write_line(
-                f"{skipped} tests were skipped; missing here: {', '.join(missing)}; `make servers` installs them"
-            )
+    except OSError:
+        return []
+    return answer.stdout.split()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter) -> Iterator[None]:
+    """
+    Say below pytest's list of skips how many are for want of servers or a browser, and the command that installs them.
+    """
+    yield
+    skipped = terminalreporter.stats.get("skipped", ())
+    if not skipped or not (missing := missing_programs()):
+        return
+    named = re.compile(rf"\b({'|'.join(map(re.escape, missing))})\b", re.IGNORECASE)
+    if count := sum(bool(named.search(report.longrepr[2])) for report in skipped):
+        terminalreporter.write_line(
+            f"missing here: {', '.join(missing)}; tests skipped for want of them: {count}; `make servers` installs them"
+        )
 
 
 @pytest.fixture(scope="session")

@@ -63,7 +63,7 @@ def postgres() -> Iterator[str]:
     Return the URL of a database on a server of its own, on a free port of loopback.
     """
     if find("initdb") is None:
-        pytest.skip("no PostgreSQL is installed")
+        pytest.skip("PostgreSQL is not installed: there is no initdb")
     folder = Path(tempfile.mkdtemp(prefix="tickwheel-"))  # pytest's own is closed to other users by its next run
     user = pwd.getpwnam("nobody") if os.geteuid() == 0 else None  # the server refuses to run as root
     as_user = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}

@@ -236,7 +236,7 @@ def postgres_url() -> Iterator[str]:
     servers = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(servers)
     if servers.find("initdb") is None:
-        pytest.skip("no PostgreSQL is installed")
+        pytest.skip("PostgreSQL is not installed: there is no initdb")
     pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
     with contextlib.contextmanager(servers.lent)(servers.Postgres) as make:
         yield make().url("postgres")
