@@ -1,0 +1,92 @@
+"""
+The tables with which `make test-all` and `make test-part` close, and their exit codes.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux") or not shutil.which("make"), reason="it needs make as Linux has it"
+)
+
+FIND = '#!/bin/sh\n[ "$1" != 3.13 ] && echo /bin/true\n'
+FAILS = "#!/bin/sh\nexit 1\n"
+RUN = """#!/bin/sh
+case "$0 $*" in
+    *install*) ;;
+    *3.11*) echo "test result: ok. 9 passed; 0 failed; finished in 0.02s"
+        echo "==== 3 passed, 1 skipped in 1.20s (0:00:01) ===="; echo "note" ;;
+    *3.12*) echo "==== 1 failed, 2 passed in 0.50s ===="; echo "make: *** [Makefile:1: test] Error 1"; exit 2 ;;
+    *) echo "test result: ok. 9 passed; 0 failed; finished in 0.02s"; echo "make: *** Error 101"; exit 2 ;;
+esac
+"""
+
+
+def script(path: Path, text: str) -> None:
+    """
+    Write a program.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def make(root, tmp_path):
+    """
+    Return what runs make in a folder whose Pythons and runs are invented, and returns its exit code and its table.
+    """
+    shutil.copy(root / "Makefile", tmp_path)
+    for name, text in (("find-python", FIND), ("fetch-pythons", FAILS), ("quick-build", "#!/bin/sh\n")):
+        script(tmp_path / "scripts" / name, text)
+    shutil.copy(root / "scripts" / "summary-of", tmp_path / "scripts")
+    for version in ("3.11", "3.12", "3.14"):
+        script(tmp_path / f".venv-part-{version}" / "bin" / "python", RUN)
+    script(tmp_path / "run", RUN)
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / ".build").touch()
+
+    def run(target: str, versions: str) -> tuple[int, list[str]]:
+        command = ["make", "--no-print-directory", target, f"VERSIONS={versions}", f"MAKE={tmp_path / 'run'}"]
+        answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        return answer.returncode, answer.stdout.rpartition("\n\n")[2].splitlines()
+
+    return run
+
+
+@pytest.mark.parametrize("target", ["test-all", "test-part"])
+def test_a_row_is_the_summary_of_pytest(make, target):
+    """
+    Neither what make says of a failure nor what cargo says of its tests is there, and a failure fails the whole.
+    """
+    code, table = make(target, "3.11 3.12 3.14")
+    assert code != 0
+    assert [row.strip("= ") for row in table] == [
+        "3.11  ==== 3 passed, 1 skipped in 1.20s (0:00:01)",
+        "3.12  ==== 1 failed, 2 passed in 0.50s",
+        f"3.14  ended before pytest's summary: see .venv{'-part' * (target == 'test-part')}-3.14/test.log",
+    ]
+
+
+@pytest.mark.parametrize("target", ["test-all", "test-part"])
+def test_all_pass(make, target):
+    """
+    Where every run passes, so does the whole.
+    """
+    assert make(target, "3.11")[0] == 0
+
+
+@pytest.mark.parametrize(("target", "is_allowed"), [("test-all", False), ("test-part", True)])
+def test_a_missing_python_is_in_the_table(make, target, is_allowed):
+    """
+    It fails `make test-all`; `make test-part`, which CI runs, does what it can.
+    """
+    code, table = make(target, "3.11 3.13")
+    assert (code == 0) is is_allowed
+    assert table[1:] == ["3.13  missing, so not tested"]
