@@ -61,7 +61,7 @@ $(VENV)/.wheel: $(SOURCES) $(VENV)/.build
 wheel: $(VENV)/.wheel ## build the release wheel and install it into VENV
 	@ls $(VENV)/dist/*.whl
 
-wheels: $(VENV)/.build $(VENV)/.wheels ## build and check wheels for Linux and macOS in VENV/wheels (VERSIONS="3.13" TARGETS=...)
+wheels: pythons $(VENV)/.build $(VENV)/.wheels ## build and check wheels for Linux and macOS in VENV/wheels (VERSIONS="3.13" TARGETS=...)
 	@rm -rf $(VENV)/wheels
 	@scripts/wheels $(BIN) $(VENV)/wheels "$(VERSIONS)" "$(TARGETS)"
 

@@ -146,6 +146,8 @@ def check(path: Path) -> list[str]:
         )
         faults += [] if set(tags) == {f"{python}-{abi}-{one}" for one in platforms.split(".")} else [f"has tags {tags}"]
         names = [name for name in wheel.namelist() if name.endswith((".so", ".pyd"))]
+        if not names:
+            return [*faults, "has no native module"]
         faults += [] if len(names) == 1 and python == abi else [f"has the native modules {names} for {python}-{abi}"]
         data = wheel.read(names[0])
     native = read_macho(data) if data.startswith(struct.pack("<I", MACH_MAGIC)) else read_elf(data)

@@ -4,6 +4,7 @@ The tables with which `make test-all` and `make test-part` close, and their exit
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -90,3 +91,13 @@ def test_a_missing_python_is_in_the_table(make, target, is_allowed):
     code, table = make(target, "3.11 3.13")
     assert (code == 0) is is_allowed
     assert table[1:] == ["3.13  missing, so not tested"]
+
+
+def test_every_target_for_all_pythons_fetches_those_that_are_missing(root):
+    """
+    A target that goes through VERSIONS needs `pythons`.
+    """
+    rules = re.findall(r"^([\w-]+):(.*)\n((?:\t.*\n)+)", (root / "Makefile").read_text("utf-8"), re.MULTILINE)
+    found = {name: "pythons" in needs.split() for name, needs, recipe in rules if "$(VERSIONS)" in recipe}
+    del found["pythons"]
+    assert found == dict.fromkeys(["wheels", "test-all", "test-part", "conformance", "bench-pythons"], True)
