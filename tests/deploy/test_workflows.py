@@ -16,6 +16,11 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = ROOT / ".github" / "workflows"
+SYSTEMS = {
+    "ubuntu": "Operating System :: POSIX :: Linux",
+    "macos": "Operating System :: MacOS",
+    "windows": "Operating System :: Microsoft :: Windows",
+}
 pytestmark = pytest.mark.skipif(not WORKFLOWS.is_dir(), reason="an sdist has no workflows")
 
 
@@ -48,6 +53,33 @@ def test_every_supported_python_is_tested_and_released():
     targets = release["jobs"]["wheels"]["strategy"]["matrix"]["include"]
     check = next(step["run"] for step in release["jobs"]["check"]["steps"] if "check_wheels" in step.get("run", ""))
     assert f"= {len(targets) * len(supported())}" in check
+
+
+def test_the_classifiers_name_the_systems_whose_failures_count():
+    """
+    A system is named on PyPI if what fails there fails the workflow.
+    """
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["classifiers"]
+    test = workflow("tests.yml")["jobs"]["test"]
+    allowed = re.findall(r"startsWith\(matrix\.system, '(\w+)'\)", str(test.get("continue-on-error", "")))
+    counting = {one.split("-")[0] for one in test["strategy"]["matrix"]["system"]} - set(allowed)
+    assert {line for line in classifiers if line.startswith("Operating System")} == {SYSTEMS[one] for one in counting}
+
+
+def test_a_release_names_its_addresses():
+    """
+    Whatever builds what is published writes the addresses of the README and of the project before.
+    """
+    builders = [
+        [step.get("run", "") + step.get("uses", "") for step in job["steps"]]
+        for job in workflow("release.yml")["jobs"].values()
+        if any("maturin-action" in step.get("uses", "") for step in job.get("steps", ()))
+    ]
+    assert len(builders) == 2
+    for steps in builders:
+        before = "".join(steps[: next(place for place, step in enumerate(steps) if "maturin-action" in step)])
+        for script in ("pypi_readme.py", "pypi_urls.py"):
+            assert f'scripts/{script} "$GITHUB_SERVER_URL/$GITHUB_REPOSITORY" "$GITHUB_REF_NAME"' in before
 
 
 def test_make_and_the_release_build_for_the_same_systems():

@@ -1,5 +1,5 @@
 """
-The README of a release has addresses that work on PyPI, where no file is beside it.
+A release has addresses that work on PyPI, where no file is beside the README, and those of its project.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 
 HOME = "https://example.org/us/tickwheel"
 
@@ -37,3 +38,25 @@ def test_other_addresses_are_left(root, tmp_path):
     command = [sys.executable, str(root / "scripts" / "pypi_readme.py"), f"{HOME}/", "v1", str(copy)]
     subprocess.run(command, check=True, timeout=60)
     assert copy.read_text("utf-8") == f"[a](https://example.org) [b](#figures) [c]({HOME}/blob/v1/docs/x.md#y)\n"
+
+
+def test_the_project_has_its_addresses(root, tmp_path):
+    """
+    They are of the repository that releases it, and each names a file or folder of the project, or is the forge's.
+    """
+    copy = tmp_path / "pyproject.toml"
+    text = (root / "pyproject.toml").read_text("utf-8").partition("\n[project.urls]")[0]  # a release's sdist has them
+    copy.write_text(text, "utf-8")
+    before = tomllib.loads(text)
+    command = [sys.executable, str(root / "scripts" / "pypi_urls.py"), f"{HOME}/", "v1.2.3", str(copy)]
+    subprocess.run(command, check=True, timeout=60)
+    after = tomllib.loads(copy.read_text("utf-8"))
+    urls = after["project"].pop("urls")
+    assert after == before
+    assert urls.pop("Source") == HOME
+    assert urls.pop("Issues") == f"{HOME}/issues"
+    assert set(urls) == {"Documentation", "Changelog"}
+    for address in urls.values():
+        kind, tag, path = address.removeprefix(f"{HOME}/").split("/", 2)
+        assert (kind, tag) in {("blob", "v1.2.3"), ("tree", "v1.2.3")}
+        assert (root / path).exists(), address
