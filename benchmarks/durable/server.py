@@ -1,5 +1,5 @@
 """
-A PostgreSQL server of Debian's packages, with fsync on, in a folder of its own, for as long as a case lasts.
+A PostgreSQL server, with fsync on, in a folder of its own, for as long as a case lasts.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ SETTINGS = ("shared_buffers=512MB", "max_wal_size=4GB", "checkpoint_timeout=15mi
 """What an operator would set first on any server; everything else, and so every safety, is as it comes."""
 
 _PATIENCE_S = 60.0
+_PLACES = Path(__file__).parents[2] / "scripts" / "servers"
 
 
 @contextmanager
@@ -67,9 +68,8 @@ def _wait_for(url: str, process: subprocess.Popen[str] | subprocess.Popen[bytes]
 
 
 def _find(program: str) -> str:
-    places = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{program}"), key=lambda path: int(path.parts[4]))
-    found = shutil.which(program) or (str(places[-1]) if places else None)
-    if found is None:
-        message = f"{program} is not installed: apt-get install postgresql"
+    answer = subprocess.run([_PLACES, "--find", program], capture_output=True, text=True, check=False)
+    if answer.returncode:
+        message = f"{program} is not installed: make servers"
         raise RuntimeError(message)
-    return found
+    return answer.stdout.strip()

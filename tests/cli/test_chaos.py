@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 from tests.prove.stalls import STALLED_S, Stalls
+from tests.scheduler.stores.processes import find
 
 from tickwheel.lab.chaos.history import History
 
@@ -47,14 +48,6 @@ def test_sqlite(run, tmp_path: Path) -> None:
     assert {fault.kind for fault in history.faults} >= {"kill"}
     assert figures["seed"] == 3
     assert all(delivery.arrived_at >= delivery.due_at for delivery in history.deliveries)
-
-
-def find(program: str) -> str | None:
-    """
-    Return where *program* is: on the path, or where Debian keeps its newest version.
-    """
-    places = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{program}"), key=lambda path: int(path.parts[4]))
-    return shutil.which(program) or (str(places[-1]) if places else None)
 
 
 @pytest.fixture

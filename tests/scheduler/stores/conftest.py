@@ -198,7 +198,7 @@ class Pgbouncer:
         Start it, and wait until it listens.
         """
         with (self.folder / "log").open("wb") as log:
-            command = [find("pgbouncer") or "/usr/sbin/pgbouncer", self.folder / "pgbouncer.ini"]
+            command = [find("pgbouncer"), self.folder / "pgbouncer.ini"]
             self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder, **self._as)
         give_up = time.monotonic() + PATIENCE_S
         while not listens(self.folder / ".s.PGSQL.6432"):
@@ -226,7 +226,7 @@ def make_pgbouncer(postgres):
     """
     Return what starts a pooler before the server, with the settings given; all are stopped in the end.
     """
-    if not (find("pgbouncer") or Path("/usr/sbin/pgbouncer").exists()):
+    if not find("pgbouncer"):
         pytest.skip("PgBouncer is not installed: there is no pgbouncer")
     yield from lent(lambda folder, *settings: Pgbouncer(folder, postgres, *settings))
 

@@ -7,16 +7,19 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import subprocess
 import tempfile
 from pathlib import Path
+
+PLACES = Path(__file__).parents[3] / "scripts" / "servers"
 
 
 def find(program):
     """
-    Return where *program* is: on the path, or where Debian keeps its newest version.
+    Return where *program* is: on the path, or where Debian or Homebrew keeps it.
     """
-    places = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{program}"), key=lambda path: int(path.parts[4]))
-    return shutil.which(program) or (str(places[-1]) if places else None)
+    answer = subprocess.run([PLACES, "--find", program], capture_output=True, text=True, check=False)
+    return answer.stdout.strip() or None
 
 
 def lent(make):

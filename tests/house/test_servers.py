@@ -1,0 +1,77 @@
+"""
+Where `scripts/servers` finds the programs that the tests start.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not Path("/usr/bin/env").exists(), reason="there is no bash")
+
+
+@pytest.fixture
+def find(root, tmp_path) -> Callable[..., tuple[int, str]]:
+    """
+    Return what puts programs into folders, and says where the script finds one, with *tmp_path* as the root of all.
+    """
+    before, quote, rest = (root / "scripts" / "servers").read_text("utf-8").partition("\nplaces='")
+    places, end, after = rest.partition("'\n")
+    assert places.startswith("/usr/sbin\n")
+    moved = "\n".join(f"{tmp_path}{place}" for place in places.splitlines())
+    script = tmp_path / "servers"
+    script.write_text(before + quote + moved + end + after, "utf-8")
+    script.chmod(0o755)
+
+    def ask(program: str, *folders: str) -> tuple[int, str]:
+        for folder in folders:
+            (path := tmp_path / folder / program).parent.mkdir(parents=True)
+            path.touch(0o755)
+        answer = subprocess.run([script, "--find", program], capture_output=True, text=True, check=False)
+        return answer.returncode, answer.stdout.strip().removeprefix(f"{tmp_path}/")
+
+    return ask
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        "usr/sbin",
+        "usr/lib/postgresql/17/bin",
+        "opt/homebrew/opt/postgresql@16/bin",
+        "usr/local/opt/postgresql@16/bin",
+    ],
+)
+def test_it_is_found_beside_the_path(find, folder):
+    """
+    Debian keeps programs of servers out of the path, and Homebrew those of a formula that names its version.
+    """
+    assert find("a-server-of-ours", folder) == (0, f"{folder}/a-server-of-ours")
+
+
+def test_the_newest_is_taken(find):
+    """
+    Version 16 is newer than 9.
+    """
+    folders = [f"usr/lib/postgresql/{version}/bin" for version in (9, 16, 15)]
+    assert find("a-server-of-ours", *folders) == (0, "usr/lib/postgresql/16/bin/a-server-of-ours")
+
+
+def test_the_path_comes_first(find):
+    """
+    What is on the path is taken even if there is another.
+    """
+    code, place = find("env", "usr/lib/postgresql/16/bin")
+    assert code == 0
+    assert place.endswith("bin/env")
+    assert "postgresql" not in place
+
+
+def test_nothing_is_found(find):
+    """
+    The exit code says so.
+    """
+    assert find("a-server-of-nobody") == (1, "")
