@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from tests.scheduler.stores.processes import find
 from tickwheel.lab.chaos.history import History
 
 PATIENCE_S = 60.0
+SYSTEMS = Path(__file__).parents[1] / "systems"
 KINDS = ("lost", "doubled", "early", "unexpected", "silent")
 SHORT = ["--seconds", "5s", "--every", "700ms", "--rate", "20", "--due-within", "2s", "--latency", "30ms"]
 SHORT += ["--jitter", "10ms", "--json", "--history", "history.json"]
@@ -48,6 +50,23 @@ def test_sqlite(run, tmp_path: Path) -> None:
     assert {fault.kind for fault in history.faults} >= {"kill"}
     assert figures["seed"] == 3
     assert all(delivery.arrived_at >= delivery.due_at for delivery in history.deliveries)
+
+
+def test_it_is_refused_where_nothing_can_be_paused(tmp_path: Path) -> None:
+    """
+    As on Windows, which has no SIGSTOP, it ends at once and says why and where it works.
+    """
+    environment = {**os.environ, "TICKWHEEL_AS": "windows"}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(SYSTEMS), os.environ.get("PYTHONPATH")]))
+    command = [sys.executable, "-m", "tickwheel.cli", "chaos"]
+    answer = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert (answer.returncode, answer.stdout) == (1, "")
+    assert answer.stderr.strip() == (
+        "tickwheel: chaos pauses and kills a service by POSIX signals, which this system lacks: "
+        "run it on Linux or macOS"
+    )
 
 
 @pytest.fixture
