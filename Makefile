@@ -277,8 +277,8 @@ lock: $(VENV)/.made ## pin the newest versions (requirements/*.txt)
 	$$compile wheels.in -o wheels.txt; \
 	$$compile ../pyproject.toml --extra service -o service.txt; \
 	$$compile dev.in -o dev.txt; \
-	$$compile ../pyproject.toml image.in --extra service --extra postgres-binary --extra redis --extra amqp --extra nats \
-	    --extra kafka --extra client --extra otel -o image.txt; \
+	$$compile --generate-hashes ../pyproject.toml image.in --extra service --extra postgres-binary --extra redis --extra amqp \
+	    --extra nats --extra kafka --extra client --extra otel -o image.txt; \
 	$$compile bench.in -o bench.txt; \
 	$$compile docs.in -o docs.txt; \
 	$$compile conformance.in -o conformance.txt

@@ -168,10 +168,15 @@ def test_the_container_starts_what_there_is(steps):
 
 def test_the_container_has_what_operations_promise(steps):
     """
-    The extras that it installs, all pinned, reach every store and broker, and export traces.
+    The extras that it installs, all pinned with their hashes, reach every store and broker, and export traces.
     """
-    assert any(name == "RUN" and "--requirement requirements/image.txt" in rest for name, rest in steps)
-    pins = set(re.findall(r"^([\w-]+)==", (ROOT / "requirements" / "image.txt").read_text("utf-8"), re.MULTILINE))
+    assert any(
+        name == "RUN" and "--require-hashes --requirement requirements/image.txt" in rest for name, rest in steps
+    )
+    text = (ROOT / "requirements" / "image.txt").read_text("utf-8")
+    pins = set(re.findall(r"^([\w-]+)==", text, re.MULTILINE))
+    hashed = re.findall(r"^([\w-]+)==[^\n]*\\\n    --hash=sha256:[0-9a-f]{64}", text, re.MULTILINE)
+    assert set(hashed) == pins
     wanted = {
         "psycopg-binary",
         "redis",
