@@ -150,6 +150,8 @@ class _TextFormatter(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  its name in the standard library
         facts = _facts_of(record)
         text = super().formatMessage(record) + "".join(f" {name}={value!r}" for name, value in facts.items())
+        if text.isprintable():
+            return text
         return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 

@@ -74,7 +74,7 @@ class Guard:
             self._check_access(call, token)
             if call.method not in _SAFE:
                 ACTOR.set(Actor(token.name, is_always=True))  # each request has a context of its own
-                _LOG.debug("%s %s by the token %s", call.method, show(call.path), show(token.name))
+                _LOG.info("%s %s by the token %s", call.method, show(call.path), show(token.name))
         else:
             self._check_host(call)
 
