@@ -5,10 +5,12 @@ The fleet over HTTP, of a file that one process owns and another one serves as w
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 
 import pytest
 
+from tickwheel.cli import app
 from tickwheel.scheduler import AsyncScheduler, Scheduler
 from tickwheel.service.figures import Figures
 from tickwheel.service.firings import Firings
@@ -57,3 +59,48 @@ def test_client_reads_nodes(start):
     assert isinstance(node.figures["started_at"], int)
     assert node.figures["lately"].keys() == document["figures"]["lately"].keys()
     remote.stop()
+
+
+def test_top_shows_every_node(start, postgres_url, until, top):
+    """
+    `tickwheel top` has a row for each of two nodes, whichever it asks, and says which one does not report any more.
+    """
+    store = f"{postgres_url}&shards=4&lease_s=12"
+    first, second = start("--store", store), start("--store", store)
+    until(lambda: sorted(len(node["shards"]) for node in first.ask("GET", "/v1/fleet").json["nodes"]) == [2, 2])
+    names = {each.ask("GET", "/v1/fleet").json["owner"]: each for each in (first, second)}
+    for name, server in names.items():
+        fleet = json.loads(top(server, "--json"))["fleet"]
+        assert fleet["owner"] == name
+        assert {node["owner"] for node in fleet["nodes"]} == names.keys()
+        assert rows(top(server)) == {each: ["well", "2", "of", "4"] for each in names}
+    (here, other) = names
+    second.process.send_signal(signal.SIGSTOP)
+    try:
+        until(lambda: rows(top(first))[other][0] in {"silent", "gone"})
+        assert rows(top(first))[here][0] == "well"
+    finally:
+        second.process.send_signal(signal.SIGCONT)
+
+
+@pytest.fixture
+def top(capsys):
+    """
+    Return what prints `tickwheel top` of a service.
+    """
+    pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
+
+    def run(server, *arguments):
+        capsys.readouterr()
+        assert app.run(("top", "--url", f"http://{server.host}:{server.port}", "--once", *arguments)) == 0
+        return capsys.readouterr().out
+
+    return run
+
+
+def rows(shown):
+    """
+    Return state and shards of each node that `tickwheel top` shows, by its name.
+    """
+    lines = [line.split() for line in shown.partition("shards")[2].partition("fired at")[0].splitlines()[1:]]
+    return {words[0]: words[1:5] for words in lines if words}
