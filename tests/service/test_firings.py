@@ -66,3 +66,31 @@ def test_what_ends_while_it_is_read(waiting, until, monkeypatch):
     firings, seen = Firings(scheduler), Seen()
     assert [each.outcome for each in firings.news(seen, 100)] == ["running"]
     assert [each.outcome for each in firings.news(seen, 100)] == ["succeeded"]
+
+
+def test_how_long_and_by_whom(waiting, until):
+    """
+    Each firing says who fired it, and how long it ran where the history or an observer has that measured.
+    """
+    scheduler, running, go_on = waiting
+    firings = Firings(scheduler)
+    scheduler.set("plain", delay=0, target="log")
+    until(lambda: firings.last(1, "plain"))
+    scheduler.set("again", delay=0, every=3600, handler="waits")
+    assert running.wait(30)
+    (runs,) = firings.last(1, "again")
+    assert (runs.outcome, runs.took_ms) == ("running", None)
+    scheduler.subscribe(lambda _event: None)
+    scheduler.set("watched", delay=0, target="log")
+    until(lambda: firings.last(1, "watched"))
+    go_on.set()
+    until(lambda: firings.last(1, "again")[0].outcome == "succeeded")
+    took = {each.key: each.took_ms for each in firings.last(10)}
+    assert took["plain"] is None
+    assert took["watched"] > 0
+    assert took["again"] > 0
+    (record,) = scheduler.history("again", limit=1)
+    assert (firings.last(1, "again")[0].took_ms, {each.by for each in firings.last(10)}) == (
+        record.took_ms,
+        {record.by},
+    )

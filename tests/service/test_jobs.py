@@ -168,6 +168,7 @@ def test_firings(server):
     assert firing == told
     assert firing["lateness_ms"] >= 0
     assert firing["fired_at"] >= firing["due_at"]
+    assert firing["by"] == server.ask("GET", "/v1/stats").json["owner"]
 
 
 def test_live_begins_with_a_snapshot(server):

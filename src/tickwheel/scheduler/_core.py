@@ -214,7 +214,7 @@ class Core:
         Return what ended after that number, and what runs.
         """
         owner = self._owner
-        return self._figures.recent.after(after, lambda: () if owner is None else owner.running())
+        return self._figures.recent.after(after, lambda: () if owner is None else owner.running(), self._name())
 
     def stats(self) -> dict[str, Any]:
         """

@@ -128,7 +128,8 @@ class FiringDocument(Struct, frozen=True):
     """
     One firing, and what became of it: running, succeeded, failed, snoozed, died, stopped or superseded.
 
-    `progress` is null where its handler says nothing, and once it has ended.
+    `took_ms` is null where nobody measured it: while it runs, and for most firings that leave no record in the history.
+    `by` is the node. `progress` is null where its handler says nothing, and once it has ended.
     """
 
     fire_id: str
@@ -142,6 +143,8 @@ class FiringDocument(Struct, frozen=True):
     lateness_ms: float
     outcome: str
     error: str | None
+    took_ms: float | None
+    by: str
     progress: ProgressDocument | None
 
 
@@ -366,6 +369,8 @@ def firing_document(firing: FiringRecord) -> FiringDocument:
         lateness_ms=round(firing.fired_at - firing.due_at, 3),
         outcome=WORDS.get(firing.outcome, firing.outcome),
         error=firing.error,
+        took_ms=None if firing.took_ms is None else round(firing.took_ms, 3),
+        by=firing.by,
         progress=firing.progress and ProgressDocument(*firing.progress),
     )
 

@@ -73,6 +73,8 @@ _FIRING: Final[dict[str, Any]] = {
     "fired_at": "2030-01-01T09:04:00.001Z",
     "lateness_ms": 0.7,
     "outcome": "succeeded",
+    "took_ms": None,
+    "by": _OWNER,
     "progress": None,
 }
 _RECORD: Final[dict[str, Any]] = {

@@ -56,7 +56,9 @@ class Recorder:
             return verdict
         now = self._now()
         begun_at = float(entry.fired_at) or None
-        took_ms = None if begun_at is None else entry.ran_ms or max(0.0, now - begun_at)
+        took_ms = None
+        if begun_at is not None:
+            entry.ran_ms = took_ms = entry.ran_ms or max(0.0, now - begun_at)
         record = HistoryRecord(
             0,
             int(now),

@@ -19,7 +19,7 @@ Remembered: TypeAlias = tuple[StagedJob, str, str | None]
 """An attempt that ended, what became of it, and what went wrong."""
 
 _SIZE: Final = 500
-_Fields: TypeAlias = tuple[int, str, int, int, str, str, int, float, str, str | None]
+_Fields: TypeAlias = tuple[int, str, int, int, str, str, int, float, str, str | None, float | None]
 
 
 class FiringRecord(NamedTuple):
@@ -38,6 +38,8 @@ class FiringRecord(NamedTuple):
         outcome: "running", "succeeded", "retried", "snoozed", "died", "stopped", or "superseded", where its end was
             refused.
         error: What went wrong, or None.
+        took_ms: How long it ran, once it has ended, where that was measured: for its history, a worker or an observer.
+        by: The owner that fired it.
         progress: What its handler has noted of its progress, while it runs.
     """
 
@@ -51,6 +53,8 @@ class FiringRecord(NamedTuple):
     fired_at: float
     outcome: str
     error: str | None
+    took_ms: float | None
+    by: str
     progress: Progress | None = None
 
 
@@ -81,22 +85,23 @@ class Recent:
                     entry.fired_at,
                     outcome,
                     error,
+                    entry.ran_ms or None,
                 )
                 for number, (entry, outcome, error) in enumerate(ended, first)
             ]
         )
 
-    def after(self, number: int, running: Callable[[], Iterable[StagedJob]]) -> list[FiringRecord]:
+    def after(self, number: int, running: Callable[[], Iterable[StagedJob]], by: str) -> list[FiringRecord]:
         """
-        Return the firings that ended after that *number*, in order, and those that run now.
+        Return the firings that ended after that *number*, in order, and those that run now; all are *by* one owner.
 
         *running* is asked last: what ends meanwhile comes with the next answer, and not with this one as both.
         """
-        ended = [FiringRecord(*fields) for fields in self._ring.copy() if fields[0] > number]
-        return ended + [_running(entry) for entry in running() if entry.fired_at]
+        ended = [FiringRecord(*fields, by) for fields in self._ring.copy() if fields[0] > number]
+        return ended + [_running(entry, by) for entry in running() if entry.fired_at]
 
 
-def _running(entry: StagedJob) -> FiringRecord:
+def _running(entry: StagedJob, by: str) -> FiringRecord:
     job = entry.job
     return FiringRecord(
         0,
@@ -109,5 +114,7 @@ def _running(entry: StagedJob) -> FiringRecord:
         entry.fired_at,
         "running",
         None,
+        None,
+        by,
         entry.progress,
     )
