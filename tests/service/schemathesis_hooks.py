@@ -1,5 +1,5 @@
 """
-What schemathesis cannot know: which keys and handlers there are, and that an idempotency key is meant to be new.
+What schemathesis cannot know: which keys and handlers there are, what goes together, that idempotency keys are new.
 """
 
 from __future__ import annotations
@@ -15,6 +15,10 @@ KEYS = ("a", "b", "c d", "e/f", "\u00e9")
 HANDLERS = ("works", "fails")
 
 WAIT_MAX_S = 300
+WITH_DUE = {"order", "due_from", "due_until", "limit"}
+"""The fields that a list in the order of the instants may have."""
+INSTANT_MAX_S = 4_000_000_000
+"""Less than a hundred years ahead, in seconds since the epoch."""
 
 VALID = re.compile("[!-~]{1,200}")
 
@@ -32,8 +36,21 @@ def before_call(_context: Any, case: Any, _kwargs: Any) -> None:
     query, body = case.query, case.body
     if case.path == "/debug/profile" and isinstance(query, dict) and _is_long(query.get("seconds", 5)):
         query["seconds"] = 0.01  # what is answered does not depend on it
+    if case.path == "/v1/jobs" and isinstance(query, dict):
+        _make_listable(query)
     if case.path.endswith(":lease") and isinstance(body, dict) and _is_wait(body.get("wait", WAIT_MAX_S)):
         body["wait"] = 0.01  # nobody here sets a job meanwhile
+
+
+def _make_listable(query: dict[str, Any]) -> None:
+    """
+    Leave out a valid order that does not go with the other fields, and bring far instants near.
+    """
+    if query.get("order") == "due" and query.keys() - WITH_DUE:
+        del query["order"]
+    for name in ("due_from", "due_until"):
+        if type(query.get(name)) in (int, float) and query[name] > INSTANT_MAX_S:
+            query[name] = INSTANT_MAX_S
 
 
 def _is_long(seconds: Any) -> bool:

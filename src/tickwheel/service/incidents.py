@@ -26,6 +26,7 @@ _FINGERPRINT: Final = re.compile(r"[0-9a-f]{16}")
 INCIDENT_FIELDS: Final[dict[str, Any]] = {
     "search": {
         "type": "string",
+        "pattern": "^[^\\u0000]*$",
         "maxLength": _SEARCH_CHARS_MAX,
         "description": "Letters with this, in whatever case, in their key, error, target or handler.",
     },

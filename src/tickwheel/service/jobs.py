@@ -29,27 +29,23 @@ __all__ = ["CANCEL_FIELDS", "HISTORY_FIELDS", "LIST_FIELDS", "PREFIX", "Jobs"]
 PREFIX: Final = b"/v1/jobs/"
 """What precedes the key in the address of a job."""
 _INSTANT: Final = {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "number"}]}
+_TEXT: Final = {"type": "string", "pattern": "^[^\\u0000]*$"}
 LIST_FIELDS: Final[dict[str, Any]] = {
-    "prefix": {"type": "string", "maxLength": 512, "description": "Keys that begin with this."},
+    "prefix": {**_TEXT, "maxLength": 512, "description": "Keys that begin with this."},
     "state": {"enum": ["pending", "running", "dead"]},
-    "handler": {"type": "string", "maxLength": 2048, "description": "Jobs of this handler or address."},
-    "target": {"type": "string", "minLength": 1, "maxLength": 512, "description": "Jobs of this target."},
-    "contains": {"type": "string", "minLength": 1, "maxLength": 512, "description": "Keys that contain this."},
-    "error": {
-        "type": "string",
-        "minLength": 1,
-        "maxLength": 512,
-        "description": "Jobs whose last error contains this.",
-    },
+    "handler": {**_TEXT, "maxLength": 2048, "description": "Jobs of this handler or address."},
+    "target": {**_TEXT, "minLength": 1, "maxLength": 512, "description": "Jobs of this target."},
+    "contains": {**_TEXT, "minLength": 1, "maxLength": 512, "description": "Keys that contain this."},
+    "error": {**_TEXT, "minLength": 1, "maxLength": 512, "description": "Jobs whose last error contains this."},
     "recurring": {"type": "boolean", "default": False, "description": "Only recurring jobs."},
     "paused": {"type": "boolean", "default": False, "description": "Only pending jobs that are paused."},
     "due_from": {**_INSTANT, "description": "Jobs due from this instant on."},
     "due_until": {**_INSTANT, "description": "Jobs due before this instant."},
     "order": {
         "enum": ["key", "due"],
-        "description": "By key; or pending jobs by instant, which goes only with due_from, due_until and limit.",
+        "description": "By key; or pending jobs by instant. `due` goes with due_from, due_until and limit alone.",
     },
-    "cursor": {"type": "string", "minLength": 1, "maxLength": 512, "description": "Of the page before."},
+    "cursor": {**_TEXT, "minLength": 1, "maxLength": 512, "description": "Of the page before."},
     "limit": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100},
 }
 """The fields of a list's query, each with its JSON schema."""
