@@ -5,6 +5,7 @@ What schemathesis cannot know: which keys and handlers there are, what goes toge
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from itertools import count
 from typing import Any
 
@@ -49,8 +50,17 @@ def _make_listable(query: dict[str, Any]) -> None:
     if query.get("order") == "due" and query.keys() - WITH_DUE:
         del query["order"]
     for name in ("due_from", "due_until"):
-        if type(query.get(name)) in (int, float) and query[name] > INSTANT_MAX_S:
+        if _is_far(query.get(name)):
             query[name] = INSTANT_MAX_S
+
+
+def _is_far(instant: Any) -> bool:
+    if isinstance(instant, str):
+        try:
+            instant = datetime.fromisoformat(instant).timestamp()
+        except ValueError:
+            return False
+    return type(instant) in (int, float) and instant > INSTANT_MAX_S
 
 
 def _is_long(seconds: Any) -> bool:

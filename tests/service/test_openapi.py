@@ -33,7 +33,11 @@ BEYOND = {
     "pulls_nack": "texts for lengths of time",
     "pulls_extend": "note goes with progress alone",
 }
-"""The operations that refuse what fits the document by a 422, each with what OpenAPI cannot say of it."""
+"""
+The operations that refuse what fits the document by a 422, each with what OpenAPI cannot say of it.
+
+What it cannot say of any is that lengths of text are limited in bytes; nothing that long is made up.
+"""
 
 ACCEPTED = ["2xx", 404, 409, 412]
 """No schema says which jobs and generations there are."""

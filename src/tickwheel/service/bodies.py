@@ -188,6 +188,7 @@ class ScopeBody(Body, frozen=True):
             min_length=1,
             max_length=2560,
             description="`handler:mail`, `pull:images`, in general `TARGET:HANDLER`; a target alone; or `*` for all.",
+            extra_json_schema={"pattern": "^[^\\u0000:]+(:[^\\u0000]*[^\\u0000:])?$"},
         ),
     ]
 

@@ -65,8 +65,12 @@ _SET: Final = {
     "if": {"required": ["target"], "properties": {"target": {"type": "string", "const": "log"}}},
     "else": {"required": ["handler"], "properties": {"handler": {"type": "string", "minLength": 1}}},
 }
-_TOGETHER: Final = {"SetBody": _SET, "MoveBody": _MOVE}
-"""What no type says: which fields go together. A batch judges its items one by one: its schema does not say it."""
+_NOTE: Final = {"properties": {"note": {"type": "string", "pattern": "^[^\\u0000]*$"}}}
+_BESIDES: Final = {"SetBody": _SET, "MoveBody": _MOVE, "PauseBody": _NOTE, "PauseScopeBody": _NOTE}
+"""What no type says: which fields go together, and that a note has no NUL.
+
+A batch judges its items one by one, so the schemas of these do not say it.
+"""
 
 
 def openapi(operations: Iterable[Operation]) -> dict[str, Any]:
@@ -78,8 +82,8 @@ def openapi(operations: Iterable[Operation]) -> dict[str, Any]:
     named = list(dict.fromkeys(kind for kind in types if inspect.isclass(kind)))
     _, schemas = schema_components(named, ref_template="#/components/schemas/{name}")
     for name, schema in schemas.items():
-        if name in _TOGETHER:
-            schema["allOf"] = [_TOGETHER[name]]  # beside the fields, generators would take it for another body
+        if name in _BESIDES:
+            schema["allOf"] = [_BESIDES[name]]  # beside the fields, generators would take it for another body
         _make_tuples_plain(schema)
         if name.endswith(("Body", "Item")):
             for of in schema.get("properties", {}).values():
