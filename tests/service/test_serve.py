@@ -155,6 +155,33 @@ def test_public_address_without_a_token(tmp_path, host):
     assert not (tmp_path / "tickwheel.db").exists()
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "javascript:alert('{trace_id}')",
+        "https://traces.example.com/",
+        "traces/{trace_id}",
+        "https:///{trace_id}",
+        "http://[{trace_id}",
+    ],
+)
+def test_address_that_shows_no_trace(tmp_path, url):
+    """
+    An address that a page could not link to is refused, in one line which names it.
+    """
+    check_refusal(serve(tmp_path, "--trace-url", url), 10, repr(url), "{trace_id}, such as")
+
+
+def test_the_page_gets_the_address_of_traces(start):
+    """
+    The address is in the figures of the page's stream.
+    """
+    url = "https://traces.example.com/{trace_id}"
+    with start("--trace-url", url).live() as live:
+        name, data = live.event()
+    assert (name, data["trace_url"]) == ("stats", url)
+
+
 def test_address_that_is_not_ours(tmp_path, monkeypatch):
     """
     With a token, an address of another machine is refused by the system, in one line.

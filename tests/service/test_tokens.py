@@ -148,7 +148,7 @@ def test_firings(guarded, until):
             name, data = live.event()
             assert name in {"reach", "firings"}
             if name == "reach":
-                assert data == {"prefix": "team/", "can_write": True, "now": data["now"]}
+                assert data == {"prefix": "team/", "can_write": True, "trace_url": None, "now": data["now"]}
             else:
                 assert data["firings"]  # an empty one would show that something else fired
                 found += keys_of(data["firings"])

@@ -112,6 +112,11 @@ _EXAMPLE = json.dumps({"delay": 3, "target": "log", "payload": "hello"})
     metavar="SHARE",
     help="Trace firings of traced setters, and this share of the others: OpenTelemetry, as its OTEL_ variables say.",
 )
+@click.option(
+    "--trace-url",
+    metavar="URL",
+    help="Where the page links to a trace, such as https://traces.example.com/trace/{trace_id}.",
+)
 def command(
     *,
     store: str,
@@ -133,6 +138,7 @@ def command(
     log_level: str,
     log_json: bool,
     trace: float | None,
+    trace_url: str | None,
 ) -> None:
     """
     Fire the jobs of a store, and serve its API and page, until Ctrl-C.
@@ -154,6 +160,7 @@ def command(
             pending_max=pending_max,
             request_timeout_s=request_timeout,
             every_min_s=every_min,
+            trace_url=trace_url,
         )
         named = targets.configured(target)
         made = targets.made(named, has_to_run=True)
@@ -173,7 +180,7 @@ def command(
         announce = _log_start if log_json else _announce
         try:
             service.serve(scheduler, options, lambda address: announce(address, scheduler.stats()["store"], named))
-        except (service.PublicBindError, service.CertificateError) as error:
+        except (service.PublicBindError, service.CertificateError, service.TraceUrlError) as error:
             raise Refused(ExitCode.REFUSED, str(error)) from None
         except service.AddressError as error:
             raise Refused(ExitCode.NO_ADDRESS, str(error)) from None

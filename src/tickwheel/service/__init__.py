@@ -29,7 +29,13 @@ for _library in LIBRARIES:
         raise MissingExtraError(_library, "service")
 
 from tickwheel.service.app import Service  # noqa: E402  the libraries are there from here on
-from tickwheel.service.errors import AddressError, CertificateError, PublicBindError, TokenFileError  # noqa: E402 the libraries are there from here on
+from tickwheel.service.errors import (  # noqa: E402 the libraries are there from here on
+    AddressError,
+    CertificateError,
+    PublicBindError,
+    TokenFileError,
+    TraceUrlError,
+)
 from tickwheel.service.options import ServiceOptions  # noqa: E402 the libraries are there from here on
 from tickwheel.service.server import serve  # noqa: E402 the libraries are there from here on
 from tickwheel.service.tokens import Tokens  # noqa: E402 the libraries are there from here on
@@ -42,5 +48,6 @@ __all__ = [
     "ServiceOptions",
     "TokenFileError",
     "Tokens",
+    "TraceUrlError",
     "serve",
 ]

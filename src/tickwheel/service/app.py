@@ -56,7 +56,7 @@ class Service:
         self._guard = Guard(options, denials)
         self._firings = Firings(scheduler)
         figures = Figures(scheduler, self._firings)
-        self._live = Live(self._firings, figures, options.watchers_max)
+        self._live = Live(self._firings, figures, options.watchers_max, options.trace_url)
         idempotency = IdempotencyKeys(options.batch_bytes_max)
         self._pulls = Pulls(scheduler, options)
         self._debug = Debug(figures)

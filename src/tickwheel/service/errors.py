@@ -4,6 +4,7 @@ The service's errors.
     TickwheelError
       PublicBindError           ValueError    permanent   set a token, or stay on loopback
       CertificateError          ValueError    permanent   name a PEM file with a certificate, and its key
+      TraceUrlError             ValueError    permanent   write an address with {trace_id} in it
       AddressError              OSError       transient   free the port, or take another
       TokenFileError            ValueError    permanent   mend the line that it names
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from tickwheel.errors import TickwheelError
 
-__all__ = ["AddressError", "CertificateError", "PublicBindError", "TokenFileError"]
+__all__ = ["AddressError", "CertificateError", "PublicBindError", "TokenFileError", "TraceUrlError"]
 
 
 class PublicBindError(TickwheelError, ValueError):
@@ -43,6 +44,22 @@ class CertificateError(TickwheelError, ValueError):
         self.path = path
         super().__init__(
             f"the certificate {path!r} cannot be used ({what}): pass PEM files of a certificate and its key"
+        )
+
+
+class TraceUrlError(TickwheelError, ValueError):
+    """
+    The page cannot link to traces by this address; the service was not started.
+    """
+
+    def __init__(self, url: str) -> None:
+        """
+        Name the *url*.
+        """
+        self.url = url
+        super().__init__(
+            f"the address of traces is {url!r}: write http or https and {{trace_id}}, such as "
+            "https://traces.example.com/trace/{trace_id}"
         )
 
 

@@ -5,8 +5,8 @@ Nobody is woken by a firing. While pages watch, each looks ten times a second at
 thousand firings a second are ten messages, and a service that nobody watches pays nothing.
 
 A token with a prefix is sent the firings of its keys alone, and `reach` in the place of the figures, which are of all
-jobs: its own prefix, whether it may write, and the clock. A message for each firing of another key, even an empty one,
-would show that there was one.
+jobs: its own prefix, whether it may write, where traces are shown, and the clock. A message for each firing of another
+key, even an empty one, would show that there was one.
 """
 
 from __future__ import annotations
@@ -42,11 +42,12 @@ _FIRINGS_MAX: Final = 100
 @dataclass(frozen=True, slots=True)
 class Sight:
     """
-    The jobs that a page may see, those whose keys begin with *prefix*, and whether it may change them.
+    The prefix of the keys that a page may see, whether it may change them, and where traces are shown.
     """
 
     prefix: str
     can_write: bool
+    trace_url: str | None
 
 
 class Live:
@@ -54,10 +55,11 @@ class Live:
     All live pages. Everything runs on the service's loop.
     """
 
-    def __init__(self, firings: Firings, figures: Figures, watchers_max: int) -> None:
+    def __init__(self, firings: Firings, figures: Figures, watchers_max: int, trace_url: str | None) -> None:
         """
-        Send to at most *watchers_max* pages at once.
+        Send to at most *watchers_max* pages at once, with *trace_url* to link to traces by.
         """
+        self._trace_url = trace_url
         self._firings = firings
         self._figures = figures
         self._watchers_max = watchers_max
@@ -78,10 +80,10 @@ class Live:
         if self._watchers >= self._watchers_max:
             message = f"{self._watchers_max} pages are live already"
             raise ProblemError("too_many_requests", message, headers={"retry-after": "10"})
+        can_write = call.scope.get("tickwheel.access") != Access.READ
+        sight = Sight(narrowed(call, ""), can_write, self._trace_url)
         return StreamingResponse(
-            self._events(
-                remaining_s(call), Sight(narrowed(call, ""), call.scope.get("tickwheel.access") != Access.READ)
-            ),
+            self._events(remaining_s(call), sight),
             media_type="text/event-stream",
             headers={"cache-control": "no-store", "x-accel-buffering": "no"},
         )

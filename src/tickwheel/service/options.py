@@ -7,8 +7,9 @@ from __future__ import annotations
 import ipaddress
 import ssl
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
-from tickwheel.service.errors import CertificateError, PublicBindError
+from tickwheel.service.errors import CertificateError, PublicBindError, TraceUrlError
 from tickwheel.service.tokens import Tokens
 
 __all__ = ["ServiceOptions", "is_loopback"]
@@ -36,6 +37,7 @@ class ServiceOptions:
         connections_max: How many connections may be open.
         watchers_max: How many pages may be live at once.
         stop_timeout_s: How long a stop may take.
+        trace_url: Where a trace is shown, with {trace_id} in the place of its id, for the page to link to.
     """
 
     host: str = "127.0.0.1"
@@ -54,14 +56,16 @@ class ServiceOptions:
     connections_max: int = 20_000
     watchers_max: int = 100
     stop_timeout_s: float = 1.5
+    trace_url: str | None = None
 
     def check(self) -> None:
         """
-        Refuse to be reached from other machines without a token, and a certificate that cannot be used.
+        Refuse to be reached from other machines without a token, and a certificate or an address that cannot be used.
 
         Raises:
             PublicBindError: If that would be so.
             CertificateError: Naming the file.
+            TraceUrlError: If the address of traces is none.
         """
         if not self.tokens and not is_loopback(self.host):
             raise PublicBindError(self.host)
@@ -72,10 +76,20 @@ class ServiceOptions:
                 raise CertificateError(self.tls_cert, str(error)) from None
         elif self.tls_key is not None:
             raise CertificateError(self.tls_key, "it is the key of no certificate")
+        if self.trace_url is not None and not _leads_to_traces(self.trace_url):
+            raise TraceUrlError(self.trace_url)
 
 
 def _no_password() -> str:
     raise ValueError("its key has a password, for which nobody is there to ask")
+
+
+def _leads_to_traces(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # a bracket without its end
+        return False
+    return parts.scheme in {"http", "https"} and bool(parts.netloc) and "{trace_id}" in url
 
 
 def is_loopback(host: str) -> bool:

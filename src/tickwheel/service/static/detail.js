@@ -9,6 +9,7 @@ import { edit } from "./edit.js";
 import { past } from "./history.js";
 import { isBounded } from "./reach.js";
 import { attempt } from "./toasts.js";
+import { traceLink } from "./traces.js";
 import { length, moment, percent, printable, recurrence, until, where } from "./words.js";
 
 const dialog = byId("detail");
@@ -92,7 +93,7 @@ function facts(job, runs, progress) {
     ["Error", job.error],
     ["Generation", String(job.generation)],
     ["Set", moment(Date.parse(job.first_set_at))],
-    ["Trace", job.trace],
+    ["Trace", job.trace && traceLink(job.trace)],
   ];
   return el("dl", {}, ...rows.filter(([, value]) => value).flatMap(([name, value]) => [el("dt", {}, name), el("dd", { class: name.toLowerCase().replace(" ", "-") }, value)]));
 }

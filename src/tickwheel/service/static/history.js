@@ -1,6 +1,7 @@
 // What happened to a job: what the store keeps, and what this process saw of late.
 
 import { el } from "./dom.js";
+import { traceLink } from "./traces.js";
 import { lateness, moment, plural } from "./words.js";
 
 const SHOWN = 5;
@@ -30,12 +31,12 @@ function row({ at, outcome, attempt, lateness_ms, took_ms, by, error, note, trac
     lateness_ms != null && `+${lateness(lateness_ms)}`,
     took_ms != null && `took ${lateness(took_ms)}`,
     by && `${attempt ? "on" : "by"} ${by}`,
-    trace && `trace ${trace.split("-")[1]}`,
   ];
   return el("li", {},
     `${moment(Date.parse(at))} `,
     el("span", { class: `outcome ${outcome}` }, outcome.replace("_", " ")),
     ` ${facts.filter(Boolean).join(", ")}`,
+    trace ? el("span", {}, ", trace ", traceLink(trace, trace.split("-")[1])) : null,
     error ? el("p", { class: "error" }, error) : null,
     note ? el("p", { class: "note" }, note) : null,
     traceback ? el("details", {}, el("summary", {}, "Traceback"), el("pre", { tabindex: 0 }, traceback)) : null,

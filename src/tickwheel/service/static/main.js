@@ -22,6 +22,7 @@ import { Schedules } from "./schedules.js";
 import { followPauseForm, showScopes } from "./scopes.js";
 import { Strips } from "./strips.js";
 import { attempt, showActs } from "./toasts.js";
+import { setTraceUrl } from "./traces.js";
 import { TITLES, Views } from "./views.js";
 import { setClock } from "./words.js";
 
@@ -87,6 +88,7 @@ follow(
     if (name !== "firings") {
       document.body.classList.toggle("read-only", !data.can_write);
       byId("access").hidden = data.can_write;
+      setTraceUrl(data.trace_url);
       if (data.prefix) bound(data.prefix);
       if (data.now) setClock(Date.parse(data.now));
     }
