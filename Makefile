@@ -21,6 +21,7 @@ TARGETS ?= x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu aarch64-apple-darw
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+KUBECONFORM := github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0
 CLIENTS := openapi-typescript@7.13.0 openapi-fetch@0.17.0 typescript@5.9.3 @types/node@26.6.6 axe-core@4.14.1
 export CARGO_TERM_PROGRESS_WHEN ?= never
 
@@ -93,6 +94,7 @@ run: $(VENV)/.service $(VENV)/.wheel ## set everything up and serve (ARGS="--por
 # and one process would wait for the simulated days.
 test: $(VENV)/.service $(VENV)/.dev $(VENV)/.bench $(VENV)/.wheel ## run all tests against the installed release wheel (ARGS="-k timer")
 	@$(MAKE) --no-print-directory $(VENV)/.clients || echo "make: no npm or no registry of its packages here, so no client in TypeScript is tested" >&2
+	@$(MAKE) --no-print-directory $(VENV)/bin/kubeconform || echo "make: no Go or no proxy of its modules here, so kubeconform does not check the manifests" >&2
 	cargo test --quiet --locked --package tickwheel-core
 	env -u PYTHONPATH $(BIN)/python -P -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
@@ -175,6 +177,11 @@ lint: $(VENV)/.dev ## check form and style of Python and Rust, and the English
 # From the proxy of Go's modules; PyPI's package of the name would fetch a binary from elsewhere.
 $(VENV)/bin/actionlint: $(VENV)/.made
 	@command -v go >/dev/null && GOBIN=$(abspath $(BIN)) go install $(ACTIONLINT)
+	@touch $@
+
+# It reads the schemas that kubernetes-validate has.
+$(VENV)/bin/kubeconform: $(VENV)/.made
+	@command -v go >/dev/null && GOBIN=$(abspath $(BIN)) go install $(KUBECONFORM)
 	@touch $@
 
 types: $(VENV)/.service $(VENV)/.dev $(VENV)/.bench $(VENV)/.wheel ## check the types, and the stubs against the built module

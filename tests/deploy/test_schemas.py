@@ -4,14 +4,18 @@ The manifests against the schemas of Kubernetes and of compose files, which know
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: pip install pyyaml")
 
 
+SCHEMAS = "kubernetes-json-schema/v{}-local-strict"
+"""Where kubernetes-validate has them, in its folder."""
 COMPOSE = "-m check_jsonschema --builtin-schema vendor.compose-spec --default-filetype yaml -"
 
 
@@ -26,6 +30,29 @@ def wrong_for_kubernetes(text):
     except library.ValidationError as error:
         return str(error)
     return ""
+
+
+@pytest.fixture(scope="session")
+def kubeconform(tmp_path_factory):
+    """
+    Return what kubeconform says of these documents, by the schemas of kubernetes-validate and without a network.
+    """
+    program = shutil.which("kubeconform", path=str(Path(sys.executable).parent)) or shutil.which("kubeconform")
+    if program is None:
+        pytest.skip("kubeconform is not installed: make test installs it where there is Go")
+    library = pytest.importorskip("kubernetes_validate", reason="it is not installed: pip install kubernetes-validate")
+    folder = tmp_path_factory.mktemp("schemas")
+    for schema in Path(library.__file__).parent.joinpath(SCHEMAS.format(library.latest_version())).glob("*.json"):
+        text = schema.read_text("utf-8").replace('"$id":', '"was":')  # an address, from which others would be read
+        folder.joinpath(schema.name).write_text(text.replace('"/api/_definitions.json', '"_definitions.json'), "utf-8")
+
+    def check(text):
+        where = f"{folder}/{{{{.ResourceKind}}}}{{{{.KindSuffix}}}}.json"
+        command = [program, "-strict", "-summary", "-schema-location", where, "-"]
+        answer = subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=60)
+        return answer.stdout + answer.stderr
+
+    return check
 
 
 def wrong_for_compose(text):
@@ -78,3 +105,20 @@ def test_broken_manifest(wrong, name, old, new, field):
     A value of another type and a field that does not exist are found.
     """
     assert field in wrong(name, old, new)
+
+
+def test_kubeconform(deploy, kubeconform):
+    """
+    It knows each kind, finds nothing wrong, and finds what is.
+    """
+    text = (deploy / "kubernetes.yaml").read_text("utf-8")
+    assert "Valid: 3, Invalid: 0, Errors: 0, Skipped: 0" in kubeconform(text)
+    for old, new, field in (
+        ("replicas: 3", "replicas: three", "/spec/replicas"),
+        ("periodSeconds: 5", "periodSecond: 5", "periodSecond"),
+        ("maxUnavailable: 1\n  selector", "maxUnavailable: [1]\n  selector", "/spec/maxUnavailable"),
+    ):
+        assert old in text
+        found = kubeconform(text.replace(old, new))
+        assert "Invalid: 1," in found
+        assert field in found
