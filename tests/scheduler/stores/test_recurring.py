@@ -1,14 +1,15 @@
 """
-Recurring jobs on the stores of servers, by their clocks: what follows a run that is long, and what a run leaves.
+Recurring jobs on the stores of servers, by their clocks: what follows a run that is long, late or failed, and the end.
 """
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
 
-from tickwheel.observe.events import JobDied, JobFired
+from tickwheel.observe.events import JobDied, JobExpired, JobFailed, JobFired, JobSucceeded
 from tickwheel.scheduler import RetryPolicy
 
 EVERY_MS = 500
@@ -57,3 +58,73 @@ def test_cancel_the_other(server_url, make, events, until):
     until(lambda: sum(isinstance(each, JobFired) for each in list(told.items)) > 1)
     assert told.of(JobDied)[0].error == "its next run was due"
     scheduler.cancel("k")
+
+
+@pytest.mark.parametrize("bound", ["until", "max_runs"])
+def test_the_end_of_a_series(server_url, make, events, bound):
+    """
+    The run at its last instant, or the last of its number, ends a series, and the job is gone.
+    """
+    scheduler = make(server_url)
+    told, rules = events(scheduler), []
+    scheduler.handler("h")(lambda _payload, firing: rules.append(json.loads(firing.job.recurrence)))
+    start = time.time() + 1
+    end = {"until": start + 0.3} if bound == "until" else {"max_runs": 4}
+    first = scheduler.set("k", at=start, every=0.1, misfire="all", handler="h", **end).job.due_at
+    scheduler.start()
+    told.wait_for(lambda: told.items and getattr(told.items[-1], "next_at", first) is None)
+    done = [each.next_at for each in told.of(JobSucceeded)]
+    assert done == [first + 100, first + 200, first + 300, None]
+    assert [rule.get("runs_left") for rule in rules] == ([None] * 4 if bound == "until" else [4, 3, 2, 1])
+    assert [rule.get("until") for rule in rules] == [first + 300 if bound == "until" else None] * 4
+    assert scheduler.get("k") is None
+    assert scheduler.stats()["pending"] == 0
+
+
+def test_skip_with_grace(server_url, make, events, until):
+    """
+    Of two runs that were missed, the one that is late by less than its grace begins; both series keep their instants.
+    """
+    scheduler = make(server_url)
+    told = events(scheduler)
+    scheduler.handler("h")(lambda _: None)
+    start = int(time.time())
+    rule = {"at": start, "every": "1h", "misfire": "skip", "handler": "h"}
+    dues = {grace: scheduler.set(grace, misfire_grace=grace, **rule).job.due_at for grace in ("30m", "1s")}
+    until(lambda: time.time() * 1000 > max(dues.values()) + 1_100)
+    scheduler.start()
+    (begun,), (left_out,) = told.of(JobSucceeded), told.of(JobExpired)
+    assert (begun.key, left_out.key) == ("30m", "1s")
+    following = dict.fromkeys(dues, (start + 3_600) * 1_000)
+    assert {each.key: each.next_at for each in (begun, left_out)} == following
+    assert [each.key for each in told.of(JobFired)] == ["30m"]
+    assert {job.key: job.due_at for job in scheduler.list().jobs} == following
+
+
+def test_all_after_a_failed_run(server_url, make, events):
+    """
+    Runs that fell due while one was tried again come too, each once and with its own instant.
+    """
+    scheduler = make(server_url)
+    told, outcomes = events(scheduler), iter((ValueError("no"), None, None, None, None))
+
+    @scheduler.handler("h", retry=RetryPolicy(attempts=2, base_ms=350, jitter=0))
+    def handler(_payload):
+        outcome = next(outcomes)
+        if outcome is not None:
+            raise outcome
+
+    first = scheduler.set("k", every=0.1, misfire="all", max_runs=4, handler="h").job.due_at
+    scheduler.start()
+    told.wait_for(lambda: told.items and getattr(told.items[-1], "next_at", first) is None)
+    (failed,) = told.of(JobFailed)
+    assert failed.retry_at >= first + 350
+    assert [each.due_at for each in told.of(JobFired)] == [
+        first,
+        failed.retry_at,
+        first + 100,
+        first + 200,
+        first + 300,
+    ]
+    assert [each.next_at for each in told.of(JobSucceeded)] == [first + 100, first + 200, first + 300, None]
+    assert {record.outcome for record in scheduler.history("k")} >= {"failed", "succeeded"}
