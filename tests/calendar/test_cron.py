@@ -2,11 +2,15 @@
 What a cron line may say, and what is said of one that cannot be.
 """
 
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tickwheel.calendar import Cron
+from tickwheel.calendar._cron import ALIASES
 from tickwheel.errors import RecurrenceError
 
 REFUSED = {
@@ -59,9 +63,13 @@ def test_zone_in_the_line():
 @pytest.mark.parametrize(
     ("line", "same"),
     [
-        ("@daily", "0 0 * * *"),
-        ("@Hourly", "0 * * * *"),
+        ("@yearly", "0 0 1 1 *"),
+        ("@annually", "0 0 1 jan ?"),
+        ("@monthly", "0 0 1 * *"),
         ("@weekly", "0 0 * * sun"),
+        ("@daily", "0 0 * * *"),
+        ("@midnight", "0 0 * * *"),
+        ("@Hourly", "0 * * * *"),
         ("0 0 ? * MON", "0 0 * * 1"),
         ("0 0 * * 7", "0 0 * * 0"),
         ("0 0 * * MON/2", "0 0 * * MON,WED,FRI"),
@@ -78,6 +86,30 @@ def test_spellings(line, same):
         found = Cron.parse(line).next(after)
         assert found == Cron.parse(same).next(after)
         after = found
+
+
+@pytest.mark.parametrize("alias", sorted(ALIASES))
+def test_aliases(alias):
+    """
+    Each alias fires where its family's manual says, found by looking at every hour of two years.
+    """
+    is_one = {
+        "@yearly": lambda hour: (hour.month, hour.day, hour.hour) == (1, 1, 0),
+        "@annually": lambda hour: (hour.month, hour.day, hour.hour) == (1, 1, 0),
+        "@monthly": lambda hour: (hour.day, hour.hour) == (1, 0),
+        "@weekly": lambda hour: (hour.isoweekday(), hour.hour) == (7, 0),
+        "@daily": lambda hour: hour.hour == 0,
+        "@midnight": lambda hour: hour.hour == 0,
+        "@hourly": lambda _hour: True,
+    }[alias]
+    start = datetime(2023, 6, 1, tzinfo=ZoneInfo("Asia/Tokyo"))
+    hours = [start + timedelta(hours=count) for count in range(1, 2 * 365 * 24)]
+    expected = [int(hour.timestamp() * 1000) for hour in hours if is_one(hour)]
+    found, after = [], int(start.timestamp() * 1000)
+    for _ in expected[:1_000]:
+        after = Cron.parse(alias, "Asia/Tokyo").next(after)
+        found.append(after)
+    assert found == expected[:1_000]
 
 
 def test_dialects_differ_in_starred_day_steps():

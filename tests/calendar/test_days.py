@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from calendar import monthrange
 from datetime import UTC, date, datetime, timedelta
+from itertools import takewhile
 
 import pytest
 
@@ -56,15 +57,62 @@ def test_nearest_weekday(number):
     assert days(f"0 9 {number}W * *") == expected
 
 
-@pytest.mark.parametrize("number", [1, 2, 15, 28])
-def test_nearest_weekday_beside_croniter(number):
+def beside_croniter(line):
     """
-    The same nearest weekdays are found by croniter.
+    Return croniter's days for *line* in those years.
     """
     croniter = pytest.importorskip("croniter", reason="croniter is not installed: it is only compared with").croniter
-    series = croniter(f"0 9 {number}W * *", datetime(YEARS[0], 1, 1, tzinfo=UTC))
-    ours = days(f"0 9 {number}W * *")
-    assert ours == [series.get_next(datetime).date() for _ in ours]
+    series = iter(croniter(line, datetime(YEARS[0], 1, 1, tzinfo=UTC) - timedelta(seconds=1)).all_next(datetime))
+    return [day.date() for day in takewhile(lambda day: day.year < YEARS[1], series)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(f"0 9 {number}W * *" for number in (1, 2, 15, 28)),
+        "0 9 L * *",
+        "0 9 L 2 *",
+        "0 9 1,15,L * *",
+        "0 9 L * MON",
+        *(f"0 9 * * {weekday}#{number}" for weekday in ("0", "7", "5", "SUN", "FRI") for number in (1, 3, 5)),
+        "0 9 * 2 THU#5",
+        "0 9 * * MON#1,FRI#3",
+    ],
+)
+def test_the_same_days_as_croniter(line):
+    """
+    `15W`, `L` and `#` are the same days to croniter.
+    """
+    assert days(line) == beside_croniter(line)
+
+
+@pytest.mark.parametrize("weekday", range(8))
+def test_the_last_weekday_is_written_as_quartz_does(weekday):
+    """
+    The last Friday is `5L`, as in Quartz; croniter, whose days it is, writes it `L5`, which is refused here.
+    """
+    assert days(f"0 9 * * {weekday}L") == beside_croniter(f"0 9 * * L{weekday}")
+    with pytest.raises(RecurrenceError, match=f"its day-of-week field 'L{weekday}' cannot be read"):
+        Cron.parse(f"0 9 * * L{weekday}")
+
+
+@pytest.mark.parametrize("number", [29, 30, 31])
+def test_a_month_without_the_day_has_no_weekday_near_it(number):
+    """
+    Where a month lacks the day, croniter takes the last weekday, as `LW` does, and we take none, as of a plain `31`.
+    """
+    lacking = [last for _, last in months() if last.day < number]
+    expected = sorted(days(f"0 9 {number}W * *") + [nearest_weekday(last) for last in lacking])
+    assert beside_croniter(f"0 9 {number}W * *") == expected
+
+
+def test_a_day_beside_a_numbered_weekday():
+    """
+    Either matches, as in Vixie's cron where both day fields are restricted; croniter then finds none, or refuses.
+    """
+    assert days("0 9 1 * FRI#3") == sorted({*days("0 9 1 * *"), *days("0 9 * * FRI#3")})
+    assert days("0 9 L * FRI#3") == sorted({*days("0 9 L * *"), *days("0 9 * * FRI#3")})
+    assert days("0 9 * * MON#1,3") == sorted({*days("0 9 * * MON#1"), *days("0 9 * * 3")})
 
 
 @pytest.mark.parametrize("before", [1, 3, 15, 27, 28, 30])
