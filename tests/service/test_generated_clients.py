@@ -39,6 +39,8 @@ assert [result.status for result in batch.results] == [201, 404], batch
 stats = figures_get_stats.sync(client=client)
 assert stats.pending == 2 and stats.lateness.histogram[-1][0] is None, stats
 assert jobs_cancel.sync("té a/b", client=client).outcome == "cancelled"
+series = jobs_set.sync("series", client=client, body=SetBody(every=60, target="log", max_runs=9))
+assert (series.job.recurrence.every_ms, series.job.recurrence.runs_left) == (60_000, 9), series
 """
 
 USE_TYPESCRIPT = """

@@ -14,7 +14,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tickwheel.scheduler import Outcome
 from tickwheel.service.examples import ANSWERS, BODIES
+from tickwheel.service.replies import REFUSALS
 
 EXAMPLES = int(os.environ.get("TICKWHEEL_EXAMPLES", "20"))
 """How many requests are made up for each operation; `TICKWHEEL_EXAMPLES=2000` makes more than twenty thousand."""
@@ -132,6 +134,82 @@ def test_answers_have_no_more_than_is_documented(server, document):
         jsonschema_rs.validate(content["application/json"]["schema"] | closed, answer.json)
         asked += 1
     assert asked >= 12
+
+
+RULES = {
+    "cron": {"cron": "0 9 * * 1-5", "tz": "Europe/Berlin", "jitter": 1.5},
+    "every": {"every": 60, "until": "2099-01-01T00:00:00Z", "max_runs": 9},
+    "skip": {"every": "1h", "misfire": "skip", "misfire_grace": "2m", "overlap": "cancel"},
+    "all": {"every": "1h", "misfire": "all", "exclude": ["2030-12-24/2030-12-26", "* * * * SAT,SUN"]},
+    "retried": {"every": "1h", "delay": 0, "misfire": "all", "retry": {"attempts": 2, "base_s": 3600}},
+}
+
+
+@pytest.mark.skipif(find_spec("jsonschema_rs") is None, reason="pip install schemathesis, which brings jsonschema-rs")
+def test_rules_are_as_documented(server, document):
+    """
+    A rule of each kind has the form of its type in jobs, schedules and previews, and these have all of its fields.
+    """
+    import jsonschema_rs  # noqa: PLC0415  where it is installed
+
+    schemas = document["components"]["schemas"]
+    closed, found = close({"components": document["components"]}), set()
+    with server.live() as live:
+        for name, rule in RULES.items():
+            body = {"target": "handler", "handler": "fails", **rule}
+            assert server.job("PUT", f"rules/{name}", body).status == 201
+        live.firing("rules/retried", "failed")
+    for path, kind, items, field in (
+        ("/v1/jobs?prefix=rules/", "PageDocument", "jobs", "recurrence"),
+        ("/v1/schedules?prefix=rules/", "SchedulesDocument", "schedules", "rule"),
+    ):
+        answer = server.ask("GET", path)
+        jsonschema_rs.validate(closed | {"$ref": f"#/components/schemas/{kind}"}, answer.json)
+        rules = [item[field] for item in answer.json[items]]
+        assert len(rules) == len(RULES)
+        found.update(*rules)
+    assert found == set(schemas["RuleDocument"]["properties"])
+    preview = server.ask("GET", "/v1/schedules:next?every=60&max_runs=2").json
+    jsonschema_rs.validate(closed | {"$ref": "#/components/schemas/RunsDocument"}, preview)
+    is_rule = jsonschema_rs.validator_for(closed | {"$ref": "#/components/schemas/RuleDocument"}).is_valid
+    assert is_rule(preview["rule"])
+    assert not is_rule(preview["rule"] | {"runs_left": None})
+    assert not is_rule({"misfire": "once", "jitter_ms": 0})
+    server.ask("POST", "/v1/jobs:bulk", {"do": "cancel", "prefix": "rules/"})
+
+
+@pytest.mark.skipif(find_spec("jsonschema_rs") is None, reason="pip install schemathesis, which brings jsonschema-rs")
+def test_outcomes_are_those_of_writes(server, document, tmp_path):
+    """
+    The outcomes of an answer are exactly those that writes have here; an item of a batch can be refused, too.
+    """
+    import jsonschema_rs  # noqa: PLC0415  where it is installed
+
+    def outcome(answer):
+        jsonschema_rs.validate(schema, answer.json)
+        return answer.json["outcome"]
+
+    schema = {"components": document["components"], "$ref": "#/components/schemas/AnswerDocument"}
+    with server.live() as live:
+        found = [outcome(server.job("PUT", "k", {"delay": 3600, "target": "log"})) for _ in range(2)]
+        found += [outcome(server.job("PATCH", "k", {"delay": 7200}))]
+        found += [outcome(server.job("POST", "k", {}, action=f":{act}")) for act in ("pause", "resume", "resume")]
+        found += [outcome(server.job("DELETE", "k"))]
+        server.job("PUT", "dies", {"delay": 0, "handler": "fails", "retry": {"attempts": 1}})
+        live.firing("dies", "died")
+        found += [outcome(server.job("POST", "dies", {}, action=":replay"))]
+        server.job("PUT", "runs", {"delay": 0, "handler": "steps", "payload": str(tmp_path / "never")})
+        live.firing("runs", "running")
+        found += [outcome(server.ask("DELETE", "/v1/jobs/runs?running=true"))]
+    words = ["created", "replaced", "moved", "paused", "resumed", "kept", "cancelled", "replayed", "stopping"]
+    assert found == words
+    schemas = document["components"]["schemas"]
+    assert set(schemas["AnswerDocument"]["properties"]["outcome"]["enum"]) == set(words)
+    assert set(schemas["ResultDocument"]["properties"]["outcome"]["enum"]) == {*words, "refused"}
+    refusals = {word.value for word in REFUSALS}
+    assert set(words) | refusals | {"begun", "settled", "not_owner"} == {word.value for word in Outcome}
+    for word in ("stopping", "stopped", "cut_off"):
+        assert word in schemas["RecordDocument"]["description"]
 
 
 def close(schema):

@@ -13,7 +13,7 @@ The HTTP service and its page.
     firings     what fired of late, and how late
     live        the page's stream of firings and figures
     figures     stats, forecast, metrics, health
-    bodies      what comes in, and documents what goes out
+    bodies      what comes in, and documents what goes out; rules when a job comes back
     strict_json, msgpack, intake    how it is read and written
 """
 

@@ -27,7 +27,7 @@ from tickwheel.service.bodies import (
     ResumeItem,
     SetItem,
 )
-from tickwheel.service.documents import BatchDocument, BulkDocument, ResultDocument, instant, job_document
+from tickwheel.service.documents import BatchDocument, BulkDocument, ResultDocument, Written, instant, job_document
 from tickwheel.service.figures import Figures
 from tickwheel.service.guard import caller
 from tickwheel.service.http import Reply, Request
@@ -169,11 +169,11 @@ def _result(item: Item, answer: Answer, *, with_jobs: bool) -> ResultDocument:
     outcome, job = answer.outcome, answer.job
     if outcome in REFUSALS:
         return _refused(item, refusal_of(item.key, answer, item.if_generation))
-    status = 201 if outcome is Outcome.CREATED else 200
+    status, word = 201 if outcome is Outcome.CREATED else 200, cast("Written", outcome.value)
     if job is None:
-        return ResultDocument(item.key, status, outcome)
+        return ResultDocument(item.key, status, word)
     shown = job_document(job) if with_jobs else None
-    return ResultDocument(item.key, status, outcome, job.generation, instant(job.due_at), None, shown)
+    return ResultDocument(item.key, status, word, job.generation, instant(job.due_at), None, shown)
 
 
 def _refused(item: Item, problem: ProblemError) -> ResultDocument:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from msgspec import Meta, Raw, Struct
 
@@ -16,6 +16,7 @@ from tickwheel.scheduler import Shard
 from tickwheel.scheduler.engine.recent import FiringRecord
 from tickwheel.scheduler.model import Answer, Job, Pause, RetryPolicy
 from tickwheel.service.firings import WORDS
+from tickwheel.service.rules import Rule
 
 __all__ = [
     "AnswerDocument",
@@ -35,6 +36,7 @@ __all__ = [
     "ShardsDocument",
     "StripDocument",
     "WheelDocument",
+    "Written",
     "answer_document",
     "firing_document",
     "instant",
@@ -47,6 +49,11 @@ __all__ = [
 
 Moment: TypeAlias = Annotated[datetime, Meta(tz=True)]
 """An instant as it goes out; the schema then says that it is a date and time, and clients read it as one."""
+
+Written: TypeAlias = Literal[
+    "created", "replaced", "kept", "moved", "cancelled", "replayed", "paused", "resumed", "stopping"
+]
+"""What came of a write that was not refused; a refused one is answered with a problem."""
 
 
 class RetryDocument(Struct, frozen=True):
@@ -88,7 +95,7 @@ class JobDocument(Struct, frozen=True):
     attempt: int
     retry: RetryDocument
     expires_at: Moment | None
-    recurrence: Raw | None
+    recurrence: Rule | None
     error: str | None
     trace: str | None
     first_set_at: Moment
@@ -100,9 +107,11 @@ class JobDocument(Struct, frozen=True):
 class AnswerDocument(Struct, frozen=True):
     """
     The outcome of a write, and the job as it is afterwards; of a cancelled one, as it was.
+
+    `kept` changed nothing: there was a job already, or no pause. `stopping`: it runs, and is asked to stop.
     """
 
-    outcome: str
+    outcome: Written
     job: JobDocument | None
 
 
@@ -163,7 +172,7 @@ class ResultDocument(Struct, frozen=True, omit_defaults=True):
 
     key: str
     status: int
-    outcome: str
+    outcome: Literal[Written, "refused"]
     generation: int | None = None
     due_at: Moment | None = None
     problem: dict[str, Any] | None = None
@@ -350,7 +359,8 @@ def answer_document(answer: Answer) -> AnswerDocument:
     """
     Return *answer* as it goes out.
     """
-    return AnswerDocument(answer.outcome.value, None if answer.job is None else job_document(answer.job))
+    outcome = cast("Written", answer.outcome.value)
+    return AnswerDocument(outcome, None if answer.job is None else job_document(answer.job))
 
 
 def firing_document(firing: FiringRecord) -> FiringDocument:

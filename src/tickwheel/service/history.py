@@ -16,11 +16,12 @@ __all__ = ["HistoryDocument", "history_document"]
 
 class RecordDocument(Struct, frozen=True):
     """
-    One attempt that ended: succeeded, failed (and is tried again), died, snoozed, expired, or cut_off with its process.
+    One attempt that ended: succeeded, failed (and is tried again), died, snoozed, expired, stopped, or cut_off.
 
-    Or an act, whose attempt is 0: created, replaced, moved, cancelled, replayed, paused, resumed. `at` is when it was,
-    `by` the node that ran it, or the process or token that asked for it. `lateness_ms` is null if it never began,
-    `took_ms` also if nobody knows. `note` is what its handler noted last, such as a short result.
+    `cut_off`: its process ended before it did. Or an act, whose attempt is 0: created, replaced, moved, cancelled,
+    stopping (it was running, and asked to stop), replayed, paused, resumed. `at` is when it was, `by` the node that ran
+    it, or the process or token that asked for it. `lateness_ms` is null if it never began, `took_ms` also if nobody
+    knows. `note` is what its handler noted last, such as a short result.
     """
 
     number: int

@@ -15,6 +15,7 @@ from tickwheel.service.examples import ANSWERS, BODIES, FIELDS
 from tickwheel.service.msgpack import MEDIA_TYPE
 from tickwheel.service.problems import PROBLEM_TYPES
 from tickwheel.service.routes import Operation
+from tickwheel.service.rules import RuleDocument
 
 __all__ = ["openapi"]
 
@@ -66,7 +67,14 @@ _SET: Final = {
     "else": {"required": ["handler"], "properties": {"handler": {"type": "string", "minLength": 1}}},
 }
 _NOTE: Final = {"properties": {"note": {"type": "string", "pattern": "^[^\\u0000]*$"}}}
-_BESIDES: Final = {"SetBody": _SET, "MoveBody": _MOVE, "PauseBody": _NOTE, "PauseScopeBody": _NOTE}
+_RULE: Final = {"oneOf": [{"required": ["cron", "tz"]}, {"required": ["every_ms", "anchor_at"]}]}
+_BESIDES: Final = {
+    "SetBody": _SET,
+    "MoveBody": _MOVE,
+    "PauseBody": _NOTE,
+    "PauseScopeBody": _NOTE,
+    "RuleDocument": _RULE,
+}
 """What no type says: which fields go together, and that a note has no NUL.
 
 A batch judges its items one by one, so the schemas of these do not say it.
@@ -79,7 +87,7 @@ def openapi(operations: Iterable[Operation]) -> dict[str, Any]:
     """
     table = tuple(operations)
     types = [kind for operation in table for kind in (operation.body, *operation.answers.values())]
-    named = list(dict.fromkeys(kind for kind in types if inspect.isclass(kind)))
+    named = [*dict.fromkeys(kind for kind in types if inspect.isclass(kind)), RuleDocument]  # no field is of its type
     _, schemas = schema_components(named, ref_template="#/components/schemas/{name}")
     for name, schema in schemas.items():
         if name in _BESIDES:

@@ -22,6 +22,7 @@ from tickwheel.service.options import ServiceOptions
 from tickwheel.service.problems import ProblemError, show
 from tickwheel.service.reach import check_key, heeds_prefix, narrowed
 from tickwheel.service.replies import document_reply
+from tickwheel.service.rules import Rule
 from tickwheel.service.strict_json import decode
 
 __all__ = [
@@ -89,7 +90,7 @@ class ScheduleDocument(Struct, frozen=True):
     key: str
     generation: int
     state: Literal["pending", "running", "dead"]
-    rule: Raw
+    rule: Rule
     runs: list[Moment]
     target: str
     handler: str
@@ -110,7 +111,7 @@ class RunsDocument(Struct, frozen=True):
     A rule, as it would be stored, and its runs; fewer than asked for where they end.
     """
 
-    rule: Raw
+    rule: Rule
     runs: list[Moment]
 
 

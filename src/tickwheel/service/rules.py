@@ -1,0 +1,38 @@
+"""
+The rule of a recurring job in an answer: it goes out as the store has it, and a type describes it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+__all__ = ["Rule", "RuleDocument"]
+
+
+class RuleDocument(Struct, frozen=True):
+    """
+    When a job comes back: `cron` in the zone `tz`, or every `every_ms` in the phase of `anchor_at`. Instants are in ms.
+
+    What says nothing is absent. `runs_left` counts the next run, `until` is the last instant that is allowed, `exclude`
+    what is left out, in the zone `tz`. With `skip`, a run may begin `grace_ms` late, a minute if that is absent.
+    `run_at` is the instant of a run that is tried again or was due while another one lasted.
+    """
+
+    misfire: Literal["once", "all", "skip"]
+    jitter_ms: int
+    cron: str | UnsetType = UNSET
+    tz: str | UnsetType = UNSET
+    every_ms: int | UnsetType = UNSET
+    anchor_at: int | UnsetType = UNSET
+    until: int | UnsetType = UNSET
+    runs_left: int | UnsetType = UNSET
+    exclude: list[str] | UnsetType = UNSET
+    overlap: Literal["skip", "once", "all", "cancel"] | UnsetType = UNSET
+    grace_ms: int | UnsetType = UNSET
+    run_at: int | UnsetType = UNSET
+
+
+Rule: TypeAlias = Annotated[Raw, Meta(extra_json_schema={"$ref": "#/components/schemas/RuleDocument"})]
+"""The stored text of a rule, which is not read to be sent."""
