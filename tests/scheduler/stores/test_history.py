@@ -10,7 +10,8 @@ from contextlib import closing
 
 import pytest
 
-from tickwheel.scheduler import model
+from tickwheel.observe.events import JobSucceeded
+from tickwheel.scheduler import HistoryOptions, SchedulerOptions, SetRequest, model
 from tickwheel.scheduler.stores import open_store
 from tickwheel.scheduler.stores.sqlite import SqliteStore
 from tickwheel.testing.store_suite._history import record_of
@@ -158,3 +159,50 @@ def test_a_success_costs_no_statement(tmp_path):
         others, of_history = of_settles(is_recorded=False)
         assert of_history == 0
         assert of_settles(is_recorded=True) == (others, 9)
+
+
+def test_a_success_costs_no_statement_on_a_server(postgres, database, monkeypatch):
+    """
+    The same in PostgreSQL, where all records of a batch cost one statement.
+    """
+    psycopg = pytest.importorskip("psycopg")
+    statements, execute = [], psycopg.Connection.execute
+
+    def noting(self, query, *values, **more):
+        statements.append(str(query))
+        return execute(self, query, *values, **more)
+
+    with closing(open_store(f"{postgres.url(database)}&shards=1")) as store:
+        (lease,) = store.acquire("owner")
+
+        def of_settles(*, is_recorded):
+            jobs = [answer.job for answer in store.apply([model.Set(model.Job(f"k{i}", 0, i)) for i in range(9)])]
+            store.apply([model.Begin(job, lease.epoch) for job in jobs])
+            statements.clear()
+            record = (lambda job: record_of(job, "succeeded")) if is_recorded else lambda _job: None
+            with monkeypatch.context() as patch:
+                patch.setattr(psycopg.Connection, "execute", noting)
+                store.apply([model.Settle(job, lease.epoch, record=record(job)) for job in jobs])
+            of_history = [statement for statement in statements if "tickwheel_history" in statement]
+            return len(statements) - len(of_history), len(of_history)
+
+        others, of_history = of_settles(is_recorded=False)
+        assert (others > 0, of_history) == (True, 0)
+        assert postgres.execute("SELECT count(*) FROM tickwheel_history", database) == [(0,)]
+        assert of_settles(is_recorded=True) == (others, 1)
+        assert postgres.execute("SELECT count(*) FROM tickwheel_history", database) == [(9,)]
+
+
+@pytest.mark.parametrize(("keep", "left"), [("none", []), ("usual", []), ("all", ["succeeded", "created"])])
+def test_what_a_success_leaves(server_url, make, events, keep, left):
+    """
+    A job that fires once, and succeeds, leaves no record unless all are kept.
+    """
+    scheduler = make(server_url, options=SchedulerOptions(history=HistoryOptions(keep=keep)))
+    told, keys = events(scheduler), [f"k{number}" for number in range(9)]
+    scheduler.handler("h")(lambda _: None)
+    scheduler.start()
+    scheduler.set_many([SetRequest(key, delay=0, handler="h") for key in keys])
+    told.wait_for(lambda: sum(isinstance(each, JobSucceeded) for each in told.items) == len(keys))
+    for key in keys:
+        assert [record.outcome for record in scheduler.history(key)] == left

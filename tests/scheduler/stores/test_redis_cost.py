@@ -4,10 +4,14 @@ What the Redis store costs the server, in commands and bytes: counts, not times.
 
 from __future__ import annotations
 
+from collections import Counter
+from contextlib import closing
+
 import pytest
 
 from tickwheel.scheduler import model
 from tickwheel.scheduler.stores import open_store
+from tickwheel.testing.store_suite._history import record_of
 
 FAR = 10**12
 
@@ -80,6 +84,27 @@ def test_commands_of_a_batch(server, store):
     counts = commands_of(server, lambda: store.apply([model.Settle(job, lease.epoch) for job in jobs]))
     assert sum(counts.values()) <= 10
     assert store.count()["pending"] == 5_050
+
+
+def test_a_success_costs_no_command_on_the_history(server):
+    """
+    The end of a job that fires once runs no command on the history; each record costs five.
+    """
+    with closing(open_store(server.url("?shards=1"))) as store:
+        (lease,) = store.acquire("owner")
+
+        def of_settles(*, is_recorded):
+            jobs = [answer.job for answer in store.apply([model.Set(model.Job(f"k{i}", 0, i)) for i in range(9)])]
+            store.apply([model.Begin(job, lease.epoch) for job in jobs])
+            records = [record_of(job, "succeeded") if is_recorded else None for job in jobs]
+            writes = [model.Settle(job, lease.epoch, record=record) for job, record in zip(jobs, records, strict=True)]
+            return Counter(commands_of(server, lambda: store.apply(writes)))
+
+        plain = of_settles(is_recorded=False)
+        assert plain.total() > 0
+        assert server.execute("KEYS", "*history*") == []
+        assert of_settles(is_recorded=True) == plain + Counter(hincrby=18, zadd=18, zincrby=9)
+        assert server.execute("KEYS", "*history:k*") != []
 
 
 def test_memory_of_a_job(server, store):
