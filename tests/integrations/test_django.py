@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("django", reason="Django is not installed: pip install django")
-
 HERE = Path(__file__).parent
 SHOP = HERE.parents[1] / "examples" / "django_shop"
 CHECKS = 12

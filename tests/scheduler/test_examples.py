@@ -87,7 +87,7 @@ def test_every_example_is_run():
     No example of the scheduler is without a test.
     """
     with_brokers = {"celery_eta.py", "rabbitmq_delay.py", "three_nodes.py"}  # in targets/test_examples.py
-    with_frameworks = {"fastapi_app.py", "flask_app.py"}  # in test_framework_examples.py
+    with_frameworks = {"fastapi_app.py", "flask_app.py", "sqlalchemy_app.py"}  # in test_framework_examples.py
     tested = {command[0] for command in PRINTED} | {"import_github_crons.py"} | with_brokers | with_frameworks
     of_scheduler = {
         path.name for path in (ROOT / "examples").glob("*.py") if "tickwheel.scheduler" in path.read_text("utf-8")

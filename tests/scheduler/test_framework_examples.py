@@ -1,16 +1,22 @@
 """
-The examples for web frameworks, on the frameworks.
+The examples for frameworks, on the frameworks, all of which requirements/dev.txt has: one that is missing is an error.
+
+That for Django is in tests/integrations/test_django.py.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+SERVERS = Path(__file__).parent / "stores" / "conftest.py"
+SOLD = "order/2 is rolled back, and its job is None\norder/1 is cancelled, of 1\n"
+SOLD_ASYNC = "order/4 is rolled back, and its job is None\norder/3 is cancelled\n"
 
 pytestmark = pytest.mark.realtime
 
@@ -32,14 +38,38 @@ def load(monkeypatch, tmp_path):
     return load_one
 
 
+@pytest.fixture
+def postgres_url():
+    """
+    Return the URL of the database of a server that is stopped in the end.
+    """
+    spec = importlib.util.spec_from_file_location("servers", SERVERS)
+    servers = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(servers)
+    if not (servers.find("initdb") and servers.find("postgres")):
+        pytest.skip("PostgreSQL is not installed: there is no initdb and no postgres")
+    lent = servers.lent(servers.Postgres)
+    yield next(lent)().url("postgres")
+    next(lent, None)
+
+
+def run(*arguments, folder):
+    """
+    Run Python in a folder, with warnings as errors, and return what it did.
+    """
+    command = [sys.executable, "-W", "error", *map(str, arguments)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.filterwarnings("ignore:Using `httpx` with")  # Starlette is moving to another client
 def test_fastapi(load, until):
     """
     An order that nobody pays is cancelled, one that is paid in time is not, and a late payment is refused.
     """
-    pytest.importorskip("fastapi", reason="FastAPI is not installed: pip install fastapi")
-    testclient = pytest.importorskip("fastapi.testclient", reason="as above")
+    from fastapi.testclient import TestClient  # noqa: PLC0415  it warns when it is imported
+
     example = load("fastapi_app")
-    with testclient.TestClient(example.app) as client:
+    with TestClient(example.app) as client:
         assert client.post("/orders/17").status_code == 201
         assert client.post("/orders/17/payment").status_code == 204
         assert client.post("/orders/18?minutes=0").json()["cancelled_at"] > 0
@@ -53,7 +83,6 @@ def test_flask(load, until, caplog):
     """
     As on FastAPI; the handler has the application's context.
     """
-    pytest.importorskip("flask", reason="Flask is not installed: pip install flask")
     app = load("flask_app").create_app()
     client = app.test_client()
     try:
@@ -65,3 +94,32 @@ def test_flask(load, until, caplog):
         assert app.extensions["tickwheel"].is_started
     finally:
         app.extensions["tickwheel"].stop()
+
+
+def test_sqlalchemy(tmp_path):
+    """
+    On SQLite a Session writes an order and its job, or neither, more than once on one file.
+    """
+    for begin in (1, 2):
+        done = run(EXAMPLES / "sqlalchemy_app.py", folder=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout == SOLD.replace("/2", f"/{begin + 1}").replace("/1", f"/{begin}").replace(
+            "of 1", f"of {begin}"
+        )
+
+
+def test_sqlalchemy_on_postgres(postgres_url, tmp_path):
+    """
+    On PostgreSQL so do a Session and an AsyncSession.
+    """
+    done = run(EXAMPLES / "sqlalchemy_app.py", postgres_url, folder=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, SOLD + SOLD_ASYNC, "")
+
+
+def test_pytest():
+    """
+    The example's tests pass on pytest's own runner, and find the fixtures by the plugin's entry point.
+    """
+    done = run("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_orders.py", folder=EXAMPLES)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 passed" in done.stdout

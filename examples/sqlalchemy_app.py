@@ -1,0 +1,142 @@
+"""
+Set a job in the transaction that writes its order, in SQLAlchemy: a rollback takes both back.
+
+    python examples/sqlalchemy_app.py [STORE]
+
+STORE is sqlite:///shop.db unless it is given. On PostgreSQL, as in postgresql:///shop, an AsyncSession does the same
+after the Session; on SQLite it cannot, because its connection belongs to a thread of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+
+from sqlalchemy import create_engine, update
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+
+from tickwheel.scheduler import AsyncScheduler, Scheduler
+
+PATIENCE_S = 0.1
+
+
+class Base(DeclarativeBase):
+    """
+    The tables of the shop.
+    """
+
+
+class Order(Base):
+    """
+    An order, which is open until it is cancelled.
+    """
+
+    __tablename__ = "orders"
+
+    number: Mapped[int] = mapped_column(primary_key=True)
+    state: Mapped[str] = mapped_column(default="open")
+
+
+class CardRefusedError(Exception):
+    """
+    What rolls the transaction of an order back.
+    """
+
+
+def take(session: Session, scheduler: Scheduler, *, is_card_good: bool = True) -> int:
+    """
+    Write an order, with the job that cancels it, in the caller's transaction; return its number.
+    """
+    order = Order()
+    session.add(order)
+    session.flush()
+    key = f"order/{order.number}"
+    scheduler.set(key, delay=PATIENCE_S, handler="cancel-order", payload=order.number, conn=session)
+    if not is_card_good:
+        raise CardRefusedError(key)
+    return order.number
+
+
+async def take_async(session: AsyncSession, scheduler: AsyncScheduler, *, is_card_good: bool = True) -> int:
+    """
+    Do the same with an AsyncSession and an AsyncScheduler.
+    """
+    order = Order()
+    session.add(order)
+    await session.flush()
+    key = f"order/{order.number}"
+    await scheduler.set(key, delay=PATIENCE_S, handler="cancel-order", payload=order.number, conn=session)
+    if not is_card_good:
+        raise CardRefusedError(key)
+    return order.number
+
+
+def sell(store: str, url: str) -> None:
+    """
+    Take an order, which is cancelled, and another one, which is rolled back.
+    """
+    engine = create_engine(url)
+    Base.metadata.create_all(engine)
+    cancelled = threading.Event()
+    with Scheduler(store) as scheduler:
+
+        @scheduler.handler("cancel-order")
+        def cancel_order(number: int) -> None:
+            with Session(engine) as session, session.begin():
+                session.execute(update(Order).where(Order.number == number).values(state="cancelled"))
+            cancelled.set()
+
+        with Session(engine) as session, session.begin():
+            number = take(session, scheduler)
+        try:
+            with Session(engine) as session, session.begin():
+                take(session, scheduler, is_card_good=False)
+        except CardRefusedError as error:
+            print(f"{error} is rolled back, and its job is {scheduler.get(str(error))}")
+        cancelled.wait()
+    with Session(engine) as session:
+        print(f"order/{number} is {session.get_one(Order, number).state}, of {session.query(Order).count()}")
+    engine.dispose()
+
+
+async def sell_async(store: str, url: str) -> None:
+    """
+    Do the same with an AsyncSession and an AsyncScheduler.
+    """
+    engine = create_async_engine(url)
+    cancelled = asyncio.Event()
+    async with AsyncScheduler(store) as scheduler:
+
+        @scheduler.handler("cancel-order")
+        async def cancel_order(number: int) -> None:
+            async with AsyncSession(engine) as session, session.begin():
+                await session.execute(update(Order).where(Order.number == number).values(state="cancelled"))
+            cancelled.set()
+
+        async with AsyncSession(engine) as session, session.begin():
+            number = await take_async(session, scheduler)
+        try:
+            async with AsyncSession(engine) as session, session.begin():
+                await take_async(session, scheduler, is_card_good=False)
+        except CardRefusedError as error:
+            print(f"{error} is rolled back, and its job is {await scheduler.get(str(error))}")
+        await cancelled.wait()
+    async with AsyncSession(engine) as session:
+        print(f"order/{number} is {(await session.get_one(Order, number)).state}")
+    await engine.dispose()
+
+
+def main(store: str = "sqlite:///shop.db") -> None:
+    """
+    Sell by a Session, and on PostgreSQL by an AsyncSession, too.
+    """
+    url = store.replace("postgresql://", "postgresql+psycopg://")
+    sell(store, url)
+    if url != store:
+        asyncio.run(sell_async(store, url))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,60 @@
+"""
+Test what jobs do, with the fixtures of tickwheel's plugin for pytest: time moves when the test says so.
+
+    cd examples; python -m pytest test_orders.py
+
+The plugin is there where tickwheel is installed; no conftest.py names it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tickwheel import TimerWheel
+from tickwheel.testing import InlineScheduler, ManualClock
+from unpaid_order import Shop
+
+HALF_AN_HOUR = 1800
+
+
+@pytest.fixture
+def shop(scheduler: InlineScheduler) -> Shop:
+    """
+    Return the shop of `unpaid_order.py`, whose jobs fire inside `manual_clock.advance`.
+    """
+    return Shop(scheduler, HALF_AN_HOUR)
+
+
+def test_an_unpaid_order_is_cancelled_after_half_an_hour(shop: Shop, manual_clock: ManualClock) -> None:
+    """
+    It waits until then, and not a second longer.
+    """
+    shop.place("17")
+    manual_clock.advance(HALF_AN_HOUR - 1)
+    assert shop.orders == {"17": "waiting for payment"}
+    manual_clock.advance(1)
+    assert shop.orders == {"17": "cancelled"}
+    assert not shop.pay("17")
+
+
+def test_a_paid_order_is_not_cancelled(shop: Shop, scheduler: InlineScheduler, manual_clock: ManualClock) -> None:
+    """
+    Paying takes its job away.
+    """
+    shop.place("18")
+    assert shop.pay("18")
+    assert scheduler.get("order/18") is None
+    manual_clock.jump(HALF_AN_HOUR)
+    assert shop.orders == {"18": "paid"}
+
+
+def test_timers_and_jobs_are_on_one_clock(shop: Shop, wheel: TimerWheel, manual_clock: ManualClock) -> None:
+    """
+    A reminder by a timer comes before the cancel by a job, in one call that moves the time.
+    """
+    seen: list[str] = []
+    shop.place("19")
+    wheel.call_later(HALF_AN_HOUR / 2, lambda: seen.append(shop.orders["19"]))
+    manual_clock.advance(HALF_AN_HOUR)
+    assert seen == ["waiting for payment"]
+    assert shop.orders == {"19": "cancelled"}
