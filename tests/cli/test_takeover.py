@@ -4,13 +4,16 @@ The schedules of APScheduler and Celery beat, as those programs themselves write
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import pickle
+import socket
 import sqlite3
 import textwrap
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -21,6 +24,7 @@ from tickwheel.cli import pickles
 BERLIN = ZoneInfo("Europe/Berlin")
 MILLISECOND = timedelta(milliseconds=1)
 LATER = datetime(2100, 1, 1, 9, tzinfo=BERLIN)
+SERVERS = Path(__file__).parents[1] / "scheduler" / "stores" / "conftest.py"
 
 
 class Order:
@@ -82,6 +86,74 @@ def test_apscheduler(run, apscheduler):
         "Europe/Berlin",
     )
     assert weekdays["recurrence"]["misfire"] == "all"
+
+
+@pytest.fixture
+def redis_url():
+    """
+    Return the URL of a server that is stopped in the end.
+    """
+    pytest.importorskip("redis", reason="redis is not installed: pip install 'tickwheel[redis]'")
+    spec = importlib.util.spec_from_file_location("servers", SERVERS)
+    servers = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(servers)
+    if not servers.find("redis-server"):
+        pytest.skip("Redis is not installed: there is no redis-server")
+    lent = servers.lent(servers.Redis)
+    yield f"redis://127.0.0.1:{next(lent)().port}/3"
+    next(lent, None)
+
+
+def test_apscheduler_on_redis(run, redis_url):
+    """
+    The jobs of a RedisJobStore are taken over as those of a database; a key that is not there is named.
+    """
+    background = pytest.importorskip("apscheduler.schedulers.background", reason="APScheduler is not installed")
+    store = pytest.importorskip("apscheduler.jobstores.redis").RedisJobStore
+    at = urlsplit(redis_url)
+    assert "no key 'apscheduler.jobs'" in run("import", "apscheduler", redis_url).stderr
+    stores = {"default": store(db=3, port=at.port), "own": store(db=3, port=at.port, jobs_key="own")}
+    scheduler = background.BackgroundScheduler(jobstores=stores, timezone=BERLIN)
+    scheduler.start(paused=True)
+    scheduler.add_job("builtins:print", "date", run_date=LATER, args=[1], kwargs={"sep": "-"}, id="once")
+    scheduler.add_job("builtins:print", "cron", hour=9, id="daily")
+    scheduler.add_job("builtins:print", "interval", hours=1, id="held")
+    scheduler.pause_job("held")
+    scheduler.add_job("builtins:print", "date", run_date=LATER, id="elsewhere", jobstore="own")
+    scheduler.shutdown()
+    refused = run("import", "apscheduler", redis_url)
+    assert (refused.returncode, "left out: held: it is paused" in refused.stderr) == (2, True)
+    jobs = imported(run, "apscheduler", redis_url, "--skip-bad")
+    assert jobs.keys() == {"once", "daily"}
+    assert (jobs["once"]["due_at"], jobs["once"]["handler"]) == (LATER, "builtins:print")
+    assert jobs["once"]["payload"] == {"args": [1], "kwargs": {"sep": "-"}}
+    assert (jobs["daily"]["recurrence"]["cron"], jobs["daily"]["recurrence"]["tz"]) == ("0 9 * * *", "Europe/Berlin")
+    assert "elsewhere" in imported(run, "apscheduler", redis_url, "--table", "own")
+
+
+def test_apscheduler_copied_from_a_store_that_is_not_read(run, apscheduler, tmp_path):
+    """
+    What APScheduler itself exports from another store and imports into a file is taken over from there.
+    """
+    apscheduler.add_jobstore("memory", "other")
+    apscheduler.add_job("builtins:print", "interval", hours=1, id="hourly", args=["now"], jobstore="other")
+    apscheduler.export_jobs(str(tmp_path / "jobs.json"), "other")
+    apscheduler.import_jobs(str(tmp_path / "jobs.json"), "default")
+    job = imported(run, "apscheduler", "sqlite:///old.db")["hourly"]
+    assert (job["handler"], job["payload"]) == ("builtins:print", {"args": ["now"], "kwargs": {}})
+    assert job["recurrence"]["every_ms"] == 3_600_000
+
+
+def test_a_redis_that_does_not_answer(run):
+    """
+    The error says so, and shows no traceback.
+    """
+    pytest.importorskip("redis", reason="redis is not installed: pip install 'tickwheel[redis]'")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        answer = run("import", "apscheduler", f"redis://:secret@127.0.0.1:{taken.getsockname()[1]}/0")
+    assert (answer.returncode, "secret" in answer.stderr) == (2, False)
+    assert "the jobs of APScheduler cannot be read: " in answer.stderr
 
 
 @pytest.mark.parametrize("kind", ["pickle", "json"])

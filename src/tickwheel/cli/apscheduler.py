@@ -1,5 +1,5 @@
 """
-The jobs of APScheduler 3, from the table of its SQLAlchemyJobStore, and what finds those of 3 and 4.
+The jobs of APScheduler 3, from its SQLAlchemyJobStore or RedisJobStore, and what finds those of 3 and 4.
 
 Neither APScheduler nor any code of the pickles is needed: triggers are read from their states.
 """
@@ -23,6 +23,8 @@ _NTH: Final = ("#1", "#2", "#3", "#4", "#5", "L")
 _MODULES: Final = "apscheduler.triggers."
 _TABLES: Final = ("apscheduler_jobs", "schedules")
 """Of APScheduler 3 and 4."""
+_REDIS: Final = ("redis://", "rediss://", "unix://")
+_REDIS_KEY: Final = "apscheduler.jobs"
 
 
 class _Rows(NamedTuple):
@@ -39,14 +41,14 @@ def found_in(url: str, table: str | None, target: str) -> Iterator[Found]:
     Yield the jobs of a store of APScheduler's, in the order of their ids.
 
     Args:
-        url: As SQLAlchemy has it.
+        url: As SQLAlchemy has it, or as redis does.
         table: Its name there; None for the one that APScheduler 3, or else 4, makes.
         target: Where the jobs go to.
 
     Raises:
-        Refused: If SQLAlchemy or the table is missing, or the database does not answer.
+        Refused: If a library or the table is missing, or the database does not answer.
     """
-    rows, functions = _rows(url, table)
+    rows, functions = _rows_of_redis(url, table or _REDIS_KEY) if url.startswith(_REDIS) else _rows(url, table)
     for row in rows:
 
         def make(remarks: list[str], row: Mapping[str, Any] = row) -> SetRequest:
@@ -87,12 +89,27 @@ def _rows(url: str, table: str | None) -> _Rows:
         raise Refused(ExitCode.USAGE, f"the jobs of APScheduler cannot be read: {reason}") from None
 
 
+def _rows_of_redis(url: str, key: str) -> _Rows:
+    try:
+        import redis  # noqa: PLC0415  on use: the extra is optional
+    except ImportError:
+        raise Refused(ExitCode.MISSING_EXTRA, "redis is not installed: pip install 'tickwheel[redis]'") from None
+    try:
+        with redis.Redis.from_url(url) as client:
+            jobs: dict[bytes, bytes] = client.hgetall(key)
+    except (redis.RedisError, ValueError) as error:
+        raise Refused(ExitCode.USAGE, f"the jobs of APScheduler cannot be read: {error}") from None
+    if not jobs:
+        raise Refused(ExitCode.NOT_FOUND, f"there is no key {key!r}: name it with --table")
+    return _Rows([{"id": name.decode(), "job_state": state} for name, state in sorted(jobs.items())])
+
+
 def _request(row: Mapping[str, Any], target: str, remarks: list[str]) -> SetRequest:
-    if row["next_run_time"] is None:
-        raise CannotTakeOverError("it is paused")
     state = load(row["job_state"])
-    if not isinstance(state, dict) or not {"func", "trigger", "args", "kwargs"} <= state.keys():
+    if not isinstance(state, dict) or not {"func", "trigger", "args", "kwargs", "next_run_time"} <= state.keys():
         raise CannotTakeOverError("it is not a job of APScheduler 3")
+    if state["next_run_time"] is None:
+        raise CannotTakeOverError("it is paused")
     payload = readable({"args": list(state["args"]), "kwargs": dict(state["kwargs"])})
     if state.get("max_instances", 1) != 1:
         remarks.append(f"up to {state['max_instances']} runs at a time: a job here waits for its last run to end")

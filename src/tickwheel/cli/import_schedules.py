@@ -13,7 +13,7 @@ __all__ = ["import_apscheduler", "import_celerybeat"]
 
 @click.command("apscheduler")
 @click.argument("url")
-@click.option("--table", help="The table of the jobs.  [default: apscheduler_jobs, or else schedules]")
+@click.option("--table", help="Where the jobs are.  [default: apscheduler_jobs, or else schedules; apscheduler.jobs]")
 @click.option("--target", default="handler", show_default=True, help="Where the jobs go.")
 @takeover.options
 def import_apscheduler(
@@ -22,7 +22,8 @@ def import_apscheduler(
     """
     Import the jobs of APScheduler from the database at URL.
 
-    They are those that a SQLAlchemyJobStore of APScheduler 3 or a SQLAlchemyDataStore of 4 keeps there.
+    They are those that a SQLAlchemyJobStore or a RedisJobStore of APScheduler 3, or a SQLAlchemyDataStore of 4, keeps
+    there.
 
     A job keeps its id as its key. Its handler is the name of its function, such as 'shop.reports:daily', and its
     payload is {"args": [...], "kwargs": {...}}. No code of the pickles is run.
