@@ -143,7 +143,7 @@ def test_watch_reads_what_it_shows(run: Run, tmp_path: Path) -> None:
         (["compare", "good.csv", "--pending", "many"], "'many': expected numbers such as 1k,100k,1M"),
         (["compare", "good.csv", "--steps", "0"], "0 is not in the range"),
         (["generate", "rain", "x.csv"], "'rain' is not one of"),
-        (["generate", "heartbeats", "x.csv", "--seconds", "0"], "0 is not in the range"),
+        (["generate", "heartbeats", "x.csv", "--seconds", "0"], "'0' is too short: write more than 0 s"),
     ],
 )
 def test_bad_input(run: Run, tmp_path: Path, arguments: list[str], problem: str) -> None:

@@ -104,7 +104,7 @@ def test_a_request_that_begins_before_an_answer(start):
     """
     A connection whose next request came in part before an answer is not idle while that request is being served.
     """
-    server = start("--request-timeout", "1")
+    server = start("--request-timeout", "PT1S")
     body = json.dumps({"queue": "none", "wait": 5}).encode()
     first = b"GET /healthz HTTP/1.1\r\nHost: [::1]\r\n\r\n"
     second = b"POST /v1/pull:lease HTTP/1.1\r\nHost: [::1]\r\nContent-Type: application/json\r\n"

@@ -107,7 +107,7 @@ def test_the_least_interval(server, start):
     (result,) = server.ask("POST", "/v1/jobs:batch", {"items": items}).json["results"]
     assert (result["status"], result["outcome"]) == (422, "refused")
     assert server.job("GET", "busy").status == 404
-    other = start("--every-min", "0.5")
+    other = start("--every-min", "500ms")
     assert other.job("PUT", "busy", {"every": 0.5, "target": "log"}).status == 201
 
 

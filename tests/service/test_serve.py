@@ -281,7 +281,7 @@ def test_the_timeout_of_all_handlers(start, tmp_path):
     `--handler-timeout` ends attempts of handlers that have no timeout of their own.
     """
     (tmp_path / "slow.py").write_text(SLOW)
-    server = start("--handlers", "slow", "--handler-timeout", "0.2")
+    server = start("--handlers", "slow", "--handler-timeout", "200ms")
     server.job("PUT", "sleeper", {"delay": 0, "handler": "slow"})
     server.line_with("slow begun")
     server.line_with("slow begun")  # the next attempt

@@ -13,6 +13,7 @@ import click
 from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.options import json_option, sqlite_path
 from tickwheel.cli.output import counted, print_json, printable, progress
+from tickwheel.cli.values import DurationRange
 from tickwheel.scheduler import State
 from tickwheel.scheduler.migration import Migration, MigrationReport, SameStoreError, identity_of, is_parked
 from tickwheel.scheduler.model import JobQuery
@@ -38,10 +39,9 @@ _SHOWN_MAX = 20
 @click.option(
     "--wait",
     "wait_s",
-    type=click.FloatRange(0, 3_600),
-    metavar="SECONDS",
+    type=DurationRange(0, 3_600),
     default=15.0,
-    show_default=True,
+    show_default="15s",
     help="How long to wait for the leases of an owner that died.",
 )
 @json_option

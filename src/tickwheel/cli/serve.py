@@ -17,6 +17,7 @@ from tickwheel.cli import logs, targets
 from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.modules import imported
 from tickwheel.cli.options import store_option
+from tickwheel.cli.values import DurationRange
 from tickwheel.scheduler import AsyncScheduler, HistoryOptions, SchedulerOptions
 from tickwheel.scheduler.targets.log import LogTarget
 
@@ -66,18 +67,16 @@ _EXAMPLE = json.dumps({"delay": 3, "target": "log", "payload": "hello"})
 )
 @click.option(
     "--request-timeout",
-    type=click.FloatRange(min=0.1),
-    metavar="SECONDS",
+    type=DurationRange(0.1),
     default=30.0,
-    show_default=True,
+    show_default="30s",
     help="How long a request may take to arrive.",
 )
 @click.option(
     "--handler-timeout",
-    type=click.FloatRange(min=0),
-    metavar="SECONDS",
+    type=DurationRange(0),
     default=SchedulerOptions().timeout_s,
-    show_default=True,
+    show_default="30m",
     help="How long an attempt may take where its handler or target has no limit of its own; 0 for none.",
 )
 @click.option(
@@ -98,10 +97,9 @@ _EXAMPLE = json.dumps({"delay": 3, "target": "log", "payload": "hello"})
 @click.option("--pending-max", type=click.IntRange(min=1), metavar="N", help="How many jobs may be pending.")
 @click.option(
     "--every-min",
-    type=click.FloatRange(min=0.001),
-    metavar="SECONDS",
+    type=DurationRange(0.001),
     default=1.0,
-    show_default=True,
+    show_default="1s",
     help="The least interval of recurring jobs.",
 )
 @click.option("--log-level", type=click.Choice(logs.LEVELS), default="info", show_default=True, help="What is logged.")

@@ -10,11 +10,9 @@ from pathlib import Path
 import click
 
 from tickwheel.cli.exits import ExitCode, Refused
-from tickwheel.scheduler import checks
+from tickwheel.cli.values import DurationRange
 
 __all__ = ["command"]
-
-_VALID_MAX_S = 100 * 365.25 * 86_400
 
 
 @click.command("token")
@@ -22,8 +20,12 @@ _VALID_MAX_S = 100 * 365.25 * 86_400
 @click.option("--file", type=click.Path(dir_okay=False, path_type=Path), help="Add its hash to this file of tokens.")
 @click.option("--comment", default="", help="Whose token it is; written after the hash.")
 @click.option("--prefix", default="", help="Only for keys that begin with this; it sees nothing of the others.")
-@click.option("--expires", metavar="DURATION", help="How long it is valid, as 90d or 12h; without an end if not given.")
-def command(*, access: str, file: Path | None, comment: str, prefix: str, expires: str | None) -> None:
+@click.option(
+    "--expires",
+    type=DurationRange(0, is_least_open=True),
+    help="How long it is valid, as 90d or 12h; without an end if not given.",
+)
+def command(*, access: str, file: Path | None, comment: str, prefix: str, expires: float | None) -> None:
     """
     Make a token that allows to read, or to read and write.
 
@@ -32,7 +34,7 @@ def command(*, access: str, file: Path | None, comment: str, prefix: str, expire
     from tickwheel.service.tokens import Access, Token, digest_of, new_token  # noqa: PLC0415  the service's libraries are an extra
 
     token = new_token()
-    until = None if expires is None else time.time() + _valid_s(expires)
+    until = None if expires is None else time.time() + expires
     line = Token(Access[access.upper()], digest_of(token), " ".join(comment.split()), prefix, until).line()
     if file is not None:
         try:
@@ -46,11 +48,3 @@ def command(*, access: str, file: Path | None, comment: str, prefix: str, expire
     click.echo(token)
     if file is None:
         click.echo(f"add this line to the file of tokens:\n{line}", err=True)
-
-
-def _valid_s(text: str) -> float:
-    valid_s = checks.seconds("expires", text)
-    if not 0 < valid_s <= _VALID_MAX_S:
-        message = f"--expires is {text!r}: give more than 0 and at most 100 years"
-        raise click.UsageError(message)
-    return valid_s

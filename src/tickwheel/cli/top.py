@@ -13,6 +13,7 @@ import click
 
 from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.output import live, print_json, table
+from tickwheel.cli.values import DurationRange
 from tickwheel.scheduler.remote import is_service
 from tickwheel.scheduler.remote.transport import Transport
 
@@ -25,9 +26,7 @@ _FIRINGS = 15
 @click.command("top")
 @click.option("--url", metavar="URL", default="http://127.0.0.1:8765", show_default=True, help="The service's address.")
 @click.option("--token", envvar="TICKWHEEL_TOKEN", show_envvar=True, help="A token of the service, if it needs one.")
-@click.option(
-    "--every", type=click.FloatRange(min=0.1), default=1.0, show_default=True, help="Seconds between updates."
-)
+@click.option("--every", type=DurationRange(0.1), default=1.0, show_default="1s", help="The time between updates.")
 @click.option("--once", is_flag=True, help="Show the figures once, and end.  [default where stdout is not a terminal]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one document for each update.")
 def command(*, url: str, token: str | None, every: float, once: bool, as_json: bool) -> None:

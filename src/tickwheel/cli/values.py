@@ -13,7 +13,9 @@ import click
 
 from tickwheel.calendar import duration
 
-__all__ = ["DURATION", "JSON", "MOMENT"]
+__all__ = ["DURATION", "JSON", "MOMENT", "DurationRange"]
+
+_CENTURY_S: Final = 36_525 * 86_400
 
 
 class _Duration(click.ParamType[float]):
@@ -34,6 +36,30 @@ class _Duration(click.ParamType[float]):
             return duration.from_text(value)
         except ValueError as error:
             self.fail(f"{shortened(value)} is not a duration: write seconds, or {error}", param, ctx)
+
+
+class DurationRange(_Duration):
+    """
+    The same, within bounds; the longest is a century unless another is given.
+    """
+
+    def __init__(self, least: float, most: float = _CENTURY_S, *, is_least_open: bool = False) -> None:
+        """
+        Take durations from *least* (or more than it) to *most*, in seconds.
+        """
+        self._least, self._most, self._is_least_open = least, most, is_least_open
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """
+        Return the seconds.
+        """
+        seconds = super().convert(value, param, ctx)
+        if seconds > self._most:
+            self.fail(f"{shortened(str(value))} is too long: write at most {self._most:.12g} s", param, ctx)
+        if not seconds >= self._least or (self._is_least_open and seconds == self._least):  # NaN is neither
+            least = f"more than {self._least:g} s" if self._is_least_open else f"at least {self._least:g} s"
+            self.fail(f"{shortened(str(value))} is too short: write {least}", param, ctx)
+        return seconds
 
 
 class _Moment(click.ParamType[datetime | float]):

@@ -13,6 +13,7 @@ from tickwheel.cli.documents import job_document, record_document
 from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.options import json_option, key_argument, opened, store_option
 from tickwheel.cli.output import local_time, print_json, printable, progress_text
+from tickwheel.cli.values import DurationRange
 from tickwheel.scheduler import HistoryRecord, Job, Progress, Scheduler, State
 
 __all__ = ["command"]
@@ -23,7 +24,7 @@ _RECORDS = 100
 
 @click.command("watch")
 @key_argument
-@click.option("--every", type=click.FloatRange(min=0.1), default=1.0, show_default=True, help="Seconds between looks.")
+@click.option("--every", type=DurationRange(0.1), default=1.0, show_default="1s", help="The time between looks.")
 @store_option
 @json_option
 def command(*, key: str, every: float, store: str, as_json: bool) -> None:

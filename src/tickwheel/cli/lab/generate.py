@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from tickwheel.cli.values import DurationRange
 from tickwheel.lab.clusters import CLUSTERS
 from tickwheel.lab.generate import KINDS, Load, generate
 from tickwheel.lab.trace import write_trace
@@ -19,7 +20,11 @@ __all__ = ["command"]
 @click.argument("kind", type=click.Choice(list(KINDS)))
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.option(
-    "--seconds", type=click.FloatRange(0, min_open=True), default=60.0, show_default=True, help="How long the trace is."
+    "--seconds",
+    type=DurationRange(0, is_least_open=True),
+    default=60.0,
+    show_default="60s",
+    help="How long the trace is.",
 )
 @click.option(
     "--size",
