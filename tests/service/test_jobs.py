@@ -128,6 +128,30 @@ def test_list_by_time(server):
         server.job("DELETE", key)
 
 
+def test_waits_of_a_retry_policy(server):
+    """
+    Waits before another attempt are seconds or text, and what is neither, or too long, is named.
+    """
+    retry = {"kind": "list", "base_s": "1m30s", "max_s": "PT2H", "waits_s": [0.5, "250ms", "1d"]}
+    assert server.job("PUT", "waits", {"delay": 3600, "target": "log", "retry": retry}).status == 201
+    shown = server.job("GET", "waits").json["retry"]
+    assert (shown["base_s"], shown["max_s"], shown["waits_s"]) == (90.0, 7200.0, [0.5, 0.25, 86_400.0])
+    for wrong, part in (
+        ({"base_s": "soon"}, "retry.base_s is 'soon': write numbers with units such as 90s"),
+        ({"waits_s": ["1s", "90"]}, "retry.waits_s is '90': write numbers with units"),
+        ({"max_s": "400d"}, "its waits are"),
+        ({"max_s": "-1s"}, "its waits are"),
+        ({"max_s": -1}, "retry.max_s is -1"),
+    ):
+        answer = server.job("PUT", "waits", {"delay": 3600, "target": "log", "retry": wrong})
+        assert (answer.status, answer.json["type"]) == (422, "/problems/invalid_value")
+        assert part in answer.json["detail"]
+    items = [{"do": "set", "key": "waits", "delay": 1, "target": "log", "retry": {"base_s": "soon"}}]
+    (result,) = server.ask("POST", "/v1/jobs:batch", {"items": items}).json["results"]
+    assert (result["status"], result["outcome"]) == (422, "refused")
+    server.job("DELETE", "waits")
+
+
 def test_run_now_fires(server):
     """
     A far job that is run now fires, and its firing is reported with its lateness and outcome.

@@ -6,6 +6,15 @@ from __future__ import annotations
 
 import json
 import socket
+from datetime import timedelta
+
+import pytest
+
+from tickwheel.scheduler import AsyncScheduler, InvalidJobError
+from tickwheel.service import ServiceOptions
+from tickwheel.service.bodies import SetBody
+from tickwheel.service.problems import ProblemError
+from tickwheel.service.refusals import check_set
 
 FAR = {"delay": 3600, "target": "log"}
 
@@ -85,6 +94,34 @@ def test_a_request_that_does_not_come(start):
             assert json.loads(answer.partition(b"\r\n\r\n")[2])["type"] == "/problems/slow_request"
             assert connection.recv(1) == b""
     assert server.job("GET", "slow").status == 404
+
+
+@pytest.mark.parametrize("value", [timedelta(minutes=30), "30m", "PT30M", 1800])
+def test_seconds_of_options(value):
+    """
+    The options of a service take lengths of time as all else does.
+    """
+    options = ServiceOptions(every_min_s=value, request_timeout_s=value, stop_timeout_s=value)
+    scheduler = AsyncScheduler("memory://")
+    check_set(SetBody(every="30m", target="log"), scheduler, options.every_min_s)
+    with pytest.raises(ProblemError, match="give at least 1800 s"):
+        check_set(SetBody(every="29m", target="log"), scheduler, options.every_min_s)
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"every_min_s": "soon"}, "every_min_s is 'soon': write numbers with units such as 90s"),
+        ({"request_timeout_s": 0}, "request_timeout_s is 0: pass seconds, more than 0"),
+        ({"stop_timeout_s": "-1s"}, "stop_timeout_s is '-1s': pass seconds, at least 0"),
+    ],
+)
+def test_seconds_of_options_that_are_none(fields, problem):
+    """
+    What cannot be a length of time is named, with what to pass.
+    """
+    with pytest.raises(InvalidJobError, match=problem):
+        ServiceOptions(**fields)
 
 
 def test_an_idle_connection(start):

@@ -14,7 +14,7 @@ __all__ = ["USUAL_RETRY", "RetryPolicy"]
 @record
 class RetryPolicy:
     """
-    The rule by which a failed job is tried again.
+    The rule by which a failed job is tried again. Its waits are whole milliseconds.
 
     Attributes:
         attempts: How often at most, the first included; 1 to 1000.

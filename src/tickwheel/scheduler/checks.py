@@ -45,6 +45,7 @@ __all__ = [
     "epoch_seconds",
     "limit_s",
     "noted",
+    "positive_s",
     "seconds",
     "span_ms",
 ]
@@ -310,6 +311,16 @@ def seconds(name: str, value: Duration) -> float:
         number = math.inf if value > 0 else -math.inf
     if math.isnan(number):
         raise InvalidDelayError(name, value)
+    return number
+
+
+def positive_s(name: str, value: Duration) -> float:
+    """
+    Return the seconds of *value*, which has to be more than 0; raises as `seconds`.
+    """
+    number = seconds(name, value)
+    if not number > 0:
+        raise InvalidJobError(name, value, "pass seconds, more than 0")
     return number
 
 

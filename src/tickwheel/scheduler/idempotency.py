@@ -20,8 +20,10 @@ import sqlite3
 import time
 from typing import Any, Final
 
+from tickwheel.scheduler import checks
 from tickwheel.scheduler.errors import TransactionError
 from tickwheel.scheduler.targets import Firing
+from tickwheel.typing import Duration
 
 __all__ = ["create_table", "first_time", "first_time_async", "prune"]
 
@@ -69,13 +71,14 @@ async def first_time_async(conn: Any, firing: Firing) -> bool:
     return bool(cursor.rowcount)
 
 
-def prune(conn: Any, older_than_s: float = _KEPT_S) -> int:
+def prune(conn: Any, older_than_s: Duration = _KEPT_S) -> int:
     """
-    Forget effects that are older than *older_than_s* seconds, and return how many; in the transaction of *conn*.
+    Forget effects that are older than *older_than_s*, and return how many; in the transaction of *conn*.
 
     A job must not be retried or put off for longer than that, or its effect could happen once more.
     """
-    return int(conn.execute(_of(conn, _PRUNE), (_now_ms() - int(older_than_s * 1000),)).rowcount)
+    age_ms = int(checks.seconds("older_than_s", older_than_s) * 1000)
+    return int(conn.execute(_of(conn, _PRUNE), (_now_ms() - age_ms,)).rowcount)
 
 
 def _row(firing: Firing) -> tuple[str, int]:

@@ -13,11 +13,13 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from msgspec import Meta
 from msgspec.structs import astuple
 
+from tickwheel.scheduler import checks
 from tickwheel.scheduler.engine.pulls import LEASE_MAX_S, LEASE_MIN_S, LEASES_MAX, WAIT_MAX_S
 from tickwheel.scheduler.model import NOTE_MAX, RetryPolicy
 from tickwheel.scheduler.verbs.backfill import BACKFILL_MAX
 from tickwheel.scheduler.verbs.recurring import EXCLUDE_MAX, RUNS_MAX
 from tickwheel.service.strict_json import Body
+from tickwheel.typing import Duration
 
 __all__ = [
     "AckBody",
@@ -58,7 +60,10 @@ Span = Annotated[
     Meta(description="Seconds, or text such as `90s`, `2h30m` or `PT30M`."),
 ]
 Line = Annotated[str, Meta(description="Five or six fields, `@daily`, `@every 90s`, by which the job comes back.")]
-Wait = Annotated[float, Meta(ge=0, le=YEAR_S, description="Seconds.")]
+Wait = Annotated[
+    Annotated[float, Meta(ge=0, le=YEAR_S)] | Text,
+    Meta(description="Seconds, or text such as `90s`, `2h30m` or `PT30M`, at most 366 days."),
+]
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 Generation = Annotated[int, Meta(ge=0, description="Only if the job has it; 0: only if there is none.")]
 
@@ -78,11 +83,17 @@ class RetryBody(Body, frozen=True):
     def policy(self) -> RetryPolicy:
         """
         Return it in the scheduler's words.
+
+        Raises:
+            InvalidJobError: If a wait is text that names no length of time.
         """
-        waits_ms = tuple(round(wait * 1000) for wait in self.waits_s)
-        return RetryPolicy(
-            self.attempts, self.kind, round(self.base_s * 1000), round(self.max_s * 1000), self.jitter, waits_ms
-        )
+        base_ms, max_ms = _whole_ms("retry.base_s", self.base_s), _whole_ms("retry.max_s", self.max_s)
+        waits_ms = tuple(_whole_ms("retry.waits_s", wait) for wait in self.waits_s)
+        return RetryPolicy(self.attempts, self.kind, base_ms, max_ms, self.jitter, waits_ms)
+
+
+def _whole_ms(name: str, wait: Duration) -> int:
+    return round(checks.seconds(name, wait) * 1000)
 
 
 class SetBody(Body, frozen=True):

@@ -9,8 +9,11 @@ import ssl
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from tickwheel.scheduler import checks
+from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.service.errors import CertificateError, PublicBindError, TraceUrlError
 from tickwheel.service.tokens import Tokens
+from tickwheel.typing import Duration
 
 __all__ = ["ServiceOptions", "is_loopback"]
 
@@ -19,6 +22,8 @@ __all__ = ["ServiceOptions", "is_loopback"]
 class ServiceOptions:
     """
     The options of the service: where it listens, and its limits.
+
+    Seconds may be a timedelta or text such as "30m", too.
 
     Attributes:
         host: The address to listen on; one that other machines reach needs tokens.
@@ -51,12 +56,26 @@ class ServiceOptions:
     page_max: int = 1000
     rate_per_s: float | None = None
     pending_max: int | None = None
-    every_min_s: float = 1.0
-    request_timeout_s: float = 30.0
+    every_min_s: Duration = 1.0
+    request_timeout_s: Duration = 30.0
     connections_max: int = 20_000
     watchers_max: int = 100
-    stop_timeout_s: float = 1.5
+    stop_timeout_s: Duration = 1.5
     trace_url: str | None = None
+
+    def __post_init__(self) -> None:
+        """
+        Refuse lengths of time that nothing can work with.
+
+        Raises:
+            InvalidJobError: Naming the option.
+            TypeError: For a time that is none.
+        """
+        checks.positive_s("request_timeout_s", self.request_timeout_s)
+        for name in ("every_min_s", "stop_timeout_s"):
+            value = getattr(self, name)
+            if not checks.seconds(name, value) >= 0:
+                raise InvalidJobError(name, value, "pass seconds, at least 0")
 
     def check(self) -> None:
         """

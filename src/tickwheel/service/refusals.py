@@ -8,22 +8,26 @@ from tickwheel.scheduler import AsyncScheduler, HandlerNotFoundError, checks
 from tickwheel.scheduler.verbs.recurring import interval_of
 from tickwheel.service.bodies import SetBody
 from tickwheel.service.problems import ProblemError
+from tickwheel.typing import Duration
 
 __all__ = ["check_set"]
 
 
-def check_set(body: SetBody, scheduler: AsyncScheduler, every_min_s: float) -> None:
+def check_set(body: SetBody, scheduler: AsyncScheduler, every_min: Duration) -> None:
     """
     Refuse a handler that is not registered here, and an interval that would keep the service busy.
 
     Raises:
         HandlerNotFoundError: If nobody would run it: this process is the one that fires.
         InvalidJobError: If the interval cannot be read.
-        ProblemError: `invalid_value`, if the interval is less than *every_min_s* seconds.
+        ProblemError: `invalid_value`, if the interval is less than *every_min*.
     """
     if body.target == "handler" and body.handler and not scheduler.has_handler(body.handler):
         raise HandlerNotFoundError(body.handler)
     every = interval_of(body.every, body.cron)
-    if every is not None and checks.seconds("every", every) < every_min_s:
+    if every is None:
+        return
+    every_min_s = checks.seconds("every_min_s", every_min)
+    if checks.seconds("every", every) < every_min_s:
         remedy = f"give at least {every_min_s:g} s, or start the service with a smaller --every-min"
         raise ProblemError("invalid_value", f"every is {every!r}: {remedy}", value=every, remedy=remedy)

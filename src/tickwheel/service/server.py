@@ -20,7 +20,7 @@ from typing import Any, Final, cast
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from tickwheel.scheduler import AsyncScheduler
+from tickwheel.scheduler import AsyncScheduler, checks
 from tickwheel.service._system import new_event_loop, on_stop_signal, stop_signals_restored
 from tickwheel.service.app import Service
 from tickwheel.service.errors import AddressError
@@ -100,7 +100,8 @@ async def _serve(
     host, port = listener.getsockname()[:2]
     scheme = "http" if options.tls_cert is None else "https"
     address = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
-    server = _Server(config, options.request_timeout_s, lambda: on_ready(address), service.end_streams)
+    request_timeout_s = checks.seconds("request_timeout_s", options.request_timeout_s)
+    server = _Server(config, request_timeout_s, lambda: on_ready(address), service.end_streams)
     await scheduler.start()
     try:
         with _collecting_less():

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from datetime import timedelta
 from unittest import mock
 
 import pytest
@@ -13,6 +14,15 @@ import pytest
 from tickwheel.errors import MissingExtraError
 from tickwheel.scheduler import InvalidJobError
 from tickwheel.scheduler.targets import make_target, shown_target
+from tickwheel.scheduler.targets.amqp import AmqpTarget
+from tickwheel.scheduler.targets.celery import CeleryTarget
+from tickwheel.scheduler.targets.dramatiq import DramatiqTarget
+from tickwheel.scheduler.targets.kafka import KafkaTarget
+from tickwheel.scheduler.targets.nats import NatsTarget
+from tickwheel.scheduler.targets.redis_stream import RedisStreamTarget
+from tickwheel.scheduler.targets.rq import RqTarget
+from tickwheel.scheduler.targets.taskiq import TaskiqTarget
+from tickwheel.scheduler.targets.webhook import WebhookTarget
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105  a test's
 
@@ -22,6 +32,7 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105  a test's
     [
         ("redis://h/1?length_max=5&once_s=60", "RedisStreamTarget", {"_length_max": 5, "_once_s": 60}),
         ("rediss://h?ssl_cert_reqs=none&timeout_s=2.5", "RedisStreamTarget", {"_timeout_s": 2.5}),
+        ("redis://h?once_s=1m30s&timeout_s=PT1M", "RedisStreamTarget", {"_once_s": 90, "_timeout_s": 60.0}),
         ("unix:///run/redis.sock?db=2", "RedisStreamTarget", {}),
         ("AMQPS://u:p@h/vhost?heartbeat=9&timeout_s=3", "AmqpTarget", {"_timeout_s": 3.0}),
         ("nats://u:p@h:4222?jetstream=False", "NatsTarget", {"_is_jetstream": False}),
@@ -41,6 +52,29 @@ def test_kinds(url, kind, fields):
     assert type(made).__name__ == kind
     assert {name: getattr(made, name) for name in fields} == fields
     asyncio.run(made.close())
+
+
+@pytest.mark.parametrize("value", [timedelta(seconds=90), "1m30s", "PT90S", 90])
+def test_seconds_of_targets(value):
+    """
+    Targets take lengths of time as all else does, and none that is not positive.
+    """
+    makers = {
+        lambda length: AmqpTarget(timeout_s=length): "_timeout_s",
+        lambda length: NatsTarget(timeout_s=length): "_timeout_s",
+        lambda length: RedisStreamTarget(timeout_s=length): "_timeout_s",
+        lambda length: RedisStreamTarget(once_s=length): "_once_s",
+        lambda length: WebhookTarget(timeout_s=length): "_timeout_s",
+        lambda length: CeleryTarget(mock.Mock(), timeout_s=length): "_timeout_s",
+        lambda length: RqTarget(mock.Mock(), timeout_s=length): "_timeout_s",
+        lambda length: DramatiqTarget(mock.Mock(), timeout_s=length): "_timeout_s",
+        lambda length: TaskiqTarget(mock.Mock(), timeout_s=length): "_timeout_s",
+    }
+    for make, name in makers.items():
+        assert getattr(make(value), name) == 90
+        with pytest.raises(InvalidJobError, match="pass seconds, more than 0"):
+            make("0s")
+    assert KafkaTarget(timeout_s=value)._config["message.timeout.ms"] == 90_000
 
 
 def test_options_of_the_library():
@@ -71,8 +105,9 @@ def test_secrets_of_webhooks():
         ("amqp://u:hunter2/x@h/", "its host or port cannot be read: .* with %-escapes"),
         ("amqp://u:hunter2?x@h/", "option is '\\*\\*\\*': the options are timeout_s, heartbeat"),
         ("redis://h?lenght_max=1", "option is 'lenght_max': the options are length_max, once_s, timeout_s"),
-        ("redis://h?once_s=1.5", "once_s is '1.5': write a whole number"),
-        ("redis://h?once_s=0", "once_s is 0: pass a number"),
+        ("redis://h?length_max=1.5", "length_max is '1.5': write a whole number"),
+        ("redis://h?once_s=soon", "once_s is 'soon': write seconds, such as 2.5; or write numbers with units"),
+        ("redis://h?once_s=0", "once_s is 0.0: pass seconds, more than 0"),
         ("redis://h?once_s=1&once_s=2", "once_s is 'there twice': write it once"),
         ("amqp://h?timeout_s=soon", "timeout_s is 'soon': write seconds"),
         ("amqp://h?timeout_s=nan", "timeout_s is nan"),

@@ -6,10 +6,12 @@ A target that a URL can name says in a `UrlForm`, at the end of its file, how th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from tickwheel.calendar import duration
 from tickwheel.scheduler.errors import InvalidJobError
 
 if TYPE_CHECKING:
@@ -131,12 +133,20 @@ def whole(name: str, value: str) -> int:
 
 def seconds(name: str, value: str) -> float:
     """
-    Return the seconds that *value* is.
+    Return the seconds that *value* is: a number, or text such as `250ms` or `PT30M`.
     """
     try:
-        return float(value)
+        number = float(value)
     except ValueError:
-        raise InvalidJobError(name, value, "write seconds, such as 2.5") from None
+        pass
+    else:
+        if math.isnan(number):
+            raise InvalidJobError(name, number, "write seconds, such as 2.5")
+        return number
+    try:
+        return duration.from_text(value)
+    except ValueError as error:
+        raise InvalidJobError(name, value, f"write seconds, such as 2.5; or {error}") from None
 
 
 def flag(name: str, value: str) -> bool:

@@ -15,6 +15,7 @@ import asyncio
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from tickwheel.scheduler import checks
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.targets._destination import Destination
 from tickwheel.scheduler.targets._headers import headers
@@ -22,6 +23,7 @@ from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._link import Link
 from tickwheel.scheduler.targets._url import TargetUrl, UrlForm, seconds
 from tickwheel.scheduler.targets.contract import Call, DeadLetter, Firing
+from tickwheel.typing import Duration
 
 __all__ = ["AmqpTarget"]
 
@@ -48,11 +50,9 @@ class AmqpTarget:
         InvalidJobError: For a URL of another kind, or a timeout that is not positive.
     """
 
-    def __init__(self, url: str = "amqp://guest:guest@localhost:5672/", *, timeout_s: float = 10.0) -> None:
+    def __init__(self, url: str = "amqp://guest:guest@localhost:5672/", *, timeout_s: Duration = 10.0) -> None:
         self._destination = Destination.of_url(url, ("amqp", "amqps"), "amqp://guest:guest@localhost:5672/")
-        if not timeout_s > 0:
-            raise InvalidJobError("timeout_s", timeout_s, "pass seconds, more than 0")
-        self._timeout_s = timeout_s
+        self._timeout_s = checks.positive_s("timeout_s", timeout_s)
         self._link: Link[_Open] = Link(self._connect, lambda held: held.connection.close(), _is_open)
 
     def __repr__(self) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from tickwheel.scheduler import checks
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.targets._destination import Destination
 from tickwheel.scheduler.targets._headers import headers
@@ -17,6 +18,7 @@ from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._task import check_task_name, task_of
 from tickwheel.scheduler.targets._url import TargetUrl, UrlForm, seconds, text
 from tickwheel.scheduler.targets.contract import Call, DeadLetter, Firing
+from tickwheel.typing import Duration
 
 __all__ = ["CeleryTarget"]
 
@@ -30,17 +32,17 @@ class CeleryTarget:
         timeout_s: How long sending one may take.
     """
 
-    def __init__(self, app: Any, *, timeout_s: float = 30.0) -> None:
+    def __init__(self, app: Any, *, timeout_s: Duration = 30.0) -> None:
         if not hasattr(app, "send_task"):
             raise InvalidJobError("app", app, "pass the celery.Celery application")
         self._app = app
-        self._timeout_s = timeout_s
+        self._timeout_s = checks.positive_s("timeout_s", timeout_s)
 
     def __repr__(self) -> str:
         return f"<CeleryTarget of {getattr(self._app, 'main', None)!r}>"
 
     @classmethod
-    def of_url(cls, url: str, *, queue: str = "celery", timeout_s: float = 30.0) -> Self:
+    def of_url(cls, url: str, *, queue: str = "celery", timeout_s: Duration = 30.0) -> Self:
         """
         Return a target of an application of its own, with the broker at *url*.
 

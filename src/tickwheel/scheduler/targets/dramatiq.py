@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Self
 
+from tickwheel.scheduler import checks
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.targets._destination import Destination
 from tickwheel.scheduler.targets._headers import headers
@@ -17,6 +18,7 @@ from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._task import check_task_name, task_of
 from tickwheel.scheduler.targets._url import REDIS_OPTIONS, REDIS_SCHEMES, TargetUrl, UrlForm, seconds, text
 from tickwheel.scheduler.targets.contract import Call, DeadLetter, Firing
+from tickwheel.typing import Duration
 
 __all__ = ["DramatiqTarget"]
 
@@ -31,19 +33,19 @@ class DramatiqTarget:
         timeout_s: How long enqueuing one may take.
     """
 
-    def __init__(self, broker: Any, *, queue: str = "default", timeout_s: float = 30.0) -> None:
+    def __init__(self, broker: Any, *, queue: str = "default", timeout_s: Duration = 30.0) -> None:
         if not hasattr(broker, "enqueue"):
             raise InvalidJobError("broker", broker, "pass a dramatiq.Broker")
         self._broker = broker
         self._queue = queue
-        self._timeout_s = timeout_s
+        self._timeout_s = checks.positive_s("timeout_s", timeout_s)
         self._close: Callable[[], object] | None = None
 
     def __repr__(self) -> str:
         return f"<DramatiqTarget of {type(self._broker).__name__}, queue {self._queue!r}>"
 
     @classmethod
-    def of_url(cls, url: str, *, queue: str = "default", timeout_s: float = 30.0) -> Self:
+    def of_url(cls, url: str, *, queue: str = "default", timeout_s: Duration = 30.0) -> Self:
         """
         Return a target with a broker of its own, in the Redis at *url*.
 

@@ -15,12 +15,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import unquote
 
+from tickwheel.scheduler import checks
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.targets._destination import Destination
 from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._url import TargetUrl, UrlForm, seconds
 from tickwheel.scheduler.targets.contract import Call, DeadLetter, Firing
+from tickwheel.typing import Duration
 
 __all__ = ["KafkaTarget"]
 
@@ -50,7 +52,7 @@ class KafkaTarget:
         servers: str = "localhost:9092",
         *,
         config: Mapping[str, Any] | None = None,
-        timeout_s: float = 30.0,
+        timeout_s: Duration = 30.0,
     ) -> None:
         config = dict(config or {})
         for name in _FIXED:
@@ -58,13 +60,11 @@ class KafkaTarget:
                 raise InvalidJobError(
                     "config", name, "leave it out: it is set here, and records could be lost or doubled"
                 )
-        if not timeout_s > 0:
-            raise InvalidJobError("timeout_s", timeout_s, "pass seconds, more than 0")
         secrets = [str(value) for name, value in config.items() if "password" in name or "secret" in name]
         self._destination = Destination(servers, f"kafka at {servers}", secrets)
         self._config = {
             "client.id": "tickwheel",
-            "message.timeout.ms": max(1, int(timeout_s * 1000)),
+            "message.timeout.ms": max(1, int(checks.positive_s("timeout_s", timeout_s) * 1000)),
             **config,
             "bootstrap.servers": servers,
             "acks": "all",

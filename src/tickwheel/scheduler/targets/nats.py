@@ -12,6 +12,7 @@ import asyncio
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from tickwheel.scheduler import checks
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.targets._destination import Destination
 from tickwheel.scheduler.targets._headers import headers
@@ -19,6 +20,7 @@ from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._link import Link
 from tickwheel.scheduler.targets._url import TargetUrl, UrlForm, flag, seconds
 from tickwheel.scheduler.targets.contract import Call, DeadLetter, Firing
+from tickwheel.typing import Duration
 
 __all__ = ["NatsTarget"]
 
@@ -36,12 +38,12 @@ class NatsTarget:
         InvalidJobError: For a URL of another kind, or a timeout that is not positive.
     """
 
-    def __init__(self, url: str = "nats://localhost:4222", *, jetstream: bool = True, timeout_s: float = 10.0) -> None:
+    def __init__(
+        self, url: str = "nats://localhost:4222", *, jetstream: bool = True, timeout_s: Duration = 10.0
+    ) -> None:
         self._destination = Destination.of_url(url, ("nats", "tls"), "nats://localhost:4222")
-        if not timeout_s > 0:
-            raise InvalidJobError("timeout_s", timeout_s, "pass seconds, more than 0")
         self._is_jetstream = jetstream
-        self._timeout_s = timeout_s
+        self._timeout_s = checks.positive_s("timeout_s", timeout_s)
         self._link: Link[Any] = Link(self._connect, lambda client: client.close(), lambda client: client.is_connected)
 
     def __repr__(self) -> str:

@@ -11,15 +11,18 @@ A message that was added and not confirmed is sent again and not added twice, as
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
+from tickwheel.scheduler import checks
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.targets._destination import Destination
 from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._url import REDIS_OPTIONS, REDIS_SCHEMES, TargetUrl, UrlForm, seconds, whole
 from tickwheel.scheduler.targets.contract import Call, Firing
+from tickwheel.typing import Duration
 
 __all__ = ["RedisStreamTarget"]
 
@@ -33,7 +36,7 @@ class RedisStreamTarget:
     Args:
         url: Such as "redis://localhost:6379/0".
         length_max: How long a stream may become, about (`MAXLEN ~`); None: as long as it will.
-        once_s: For how many seconds a repeat is known and not added again.
+        once_s: For how many seconds a repeat is known and not added again; rounded up.
         timeout_s: How long connecting, and waiting for an answer, may take.
 
     Raises:
@@ -45,16 +48,15 @@ class RedisStreamTarget:
         url: str = "redis://localhost:6379/0",
         *,
         length_max: int | None = None,
-        once_s: int = 3_600,
-        timeout_s: float = 10.0,
+        once_s: Duration = 3_600,
+        timeout_s: Duration = 10.0,
     ) -> None:
         self._destination = Destination.of_url(url, REDIS_SCHEMES, "redis://localhost:6379/0")
-        for name, value in (("length_max", length_max), ("once_s", once_s), ("timeout_s", timeout_s)):
-            if value is not None and not value > 0:
-                raise InvalidJobError(name, value, "pass a number, more than 0")
+        if length_max is not None and not length_max > 0:
+            raise InvalidJobError("length_max", length_max, "pass a number, more than 0")
         self._length_max = length_max or 0
-        self._once_s = once_s
-        self._timeout_s = timeout_s
+        self._once_s = math.ceil(checks.span_ms("once_s", once_s) / 1000)
+        self._timeout_s = checks.positive_s("timeout_s", timeout_s)
         self._client: Any = None
         self._add_once: Any = None
 
@@ -128,7 +130,7 @@ def _mark(stream: str, message_id: str) -> str:
 
 
 def _of_url(url: TargetUrl) -> RedisStreamTarget:
-    readers = {"length_max": whole, "once_s": whole, "timeout_s": seconds}
+    readers = {"length_max": whole, "once_s": seconds, "timeout_s": seconds}
     found = url.take(readers)
     url.refuse_others(readers, REDIS_OPTIONS)
     url.check_port(URL_FORM.example)

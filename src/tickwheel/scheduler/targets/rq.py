@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self
 
+from tickwheel.scheduler import checks
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.targets._destination import Destination
 from tickwheel.scheduler.targets._headers import headers
@@ -16,6 +17,7 @@ from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._task import Task, check_task_name, task_of
 from tickwheel.scheduler.targets._url import REDIS_OPTIONS, REDIS_SCHEMES, TargetUrl, UrlForm, seconds, text
 from tickwheel.scheduler.targets.contract import Call, DeadLetter, Firing
+from tickwheel.typing import Duration
 
 __all__ = ["RqTarget"]
 
@@ -30,19 +32,19 @@ class RqTarget:
         timeout_s: How long enqueuing one may take.
     """
 
-    def __init__(self, connection: Any, *, queue: str = "default", timeout_s: float = 30.0) -> None:
+    def __init__(self, connection: Any, *, queue: str = "default", timeout_s: Duration = 30.0) -> None:
         if not hasattr(connection, "connection_pool"):
             raise InvalidJobError("connection", connection, "pass a redis.Redis")
         self._connection = connection
         self._queue = queue
-        self._timeout_s = timeout_s
+        self._timeout_s = checks.positive_s("timeout_s", timeout_s)
         self._close: Callable[[], object] | None = None
 
     def __repr__(self) -> str:
         return f"<RqTarget, queue {self._queue!r}>"
 
     @classmethod
-    def of_url(cls, url: str, *, queue: str = "default", timeout_s: float = 30.0) -> Self:
+    def of_url(cls, url: str, *, queue: str = "default", timeout_s: Duration = 30.0) -> Self:
         """
         Return a target with a connection of its own, to the Redis at *url*.
 
@@ -50,8 +52,10 @@ class RqTarget:
             MissingExtraError: If RQ is missing.
         """
         library("rq", "rq")
-        client = library("redis", "rq").Redis.from_url(url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s)
-        made = cls(client, queue=queue, timeout_s=timeout_s)
+        patience_s = checks.positive_s("timeout_s", timeout_s)
+        redis = library("redis", "rq").Redis
+        client = redis.from_url(url, socket_timeout=patience_s, socket_connect_timeout=patience_s)
+        made = cls(client, queue=queue, timeout_s=patience_s)
         made._close = client.close
         return made
 

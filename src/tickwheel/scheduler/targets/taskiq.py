@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from tickwheel.scheduler import checks
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.targets._destination import Destination
 from tickwheel.scheduler.targets._headers import headers
@@ -16,6 +17,7 @@ from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._link import Link
 from tickwheel.scheduler.targets._task import check_task_name, task_of
 from tickwheel.scheduler.targets.contract import Call, DeadLetter, Firing
+from tickwheel.typing import Duration
 
 __all__ = ["TaskiqTarget"]
 
@@ -29,10 +31,10 @@ class TaskiqTarget:
         timeout_s: How long kicking one may take.
     """
 
-    def __init__(self, broker: Any, *, timeout_s: float = 30.0) -> None:
+    def __init__(self, broker: Any, *, timeout_s: Duration = 30.0) -> None:
         if not hasattr(broker, "kick"):
             raise InvalidJobError("broker", broker, "pass a taskiq.AsyncBroker")
-        self._timeout_s = timeout_s
+        self._timeout_s = checks.positive_s("timeout_s", timeout_s)
         self._broker = broker
         self._link: Link[Any] = Link(self._start, lambda started: started.shutdown(), lambda _started: True)
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from tickwheel.observe.events import Event
+from tickwheel.scheduler import checks
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.targets._addresses import AddressRefusedError, Guard
 from tickwheel.scheduler.targets._breaker import Breakers
@@ -30,6 +31,7 @@ from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._signing import read_secret, signature
 from tickwheel.scheduler.targets._url import TargetUrl, UrlForm, seconds, whole
 from tickwheel.scheduler.targets.contract import Call, DeadLetter, Firing, Retry, Snooze
+from tickwheel.typing import Duration
 
 if TYPE_CHECKING:
     import aiohttp
@@ -83,17 +85,16 @@ class WebhookTarget:
         *,
         secrets: Iterable[str] = (),
         allow: Iterable[str] = (),
-        timeout_s: float = TIMEOUT_S,
+        timeout_s: Duration = TIMEOUT_S,
         failures_max: int = 5,
-        open_s: float = 30.0,
+        open_s: Duration = 30.0,
     ) -> None:
-        for name, value in (("timeout_s", timeout_s), ("failures_max", failures_max), ("open_s", open_s)):
-            if not value > 0:
-                raise InvalidJobError(name, value, "pass a number, more than 0")
-        self._breakers = Breakers(failures_max, open_s)
+        if not failures_max > 0:
+            raise InvalidJobError("failures_max", failures_max, "pass a number, more than 0")
+        self._breakers = Breakers(failures_max, checks.positive_s("open_s", open_s))
         self._keys = tuple(read_secret(secret) for secret in secrets)
         self._guard = Guard(allow)
-        self._timeout_s = timeout_s
+        self._timeout_s = checks.positive_s("timeout_s", timeout_s)
         self._session: aiohttp.ClientSession | None = None
 
     def __repr__(self) -> str:
