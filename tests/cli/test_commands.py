@@ -11,11 +11,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from tickwheel.calendar.duration import from_text
-from tickwheel.cli import migrate, serve, token, top, watch
 from tickwheel.cli.exits import ExitCode
-from tickwheel.cli.lab import generate
-from tickwheel.cli.values import DURATION
 
 
 def test_life_of_a_job(run):
@@ -54,6 +50,28 @@ def test_pause_and_resume(run):
     assert run("schedule", "list").stdout.split("\t")[1].endswith(", paused")
     answer = run("pause", "coffee")
     assert (answer.returncode, answer.stdout) == (ExitCode.NOT_FOUND, "")
+
+
+def test_who_pauses_and_resumes(run):
+    """
+    A pause and its end are by whom `--by` names, in the job, in its history, and in scopes.
+    """
+    run("set", "tea", "--every", "1h", "--target", "log")
+    for chosen in (("tea",), ("--prefix", "t"), ("--scope", "log")):
+        assert run("pause", *chosen, "--by", "anna").returncode == 0
+        pause = "scopes" if chosen[0] == "--scope" else "get"
+        shown = json.loads(run(pause, *(["tea"] if pause == "get" else []), "--json").stdout)
+        assert (shown if pause == "scopes" else shown["pause"])["by"] == "anna"
+        assert run("resume", *chosen, "--by", "bert").returncode == 0
+    for key, acts in (("tea", 2), ("log", 1)):
+        records = [json.loads(line) for line in run("history", key, "--json").stdout.splitlines()]
+        said = [(record["outcome"], record["by"]) for record in records if record["outcome"] != "created"]
+        assert said == [("resumed", "bert"), ("paused", "anna")] * acts
+    for verb in ("pause", "resume"):
+        answer = run(verb, "tea", "--by", "a" * 300)
+        assert (answer.returncode, "by is" in answer.stderr) == (ExitCode.USAGE, True)
+        answer = run(verb, "tea", "--by", "anna", "--store", "http://127.0.0.1:1")
+        assert (answer.returncode, "--by is 'anna': leave it out" in answer.stderr) == (ExitCode.USAGE, True)
 
 
 def test_backfill(run):
@@ -130,76 +148,6 @@ def test_json_lines(run):
     assert len(keys) == 1200
     assert keys == sorted(keys)
     assert len(run("list").stdout.splitlines()) == 100
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("90", 90),
-        ("1.5", 1.5),
-        ("90s", 90),
-        ("10m", 600),
-        ("10min", 600),
-        ("2h30m", 9000),
-        ("1d", 86_400),
-        ("1w", 604_800),
-        ("250ms", 0.25),
-        ("PT30M", 1800),
-        ("-90s", -90),
-    ],
-)
-def test_durations(text, seconds):
-    """
-    Durations are seconds, numbers with units, or ISO 8601.
-    """
-    assert DURATION.convert(text, None, None) == seconds
-
-
-@pytest.mark.parametrize(
-    ("arguments", "part"),
-    [
-        (("serve", "--request-timeout", "50ms"), "'50ms' is too short: write at least 0.1 s"),
-        (("serve", "--request-timeout", "soon"), "'soon' is not a duration"),
-        (("serve", "--handler-timeout", "-1s"), "'-1s' is too short: write at least 0 s"),
-        (("serve", "--handler-timeout", "nan"), "'nan' is too short"),
-        (("serve", "--every-min", "0"), "'0' is too short: write at least 0.001 s"),
-        (("watch", "k", "--every", "50ms"), "'50ms' is too short"),
-        (("watch", "k", "--every", "inf"), "'inf' is too long: write at most 3155760000 s"),
-        (("top", "--every", "PT0.05S"), "'PT0.05S' is too short"),
-        (("migrate", "a", "b", "--wait", "2h"), "'2h' is too long: write at most 3600 s"),
-        (("lab", "generate", "jobs", "f", "--seconds", "0s"), "'0s' is too short: write more than 0 s"),
-        (("token", "read", "--expires", "0"), "'0' is too short: write more than 0 s"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
-)
-def test_durations_out_of_bounds(run, arguments, part):
-    """
-    A duration that the command cannot take is refused with its bound.
-    """
-    answer = run(*arguments)
-    assert (answer.returncode, answer.stdout) == (2, "")
-    assert part in answer.stderr
-
-
-@pytest.mark.parametrize(
-    ("command", "options"),
-    [
-        (serve, {"request_timeout": "1m30s", "handler_timeout": "PT45M", "every_min": "250ms"}),
-        (watch, {"every": "2m"}),
-        (top, {"every": "PT1M"}),
-        (migrate, {"wait_s": "1m"}),
-        (generate, {"seconds": "1h"}),
-        (token, {"expires": "90d"}),
-    ],
-    ids=lambda value: getattr(value, "__name__", ""),
-)
-def test_durations_of_other_commands(command, options):
-    """
-    Whatever option takes seconds takes a duration with units, too.
-    """
-    types = {option.name: option.type for option in command.command.params}
-    read = {name: types[name].convert(text, None, None) for name, text in options.items()}
-    assert read == {name: from_text(text) for name, text in options.items()}
 
 
 @pytest.mark.parametrize(
@@ -388,48 +336,3 @@ def test_no_command(run):
     answer = run("explode")
     assert answer.returncode == 2
     assert "explode" in answer.stderr
-
-
-def test_all_that_a_filter_chooses(run):
-    """
-    Jobs are chosen by the same options in each command, counted by a dry run, and changed.
-    """
-    for key in ("tea/1", "tea/2", "coffee"):
-        run("set", key, "--delay", "1h", "--target", "log")
-    before = instants(run)
-    assert run("cancel", "--contains", "ea/", "--dry-run").stdout == "2 jobs to be cancelled\n"
-    assert run("move", "--target", "log", "--contains", "ea/", "--by", "-10m").stdout == "moved 2 jobs\n"
-    assert run("move", "--prefix", "coffee", "--over", "10m", "--at", before["coffee"]).stdout == "moved 1 job\n"
-    after = instants(run)
-    assert after["tea/1"] < before["tea/1"]
-    assert after["coffee"] >= before["coffee"]
-    assert run("pause", "--contains", "2", "--note", "why").stdout == "paused 1 job\n"
-    assert [line.split("\t")[0] for line in run("list", "--paused").stdout.splitlines()] == ["tea/2"]
-    assert run("resume", "--prefix", "").stdout == "resumed 1 job\n"
-    assert run("run", "--contains", "1", "--due-from", before["coffee"]).stdout == "run now 0 jobs\n"
-    assert run("run", "--prefix", "tea/1").stdout == "run now 1 job\n"
-    for wrong in (("tea/1", "--by", "1h"), ("--prefix", "t", "--delay", "1h"), ("--prefix", "t")):
-        assert run("move", *wrong).returncode == 2
-
-
-def instants(run):
-    """
-    Return when each job is due, by key.
-    """
-    documents = (json.loads(line) for line in run("list", "--json").stdout.splitlines())
-    return {document["key"]: document["due_at"] for document in documents}
-
-
-def test_cancel_all_under_a_prefix(run):
-    """
-    All pending jobs under a prefix are cancelled and counted, and others stay.
-    """
-    for key in ("tea/1", "tea/2", "coffee"):
-        run("set", key, "--delay", "1h", "--target", "log")
-    assert run("cancel", "--prefix", "tea/").stdout == "cancelled 2 jobs\n"
-    assert json.loads(run("cancel", "--prefix", "tea/", "--json").stdout)["changed"] == 0
-    assert [line.split("\t")[0] for line in run("list").stdout.splitlines()] == ["coffee"]
-    for wrong in ((), ("coffee", "--prefix", ""), ("--prefix", "", "--if-generation", "1"), ("--dry-run",)):
-        refused = run("cancel", *wrong)
-        assert refused.returncode == 2
-        assert "name one job; or choose jobs by --prefix" in refused.stderr

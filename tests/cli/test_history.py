@@ -52,6 +52,23 @@ def test_history(run):
 
 
 @pytest.mark.usefixtures("failed")
+def test_pages_of_history(run):
+    """
+    A page that is full says where to go on, and the pages together have all records.
+    """
+    first = run("history", "k\n", "--limit", "1")
+    assert "\tdied\t" in first.stdout
+    *rest, option, number = first.stderr.split()
+    assert ([*rest[:3], option], number) == (["there", "may", "be", "--before"], "2")
+    second = run("history", "k\n", "--limit", "5", "--before", number)
+    assert ("\tfailed\t" in second.stdout, second.stdout.count("\n"), second.stderr) == (True, 1, "")
+    assert json.loads(run("history", "k\n", "--before", number, "--json").stdout)["number"] == 1
+    last = run("history", "k\n", "--before", "1")
+    assert (last.returncode, last.stdout, "from before 1" in last.stderr) == (0, "", True)
+    assert run("history", "k\n", "--before", "0").returncode == 2
+
+
+@pytest.mark.usefixtures("failed")
 def test_nothing_is_kept(run):
     """
     For a job without a past it says so, and that is not a failure.

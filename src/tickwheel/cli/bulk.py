@@ -33,8 +33,10 @@ _BULK: Final = (
     click.option("--prefix", help="Instead of KEY, all whose keys begin with this; an empty prefix means all."),
     *_FILTERS,
     click.option("--dry-run", is_flag=True, help="Count them, and change none."),
+    click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Change so many at most."),
     click.option("--cursor", metavar="CURSOR", help="Go on where a run has stopped."),
 )
+_RUN: Final = ("dry_run", "limit", "cursor")
 _DONE: Final = {"cancel": "cancelled", "pause": "paused", "replay": "replayed", "resume": "resumed", "run": "run now"}
 
 
@@ -68,6 +70,9 @@ def is_bulk(chosen: dict[str, Any], *names: object) -> bool:
     given = chosen["prefix"] is not None or _has_filter(chosen)
     if given == any(name is not None for name in names):
         message = "name one job; or choose jobs by --prefix or another filter, without a generation"
+        raise click.UsageError(message)
+    if not given and any(chosen[name] for name in _RUN if name in chosen):
+        message = "--dry-run, --limit and --cursor go with --prefix or another filter, not with what is named"
         raise click.UsageError(message)
     return given
 
@@ -103,9 +108,11 @@ def change_all(
     else:
         left = f"; {counted(answer.refused, 'job')} had begun or changed meanwhile" if answer.refused else ""
         click.echo(f"{_DONE.get(verb, 'moved')} {counted(answer.changed, 'job')}{left}")
+        if answer.cursor is not None:
+            click.echo(f"there may be more: go on with --cursor {answer.cursor!r}", err=True)
     return answer
 
 
 def _has_filter(chosen: dict[str, Any]) -> bool:
-    filters = (value for name, value in chosen.items() if name not in {"prefix", "dry_run", "cursor"})
+    filters = (value for name, value in chosen.items() if name not in {"prefix", *_RUN})
     return any(value is not None and value is not False for value in filters)

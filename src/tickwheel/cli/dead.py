@@ -75,7 +75,6 @@ def list_incidents(search: str, store: str, as_json: bool) -> None:
 @command.command("replay")
 @click.argument("keys", nargs=-1, metavar="[KEY]...", shell_complete=complete_key)
 @click.option("--incident", metavar="FINGERPRINT", help="All of this incident: see 'dead incidents'.")
-@click.option("--limit", type=click.IntRange(min=1), help="How many at most; the latest of an incident.")
 @click.option("--rate", type=float, metavar="N", help="So many a second, one after the other; at once, if not given.")
 @click.option("--over", type=DURATION, help="With a filter: spread them over so long from now on, as in 10m.")
 @bulk_options
@@ -84,7 +83,6 @@ def replay_dead(
     *,
     keys: tuple[str, ...],
     incident: str | None,
-    limit: int | None,
     rate: float | None,
     over: float | None,
     store: str,
@@ -92,7 +90,10 @@ def replay_dead(
 ) -> None:
     """
     Make dead jobs pending again, due now, with all their attempts: those named, or all that a filter chooses.
+
+    With --limit only so many, of an incident the latest.
     """
+    limit = chosen.pop("limit")
     many = is_bulk(chosen, *keys, incident)
     if (keys and incident) or (over is not None and (rate is not None or not many)) or (rate is not None and many):
         message = "name the jobs, or one --incident, with --rate; or choose them by a filter, with --over"

@@ -19,27 +19,33 @@ _COLUMNS = ("ended", "outcome", "attempt", "late ms", "took ms", "by", "error or
 @click.command("history")
 @key_argument
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many at most.")
+@click.option("--before", type=click.IntRange(1), metavar="N", help="Only records with numbers below this one.")
 @click.option("--traceback", "has_traceback", is_flag=True, help="Show where each failed, too.")
 @store_option
 @json_option
-def command(*, key: str, limit: int, has_traceback: bool, store: str, as_json: bool) -> None:
+def command(*, key: str, limit: int, before: int | None, has_traceback: bool, store: str, as_json: bool) -> None:
     """
     Show what happened to the jobs of KEY, the newest first: failed attempts, runs, dead letters, and who set it.
+
+    Where there may be more, the number to go on with by --before is on stderr; --json has the number of each record.
     """
     with opened(store) as scheduler:
-        records = scheduler.history(key, limit=limit)
+        records = scheduler.history(key, before=before, limit=limit)
     if as_json:
         for record in records:
             print_json(record_document(record))
         return
     if not records:
-        click.echo(f"nothing is kept of {key!r}: it was never set, or has not failed", err=True)
+        nothing = f"nothing is kept of {key!r}: it was never set, or has not failed"
+        click.echo(nothing if before is None else f"nothing of {key!r} is kept from before {before}", err=True)
     print_rows(_COLUMNS, map(_row, records), right=("attempt", "late ms", "took ms"))
     if has_traceback:
         for record in records:
             if record.traceback is not None:
                 click.echo(f"\nattempt {record.attempt} of {local_time(record.at)}")
                 click.echo("\n".join(printable(line) for line in record.traceback.splitlines()))
+    if len(records) == limit:
+        click.echo(f"there may be more: go on with --before {records[-1].number}", err=True)
 
 
 def _row(record: HistoryRecord) -> tuple[object, ...]:

@@ -14,10 +14,12 @@ import click
 from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.targets import configured, made
 from tickwheel.errors import TickwheelError
-from tickwheel.scheduler import Scheduler
+from tickwheel.scheduler import Scheduler, SchedulerOptions
+from tickwheel.scheduler.verbs.jobs import note_of
 
 __all__ = [
     "DEFAULT_STORE",
+    "by_option",
     "check_scope",
     "complete_key",
     "exclude_option",
@@ -108,6 +110,14 @@ def scope_option(function: F) -> F:
     return click.option("--scope", metavar="SCOPE", help=text)(function)
 
 
+def by_option(function: F) -> F:
+    """
+    Add `--by`.
+    """
+    text = "The name to note for it, by default that of this process; a service notes whose token it is."
+    return click.option("--by", metavar="NAME", help=text)(function)
+
+
 def check_scope(key: str | None, scope: str | None, if_generation: int | None) -> None:
     """
     Refuse a command line that names not one thing.
@@ -128,7 +138,9 @@ def sqlite_path(store: str) -> Path | None:
 
 
 @contextlib.contextmanager
-def opened(store: str, *, has_to_exist: bool = True, has_targets: bool = False) -> Iterator[Scheduler]:
+def opened(
+    store: str, *, has_to_exist: bool = True, has_targets: bool = False, by: str | None = None
+) -> Iterator[Scheduler]:
     """
     Open *store* as a client, which fires nothing; a server may own it meanwhile.
 
@@ -136,17 +148,22 @@ def opened(store: str, *, has_to_exist: bool = True, has_targets: bool = False) 
         store: Its URL, or a service's, which knows its targets itself.
         has_to_exist: Whether a file has to be there.
         has_targets: Whether jobs are set, so that the targets of the environment have to be known.
+        by: Who it is that changes jobs; None for this process.
 
     Raises:
-        Refused: If it is a file that is not there, and *has_to_exist*.
+        Refused: If it is a file that is not there, and *has_to_exist*, or a service, and *by* is given.
+        InvalidJobError: If *by* cannot be stored.
     """
     path = sqlite_path(store)
     if has_to_exist and path is not None and not path.exists():
         remedy = "begin one with 'tickwheel serve' or 'tickwheel set', or name another with --store"
         raise Refused(ExitCode.NO_STORE, f"there is no file {str(path)!r}: {remedy}")
     is_service = store.startswith(("http://", "https://"))
+    if by is not None and is_service:
+        raise Refused(ExitCode.USAGE, f"--by is {by!r}: leave it out, as the service notes whose token it is")
     targets = made(configured(())) if has_targets and not is_service else {}
-    scheduler = Scheduler(store, targets=targets) if targets else Scheduler(store)
+    options = None if by is None else SchedulerOptions(owner=note_of(by, "")[0])
+    scheduler = Scheduler(store, targets=targets, options=options) if targets else Scheduler(store, options=options)
     try:
         yield scheduler
     finally:

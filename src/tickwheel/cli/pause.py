@@ -11,6 +11,7 @@ import click
 from tickwheel.cli.bulk import bulk_options, change_all, is_bulk
 from tickwheel.cli.documents import pause_document
 from tickwheel.cli.options import (
+    by_option,
     check_scope,
     complete_key,
     generation_option,
@@ -29,6 +30,7 @@ __all__ = ["command"]
 @scope_option
 @bulk_options
 @click.option("--note", default="", help="Why it is paused, for others to read.")
+@by_option
 @generation_option
 @store_option
 @json_option
@@ -37,6 +39,7 @@ def command(
     key: str | None,
     scope: str | None,
     note: str,
+    by: str | None,
     if_generation: int | None,
     store: str,
     as_json: bool,
@@ -51,7 +54,7 @@ def command(
     many = is_bulk(chosen, key, scope, if_generation)
     if not many:
         check_scope(key, scope, if_generation)
-    with opened(store, has_targets=scope is not None) as scheduler:
+    with opened(store, has_targets=scope is not None, by=by) as scheduler:
         if many:
             change_all(scheduler, "pause", chosen, as_json=as_json, note=note)
             return

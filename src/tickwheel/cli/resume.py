@@ -10,6 +10,7 @@ import click
 
 from tickwheel.cli.bulk import bulk_options, change_all, is_bulk
 from tickwheel.cli.options import (
+    by_option,
     check_scope,
     complete_key,
     generation_option,
@@ -27,11 +28,19 @@ __all__ = ["command"]
 @click.argument("key", required=False, shell_complete=complete_key)
 @scope_option
 @bulk_options
+@by_option
 @generation_option
 @store_option
 @json_option
 def command(
-    *, key: str | None, scope: str | None, if_generation: int | None, store: str, as_json: bool, **chosen: Any
+    *,
+    key: str | None,
+    scope: str | None,
+    by: str | None,
+    if_generation: int | None,
+    store: str,
+    as_json: bool,
+    **chosen: Any,
 ) -> None:
     """
     End the pause of the job KEY, which is due at its instant again, or at once if that has passed.
@@ -42,7 +51,7 @@ def command(
     many = is_bulk(chosen, key, scope, if_generation)
     if not many:
         check_scope(key, scope, if_generation)
-    with opened(store) as scheduler:
+    with opened(store, by=by) as scheduler:
         if many:
             change_all(scheduler, "resume", chosen, as_json=as_json)
             return

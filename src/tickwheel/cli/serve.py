@@ -94,6 +94,22 @@ _EXAMPLE = json.dumps({"delay": 3, "target": "log", "payload": "hello"})
     show_default=True,
     help="How long it is kept.",
 )
+@click.option(
+    "--history-per-key",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=HistoryOptions().per_key,
+    show_default=True,
+    help="How many records of one key are kept.",
+)
+@click.option(
+    "--history-total",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=HistoryOptions().total,
+    show_default=True,
+    help="How many records are kept in the whole store.",
+)
 @click.option("--pending-max", type=click.IntRange(min=1), metavar="N", help="How many jobs may be pending.")
 @click.option(
     "--every-min",
@@ -132,6 +148,8 @@ def command(
     handler_timeout: float,
     history: str,
     history_days: float,
+    history_per_key: int,
+    history_total: int,
     every_min: float,
     log_level: str,
     log_json: bool,
@@ -164,11 +182,10 @@ def command(
         made = targets.made(named, has_to_run=True)
         if log_json:
             made["log"] = LogTarget(logs.log_firing)
+        kept = HistoryOptions(history, history_days * 86_400, history_per_key, history_total)
         scheduler = AsyncScheduler(
             store,
-            options=SchedulerOptions(
-                timeout_s=handler_timeout or None, history=HistoryOptions(history, history_days * 86_400)
-            ),
+            options=SchedulerOptions(timeout_s=handler_timeout or None, history=kept),
             targets=made,
             tracer=None if trace is None else _tracer(trace),
         )

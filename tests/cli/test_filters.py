@@ -1,0 +1,74 @@
+"""
+Commands that change all jobs that a filter chooses.
+"""
+
+from __future__ import annotations
+
+import json
+
+from tickwheel.cli.exits import ExitCode
+
+
+def test_all_that_a_filter_chooses(run):
+    """
+    Jobs are chosen by the same options in each command, counted by a dry run, and changed.
+    """
+    for key in ("tea/1", "tea/2", "coffee"):
+        run("set", key, "--delay", "1h", "--target", "log")
+    before = instants(run)
+    assert run("cancel", "--contains", "ea/", "--dry-run").stdout == "2 jobs to be cancelled\n"
+    assert run("move", "--target", "log", "--contains", "ea/", "--by", "-10m").stdout == "moved 2 jobs\n"
+    assert run("move", "--prefix", "coffee", "--over", "10m", "--at", before["coffee"]).stdout == "moved 1 job\n"
+    after = instants(run)
+    assert after["tea/1"] < before["tea/1"]
+    assert after["coffee"] >= before["coffee"]
+    assert run("pause", "--contains", "2", "--note", "why").stdout == "paused 1 job\n"
+    assert [line.split("\t")[0] for line in run("list", "--paused").stdout.splitlines()] == ["tea/2"]
+    assert run("resume", "--prefix", "").stdout == "resumed 1 job\n"
+    assert run("run", "--contains", "1", "--due-from", before["coffee"]).stdout == "run now 0 jobs\n"
+    assert run("run", "--prefix", "tea/1").stdout == "run now 1 job\n"
+    for wrong in (("tea/1", "--by", "1h"), ("--prefix", "t", "--delay", "1h"), ("--prefix", "t")):
+        assert run("move", *wrong).returncode == 2
+
+
+def test_limit_of_a_filter(run):
+    """
+    With a limit so many are changed, and the rest where the cursor says; what names its jobs takes neither.
+    """
+    for n in range(3):
+        run("set", f"tea/{n}", "--every", "1h", "--target", "log")
+    for verb, done in (("pause", "paused"), ("resume", "resumed"), ("run", "run now"), ("cancel", "cancelled")):
+        first = run(verb, "--prefix", "tea/", "--limit", "2")
+        assert first.stdout == f"{done} 2 jobs\n"
+        cursor = first.stderr.split()[-1].strip("'")
+        rest = run(verb, "--prefix", "tea/", "--limit", "2", "--cursor", cursor)
+        assert (rest.stdout, rest.stderr) == (f"{done} 1 job\n", "")
+    run("set", "tea", "--delay", "1h", "--target", "log")
+    for option in ("--dry-run", "--limit=1", "--cursor=1.1/"):
+        for command in (("cancel", "tea"), ("move", "tea", "--delay", "2h"), ("pause", "--scope", "log")):
+            answer = run(*command, option)
+            assert (answer.returncode, "go with --prefix" in answer.stderr) == (ExitCode.USAGE, True)
+    assert run("list").stdout.split("\t")[1] == "pending"
+
+
+def instants(run):
+    """
+    Return when each job is due, by key.
+    """
+    documents = (json.loads(line) for line in run("list", "--json").stdout.splitlines())
+    return {document["key"]: document["due_at"] for document in documents}
+
+
+def test_cancel_all_under_a_prefix(run):
+    """
+    All pending jobs under a prefix are cancelled and counted, and others stay.
+    """
+    for key in ("tea/1", "tea/2", "coffee"):
+        run("set", key, "--delay", "1h", "--target", "log")
+    assert run("cancel", "--prefix", "tea/").stdout == "cancelled 2 jobs\n"
+    assert json.loads(run("cancel", "--prefix", "tea/", "--json").stdout)["changed"] == 0
+    assert [line.split("\t")[0] for line in run("list").stdout.splitlines()] == ["coffee"]
+    for wrong in ((), ("coffee", "--prefix", ""), ("--prefix", "", "--if-generation", "1"), ("--dry-run",)):
+        refused = run("cancel", *wrong)
+        assert refused.returncode == 2
+        assert "name one job; or choose jobs by --prefix" in refused.stderr
