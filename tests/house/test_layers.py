@@ -37,7 +37,13 @@ FOUNDATION = {
 # Rooms whose public modules are alternatives: each knows its contract, none knows another or what is above it.
 ALTERNATIVES = {
     "scheduler.stores": {"scheduler.model", "scheduler.errors", "scheduler.stores.contract"},
-    "scheduler.targets": {"scheduler.model", "scheduler.errors", "scheduler.targets.contract", "scheduler.tracebacks"},
+    "scheduler.targets": {
+        "scheduler.checks",
+        "scheduler.errors",
+        "scheduler.model",
+        "scheduler.targets.contract",
+        "scheduler.tracebacks",
+    },
 }
 # The one that knows them all, to choose by a name.
 CHOOSERS = {"scheduler.stores._open", "scheduler.stores", "scheduler.targets._open", "scheduler.targets"}
@@ -160,7 +166,7 @@ def test_higher_imports_lower(modules):
 @pytest.mark.parametrize("package", sorted(ALTERNATIVES))
 def test_alternatives_do_not_know_each_other(modules, package):
     """
-    A store or target imports its contract and model, never another one or the engine.
+    A store or target imports its contract, model and checks of values, never another one or the engine.
     """
     wrong = []
     for importer, imported in internal_imports(modules):
