@@ -42,6 +42,7 @@ mod access;
 mod check;
 pub mod due;
 pub mod geometry;
+mod lock;
 mod memory;
 mod occupancy;
 mod opening;
@@ -57,6 +58,7 @@ pub mod watches;
 mod wheel;
 
 pub use geometry::coalesce;
+pub use lock::Lock;
 pub use memory::Memory;
 pub use occupancy::Occupancy;
 pub use order::Order;

@@ -1,0 +1,122 @@
+//! A lock that knows which thread is in: for what threads share where no interpreter makes them take turns.
+
+use std::ptr::from_ref;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+
+// Its address names the thread.
+thread_local!(static MARK: u8 = const { 0 });
+
+/// A value that one thread at a time uses.
+///
+/// A thread that is in and comes back panics instead of waiting for itself. A panic leaves the value as it is then, and others may go on
+/// to use it.
+#[derive(Debug)]
+pub struct Lock<T> {
+    /// The mark of the thread that is in, 0 for none. A thread has to be right about itself only, so nothing is ordered by it.
+    inside: AtomicUsize,
+    value: Mutex<T>,
+}
+
+/// Marks the lock as left, also when a panic passes.
+struct Leave<'a>(&'a AtomicUsize);
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
+impl<T> Lock<T> {
+    /// A lock that nobody is in.
+    pub const fn new(value: T) -> Self {
+        Self { inside: AtomicUsize::new(0), value: Mutex::new(value) }
+    }
+
+    /// Use the value, once no other thread does.
+    ///
+    /// # Panics
+    ///
+    /// If this thread is in already.
+    pub fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+        assert!(self.inside.load(Ordering::Relaxed) != mark(), "a thread came back into a lock that it is in");
+        self.enter(self.value.lock().unwrap_or_else(PoisonError::into_inner), f)
+    }
+
+    /// Use the value, unless it is in use.
+    pub fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
+        let value = match self.value.try_lock() {
+            Ok(value) => value,
+            Err(TryLockError::Poisoned(error)) => error.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(self.enter(value, f))
+    }
+
+    fn enter<R>(&self, mut value: MutexGuard<'_, T>, f: impl FnOnce(&mut T) -> R) -> R {
+        self.inside.store(mark(), Ordering::Relaxed);
+        let _leave = Leave(&self.inside); // dropped before the guard, so never the mark of the next one in
+        f(&mut value)
+    }
+}
+
+/// What no two living threads have in common.
+fn mark() -> usize {
+    MARK.with(|mark| from_ref(mark).addr())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{catch_unwind, AssertUnwindSafe};
+    use std::sync::Barrier;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn threads_take_turns() {
+        let lock = Lock::new(0);
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..1000 {
+                        lock.with(|value| {
+                            let read = *value;
+                            thread::yield_now();
+                            *value = read + 1;
+                        });
+                    }
+                });
+            }
+        });
+        assert_eq!(lock.with(|value| *value), 2000);
+    }
+
+    #[test]
+    fn while_one_is_in_another_may_try_and_waits() {
+        let (lock, met) = (Lock::new(1), Barrier::new(2));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                lock.with(|value| {
+                    met.wait(); // in
+                    met.wait(); // the other has tried
+                    *value = 2;
+                });
+            });
+            met.wait();
+            assert_eq!(lock.try_with(|value| *value), None);
+            met.wait();
+            assert_eq!(lock.with(|value| *value), 2, "not before the first has left");
+        });
+        assert_eq!(lock.try_with(|value| *value), Some(2));
+    }
+
+    #[test]
+    fn whoever_comes_back_panics_and_nobody_is_locked_out() {
+        let lock = Lock::new(1);
+        let back = catch_unwind(AssertUnwindSafe(|| lock.with(|_| lock.with(|value| *value))));
+        assert!(back.is_err());
+        assert_eq!(lock.try_with(|value| std::mem::replace(value, 2)), Some(1));
+        assert_eq!(lock.with(|value| (*value, lock.try_with(|value| *value))), (2, None));
+    }
+}
