@@ -14,6 +14,9 @@ ROOMS = ("cpython", "timers", "cache", "aio")
 # Lowest first; the rooms are above them, and beside each other.
 FOUNDATION = ("memory", "once", "system_clock", "clock", "cpython")
 NO_REASON = re.compile(r"(?i)\bas (above|below|before|the caller says)\b|\bas (in )?`\w+`[.;,]|\blikewise\b")
+# What changes behind a shared reference, and what says that threads may share it.
+CELL = re.compile(r"\b(?:std|core)::cell\b|\b(?:SyncUnsafe|Unsafe|Ref|Once|Lazy)?Cell\b")
+SHARED = re.compile(r"\bunsafe impl\b[^{]*\bSync for (\w+)")
 
 
 @pytest.fixture(scope="module")
@@ -96,9 +99,30 @@ def test_every_unsafe_says_its_own_reason(root):
 
 def test_nothing_static_is_mutable(root):
     """
-    No `static mut`, not even one of the interpreter's: what changes is an atomic, a `OnceLock` or a `FreeList`.
+    No `static mut`, not even one of the interpreter's: what changes is an atomic, a `OnceLock` or in a `GilCell`.
     """
     assert [str(path) for path in rust(root / "crates") if "static mut" in path.read_text("utf-8")] == []
+
+
+def cells(text: str) -> list[str]:
+    """
+    Return the lines of a text that name a cell of the standard library, except those of one thread.
+    """
+    lines = (line.partition("//")[0].strip() for line in text.splitlines())
+    return [line for line in lines if CELL.search(line) and not line.startswith("thread_local!")]
+
+
+def test_what_threads_share_is_in_a_gil_cell(bindings):
+    """
+    No static and no object of the bindings has a cell of the standard library in it, and only `GilCell` shares one.
+    """
+    assert cells("static ENGINES: Numbers = Numbers(UnsafeCell::new(Vec::new()));"), "what is named is found"
+    found = {name: cells(text) for name, text in bindings.items()}
+    assert found.pop("cpython::cell"), "it is where GilCell is"
+    assert {name: lines for name, lines in found.items() if lines} == {}
+    shared = {(name, kind) for name, text in bindings.items() for kind in SHARED.findall(text)}
+    # A table is never written.
+    assert shared == {("cpython::cell", "GilCell"), ("cpython::type_builder", "Table")}
 
 
 def test_the_core_is_safe_and_knows_no_python(root):

@@ -26,6 +26,8 @@ suppress_build_script_link_lines=true
 def test_the_core_builds_and_says_that_it_uses_the_gil(root, tmp_path):
     """
     For a free-threaded build the core compiles, its build script has detected it, and it declares that it uses the GIL.
+
+    It does not rely on that where a lock was to be had: its cells are locks in such a build.
     """
     if shutil.which("cargo") is None:
         pytest.skip("cargo is not installed: install Rust")
@@ -46,5 +48,10 @@ def test_the_core_builds_and_says_that_it_uses_the_gil(root, tmp_path):
     scripts = [message for message in messages if message["reason"] == "build-script-executed"]
     (own,) = (script for script in scripts if "crates/python" in script["package_id"])
     assert "Py_GIL_DISABLED" in own["cfgs"]
+    assert [message["message"]["rendered"] for message in messages if message["reason"] == "compiler-message"] == []
+    cell = (root / "crates/python/src/cpython/cell.rs").read_text("utf-8")
+    locked = cell.partition("#[cfg(Py_GIL_DISABLED)]\nmod by_lock {")[2].partition("\n}\n")[0]
+    assert "pub(crate) struct GilCell<T>(Lock<T>);" in locked
+    assert "#[cfg(Py_GIL_DISABLED)]\npub(crate) use by_lock::GilCell;" in cell
     module = (root / "crates/python/src/lib.rs").read_text("utf-8")
     assert re.findall(r"^#\[pymodule.*\]$", module, re.MULTILINE) == ["#[pymodule(gil_used = true)]"]

@@ -1,43 +1,50 @@
 //! A timer of the system that a selector can wait for: exact, where `epoll_wait` counts whole milliseconds.
 
-use std::cell::Cell;
-
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use tickwheel_core::NEVER;
+
+use crate::cpython::cell::GilCell;
 
 /// A `timerfd` on the monotonic clock; Linux has them, and elsewhere making one is an OSError.
 ///
 /// Register `fileno()` for reading, edge-triggered: it is never read from. Setting it again makes it unready.
 #[pyclass(frozen, module = "tickwheel._core")]
 pub(crate) struct Alarm {
-    fd: Cell<Option<system::Timer>>,
     number: i32,
-    deadline: Cell<u64>,
+    state: GilCell<State>,
 }
 
-// SAFETY: only touched with the GIL held.
-unsafe impl Sync for Alarm {}
+struct State {
+    /// None once it is closed.
+    timer: Option<system::Timer>,
+    deadline: u64,
+}
 
 impl Alarm {
     /// Ring at `deadline`; at `NEVER` not at all. Costs nothing if it is set so already.
     #[inline]
-    pub(crate) fn set(&self, deadline: u64) -> PyResult<()> {
-        if self.deadline.get() == deadline {
+    pub(crate) fn set(&self, py: Python<'_>, deadline: u64) -> PyResult<()> {
+        let is_open = self.state.with(py, |state| {
+            if state.deadline == deadline {
+                return Ok(true);
+            }
+            state.set(deadline)
+        })?;
+        if is_open {
             return Ok(());
         }
-        self.set_anew(deadline)
+        Err(PyValueError::new_err("the alarm is closed"))
     }
+}
 
-    fn set_anew(&self, deadline: u64) -> PyResult<()> {
-        let Some(fd) = self.fd.take() else {
-            return Err(PyValueError::new_err("the alarm is closed"));
-        };
-        let answer = system::set(&fd, deadline);
-        self.fd.set(Some(fd));
-        answer?;
-        self.deadline.set(deadline);
-        Ok(())
+impl State {
+    /// Whether it could be set, as one that is closed cannot.
+    fn set(&mut self, deadline: u64) -> std::io::Result<bool> {
+        let Some(timer) = &self.timer else { return Ok(false) };
+        system::set(timer, deadline)?;
+        self.deadline = deadline;
+        Ok(true)
     }
 }
 
@@ -106,8 +113,9 @@ mod system {
 impl Alarm {
     #[new]
     fn new() -> PyResult<Self> {
-        let fd = system::make()?;
-        Ok(Self { number: system::number(&fd), fd: Cell::new(Some(fd)), deadline: Cell::new(NEVER) })
+        let timer = system::make()?;
+        let number = system::number(&timer);
+        Ok(Self { number, state: GilCell::new(State { timer: Some(timer), deadline: NEVER }) })
     }
 
     /// Return the descriptor's number.
@@ -116,7 +124,7 @@ impl Alarm {
     }
 
     /// Close the descriptor; twice is allowed.
-    fn close(&self) {
-        drop(self.fd.take());
+    fn close(&self, py: Python<'_>) {
+        drop(self.state.with(py, |state| state.timer.take()));
     }
 }

@@ -146,7 +146,7 @@ impl TimerLoop {
         match self.now(object)? {
             Time::System(now) if now >= deadline => Ok(Some(0.0)),
             Time::System(now) => match self.alarm.get() {
-                Some(alarm) => alarm.get().set(deadline).map(|()| None),
+                Some(alarm) => alarm.get().set(object.py(), deadline).map(|()| None),
                 None => Ok(Some(((deadline - now) as f64 / 1e9).min(PAUSE_MAX_S))),
             },
             Time::Own(now) => Ok(Some((when - now).clamp(0.0, PAUSE_MAX_S))),

@@ -65,7 +65,7 @@ impl TimerLoop {
         }
         match this.state.with(py, |state| state.wheel.next_expiration()) {
             Some(deadline) => this.pause_until(slf.as_any(), deadline),
-            None => this.alarm.get().map_or(Ok(()), |alarm| alarm.get().set(NEVER)).map(|()| None),
+            None => this.alarm.get().map_or(Ok(()), |alarm| alarm.get().set(py, NEVER)).map(|()| None),
         }
     }
 

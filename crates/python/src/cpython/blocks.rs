@@ -3,13 +3,13 @@
 //! Such objects are used in no order, so that each is on a page of its own, and looking up where that is takes as long as fetching the
 //! object. In pages of 2 MiB a million handles are on 23 of them. A program that has few stays with the interpreter's allocator.
 
-use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ptr::{null_mut, NonNull};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 
+use crate::cpython::cell::GilCell;
 use crate::memory::{give_page, take_page, HUGE_PAGE};
 
 /// A block is one huge page, and is where such a page may be.
@@ -39,18 +39,18 @@ struct State {
     with_room: Vec<*mut Head>,
 }
 
-/// The memory of all objects of one layout that refers to no other object's memory.
-pub(crate) struct Blocks<T>(UnsafeCell<State>, PhantomData<T>);
+// SAFETY: the blocks are the state's own, whichever thread asks it for a piece.
+unsafe impl Send for State {}
 
-// SAFETY: every method wants the GIL held, so threads take turns; none runs anything that could come back in.
-unsafe impl<T> Sync for Blocks<T> {}
+/// The memory of all objects of one layout that refers to no other object's memory.
+pub(crate) struct Blocks<T>(GilCell<State>, PhantomData<fn() -> T>);
 
 impl<T> Blocks<T> {
     const PIECES: usize = (BLOCK - size_of::<Head>()) / size_of::<T>();
 
     pub(crate) const fn new() -> Self {
         assert!(size_of::<T>() >= size_of::<Link>() && align_of::<T>() <= align_of::<Head>());
-        Self(UnsafeCell::new(State { few: 0, blocks: Vec::new(), with_room: Vec::new() }), PhantomData)
+        Self(GilCell::new(State { few: 0, blocks: Vec::new(), with_room: Vec::new() }), PhantomData)
     }
 
     /// A new object of `kind`, with one reference; null with an exception set if there is no memory.
@@ -59,16 +59,23 @@ impl<T> Blocks<T> {
     ///
     /// The objects of `kind` are of layout `T`, and invisible to the collector.
     #[cold]
-    pub(crate) unsafe fn object(&self, _py: Python<'_>, kind: *mut ffi::PyTypeObject) -> *mut T {
-        // SAFETY: the GIL is held, so nobody else is in; a piece is large enough for the object and nobody else's.
+    pub(crate) unsafe fn object(&self, py: Python<'_>, kind: *mut ffi::PyTypeObject) -> *mut T {
+        let (is_few, piece) = self.0.with(py, |state| {
+            let is_few = state.few < FEW;
+            state.few += usize::from(is_few);
+            // SAFETY: all pieces of these blocks are of this number and size.
+            (is_few, if is_few { None } else { unsafe { state.take(Self::PIECES, size_of::<T>()) } })
+        });
+        // SAFETY: the cell is left, as a failure sets an exception; a piece is large enough for the object and nobody else's.
         unsafe {
-            let state = &mut *self.0.get();
-            if state.few < FEW {
+            if is_few {
                 let object = ffi::PyType_GenericAlloc(kind, 0);
-                state.few += usize::from(!object.is_null());
+                if object.is_null() {
+                    self.0.with(py, |state| state.few -= 1);
+                }
                 return object.cast();
             }
-            match state.take(Self::PIECES, size_of::<T>()) {
+            match piece {
                 Some(piece) => ffi::PyObject_Init(piece.as_ptr().cast(), kind).cast(),
                 None => ffi::PyErr_NoMemory().cast(),
             }
@@ -79,16 +86,18 @@ impl<T> Blocks<T> {
     ///
     /// # Safety
     ///
-    /// The GIL is held; `object` is from here, and dead.
+    /// `object` is from here, and dead.
     #[cold]
-    pub(crate) unsafe fn free(&self, object: *mut T) {
-        // SAFETY: the GIL is held; what is in none of our blocks is from the interpreter's allocator.
-        unsafe {
-            let state = &mut *self.0.get();
-            if !state.give(object.cast(), Self::PIECES) {
-                state.few -= 1;
-                ffi::PyObject_Free(object.cast());
-            }
+    pub(crate) unsafe fn free(&self, py: Python<'_>, object: *mut T) {
+        let is_piece = self.0.with(py, |state| {
+            // SAFETY: nobody uses the object any more.
+            let is_piece = unsafe { state.give(object.cast(), Self::PIECES) };
+            state.few -= usize::from(!is_piece);
+            is_piece
+        });
+        if !is_piece {
+            // SAFETY: what is in none of our blocks is from the interpreter's allocator.
+            unsafe { ffi::PyObject_Free(object.cast()) };
         }
     }
 }

@@ -1,11 +1,15 @@
 //! The lock of the native objects, which is the interpreter's own, and the border that no panic crosses.
 
-use std::cell::{Cell, UnsafeCell};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use pyo3::ffi;
 use pyo3::panic::PanicException;
 use pyo3::prelude::*;
+
+#[cfg(not(Py_GIL_DISABLED))]
+pub(crate) use by_gil::GilCell;
+#[cfg(Py_GIL_DISABLED)]
+pub(crate) use by_lock::GilCell;
 
 /// Refuse to be imported where nothing is a lock: by a free-threaded interpreter that was started to stay so (`PYTHON_GIL=0`).
 ///
@@ -20,49 +24,102 @@ pub(crate) fn require_gil(py: Python<'_>) -> PyResult<()> {
     Err(pyo3::exceptions::PyImportError::new_err(text))
 }
 
-/// A value that only a thread which holds the GIL touches, and never while it runs Python.
+/// The GIL is the lock: a value that only a thread which holds it touches, and never while it runs Python.
 ///
-/// The GIL is the lock. Taking another one costs 10 ns per call and would need an order against the GIL; this costs a flag, which
-/// turns the one mistake that is left, to run Python inside of `with` and come back in, into a panic instead of a corrupted wheel.
-pub(crate) struct GilCell<T> {
-    is_entered: Cell<bool>,
-    value: UnsafeCell<T>,
-}
+/// Taking another lock costs 10 ns per call and would need an order against the GIL; this costs a flag, which turns the one mistake that
+/// is left, to run Python inside of `with` and come back in, into a panic instead of a corrupted wheel.
+#[cfg(not(Py_GIL_DISABLED))]
+mod by_gil {
+    use std::cell::{Cell, UnsafeCell};
 
-// SAFETY: `with` needs a `Python` token, so threads take turns; `T: Send` because they do.
-unsafe impl<T: Send> Sync for GilCell<T> {}
+    use pyo3::prelude::*;
 
-/// Marks the cell as left, also when a panic passes.
-struct Leave<'a>(&'a Cell<bool>);
-
-impl Drop for Leave<'_> {
-    fn drop(&mut self) {
-        self.0.set(false);
-    }
-}
-
-impl<T> GilCell<T> {
-    pub(crate) fn new(value: T) -> Self {
-        Self { is_entered: Cell::new(false), value: UnsafeCell::new(value) }
+    pub(crate) struct GilCell<T> {
+        is_entered: Cell<bool>,
+        value: UnsafeCell<T>,
     }
 
-    /// Use the value. `f` must not run Python: no call, no drop of an object, no allocation that the collector counts.
-    #[inline]
-    pub(crate) fn with<R>(&self, _py: Python<'_>, f: impl FnOnce(&mut T) -> R) -> R {
-        assert!(!self.is_entered.replace(true), "Python ran while a wheel was being changed");
-        let _leave = Leave(&self.is_entered);
-        // SAFETY: the GIL keeps other threads out, the flag this one.
-        f(unsafe { &mut *self.value.get() })
-    }
+    // SAFETY: `with` needs a `Python` token, so threads take turns; `T: Send` because they do.
+    unsafe impl<T: Send> Sync for GilCell<T> {}
 
-    /// Use the value if it is not in use: what the garbage collector may do.
-    pub(crate) fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
-        if self.is_entered.replace(true) {
-            return None;
+    /// Marks the cell as left, also when a panic passes.
+    struct Leave<'a>(&'a Cell<bool>);
+
+    impl Drop for Leave<'_> {
+        fn drop(&mut self) {
+            self.0.set(false);
         }
-        let _leave = Leave(&self.is_entered);
-        // SAFETY: the collector runs with the GIL held, the flag keeps this thread out.
-        Some(f(unsafe { &mut *self.value.get() }))
+    }
+
+    impl<T> GilCell<T> {
+        pub(crate) const fn new(value: T) -> Self {
+            Self { is_entered: Cell::new(false), value: UnsafeCell::new(value) }
+        }
+
+        /// Use the value. `f` must not run Python: no call, no drop of an object, no allocation that the collector counts.
+        #[inline]
+        pub(crate) fn with<R>(&self, _py: Python<'_>, f: impl FnOnce(&mut T) -> R) -> R {
+            assert!(!self.is_entered.replace(true), "Python ran while a wheel was being changed");
+            let _leave = Leave(&self.is_entered);
+            // SAFETY: the GIL keeps other threads out, the flag this one.
+            f(unsafe { &mut *self.value.get() })
+        }
+
+        /// Use the value without the flag, where a few instructions count.
+        ///
+        /// # Safety
+        ///
+        /// Nobody calls this inside of the cell, and `f` does not come back into it.
+        #[inline]
+        pub(crate) unsafe fn with_unchecked<R>(&self, _py: Python<'_>, f: impl FnOnce(&mut T) -> R) -> R {
+            // SAFETY: the GIL keeps other threads out, the caller this one.
+            f(unsafe { &mut *self.value.get() })
+        }
+
+        /// Use the value if it is not in use: what the garbage collector may do.
+        pub(crate) fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
+            if self.is_entered.replace(true) {
+                return None;
+            }
+            let _leave = Leave(&self.is_entered);
+            // SAFETY: the collector runs with the GIL held, the flag keeps this thread out.
+            Some(f(unsafe { &mut *self.value.get() }))
+        }
+    }
+}
+
+/// The same over a lock, for an interpreter without a GIL. It does not make the module fit for one, which is why that enables its GIL:
+/// `docs/decisions/free-threading.md` has what else it would take.
+#[cfg(Py_GIL_DISABLED)]
+mod by_lock {
+    use pyo3::prelude::*;
+    use tickwheel_core::Lock;
+
+    pub(crate) struct GilCell<T>(Lock<T>);
+
+    impl<T> GilCell<T> {
+        pub(crate) const fn new(value: T) -> Self {
+            Self(Lock::new(value))
+        }
+
+        /// Use the value. `f` must not run Python, which may wait for a thread that waits for this lock.
+        pub(crate) fn with<R>(&self, _py: Python<'_>, f: impl FnOnce(&mut T) -> R) -> R {
+            self.0.with(f)
+        }
+
+        /// Use the value: there is nothing that this leaves out.
+        ///
+        /// # Safety
+        ///
+        /// Nobody calls this inside of the cell, and `f` does not come back into it.
+        pub(crate) unsafe fn with_unchecked<R>(&self, _py: Python<'_>, f: impl FnOnce(&mut T) -> R) -> R {
+            self.0.with(f)
+        }
+
+        /// Use the value if it is not in use: what the garbage collector may do.
+        pub(crate) fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
+            self.0.try_with(f)
+        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! Dead objects of one kind, kept for the next one.
 
-use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
@@ -8,23 +7,28 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use tickwheel_core::Spares;
 
-/// Memory of dead objects that all have the same size; `tickwheel_core::Spares` with the GIL as its lock.
-pub(crate) struct FreeList<T>(UnsafeCell<Spares<NonNull<T>>>);
+use crate::cpython::cell::GilCell;
 
-// SAFETY: both methods need a `Python` token, so threads take turns; neither looks into the memory.
-unsafe impl<T> Sync for FreeList<T> {}
+/// The memory of a dead object.
+struct Dead<T>(NonNull<T>);
+
+// SAFETY: the memory is nobody else's, and from allocators that take it back from any thread.
+unsafe impl<T> Send for Dead<T> {}
+
+/// Memory of dead objects that all have the same size.
+pub(crate) struct FreeList<T>(GilCell<Spares<Dead<T>>>);
 
 impl<T> FreeList<T> {
     /// An empty list of at most `limit`.
     pub(crate) const fn new(limit: usize) -> Self {
-        Self(UnsafeCell::new(Spares::new(limit)))
+        Self(GilCell::new(Spares::new(limit)))
     }
 
     /// Take one out, if there is one. It is the caller's, and holds nothing of use.
     #[inline]
-    pub(crate) fn take(&self, _py: Python<'_>) -> Option<NonNull<T>> {
-        // SAFETY: the token keeps other threads out, and taking runs nothing that could come back in.
-        unsafe { (*self.0.get()).take() }
+    pub(crate) fn take(&self, py: Python<'_>) -> Option<NonNull<T>> {
+        // SAFETY: the cell is entered here and in `keep` only, and taking runs nothing that could come back in.
+        unsafe { self.0.with_unchecked(py, Spares::take) }.map(|Dead(memory)| memory)
     }
 
     /// Take one out as a new object of `kind`, with one reference, or let `allocate` make one.
@@ -61,10 +65,11 @@ impl<T> FreeList<T> {
     ///
     /// The memory is the caller's, as large as that of the others, and `free` gives such memory back.
     #[inline]
-    pub(crate) unsafe fn keep(&self, _py: Python<'_>, dead: *mut T, free: unsafe extern "C" fn(*mut c_void)) {
-        // SAFETY: the token keeps other threads out of the list; what has an object's memory is not null.
+    pub(crate) unsafe fn keep(&self, py: Python<'_>, dead: *mut T, free: unsafe extern "C" fn(*mut c_void)) {
+        // SAFETY: what has an object's memory is not null; keeping runs nothing that could come back in, and `free` runs outside.
         unsafe {
-            if let Err(dead) = (*self.0.get()).keep(NonNull::new_unchecked(dead)) {
+            let dead = Dead(NonNull::new_unchecked(dead));
+            if let Err(Dead(dead)) = self.0.with_unchecked(py, |spares| spares.keep(dead)) {
                 free(dead.as_ptr().cast());
             }
         }

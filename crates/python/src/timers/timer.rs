@@ -115,7 +115,7 @@ impl TimerObject {
 
 unsafe extern "C" fn free(timer: *mut c_void) {
     // SAFETY: called with the GIL held, on the memory of a dead handle.
-    unsafe { BLOCKS.free(timer.cast()) };
+    unsafe { BLOCKS.free(Python::assume_attached(), timer.cast()) };
 }
 
 /// `tp_dealloc`: keep the handle for reuse.
