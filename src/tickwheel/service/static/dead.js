@@ -3,7 +3,8 @@
 import { cancel, replay, replayAll } from "./acts.js";
 import { call } from "./api.js";
 import { button, sure } from "./buttons.js";
-import { byId, el, sync } from "./dom.js";
+import { byId, el } from "./dom.js";
+import { syncCalmly } from "./steady.js";
 import { attempt, refreshed } from "./toasts.js";
 import { count, moment, plural, printable, where } from "./words.js";
 
@@ -33,7 +34,7 @@ export class Dead {
 
   fill({ jobs, cursor }) {
     this.jobs = jobs;
-    sync(byId("letters"), jobs, (job) => `${job.key}/${job.generation}`, (job) => this.make(job));
+    syncCalmly(byId("letters"), jobs, (job) => `${job.key}/${job.generation}`, (job) => this.make(job));
     byId("letters-empty").hidden = jobs.length > 0;
     byId("letters-empty").textContent = "No dead letters. All is well.";
     byId("letters-more").hidden = !cursor || this.limit >= 1000;

@@ -1,6 +1,7 @@
 // What fired and how late, newest first, as the stream reports it.
 
-import { byId, el, sync } from "./dom.js";
+import { byId, el } from "./dom.js";
+import { syncCalmly } from "./steady.js";
 import { clockTimeMs, lateness, percent, printable } from "./words.js";
 
 const SHOWN = 60;
@@ -40,9 +41,8 @@ export class Firings {
   show() {
     clearTimeout(this.later);
     this.later = null;
-    if (this.isHeld) return;
     const newest = [...this.byId.values()].sort((a, b) => Date.parse(b.fired_at) - Date.parse(a.fired_at));
-    sync(byId("firings"), newest, (firing) => firing.fire_id, (firing) => this.make(firing), update);
+    syncCalmly(byId("firings"), newest, (firing) => firing.fire_id, (firing) => this.make(firing), update, { isHeld: this.isHeld });
     byId("firings-empty").hidden = newest.length > 0;
   }
 

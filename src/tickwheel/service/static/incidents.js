@@ -4,6 +4,7 @@
 import { call, jobPath } from "./api.js";
 import { button, sure } from "./buttons.js";
 import { byId, el, svg, sync } from "./dom.js";
+import { syncCalmly } from "./steady.js";
 import { attempt, refreshed, toast } from "./toasts.js";
 import { count, moment, plural, printable, where } from "./words.js";
 
@@ -58,7 +59,7 @@ export class Incidents {
     const watched = [...this.tried.keys()].filter((name) => !incidents.some((each) => each.fingerprint === name));
     const gone = watched.map((name) => ({ ...this.last.get(name), count: 0, keys: [] }));
     for (const each of incidents) this.last.set(each.fingerprint, each);
-    sync(byId("incidents"), [...incidents, ...gone], (each) => each.fingerprint, (each) => this.make(each), (node, each) => this.update(node, each));
+    syncCalmly(byId("incidents"), [...incidents, ...gone], (each) => each.fingerprint, (each) => this.make(each), (node, each) => this.update(node, each), { question: this.search });
     const empty = byId("incidents-empty");
     empty.hidden = incidents.length + gone.length > 0 || !this.search;
     empty.textContent = "No dead letter has that.";

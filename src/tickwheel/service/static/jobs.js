@@ -2,8 +2,9 @@
 
 import { call } from "./api.js";
 import { Bulk } from "./bulk.js";
-import { byId, el, sync } from "./dom.js";
+import { byId, el } from "./dom.js";
 import { isBounded, outside, within } from "./reach.js";
+import { syncCalmly } from "./steady.js";
 import { refreshed } from "./toasts.js";
 import { moment, now_ms, printable, recurrence, span, until, where } from "./words.js";
 
@@ -101,7 +102,7 @@ export class Jobs {
   }
 
   fill({ jobs, cursor }) {
-    sync(this.list, jobs, (job) => job.key, (job) => this.make(job), update);
+    syncCalmly(this.list, jobs, (job) => job.key, (job) => this.make(job), update, { question: JSON.stringify(this.query) });
     const empty = byId("jobs-empty");
     empty.hidden = jobs.length > 0;
     if (within(this.query.prefix) === null) empty.textContent = outside();

@@ -3,8 +3,9 @@
 
 import { call } from "./api.js";
 import { button } from "./buttons.js";
-import { byId, el, sync } from "./dom.js";
+import { byId, el } from "./dom.js";
 import { outside, within } from "./reach.js";
+import { syncCalmly } from "./steady.js";
 import { attempt, refreshed } from "./toasts.js";
 import { moment, now_ms, printable, recurrence, until, where } from "./words.js";
 
@@ -62,7 +63,7 @@ export class Schedules {
   }
 
   fill(asked, found, cursor) {
-    sync(this.list, found, (schedule) => `${schedule.key}/${schedule.generation}/${schedule.pause?.at}`, (schedule) => this.make(schedule));
+    syncCalmly(this.list, found, (schedule) => `${schedule.key}/${schedule.generation}/${schedule.pause?.at}`, (schedule) => this.make(schedule), null, { question: this.prefix });
     const empty = byId("schedules-empty"), looked = byId("schedules-looked");
     empty.hidden = found.length > 0;
     if (within(this.prefix) === null) empty.textContent = outside();

@@ -2,6 +2,7 @@
 
 import { isShown } from "./api.js";
 import { byId, el } from "./dom.js";
+import { showAct } from "./steady.js";
 import { clockTime, now_ms, printable } from "./words.js";
 
 const STAYS_MS = 8000;
@@ -16,6 +17,7 @@ export function toast(text, undo) {
   acts.unshift(act);
   acts.splice(KEPT);
   opener.hidden = false;
+  showAct();
   show(act);
 }
 

@@ -1,0 +1,128 @@
+"""
+Rows do not jump under the pointer or the focus: what would move them waits until these are elsewhere.
+"""
+
+from __future__ import annotations
+
+import pytest
+from selenium.webdriver.common.action_chains import ActionChains
+
+DEAD = {"delay": 0, "handler": "fails", "retry": {"attempts": 1}}
+KEYS = ["calm/1", "calm/2", "calm/3"]
+GONE = "return [...document.querySelectorAll('#jobs [data-gone] .key')].map((node) => node.textContent)"
+NEWS = "return document.querySelector(arguments[0]).dataset.news ?? null"
+
+
+@pytest.fixture
+def calm(server, page):
+    """
+    Open the page before three jobs that are due one after the other, under the pointer; all are removed.
+    """
+    for number, key in enumerate(KEYS, 1):
+        server.job("PUT", key, {"delay": 1000 * number, "target": "log"})
+    page.open(server)
+    page.find("#search input").send_keys("calm/")
+    page.wait_for(lambda: page.texts("#jobs .key") == KEYS)
+    yield
+    for key in [*KEYS, "calm/0", "calm/2b"]:
+        server.job("DELETE", key)
+
+
+def point(page, selector: str) -> None:
+    """
+    Move the pointer to an element.
+    """
+    ActionChains(page.browser, duration=0).move_to_element(page.find(selector)).perform()
+
+
+def news(page, selector: str) -> str | None:
+    """
+    Return what a list says that it keeps back, or None.
+    """
+    return page.run(NEWS, selector)
+
+
+@pytest.mark.usefixtures("calm")
+def test_under_the_pointer(server, page):
+    """
+    Rows under the pointer stay as they are, with their latest values; new ones are counted, and shown when it leaves.
+    """
+    point(page, "#jobs li:nth-child(2) .row")
+    server.job("PUT", "calm/0", {"delay": 500, "target": "log"})
+    page.wait_for(lambda: news(page, "#jobs") == "1 new")
+    server.job("DELETE", "calm/1")
+    server.job("PUT", "calm/3", {"delay": 5000, "target": "log", "handler": "later"})
+    page.wait_for(lambda: page.run(GONE) == ["calm/1"])
+    page.wait_for(lambda: page.texts("#jobs .where")[2] == "log later")
+    assert page.texts("#jobs .key") == KEYS
+    point(page, "h1")
+    page.wait_for(lambda: page.texts("#jobs .key") == ["calm/0", "calm/2", "calm/3"])
+    assert (page.run(GONE), news(page, "#jobs")) == ([], None)
+
+
+@pytest.mark.usefixtures("calm")
+def test_with_the_focus(server, page):
+    """
+    A row with the focus stays where it is, and follows when the focus goes; another search is answered at once.
+    """
+    page.run("document.querySelector('#jobs li:nth-child(2) .row').focus()")
+    server.job("DELETE", "calm/1")
+    page.wait_for(lambda: page.run(GONE) == ["calm/1"])
+    page.run("document.activeElement.blur()")
+    page.wait_for(lambda: page.texts("#jobs .key") == KEYS[1:])
+    point(page, "#jobs li:nth-child(2) .row")
+    server.job("PUT", "calm/2b", {"delay": 2500, "target": "log"})
+    page.wait_for(lambda: news(page, "#jobs") == "1 new")
+    page.fill("#search input", "calm/2")
+    page.wait_for(lambda: page.texts("#jobs .key") == ["calm/2", "calm/2b"])
+    assert news(page, "#jobs") is None
+
+
+def test_firings(server, page):
+    """
+    What fires while the list of firings is under the pointer, or held, is counted, and shown afterwards.
+    """
+    page.open(server)
+    server.job("PUT", "first", {"delay": 0, "handler": "works"})
+    page.wait_for(lambda: page.texts("#firings .key")[:1] == ["first"])
+    point(page, "#firings .row")
+    server.job("PUT", "second", {"delay": 0, "handler": "works"})
+    page.wait_for(lambda: news(page, "#firings") == "1 new")
+    assert page.texts("#firings .key")[:1] == ["first"]
+    point(page, "h1")
+    page.wait_for(lambda: page.texts("#firings .key")[:1] == ["second"])
+    page.click("#hold", "Hold")
+    server.job("PUT", "third", {"delay": 0, "handler": "works"})
+    page.wait_for(lambda: news(page, "#firings") == "1 new")
+    assert page.texts("#firings .key")[:1] == ["second"]
+    page.click("#hold", "Go on")
+    page.wait_for(lambda: page.texts("#firings .key")[:1] == ["third"])
+    assert news(page, "#firings") is None
+
+
+def test_letters(server, page):
+    """
+    A letter that dies waits while the others are under the pointer; one that is removed there goes at once.
+    """
+
+    def die(key: str) -> None:
+        with server.live() as live:
+            server.job("PUT", key, DEAD)
+            live.firing(key, "died")
+
+    for key in ("calm/b", "calm/c"):
+        die(key)
+    page.open(server)
+    page.click("#views [href='#dead']")
+    page.wait_for(lambda: page.texts("#letters .key") == ["calm/b", "calm/c"])
+    point(page, "#letters .letter")
+    die("calm/a")
+    page.wait_for(lambda: news(page, "#letters") == "1 new")
+    assert page.texts("#letters .key") == ["calm/b", "calm/c"]
+    point(page, "h1")
+    page.wait_for(lambda: page.texts("#letters .key") == ["calm/a", "calm/b", "calm/c"])
+    page.click("[aria-label='Remove calm/a']", "Remove")
+    page.click("[aria-label='Remove calm/a']", "Really remove?")
+    page.wait_for(lambda: page.texts("#letters .key") == ["calm/b", "calm/c"])
+    for key in ("calm/b", "calm/c"):
+        server.job("DELETE", key)
