@@ -25,6 +25,8 @@ while (list.children.length < 30) await new Promise(requestAnimationFrame);
 return [atOnce, count()];
 """
 
+HAS_FOCUS = "return document.activeElement === document.querySelector(arguments[0])"
+
 
 def press(page, *keys: str) -> None:
     """
@@ -41,7 +43,12 @@ def test_keys(server, page):
     press(page, "g", "d")
     page.wait_for(lambda: page.find("[data-view=dead]").is_displayed())
     press(page, "/")
-    page.wait_for(lambda: page.run("return document.activeElement === document.querySelector('#search input')"))
+    page.wait_for(lambda: page.run(HAS_FOCUS, "#incidents-search input"))
+    page.run("document.activeElement.blur()")
+    press(page, "g", "f")
+    page.wait_for(lambda: page.find("[data-view=fleet]").is_displayed())
+    press(page, "/")
+    page.wait_for(lambda: page.run(HAS_FOCUS, "#search input"))
     press(page, "g", "f", "?")
     assert page.find("#search input").get_property("value") == "gf?"
     assert page.find("[data-view=overview]").is_displayed()
@@ -101,6 +108,9 @@ def test_tokens(start, page):
     assert not page.find("#refused").is_displayed()
     page.find("#sign-in input").send_keys("x" * 40, Keys.ENTER)
     page.wait_for(lambda: page.find("#refused").is_displayed())
+    assert (
+        page.find("#refused").text == "The service refuses the token of this tab: the token is not one of this service."
+    )
     assert page.texts(".toast") == []
     page.wait_for(lambda: page.find("#link").text == "token needed")
     page.find("#sign-in input").send_keys("r" * 40, Keys.ENTER)

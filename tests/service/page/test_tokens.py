@@ -5,6 +5,7 @@ The page with tokens: one that has expired, and one for some keys alone.
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 
 import pytest
 from selenium.webdriver.common.keys import Keys
@@ -12,6 +13,7 @@ from selenium.webdriver.common.keys import Keys
 from tickwheel.service.tokens import Access, Token, digest_of
 
 ALL, TEAM, READER, OLD = ("good" * 10, "team" * 10, "read" * 10, "oldt" * 10)
+OLD_UNTIL = time.time() - 60
 SOON, FAR = ({"delay": delay, "target": "log"} for delay in (0.5, 3600))
 
 
@@ -24,7 +26,7 @@ def service(start, tmp_path):
         Token(Access.WRITE, digest_of(ALL), until=time.time() + 3600),
         Token(Access.WRITE, digest_of(TEAM), prefix="team/"),
         Token(Access.READ, digest_of(READER), prefix="team/"),
-        Token(Access.WRITE, digest_of(OLD), until=time.time() - 60),
+        Token(Access.WRITE, digest_of(OLD), until=OLD_UNTIL),
     )
     (tmp_path / "tokens").write_text("\n".join(token.line() for token in tokens))
     server = start("--tokens", "tokens")
@@ -61,7 +63,9 @@ def test_expired(page, sign_in):
     A token that has expired is refused with the reason, and a good one lets the page in.
     """
     sign_in(OLD)
-    page.wait_for(lambda: "not valid any more" in page.find("#refused").text)
+    until = datetime.fromtimestamp(OLD_UNTIL, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    said = f"The service refuses the token of this tab: the token expired at {until}"
+    page.wait_for(lambda: page.find("#refused").text.startswith(said))
     page.find("#sign-in input").send_keys(ALL, Keys.ENTER)
     page.wait_for(lambda: page.find("#link").text == "live")
     assert not page.find("#reach").is_displayed()

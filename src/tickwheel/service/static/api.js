@@ -33,9 +33,15 @@ export async function call(method, path, { body, generation, onlyNew } = {}) {
   }).catch((error) => {
     throw new Problem(UNREACHABLE, { detail: `the service is unreachable (${error.message})` });
   });
-  if (answer.status === 401) askForToken();
-  if (!answer.ok) throw new Problem(answer.status, await answer.json().catch(() => ({})));
+  if (!answer.ok) throw await problemOf(answer);
   return decode(await answer.text());
+}
+
+// What an answer says went wrong; another token is asked for where that is it.
+export async function problemOf(answer) {
+  const problem = new Problem(answer.status, await answer.json().catch(() => ({})));
+  if (answer.status === 401) askForToken(problem.message);
+  return problem;
 }
 
 // A payload is anybody's JSON: numbers that JavaScript would round keep their digits, for showing and for setting again.
@@ -52,9 +58,10 @@ const keepDigits = (_name, value, { source }) =>
 
 export const jobPath = (key, action = "") => `/v1/jobs/${encodeURIComponent(key)}${action}`;
 
-export function askForToken() {
-  const dialog = byId("sign-in");
-  byId("refused").hidden = sessionStorage.getItem(TOKEN) === null;
+function askForToken(why) {
+  const dialog = byId("sign-in"), refused = byId("refused");
+  refused.hidden = sessionStorage.getItem(TOKEN) === null;
+  refused.textContent = `The service refuses the token of this tab: ${why}.`;
   if (!dialog.open) dialog.showModal();
 }
 

@@ -4,7 +4,7 @@
 import { byId } from "./dom.js";
 
 const VIEWS = { o: "overview", d: "dead", s: "schedules", f: "fleet", w: "wheel" };
-const SEARCHES = { overview: "search", schedules: "schedules-search" };
+const SEARCHES = { overview: "search", dead: "incidents-search", schedules: "schedules-search" };
 const PAUSE_MS = 1500; // between "g" and its letter
 const OFF = "tickwheel.keys-off";
 
@@ -31,7 +31,7 @@ export function listen(current) {
 const isElsewhere = (node) => node.closest("input, select, textarea") || document.querySelector("dialog[open]");
 
 function search(view) {
-  const focus = () => byId(SEARCHES[view] ?? SEARCHES.overview).elements.prefix.focus();
+  const focus = () => byId(SEARCHES[view] ?? SEARCHES.overview).querySelector("input").focus();
   if (view in SEARCHES) return focus();
   addEventListener("hashchange", focus, { once: true }); // after the view has taken the focus
   location.hash = "overview";

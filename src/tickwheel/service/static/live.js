@@ -3,7 +3,7 @@
 // Every connection begins with a snapshot, so nothing has to be resumed: after a restart, a lost network or a hidden tab
 // we simply connect again, at once the first time and then with growing waits.
 
-import { askForToken, headers } from "./api.js";
+import { headers, problemOf } from "./api.js";
 
 const WAIT_MIN_MS = 500;
 const WAIT_MAX_MS = 5000;
@@ -49,8 +49,7 @@ async function read(abort, onEvent) {
   try {
     listen();
     const answer = await fetch("/v1/live", { headers: headers(), signal: abort.signal, cache: "no-store" });
-    if (answer.status === 401) askForToken();
-    if (!answer.ok) return;
+    if (!answer.ok) return void (await problemOf(answer));
     let text = "";
     for await (const chunk of chunks(answer.body.pipeThrough(new TextDecoderStream()))) {
       listen();
