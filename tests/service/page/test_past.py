@@ -4,8 +4,19 @@ A job's past, on the page.
 
 from __future__ import annotations
 
+import re
+
+import pytest
+
 TRACE = f"{'4b':0>32}"
 TRACED = {"trace": f"00-{TRACE}-{'9c':0>16}-01"}
+
+TRIES = [
+    ({"attempts": 4, "base_s": 10, "jitter": 0}, "10 s, then 20 s, then 40 s"),
+    ({"attempts": 3, "base_s": 10, "kind": "linear", "jitter": 0.5}, "10 s, then 20 s, or up to 50 % sooner"),
+    ({"attempts": 3, "kind": "list", "waits_s": [60, 7200], "jitter": 0}, "1 min, then 2 h"),
+    ({"attempts": 1}, None),
+]
 
 
 def test_history(server, page):
@@ -25,6 +36,62 @@ def test_history(server, page):
     page.click("#detail .past button", "Show 1 earlier")
     page.wait_for(lambda: len(page.texts("#detail .past li")) == 6)
     server.job("DELETE", "eventful")
+
+
+def test_a_biography(server, page):
+    """
+    The history says by whom a recurring job was set and moved, and of its run when, on which node, how late and for how long.
+    """
+    page.open(server)
+    server.job("PUT", "lives", {"every": 3600, "handler": "works"})
+    for delay in (1800, 0):
+        assert server.job("PATCH", "lives", {"delay": delay}).status == 200
+    history = page.wait_for(lambda: _ended(server.job("GET", "lives", action=":history").json["records"]))
+    page.open_job("lives")
+    told = page.texts("#detail .past li")
+    assert page.texts("#detail .past .outcome") == ["succeeded", "moved", "moved", "created"]
+    owner = server.ask("GET", "/v1/fleet").json["owner"]
+    assert [text.partition(" by ")[2] for text in told[1:]] == [
+        owner.rpartition(":")[0]
+    ] * 3  # without tokens it is the process
+    run = re.fullmatch(r"\d\d:\d\d:\d\d succeeded \+([\d.]+) m?s, took ([\d.]+) m?s, on (.+)", told[0])
+    assert run is not None, told
+    assert run[3] == owner
+    assert (float(run[1]), float(run[2])) == pytest.approx((history["lateness_ms"], history["took_ms"]), rel=0.1)
+    server.job("DELETE", "lives")
+
+
+def test_next_tries(server, page):
+    """
+    A job says after which waits it is tried again if it fails, by its rule, as far as tries are left.
+    """
+    page.open(server)
+    for retry, said in TRIES:
+        server.job("PUT", "tried", {"delay": 3600, "target": "log", "retry": retry})
+        page.open_job("tried")
+        assert page.texts("#detail .next-tries") == ([f"if it fails, after {said}"] if said else [])
+        page.click("#detail [aria-label=Close]")
+        server.job("DELETE", "tried")
+
+
+def test_skip(server, page):
+    """
+    The next run of a recurring job is left out, and comes back by undo.
+    """
+    server.job("PUT", "skipped", {"cron": "0 4 * * *", "tz": "Europe/Berlin", "target": "log"})
+    due_at, next_at = server.ask("GET", "/v1/schedules/skipped?count=2").json["runs"]
+    page.open(server)
+    page.open_job("skipped")
+    page.click("#detail button", "Skip next run")
+    page.wait_for(lambda: server.job("GET", "skipped").json["due_at"] == next_at)
+    page.wait_for(lambda: page.texts(".toast span")[0].startswith("Skipped to "))
+    page.click(".toast button", "Undo")
+    page.wait_for(lambda: server.job("GET", "skipped").json["due_at"] == due_at)
+    server.job("DELETE", "skipped")
+
+
+def _ended(records):
+    return next((record for record in records if record["outcome"] == "succeeded"), None)
 
 
 def test_a_result(server, page):

@@ -4,6 +4,8 @@ The river of time: what fired as dots, what falls due as its width, and spans of
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
@@ -142,6 +144,29 @@ def test_keys(page):
     page.wait_for(lambda: page.texts("#bulk button") == ["Pause 3 jobs"])
     river.send_keys(Keys.ESCAPE)
     page.wait_for(lambda: attribute(page, "aria-valuetext") == "now")
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("verb", ["Spread", "Pause"])
+def test_a_span_is_acted_on(server, page, verb):
+    """
+    What is due in a span is spread, or paused, and nothing else.
+    """
+    later = server.job("GET", "later").json
+    page.find("#river").send_keys(Keys.ARROW_RIGHT, Keys.PAGE_UP, Keys.PAGE_UP, Keys.SHIFT, Keys.ARROW_RIGHT)
+    page.wait_for(lambda: attribute(page, "aria-valuetext").endswith("about 3 jobs due"))
+    page.find("#river").send_keys(Keys.ENTER)
+    page.wait_for(lambda: page.texts("#jobs .key") == SOON)
+    page.wait_for(lambda: page.run("return document.activeElement.name") == "verb")
+    page.find("#bulk select").send_keys(verb)
+    page.click("#bulk button", "Count them")
+    page.click("#bulk button", f"{verb} 3 jobs")
+    page.wait_for(lambda: "Changed 3 jobs" in "".join(page.texts(".toast")))
+    jobs = [server.job("GET", key).json for key in SOON]
+    dues = [datetime.fromisoformat(job["due_at"]).timestamp() for job in jobs]
+    assert (max(dues) - min(dues) > 10) == (verb == "Spread")
+    assert [job["pause"] is not None for job in jobs] == [verb == "Pause"] * 3
+    assert server.job("GET", "later").json == later
 
 
 def test_the_past(server, page, letter):
