@@ -205,6 +205,26 @@ def test_palette(server, page):
         server.job("DELETE", key)
 
 
+def test_of_what_and_of_when(server, page):
+    """
+    Each figure says whether it is of this process or of all, and of when, for everybody to see.
+    """
+    page.open(server)
+    page.wait_for(lambda: page.texts("#figures b"))
+    groups = page.run(GROUPS)
+    assert groups == {
+        "Of all processes, now": ["Pending", "Running", "Dead"],
+        "Of this process, since its start": ["Fired", "Failed", "Late, p50", "Late, p99", "Late, most"],
+    }
+    assert all(title.is_displayed() for title in page.browser.find_elements("css selector", "#figures h3"))
+    assert page.find("#next-title").text == "What falls due, of all processes"
+    legend = page.find("#river-ends").text
+    assert (legend.split(":")[0], legend.split("died")[1].strip()) == (
+        "Left, fired by this process",
+        "Right: due, of all processes",
+    )
+
+
 def test_is_small(server, page):
     """
     All files of the page together have less than 200 kB.
@@ -213,6 +233,12 @@ def test_is_small(server, page):
     assert 100_000 < page.run(SIZE) < 200_000
 
 
+GROUPS = """
+return Object.fromEntries([...document.querySelectorAll("#figures .group")].map((group) => [
+  group.querySelector("h3").textContent,
+  [...group.querySelectorAll(".figure span")].map((name) => name.textContent),
+]));
+"""
 SIZE = """
 const all = [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")];
 return all.filter(({ name }) => !name.includes("/v1/")).reduce((sum, each) => sum + each.decodedBodySize, 0);

@@ -23,6 +23,7 @@ import pytest
 SCREENS = Path(__file__).parents[3] / "docs" / "screens"
 DOCUMENT = SCREENS.parent / "page.md"
 BYTES_MAX = 180_000
+SCREENS_MAX, FIRINGS_MAX = 3, 5  # of the overview on a phone
 WIDTHS = {"wide": (1200, 780), "phone": (390, 780)}
 SCHEMES = ("light", "dark")
 AXE = Path(sys.prefix, "clients", "node_modules", "axe-core", "axe.min.js")
@@ -141,6 +142,9 @@ def test_view(demo, empty, page, view, scheme, width):  # noqa: PLR0917  fixture
     size = dict(zip(("width", "height"), WIDTHS[width], strict=True))
     with presented(demo, empty, page, view, scheme, width):
         assert page.run("return document.documentElement.scrollWidth") <= size["width"]
+        if (view, width) == ("overview", "phone"):
+            page.wait_for(lambda: len(page.texts("#firings .row")) > FIRINGS_MAX)
+            assert page.run("return document.documentElement.scrollHeight / innerHeight") <= SCREENS_MAX
         if view == "away":
             assert page.run(SIDES, "#trouble") == page.run(SIDES, "[data-view=overview] > .panel")
         if IS_WRITING:

@@ -14,6 +14,11 @@ from selenium.webdriver.common.keys import Keys
 
 from tickwheel.cli.output import printable
 
+# Which element has the focus, whether the browser would show that, and the outline that it has.
+OUTLINE = """
+const node = document.activeElement;
+return [node.tagName, node.matches(":focus-visible"), getComputedStyle(node).outlineStyle];
+"""
 DEAD = {"delay": 0, "handler": "fails", "retry": {"attempts": 1}}
 
 
@@ -165,6 +170,19 @@ def test_views_are_addresses(server, page):
     assert page.browser.title.endswith("Wheel · tickwheel")
     page.browser.back()
     page.wait_for(lambda: page.find("[data-view=fleet]").is_displayed())
+
+
+def test_no_outline_around_the_page(server, page):
+    """
+    What a deep link brings the focus to has no outline of the page around it, also for a user of the keyboard.
+    """
+    page.browser.get(f"http://{server.host}:{server.port}/#fleet")
+    page.wait_for(lambda: page.find("[data-view=fleet]").is_displayed())
+    assert page.run(OUTLINE)[1:] == [False, "none"]
+    ActionChains(page.browser).send_keys(Keys.TAB).perform()
+    page.run("location.hash = '#wheel'")
+    page.wait_for(lambda: page.find("[data-view=wheel]").is_displayed())
+    assert page.run(OUTLINE) == ["MAIN", True, "none"]
 
 
 def test_a_job_is_an_address(server, page):

@@ -1,19 +1,25 @@
-// The row of figures: of the store, and what was done here, by this process since its start. And how the lateness of firings is spread.
+// The row of figures: of the store, and of what this process has done since its start. And how the lateness of firings is
+// spread.
 
 import { el, svg, sync } from "./dom.js";
 import { count, lateness } from "./words.js";
 
 const late = ({ lateness: figures }, name) => lateness(figures.count ? figures[name] : null);
 
-const FIGURES = [
-  ["pending", "Pending", (s) => count(s.pending)],
-  ["running", "Running", (s) => count(s.running)],
-  ["fired", "Fired here", (s) => count(s.fired)],
-  ["failed", "Failed here", (s) => count(s.failed)],
-  ["dead", "Dead", (s) => count(s.dead)],
-  ["p50", "Late here, p50", (s) => late(s, "p50_ms")],
-  ["p99", "Late here, p99", (s) => late(s, "p99_ms")],
-  ["max", "Late here, most", (s) => late(s, "max_ms")],
+// By what they are of, and of when.
+const GROUPS = [
+  ["Of all processes, now", [
+    ["pending", "Pending", (s) => count(s.pending)],
+    ["running", "Running", (s) => count(s.running)],
+    ["dead", "Dead", (s) => count(s.dead)],
+  ]],
+  ["Of this process, since its start", [
+    ["fired", "Fired", (s) => count(s.fired)],
+    ["failed", "Failed", (s) => count(s.failed)],
+    ["p50", "Late, p50", (s) => late(s, "p50_ms")],
+    ["p99", "Late, p99", (s) => late(s, "p99_ms")],
+    ["max", "Late, most", (s) => late(s, "max_ms")],
+  ]],
 ];
 
 const STATES = ["pending", "running", "dead"]; // these lead to the jobs that they count
@@ -21,17 +27,21 @@ const STATES = ["pending", "running", "dead"]; // these lead to the jobs that th
 export function showFigures(parent, stats, onState) {
   sync(
     parent,
-    FIGURES,
-    ([key]) => key,
-    ([key, name]) => {
-      const attributes = STATES.includes(key) ? { type: "button", onclick: () => onState(key), title: `List ${name.toLowerCase()} jobs` } : {};
-      return el(attributes.type ?? "div", { class: "figure", ...attributes }, el("b"), el("span", {}, name));
-    },
-    (node, [key, , say]) => {
-      node.firstElementChild.textContent = say(stats);
-      node.classList.toggle("alarm", key === "dead" && stats.dead > 0);
-    },
+    GROUPS,
+    ([title]) => title,
+    ([title]) => el("div", { class: "group" }, el("h3", {}, title), el("div")),
+    (node, [, figures]) => sync(node.lastElementChild, figures, ([key]) => key, (figure) => make(figure, onState), (each, figure) => update(each, figure, stats)),
   );
+}
+
+function make([key, name], onState) {
+  const attributes = STATES.includes(key) ? { type: "button", onclick: () => onState(key), title: `List ${name.toLowerCase()} jobs` } : {};
+  return el(attributes.type ?? "div", { class: "figure", ...attributes }, el("b"), el("span", {}, name));
+}
+
+function update(node, [key, , say], stats) {
+  node.firstElementChild.textContent = say(stats);
+  node.classList.toggle("alarm", key === "dead" && stats.dead > 0);
 }
 
 // `histogram` is a list of [upper bound in ms or null, count], as the service keeps it since its start.
@@ -50,6 +60,6 @@ export function showLateness(parent, { histogram, p50_ms, p99_ms }) {
   const low = histogram[0][0], high = histogram.at(-2)?.[0];
   parent.replaceChildren(
     chart,
-    el("p", { "aria-hidden": "true" }, el("span", {}, `under ${lateness(low)}`), el("span", {}, "lateness"), el("span", {}, `over ${lateness(high)}`)),
+    el("p", { "aria-hidden": "true" }, el("span", {}, `under ${lateness(low)}`), el("span", {}, "lateness, since its start"), el("span", {}, `over ${lateness(high)}`)),
   );
 }

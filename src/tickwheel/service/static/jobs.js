@@ -8,7 +8,8 @@ import { syncCalmly } from "./steady.js";
 import { refreshed } from "./toasts.js";
 import { moment, now_ms, printable, recurrence, span, until, where } from "./words.js";
 
-const PAGE = 50;
+const PHONE = matchMedia("(max-width: 620px)"); // on which the overview is not longer than three screens
+const FIRST = PHONE.matches ? 6 : 50, PAGE = 50;
 const BUDGET_MS = 1000;
 const STATES = ["pending", "running", "paused", "dead"];
 const PARTS = ["contains", "handler", "target", "error"]; // named as in the API
@@ -23,7 +24,7 @@ export class Jobs {
     this.bulk = new Bulk(() => this.refresh());
     this.list = byId("jobs");
     this.query = { prefix: "", state: "pending", ...NONE };
-    this.limit = PAGE;
+    this.limit = FIRST;
     this.budget = BUDGET_MS;
     this.asked = 0;
     const form = byId("search");
@@ -59,7 +60,7 @@ export class Jobs {
   // Ask for jobs of `change`, which is a part of the query.
   ask(change) {
     this.query = { ...this.query, ...change };
-    Object.assign(this, { limit: PAGE, budget: BUDGET_MS });
+    Object.assign(this, { limit: FIRST, budget: BUDGET_MS });
     const { part, prefix, state } = this.query;
     this.onQuery({ prefix, state: state === STATES[0] ? "" : state, from: part?.from, until: part?.until, ...this.parts() });
     const filter = byId("filter");

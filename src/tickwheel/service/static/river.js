@@ -32,7 +32,7 @@ export class River {
     Object.assign(this, { canvas, onOpen, onPick, axis: new Axis(), dots: new Dots(), cells: [], span: null, pointer: null, grip: null });
     this.g = canvas.getContext("2d");
     this.turn = this.turn.bind(this);
-    byId("river-ends").append(...this.dots.marks);
+    byId("river-ends").append("Left, fired by this process:", ...this.dots.marks, "Right: due, of all processes");
     const on = (name, act) => canvas.addEventListener(name, (event) => (act(event), this.look()));
     on("pointerdown", (event) => this.grasp(event));
     on("pointermove", (event) => this.follow(event));
