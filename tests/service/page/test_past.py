@@ -40,7 +40,7 @@ def test_history(server, page):
 
 def test_a_biography(server, page):
     """
-    The history says by whom a recurring job was set and moved, and of its run when, on which node, how late and for how long.
+    The history says who set and moved a recurring job, and of its run when, on which node, how late and how long.
     """
     page.open(server)
     server.job("PUT", "lives", {"every": 3600, "handler": "works"})

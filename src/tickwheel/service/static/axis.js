@@ -17,6 +17,12 @@ const LATE_TICKS = [[1, "1 ms late"], [100, "100 ms late"], [10_000, "10 s late"
 
 const bent = (ms) => Math.log1p(ms / BEND);
 
+// How high on the axis of lateness, from 0 to 1.
+export function latePart(late) {
+  const part = Math.log10(Math.max(late, LATE_LEAST) / LATE_LEAST) / DECADES;
+  return Math.min(0.98, Math.max(0.02, part));
+}
+
 export class Axis {
   // All that does not flow is drawn once, into a picture that each frame begins with: words are dear.
   fit(canvas, colours, ratio) {
@@ -42,8 +48,7 @@ export class Axis {
   }
 
   y(late) {
-    const part = Math.log10(Math.max(late, LATE_LEAST) / LATE_LEAST) / DECADES;
-    return this.height * (1 - Math.min(0.98, Math.max(0.02, part)));
+    return this.height * (1 - latePart(late));
   }
 
   draw(g) {

@@ -1,7 +1,10 @@
-// The latest firings, as dots of the river: a ring of plain arrays, so that thousands of them cost a frame no garbage.
+// The latest firings, as dots of the river: a ring of plain arrays, so that thousands of them cost a frame no garbage. What
+// has left the ring is drawn in columns, so that the past is full however much fires.
 
 import { call } from "./api.js";
+import { latePart } from "./axis.js";
 import { el } from "./dom.js";
+import { Older } from "./older.js";
 import { clockTimeMs, lateness, plural, printable } from "./words.js";
 
 const ROOM = 16_384; // half a minute of 500 firings a second
@@ -18,7 +21,7 @@ const KINDS = [
   { name: "failed", sign: "✚", colour: "--bad", shape: [[-3, -0.75, 6, 1.5], [-0.75, -3, 1.5, 6]] },
   { name: "died", sign: "■", colour: "--bad", shape: [[-3, -3, 6, 6]] },
 ];
-const NONE = KINDS.length, DIED = KINDS.length - 1;
+const NONE = KINDS.length, DIED = KINDS.length - 1, RUNNING = 2;
 const kindOf = (outcome) => Math.max(0, KINDS.findIndex(({ name }) => name === outcome));
 
 export class Dots {
@@ -28,6 +31,7 @@ export class Dots {
     this.kind = new Uint8Array(ROOM).fill(NONE);
     this.keys = new Array(ROOM).fill("");
     this.places = new Map(); // by fire id, the oldest first
+    this.older = new Older(NONE, DIED, latePart);
     this.next = this.pass = 0;
     this.marks = KINDS.map(({ name, sign, colour }) => {
       const mark = el("span", {}, sign);
@@ -38,10 +42,11 @@ export class Dots {
 
   take({ firings, is_snapshot }) {
     for (const { fire_id, key, fired_at, lateness_ms, outcome } of firings) {
-      const i = this.places.get(fire_id) ?? this.place(fire_id);
-      this.at[i] = Date.parse(fired_at);
+      const at = Date.parse(fired_at), kind = kindOf(outcome), known = this.places.get(fire_id), i = known ?? this.place(fire_id);
+      if (known === undefined && kind !== RUNNING) this.older.remove(at, RUNNING); // it may have been there, running
+      this.at[i] = at;
       this.late[i] = lateness_ms;
-      this.kind[i] = kindOf(outcome);
+      this.kind[i] = kind;
       this.keys[i] = key;
     }
     // A stream begins with a few.
@@ -51,7 +56,10 @@ export class Dots {
   place(id) {
     const i = this.next;
     this.next = (i + 1) % ROOM;
-    if (this.places.size === ROOM) this.places.delete(this.places.keys().next().value);
+    if (this.places.size === ROOM) {
+      this.places.delete(this.places.keys().next().value);
+      this.older.add(this.at[i], this.late[i], this.kind[i]);
+    }
     this.places.set(id, i);
     return i;
   }
@@ -64,6 +72,7 @@ export class Dots {
   draw(g, axis) {
     const columns = Math.ceil(axis.width / CELL_PX), cells = columns * Math.ceil(axis.height / CELL_PX);
     if (this.covered?.length !== cells) this.covered = new Uint32Array(cells);
+    this.older.draw(g, axis, this.colours);
     for (let kind = 0; kind < NONE; kind++) {
       this.pass++;
       g.fillStyle = this.colours[kind];
@@ -94,16 +103,16 @@ export class Dots {
 
   // What fired from `from` until `until`, in words, and when the first of them that died was due.
   within(from, until) {
-    const counts = new Array(NONE).fill(0);
-    let latest = 0, due = from;
+    const sums = { counts: new Array(NONE).fill(0), latest: 0, due: from }, { counts } = sums;
+    this.older.within(from, until, sums);
     for (let i = 0; i < ROOM; i++) {
       if (this.kind[i] === NONE || this.at[i] < from || this.at[i] >= until) continue;
       counts[this.kind[i]]++;
-      latest = Math.max(latest, this.late[i]);
-      if (this.kind[i] === DIED) due = Math.min(due, this.at[i] - this.late[i]);
+      sums.latest = Math.max(sums.latest, this.late[i]);
+      if (this.kind[i] === DIED) sums.due = Math.min(sums.due, this.at[i] - this.late[i]);
     }
     const total = counts.reduce((sum, n) => sum + n, 0);
     const ends = KINDS.map(({ name }, kind) => [counts[kind], name]).filter(([n]) => n).map((each) => each.join(" "));
-    return { due, text: plural(total, "firing") + (total ? `: ${ends.join(", ")}, the latest +${lateness(latest)}` : "") };
+    return { due: sums.due, text: plural(total, "firing") + (total ? `: ${ends.join(", ")}, the latest +${lateness(sums.latest)}` : "") };
   }
 }

@@ -1,0 +1,112 @@
+"""
+The past of the river is full, however much has fired: what has no dot of its own any more is still drawn and counted.
+"""
+
+from __future__ import annotations
+
+# `take` gives dots so many firings over nearly ten minutes, evenly, of which one in a thousand died; `bare` finds the
+# columns of the past without a dot.
+MAKE = """
+const { Dots } = await import("/static/dots.js");
+const { Axis, PAST, S } = await import("/static/axis.js");
+const dots = new Dots(), axis = new Axis(), now = Date.UTC(2030, 0, 1), first = now - PAST + 10 * S;
+const firing = (id, at, outcome, lateness_ms = 1 + (id % 500)) =>
+  ({ fire_id: `${id}/1/1`, key: `${id}`, fired_at: new Date(at).toISOString(), lateness_ms, outcome });
+const take = (n) => {
+  const at = (i) => first + (i * (now - first)) / n, outcome = (i) => (i % 1000 ? "succeeded" : "died");
+  for (let i = 0; i < n; i++) dots.take({ firings: [firing(i, at(i), outcome(i))] });
+};
+const canvas = document.getElementById("river"), { width, height } = canvas;
+document.body.append(...dots.marks);
+dots.paint();
+axis.fit(canvas, { edge: "transparent", muted: "transparent", text: "transparent" }, 1);
+axis.now = now;
+const g = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true });
+const said = () => dots.within(first - S, now + S).text;
+const bare = () => {
+  dots.draw(g, axis);
+  const { data } = g.getImageData(0, 0, width, height);
+  const isBare = (x) => !Array.from({ length: height }, (_, y) => data[4 * (y * width + x) + 3]).some(Boolean);
+  const from = Math.ceil(axis.x(first + S)), until = Math.floor(axis.x(now));
+  return Array.from({ length: until - from }, (_, i) => from + i).filter(isBare);
+};
+"""
+
+
+def asked(page, script: str):
+    """
+    Run *script* after the dots are made, and return what it returns.
+    """
+    return page.run(f"return (async () => {{{MAKE}{script}}})()")
+
+
+def test_all_are_there(server, page):
+    """
+    Of 20,000 firings over ten minutes all are counted, and no column of the past is empty.
+    """
+    page.open(server)
+    text, bare, places = asked(page, "take(20_000); return [said(), bare(), dots.places.size];")
+    assert text.startswith("20,000 firings: 19980 succeeded, 20 died, the latest +500 ms")
+    assert bare == []
+    assert places < 20_000
+
+
+def test_what_died_is_seen(server, page):
+    """
+    Of what has no dot any more the few that died are drawn in their colour, among the many that succeeded in theirs.
+    """
+    page.open(server)
+    script = """
+    take(20_000);
+    dots.draw(g, axis);
+    const { data } = g.getImageData(0, 0, Math.floor(axis.x(now - 490 * S)), height), seen = new Set();
+    const colour = (i) => `rgb(${data.slice(i, i + 3).join(", ")})`;
+    for (let i = 0; i < data.length; i += 4) if (data[i + 3] === 255) seen.add(colour(i));
+    return [dots.colours[1], dots.colours[4]].map((each) => seen.has(each));
+    """
+    assert asked(page, script) == [True, True]
+
+
+def test_the_first_that_died(server, page):
+    """
+    It is known when the first that died was due, also if that has no dot any more.
+    """
+    page.open(server)
+    script = """
+    dots.take({ firings: [firing("first", first, "died", 60 * S)] });
+    take(20_000);
+    return [dots.within(first, now).due, first - 60 * S];
+    """
+    found, due = asked(page, script)
+    assert found == due
+
+
+def test_a_long_run(server, page):
+    """
+    A firing that ends long after its dot has gone is counted once, as what it ended as.
+    """
+    page.open(server)
+    script = """
+    dots.take({ firings: [firing("long", first - S / 2, "running", 1)] });
+    take(20_000);
+    const before = said();
+    dots.take({ firings: [firing("long", first - S / 2, "failed", 1)] });
+    return [before, said()];
+    """
+    before, after = asked(page, script)
+    assert before.startswith("20,001 firings: 19980 succeeded, 1 running, 20 died")
+    assert after.startswith("20,001 firings: 19980 succeeded, 1 failed, 20 died")
+
+
+def test_the_oldest_make_room(server, page):
+    """
+    What is older than the past of the river makes room for what follows, and is not counted with that.
+    """
+    page.open(server)
+    script = """
+    take(20_000);
+    const at = (i) => now + ((i + 0.5) * 2 * PAST) / 60_000;
+    for (let i = 0; i < 60_000; i++) dots.take({ firings: [firing(20_000 + i, at(i), "failed")] });
+    return dots.within(now + PAST, now + 2 * PAST).text;
+    """
+    assert asked(page, script).startswith("30,000 firings: 30000 failed")
