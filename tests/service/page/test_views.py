@@ -57,7 +57,7 @@ def test_replay_from_the_letters(server, page, letters):
     """
     open_view(page, server, "dead")
     page.wait_for(lambda: set(letters) <= set(page.texts("#letters .key")))
-    assert "dead)" in page.browser.title
+    page.wait_for(lambda: "dead)" in page.browser.title)
     assert "RuntimeError" in page.texts("#letters .error")[0]
     generation = server.job("GET", letters[0]).json["generation"]
     page.click(f"[aria-label='Replay {letters[0]}']")
