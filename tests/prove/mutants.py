@@ -332,28 +332,17 @@ def says_cancelled() -> Any:
     """
     The store cancels a job that runs, and says so.
     """
+    from tickwheel.scheduler.stores import _rules  # noqa: PLC0415 - here alone
 
-    @contextmanager
-    def careless() -> Iterator[None]:
-        from tickwheel.scheduler.stores import _rules  # noqa: PLC0415 - here alone
+    real = _rules._cancel
 
-        real = _rules._cancel
+    def careless(write: Any, job: Any) -> Any:
+        answer, after = real(write, job)
+        if answer.outcome == "too_late":
+            return type(answer)(type(answer.outcome).CANCELLED, job), None
+        return answer, after
 
-        def cancel(write: Any, job: Any) -> Any:
-            answer, after = real(write, job)
-            return (
-                (type(answer)(type(answer.outcome).CANCELLED, job), None)
-                if answer.outcome == "too_late"
-                else (
-                    answer,
-                    after,
-                )
-            )
-
-        with mock.patch.object(_rules, "_cancel", cancel):
-            yield
-
-    return careless()
+    return mock.patch.object(_rules, "_cancel", careless)
 
 
 def tries_again_what_was_stopped() -> Any:
