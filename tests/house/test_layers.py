@@ -74,7 +74,10 @@ THIRD_PARTY = {
     "hypothesis": "testing",  # the state machines are its machines
 }
 # One more user of a library, and why.
-BESIDES = {"click": "integrations.flask"}  # Flask's commands are click's
+BESIDES = {
+    "click": "integrations.flask",  # Flask's commands are click's
+    "redis": "cli.apscheduler",  # it reads what APScheduler left in a Redis, which is no store of ours
+}
 
 
 def imports_of(name: str, tree: ast.Module) -> set[str]:
