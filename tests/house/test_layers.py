@@ -76,7 +76,7 @@ THIRD_PARTY = {
 # One more user of a library, and why.
 BESIDES = {
     "click": "integrations.flask",  # Flask's commands are click's
-    "redis": "cli.apscheduler",  # it reads what APScheduler left in a Redis, which is no store of ours
+    "redis": "cli.apscheduler",  # it reads what APScheduler left in a Redis, not a store of ours
 }
 
 
