@@ -316,9 +316,9 @@ def seconds(name: str, value: Duration) -> float:
 
 def positive_s(name: str, value: Duration) -> float:
     """
-    Return the seconds of *value*, which has to be more than 0; raises as `seconds`.
+    Return the seconds of *value*, which has to be more than 0; raises as `seconds`, and the same for NaN as for 0.
     """
-    number = seconds(name, value)
+    number = value if isinstance(value, float) else seconds(name, value)
     if not number > 0:
         raise InvalidJobError(name, value, "pass seconds, more than 0")
     return number

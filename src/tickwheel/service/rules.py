@@ -13,7 +13,7 @@ __all__ = ["Rule", "RuleDocument"]
 
 class RuleDocument(Struct, frozen=True):
     """
-    When a job comes back: `cron` in the zone `tz`, or every `every_ms` in the phase of `anchor_at`. Instants are in ms.
+    A job's way back: `cron` in the zone `tz`, or every `every_ms` in the phase of `anchor_at`. Instants are in ms.
 
     What says nothing is absent. `runs_left` counts the next run, `until` is the last instant that is allowed, `exclude`
     what is left out, in the zone `tz`. With `skip`, a run may begin `grace_ms` late, a minute if that is absent.
