@@ -74,11 +74,14 @@ class EventLoop(TimerLoop, asyncio.SelectorEventLoop):
 
     def close(self) -> None:
         """
-        Close the loop; pending timers are dropped.
+        Close the loop; pending timers are dropped, also if the selector or a socket fails to close.
         """
-        super().close()
-        self._close_timers()
-        self.__dict__.pop("_tickwheel_deadlines", None)  # refers to the loop; without it, no cycle is left
+        try:
+            super().close()
+        finally:
+            if not self.is_running():  # a running loop cannot be closed, and keeps its timers
+                self._close_timers()
+                self.__dict__.pop("_tickwheel_deadlines", None)  # refers to the loop; without it, no cycle is left
 
     def _run_once(self) -> None:
         """
