@@ -28,6 +28,9 @@ _RETRY_S: Final = 0.5
 _UNSURE_S: Final = 60.0
 """For so long after a step an end may be written that was judged before it."""
 
+_Place = tuple[int, int]
+"""A generation and its instant."""
+
 
 class Redater:
     """
@@ -47,7 +50,7 @@ class Redater:
         self._on_lives = on_lives
         self._sure_at = 0.0
         self._on_way: set[int] = set()
-        self._written_as: dict[int, int] = {}
+        self._outdated: set[_Place] = set()
 
     @property
     def under_way(self) -> int:
@@ -60,7 +63,7 @@ class Redater:
         """
         Take notice that what is read from here on was read after all that `on_lives` has got.
         """
-        self._written_as.clear()
+        self._outdated.clear()
 
     def stepped(self) -> None:
         """
@@ -80,7 +83,7 @@ class Redater:
         if not is_news:
             jobs = [job for job in jobs if self._is_fresh(job)]
         else:
-            self._written_as.update((job.generation, job.due_at) for job in jobs if job.generation in self._written_as)
+            self._outdated.difference_update(map(_place, jobs))
         era = self._clock.era
         right: list[Job] = []
         elapsed: list[Redate] = []
@@ -111,9 +114,7 @@ class Redater:
         return self._clock.moved_ms(base, self._clock.era) != 0
 
     def _is_fresh(self, job: Job) -> bool:
-        if job.generation in self._on_way:
-            return False
-        return self._written_as.get(job.generation, job.due_at) == job.due_at
+        return job.generation not in self._on_way and _place(job) not in self._outdated
 
     def _by_calendar(self, job: Job, epoch: int) -> Redate | None:
         if job.recurrence is None:
@@ -148,9 +149,14 @@ class Redater:
         ]
         if era is not None:
             self._elapsed.note(lives, era)
-        self._written_as.update((job.generation, job.due_at) for job in lives)
+        self._outdated.update(_place(write.job) for write in writes)
+        self._outdated.difference_update(map(_place, lives))
         self._on_way.difference_update(write.job.generation for write in writes)
         self._on_lives(lives)
+
+
+def _place(job: Job) -> _Place:
+    return job.generation, job.due_at
 
 
 def _is_done(write: Redate, job: Job) -> bool:
