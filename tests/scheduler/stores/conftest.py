@@ -388,6 +388,7 @@ UNDO = {
             11: "ALTER TABLE tickwheel_node DROP COLUMN heard_at, DROP COLUMN figures",
             12: "DROP TABLE tickwheel_scope",
             13: "ALTER TABLE tickwheel_history DROP COLUMN note",
+            14: "ALTER TABLE tickwheel_shard DROP COLUMN lease_ms; ALTER TABLE tickwheel_node DROP COLUMN lease_ms",
         },
     ),
 }

@@ -19,6 +19,7 @@ from tickwheel.scheduler.stores import make_store, open_store
 
 NUMBERS = itertools.count()
 PATIENCE_S = 30.0
+HOUR_MS = 3_600_000
 
 
 @pytest.fixture
@@ -138,9 +139,8 @@ def test_an_older_database_takes_reports(postgres, database, go_back):
     """
     url = f"{postgres.url(database)}&shards=2"
     with closing(open_store(url)) as older:
-        older.acquire("older")
+        assert len(older.acquire("older")) == 2
         go_back("postgres", 10, lambda statement: postgres.execute(statement, database))
-        assert len(older.renew("older")) == 2
         with closing(open_store(url)) as store:
             store.acquire("this")
             store.report("this", {"fired": 1})
@@ -190,6 +190,74 @@ def test_node_that_does_not_renew(make, until):
     assert paused.renew("paused") == []
     assert heir.get("key").state is model.State.PENDING
     assert heir.get("key").attempt == 1
+
+
+@pytest.fixture
+def set_clock_back(request, address):
+    """
+    Return what lets a store look as if its server's clock had been set back by an hour.
+    """
+    if address.startswith("redis"):
+        server, place = request.getfixturevalue("redis_server"), f"{{{address.partition('prefix=')[2].rstrip('&')}}}"
+
+        def set_back(shards):
+            for shard in range(shards):
+                server.execute("HINCRBY", f"{place}:shard:{shard}", "until", HOUR_MS)
+            for node in server.execute("ZRANGE", f"{place}:nodes", 0, -1):
+                server.execute("ZINCRBY", f"{place}:nodes", HOUR_MS, node)
+                till, heard_at, figures = server.execute("HGET", f"{place}:reports", node).decode().split(" ", 2)
+                later = f"{int(till) + HOUR_MS} {int(heard_at) + HOUR_MS} {figures}"
+                server.execute("HSET", f"{place}:reports", node, later)
+
+    else:
+        server, database = request.getfixturevalue("postgres"), request.getfixturevalue("database")
+
+        def set_back(_shards):
+            for table, column in (("shard", "lease_until"), ("node", "seen_until"), ("node", "heard_at")):
+                later = f"UPDATE tickwheel_{table} SET {column} = {column} + {HOUR_MS}"  # noqa: S608 - the test's own words
+                server.execute(later, database)
+
+    return set_back
+
+
+def test_a_clock_that_was_set_back(make, until, set_clock_back):
+    """
+    A lease that was written before the server's clock was set back ends within its length; who lives keeps its own.
+    """
+    dead, alive, looker = make("shards=4&lease_s=1"), make("lease_s=1"), make()
+    dead.acquire("dead")
+    for owner, node in [("alive", alive), ("dead", dead), ("alive", alive)]:
+        node.renew(owner)
+        kept = node.acquire(owner)
+        node.report(owner, {"fired": 1})
+    assert len(kept) == 2
+    set_clock_back(4)
+    began = alive.now_ms()
+
+    def all_owned():
+        renewed = alive.renew("alive")
+        assert {(lease.shard, lease.epoch) for lease in renewed} >= {(lease.shard, lease.epoch) for lease in kept}
+        return len(alive.acquire("alive")) == 4
+
+    until(all_owned)
+    now = alive.now_ms()
+    assert now - began >= 1_000
+    nodes = {node.owner: node for node in looker.nodes()}
+    assert nodes["dead"].until < now <= nodes["alive"].until <= now + 1_000
+    assert max(node.heard_at for node in nodes.values()) <= now
+    assert dead.renew("dead") == []
+
+
+def test_a_lease_is_not_cut_by_a_node_with_a_shorter_one(make):
+    """
+    Nodes whose leases are of different lengths leave each other's as they are.
+    """
+    long, short = make("shards=2&lease_s=60"), make("lease_s=1")
+    (lease, _) = long.acquire("long")
+    short.acquire("short")
+    short.renew("short")
+    assert [node.until for node in short.nodes() if node.owner == "long"] == [lease.until]
+    assert {shard.until for shard in short.shards() if shard.owner == "long"} == {lease.until}
 
 
 def test_what_an_owner_writes_after_its_lease(make, until):

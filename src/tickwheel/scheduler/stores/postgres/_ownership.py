@@ -27,7 +27,7 @@ def acquire(connection: Connection, owner: str, lease_ms: int) -> list[Lease]:
 
     It takes as many round trips for many as for one.
     """
-    now = _now(connection)
+    now = _cut(connection)
     leases, missing, has_free_tails = _keep(connection, owner, now, lease_ms)
     free: list[tuple[int, int]] = []
     if missing > 0:
@@ -43,7 +43,7 @@ def renew(connection: Connection, owner: str, lease_ms: int) -> list[Lease]:
     """
     Extend what *owner* holds and may keep: what is more than its fair share is left to others.
     """
-    return _keep(connection, owner, _now(connection), lease_ms)[0]
+    return _keep(connection, owner, _cut(connection), lease_ms)[0]
 
 
 def release(connection: Connection, owner: str) -> None:
@@ -60,7 +60,7 @@ def _keep(connection: Connection, owner: str, now: int, lease_ms: int) -> tuple[
     """
     Extend what is held, and return it, how many shards are missing, and whether there are free tails.
     """
-    connection.execute(SQL["see_node"], (owner, now + lease_ms))
+    connection.execute(SQL["see_node"], (owner, now + lease_ms, lease_ms))
     held = connection.execute(SQL["held_shards"], (owner, now)).fetchall()
     row = connection.execute(SQL["fair_share"], {"owner": owner, "now": now}).fetchone()
     assert row is not None
@@ -97,7 +97,7 @@ def _take(connection: Connection, owner: str, now: int, lease_ms: int, free: lis
         rescued.update(connection.execute(SQL["rescue_jobs"], (shards, running)).fetchall())
     run(connection, add_counts(sum(rescued.values()), -sum(rescued.values()), 0))
     connection.execute(SQL["delete_notes"], (shards,))
-    taken = connection.execute(SQL["take_shards"], (owner, now + lease_ms, shards)).fetchall()
+    taken = connection.execute(SQL["take_shards"], (owner, now + lease_ms, lease_ms, shards)).fetchall()
     return [Lease(shard, epoch, now + lease_ms, rescued.get(shard, 0), now) for shard, epoch in taken]
 
 
@@ -110,8 +110,15 @@ def _gather_counts(connection: Connection) -> None:
         run(connection, add_counts(*row))
 
 
-def _now(connection: Connection) -> int:
-    row = connection.execute(SQL["now"]).fetchone()
+def _cut(connection: Connection) -> int:
+    """
+    Let leases that were written before the clock was set back end in time, and return the clock.
+    """
+    return _now(connection, "cut_leases")
+
+
+def _now(connection: Connection, statement: str = "now") -> int:
+    row = connection.execute(SQL[statement]).fetchone()
     assert row is not None
     now: int = row[0]
     return now

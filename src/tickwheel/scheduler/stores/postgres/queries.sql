@@ -217,8 +217,30 @@ ORDER BY s.shard;
 -- name: make_shards
 INSERT INTO tickwheel_shard (shard) SELECT generate_series(%s, %s - 1);
 
+-- name: cut_leases
+-- What ends further away than a lease is long was written before the clock was set back. It ends one length from now on:
+-- an owner that lives renews it before that, and is doing so where a row is locked. The clock is read again for each
+-- row, after whatever was written there.
+WITH far AS (
+    SELECT shard FROM tickwheel_shard
+    WHERE lease_ms > 0 AND lease_until > floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint + lease_ms
+    ORDER BY shard FOR NO KEY UPDATE SKIP LOCKED
+), far_nodes AS (
+    SELECT owner FROM tickwheel_node
+    WHERE lease_ms > 0 AND seen_until > floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint + lease_ms
+    FOR NO KEY UPDATE SKIP LOCKED
+), cut AS (
+    UPDATE tickwheel_shard AS s SET lease_until = floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint + lease_ms
+    FROM far WHERE s.shard = far.shard
+), cut_nodes AS (
+    UPDATE tickwheel_node AS n SET seen_until = floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint + lease_ms,
+        heard_at = least(heard_at, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)
+    FROM far_nodes WHERE n.owner = far_nodes.owner
+)
+SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;
+
 -- name: see_node
-INSERT INTO tickwheel_node (owner, seen_until) VALUES (%s, %s)
+INSERT INTO tickwheel_node (owner, seen_until, lease_ms) VALUES (%s, %s, %s)
 ON CONFLICT (owner) DO UPDATE SET seen_until = excluded.seen_until;
 
 -- name: report_figures
@@ -278,7 +300,8 @@ WITH found AS (
 SELECT shard, count(*) FROM rescued GROUP BY shard;
 
 -- name: take_shards
-UPDATE tickwheel_shard SET owner = %s, epoch = nextval('tickwheel_epoch'), lease_until = %s, running = 0
+UPDATE tickwheel_shard
+SET owner = %s, epoch = nextval('tickwheel_epoch'), lease_until = %s, lease_ms = %s, running = 0
 WHERE shard = ANY(%s)
 RETURNING shard, epoch;
 
@@ -291,11 +314,11 @@ UPDATE tickwheel_shard SET lease_until = %s WHERE shard = ANY(%s);
 -- name: leave_tails
 -- What runs in shards that are handed over goes into tails of them, which keep owner and epoch; found as by a rescue.
 WITH busy AS (
-    SELECT shard, owner, epoch, lease_until, running, (1000000 + epoch %% 1000000000)::integer AS tail
+    SELECT shard, owner, epoch, lease_until, lease_ms, running, (1000000 + epoch %% 1000000000)::integer AS tail
     FROM tickwheel_shard WHERE shard = ANY(%s)
 ), tails AS (
-    INSERT INTO tickwheel_shard (shard, owner, epoch, lease_until, running)
-    SELECT tail, owner, epoch, lease_until, running FROM busy
+    INSERT INTO tickwheel_shard (shard, owner, epoch, lease_until, lease_ms, running)
+    SELECT tail, owner, epoch, lease_until, lease_ms, running FROM busy
 ), emptied AS (
     UPDATE tickwheel_shard AS s SET running = 0, owner = NULL, lease_until = 0 FROM busy WHERE s.shard = busy.shard
 )

@@ -15,7 +15,7 @@
 --   paused        zset    the keys of pending jobs that are paused
 --   scopes        hash    what is paused as a whole -> JSON (see _scopes.py)
 --   note:SHARD    zset    keys that others than the owner made pending, by generation
---   shard:SHARD   hash    owner, epoch, until
+--   shard:SHARD   hash    owner, epoch, until; length: of the lease, in ms
 --   tails         set     the numbers of shards that are tails: what ran in one that was handed over
 --   questions     hash    counted attempts that others ask about (see _withdrawals.py)
 --   nodes         zset    who is there, by the instant until which they were seen

@@ -10,7 +10,35 @@ if not shards then
 end
 local now = now_ms()
 local lease_end = whole(now + length)
+local leases, mine, tails, free, free_tails = {whole(now)}, {}, {}, {}, {}
+local longest = length
+
+for _, shard in ipairs(all_shards()) do
+    local place = at('shard:' .. shard)
+    local holder, epoch, till, its_length = unpack(redis.call('HMGET', place, 'owner', 'epoch', 'until', 'length'))
+    if holder and its_length then
+        longest = math.max(longest, tonumber(its_length))
+        -- Written before the clock was set back: it ends one length from now, and a live owner renews it before that.
+        if tonumber(till) > now + its_length then
+            till = whole(now + its_length)
+            redis.call('HSET', place, 'until', till)
+        end
+    end
+    local is_free, is_tail = not holder or tonumber(till) < now, shard >= FIRST_TAIL
+    if is_free or holder == owner then
+        local list = is_free and (is_tail and free_tails or free) or (is_tail and tails or mine)
+        list[#list + 1] = {shard, epoch, holder or ''}
+    end
+end
+
 redis.call('ZREMRANGEBYSCORE', at('nodes'), '-inf', '(' .. whole(now))
+for _, node in ipairs(redis.call('ZRANGEBYSCORE', at('nodes'), '(' .. whole(now + longest), '+inf')) do
+    redis.call('ZADD', at('nodes'), whole(now + longest), node)
+    local report = redis.call('HGET', at('reports'), node)
+    if report then
+        redis.call('HSET', at('reports'), node, whole(now + longest) .. ' ' .. whole(now) .. report:match('^%d+ %d+(.*)$'))
+    end
+end
 redis.call('ZADD', at('nodes'), lease_end, owner)
 -- What is over goes to the first by name, one each, and in the next partition to those after them: nobody has two more
 -- than another.
@@ -23,19 +51,9 @@ end
 local over = shards % #nodes
 local place = (before - number * over) % #nodes
 local share = math.floor(shards / #nodes) + (place < over and 1 or 0)
-local leases, mine, tails, free, free_tails = {whole(now)}, {}, {}, {}, {}
-
-for _, shard in ipairs(all_shards()) do
-    local holder, epoch, till = unpack(redis.call('HMGET', at('shard:' .. shard), 'owner', 'epoch', 'until'))
-    local is_free, is_tail = not holder or tonumber(till) < now, shard >= FIRST_TAIL
-    if is_free or holder == owner then
-        local list = is_free and (is_tail and free_tails or free) or (is_tail and tails or mine)
-        list[#list + 1] = {shard, epoch, holder or ''}
-    end
-end
 
 local function keep(lease)
-    redis.call('HSET', at('shard:' .. lease[1]), 'until', lease_end)
+    redis.call('HSET', at('shard:' .. lease[1]), 'until', lease_end, 'length', length)
     append(leases, lease[1], lease[2])
     append(leases, lease_end, 0)
 end
@@ -124,7 +142,8 @@ for i = 1, #running, 2 do
 end
 for shard, count in pairs(rescued) do
     local epoch = redis.call('INCRBY', at('epoch'), partitions)
-    redis.call('HSET', at('shard:' .. shard), 'owner', owner, 'epoch', epoch, 'until', lease_end)
+    redis.call('HSET', at('shard:' .. shard), 'owner', owner, 'epoch', epoch, 'until', lease_end,
+        'length', length)
     redis.call('DEL', at('note:' .. shard))
     append(leases, shard, epoch)
     append(leases, lease_end, count)
