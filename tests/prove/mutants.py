@@ -26,6 +26,7 @@ from tickwheel.scheduler.engine import _lanes, _queue, _stager, _watcher
 from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._dispatcher import Dispatcher
 from tickwheel.scheduler.engine._lookout import Lookout
+from tickwheel.scheduler.engine._redater import Redater
 from tickwheel.scheduler.engine._runnable import Runnable
 from tickwheel.scheduler.engine._settler import Settler
 from tickwheel.scheduler.engine._staged import StagedJobs
@@ -376,6 +377,24 @@ def stops_until_the_clock_is_set() -> Any:
     return both
 
 
+def trusts_ends_of_a_later_clock() -> Any:
+    """
+    A lease lasts until the end that is written, though the server's clock was set back since.
+    """
+    return mock.patch.object(Cluster, "_cut_leases")
+
+
+def takes_a_retry_for_outdated() -> Any:
+    """
+    After a redate nothing is read of that generation for a while, not even its retry.
+    """
+
+    def careless(self: Any, job: Any) -> bool:
+        return job.generation not in self._on_way | {generation for generation, _ in self._outdated}
+
+    return mock.patch.object(Redater, "_is_fresh", careless)
+
+
 def sees_no_step() -> Any:
     """
     Nobody compares the clocks: what is staged stays filed by a clock that was set since.
@@ -413,7 +432,11 @@ def has_no_bulkhead() -> Any:
 RARE = {"gives_back_twice": 10, "starts_over_when_emptied": 14}
 """By name, the first seed of the days on which a fault shows that the others cannot show: one day in sixteen."""
 
-WHOLE_DAYS = {"stops_until_the_clock_is_set": 3}
+WHOLE_DAYS = {
+    "stops_until_the_clock_is_set": 3,
+    "trusts_ends_of_a_later_clock": 4,
+    "takes_a_retry_for_outdated": 4,
+}
 """By name, the first seed of the days on which a fault shows that some hours do not show: one day in eight."""
 
 ON_A_FILE = {"sees_no_step", "follows_the_wall_clock", "is_somebody_else_at_each_start", "has_no_bulkhead"}
@@ -484,6 +507,8 @@ MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "says_cancelled": (says_cancelled, {"answer"}),
     "tries_again_what_was_stopped": (tries_again_what_was_stopped, {"overtaken"}),
     "stops_until_the_clock_is_set": (stops_until_the_clock_is_set, {"overtaken"}),
+    "trusts_ends_of_a_later_clock": (trusts_ends_of_a_later_clock, {"silent"}),
+    "takes_a_retry_for_outdated": (takes_a_retry_for_outdated, {"silent"}),
     "sees_no_step": (sees_no_step, {"silent", "clock"}),
     "follows_the_wall_clock": (follows_the_wall_clock, {"clock"}),
     "has_no_bulkhead": (has_no_bulkhead, {"silent"}),

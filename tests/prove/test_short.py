@@ -114,6 +114,20 @@ def test_clock_trips(proven, scenario):
 
 @pytest.mark.realtime
 @pytest.mark.slow
+@pytest.mark.parametrize(("kind", "client"), [("postgres", "psycopg"), ("redis", "redis")])
+def test_clock_of_the_server(proven, kind, client):
+    """
+    A node dies and the clock of its server is set, back and right again: the other node goes on with all jobs in time.
+    """
+    if not sys.platform.startswith("linux") or shutil.which(os.environ.get("CC", "cc")) is None:
+        pytest.skip("the interposed clock needs Linux and a C compiler")
+    pytest.importorskip(client, reason=f"{client} is not installed: pip install 'tickwheel[{kind}]'")
+    code, line = proven("server_clock.py", "--kind", kind, "--rounds", "1")
+    assert code == 0, line
+
+
+@pytest.mark.realtime
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["sync", "async", "cluster", "partitions", "sentinels"])
 def test_failover(proven, mode):
     """

@@ -2,7 +2,7 @@
 What began beside itself: the same life of a job, on a node while it still ran on another, or on the same.
 
 That is nobody's fault where the node died or was stopped, or could not keep its lease: it was paused, cut off, or on a
-bad line, or another server took over.
+bad line, or another server took over, or the server's clock was set forward past its end.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ class Beside:
         Take notice of a fault, or of its end.
         """
         what, _, node = event.what.partition(" ")
-        if what == "step":  # leases count on the monotonic clock
+        if what == "step":
+            if node.startswith("server ") and "-" not in node:  # forward
+                self._broken_at[""] = event.at
             return
         node = "" if what in _EVERYWHERE else node.partition(" ")[0]
         self._broken_at[node] = event.at

@@ -178,6 +178,7 @@ class Cluster:
         now = self.now_ms()
         connection.owner = owner
         self._seen[owner] = now + self._lease_ms
+        self._cut_leases(now)
         for shard in self._held(owner, now)[self._fair_share(owner, now) :]:
             if shard.number < _FIRST_TAIL:
                 self._leave_tail(shard)
@@ -189,6 +190,15 @@ class Cluster:
             else:
                 shard.holder, shard.until = connection, now + self._lease_ms
         return [Lease(shard.number, shard.epoch, shard.until, 0, now) for shard in self._held(owner, now)]
+
+    def _cut_leases(self, now: int) -> None:
+        """
+        Let what was written before the clock was set back end one length from *now* on.
+        """
+        latest = now + self._lease_ms
+        self._seen = {name: min(until, latest) for name, until in self._seen.items()}
+        for shard in self._shards.values():
+            shard.until = min(shard.until, latest)
 
     def _held(self, owner: str, now: int) -> list[_Shard]:
         held = [shard for shard in self._shards.values() if shard.owner == owner and shard.until >= now]

@@ -5,7 +5,7 @@ What is asked and what breaks in the course of a simulated day, drawn from the s
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -30,6 +30,7 @@ __all__ = [
     "races",
     "scopes",
     "series",
+    "server_steps",
     "storms",
     "versions",
 ]
@@ -67,6 +68,8 @@ _SCOPES: Final = (
 )
 """What is paused as a whole, for a while."""
 _HERD_S: Final = 1_800.0
+_SERVER_STEPS: Final = 0.5
+"""How likely a step of the server's clock follows the death of a node, on the days that have such steps."""
 _BESIDE: Final = 10
 """How many jobs of another handler are due meanwhile."""
 _HANDLERS: Final = ("work",) * 6 + ("impatient", "single")
@@ -386,3 +389,14 @@ def breaks(dice: random.Random, length: float, count: int, *, is_cluster: bool) 
         }[what]
         amount = dice.choice((-86_400.0, -3600.0, -5.0, 0.3, 5.0, 3600.0, 86_400.0)) if what == "step" else 0.0
         yield Break(at, what, span, amount if is_cluster else max(-3600.0, min(3600.0, amount)))
+
+
+def server_steps(seed: int, broken: Sequence[Break]) -> Iterator[Break]:
+    """
+    Yield the steps of the server's clock on the day of *seed*: while leases of the dead run, most of all.
+    """
+    dice = random.Random(seed)
+    for each in broken:
+        if each.what == "kill" and dice.random() < _SERVER_STEPS:
+            step = dice.choice((-7200.0, -3600.0, -600.0, -5.0, 5.0, 3600.0))
+            yield Break(each.at + dice.uniform(0.0, 50.0), "server step", 0.0, step)

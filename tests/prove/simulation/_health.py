@@ -26,6 +26,8 @@ _RECOVERY_NS: Final = 45 * 10**9
 """After a fault: a lease of 60 s is renewed every 20 s, and a call that the line swallowed is given up before that."""
 _TAKEOVER_NS: Final = 85 * 10**9
 """After a node's death: its shards are its own until its lease of 60 s is over, and others look every 20 s."""
+_CUT_NS: Final = 105 * 10**9
+"""After the server's clock was set: at the next renewal a dead node's lease is cut to its length."""
 _CHANGED: Final = (Outcome.CANCELLED, Outcome.MOVED, Outcome.REPLACED, Outcome.PAUSED)
 _EVERYWHERE: Final = ("the", "failover", "emptied")
 """What concerns all nodes: the end of the day, another server, or one that has lost everything."""
@@ -174,8 +176,7 @@ class Health:
         """
         what, _, node = event.what.partition(" ")
         if what == "step":
-            for shard in self._owners:
-                self._well_since[shard] = max(self._well_since[shard], event.at)
+            self._stepped(event.at, is_server=node.startswith("server "))
             return
         if event.is_over:
             self._broken[node].discard(what)
@@ -190,6 +191,11 @@ class Health:
             if what in _EVERYWHERE or _node(owner) == node:
                 needed = _TAKEOVER_NS if what == "kill" else _RECOVERY_NS
                 self._well_since[shard] = max(self._well_since[shard], event.at + needed)
+
+    def _stepped(self, at: int, *, is_server: bool) -> None:
+        for shard, since in self._well_since.items():
+            needed = (_CUT_NS if since > at else _RECOVERY_NS) if is_server else 0
+            self._well_since[shard] = max(since, at + needed)
 
     def committed(self, event: Committed, shard: int) -> None:
         """

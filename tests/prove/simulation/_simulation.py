@@ -30,6 +30,7 @@ from simulation._day import (
     races,
     scopes,
     series,
+    server_steps,
     storms,
     versions,
 )
@@ -52,6 +53,8 @@ _SCOPE: Final = "scope "
 """What a break begins with that pauses a scope."""
 _EMPTIED_EACH: Final = 16
 """On one day of so many."""
+_SERVER_STEPS: Final = (8, 4)
+"""On one day of so many, and from which seed on, the clock of the cluster's server is set."""
 _CALM_WEATHER: Final = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 _FOUL_WEATHER: Final = (0.0, 0.3, 0.0, 0.0, 0.0, 0.9)
 _UNWINDING: Final = 1000
@@ -93,6 +96,14 @@ class Plan:
         Whether somebody empties the tables in the middle of the day.
         """
         return self.seed % _EMPTIED_EACH == _EMPTIED_EACH - 2
+
+    @property
+    def steps_server(self) -> bool:
+        """
+        Whether somebody sets the clock of the cluster's server.
+        """
+        each, first = _SERVER_STEPS
+        return self.seed % each == first
 
     @property
     def shards(self) -> int:
@@ -219,6 +230,7 @@ class _Day:
             *([Break(length * 0.6, "emptied", 0.0)] if self.plan.is_emptied else ()),
             *overlaps(self.dice),
             *crowd(self.plan.seed, length),
+            *(server_steps(self.plan.seed, broken) if self.plan.steps_server else ()),
         ]
         for event in sorted(events, key=lambda each: each.at):
             self.run.sleep(int(event.at * _S) - self.run.now_ns)
@@ -268,6 +280,7 @@ class _Day:
             "failover": partial(self._befall, "failover", self.world.fail_over),
             "emptied": partial(self._befall, "emptied", self.world.lose_all),
             "deploy": partial(self._roll, what),
+            "server step": partial(self._step_server, int(what.amount * _S)),
         }
         for node in self.nodes if what.what == "foul" else [self.dice.choice(self.nodes)]:
             let_break = others.get(what.what, partial(self._let_break, what, node))
@@ -350,6 +363,11 @@ class _Day:
             for each in self.nodes:
                 each.step_wall(step_ns)
         self._note(f"step {node.name} {step_ns}", is_over=True)
+
+    def _step_server(self, step_ns: int) -> None:
+        self._note(f"step server {step_ns}")
+        self.server.skew_ns += step_ns
+        self._note(f"step server {step_ns}", is_over=True)
 
     def _weather(self, node: Node, *, is_foul: bool) -> None:
         line, dice = node.line, self.dice

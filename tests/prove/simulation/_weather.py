@@ -14,6 +14,8 @@ LATE_NS: Final = 150 * 10**9
 """How long a job may wait in calm weather: a hint may be lost (60 s), and its key be busy (100 s)."""
 _UNREST_NS: Final = 240 * 10**9
 """How long after a fault the weather does not count as calm: a lease runs out, a node comes back, hints are lost."""
+_UNNOTICED_NS: Final = 45 * 10**9
+"""For how long nodes go by a server's former time: they see it at the next renewal, each 20 s if none of them fails."""
 
 
 class Weather:
@@ -38,7 +40,8 @@ class Weather:
         if event.what.startswith("step"):
             self.stepped = event.at
             at, store_ms = self._read
-            self._peaks.append((event.at, store_ms + (event.at - at) // 1_000_000))
+            seen_at = event.at + (_UNNOTICED_NS if event.what.startswith("step server") else 0)
+            self._peaks.append((seen_at, store_ms + (seen_at - at) // 1_000_000))
         if event.is_over:
             self._unrest.append((self._broken.pop(event.what, event.at), event.at))
         else:
@@ -52,7 +55,7 @@ class Weather:
 
     def had_come(self, due_at: int, since: int) -> bool:
         """
-        Return whether the store's clock had read *due_at* after *since*, before somebody set it.
+        Return whether the store's clock had read *due_at* after *since*, before somebody set it and this was noticed.
         """
         return any(at >= since and store_ms >= due_at for at, store_ms in self._peaks)
 
