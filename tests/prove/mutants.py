@@ -9,10 +9,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import replace
 from typing import Any
 from unittest import mock
 
+from clock_mutants import (
+    follows_the_wall_clock,
+    sees_no_step,
+    stops_until_the_clock_is_set,
+    takes_a_retry_for_outdated,
+    trusts_ends_of_a_later_clock,
+)
 from series_mutants import lets_it_run_on, makes_up_for_nothing, skips_a_run
 from simulation import _cluster, _table
 from simulation._cluster import Cluster
@@ -26,7 +32,6 @@ from tickwheel.scheduler.engine import _lanes, _queue, _stager, _watcher
 from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._dispatcher import Dispatcher
 from tickwheel.scheduler.engine._lookout import Lookout
-from tickwheel.scheduler.engine._redater import Redater
 from tickwheel.scheduler.engine._runnable import Runnable
 from tickwheel.scheduler.engine._settler import Settler
 from tickwheel.scheduler.engine._staged import StagedJobs
@@ -34,10 +39,8 @@ from tickwheel.scheduler.engine._staged_job import Phase
 from tickwheel.scheduler.engine._stager import Stager
 from tickwheel.scheduler.engine._staging import Staging
 from tickwheel.scheduler.engine._starter import Starter
-from tickwheel.scheduler.engine.elapsed import Elapsed
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Standing
-from tickwheel.scheduler.stores import _memory, _plan
 from tickwheel.scheduler.stores.contract import Changes
 from tickwheel.scheduler.verbs import writer
 
@@ -359,64 +362,6 @@ def tries_again_what_was_stopped() -> Any:
         return answer, job if answer.outcome == "stopping" and after is not None else after
 
     return mock.patch.object(_rules, "_cancel", careless)
-
-
-def stops_until_the_clock_is_set() -> Any:
-    """
-    A running job that is asked to stop expires at that moment, which a step of the clock takes back or shifts.
-    """
-    real = _plan.decide
-
-    def careless(write: Any, job: Any, now: int, next_generation: Any) -> Any:
-        answer, after = real(write, job, now, next_generation)
-        return answer, replace(after, expires_at=now) if answer.outcome == "stopping" and after is not None else after
-
-    both = ExitStack()
-    for rows in (_memory, _plan):
-        both.enter_context(mock.patch.object(rows, "decide", careless))
-    return both
-
-
-def trusts_ends_of_a_later_clock() -> Any:
-    """
-    A lease lasts until the end that is written, though the server's clock was set back since.
-    """
-    return mock.patch.object(Cluster, "_cut_leases")
-
-
-def takes_a_retry_for_outdated() -> Any:
-    """
-    After a redate nothing is read of that generation for a while, not even its retry.
-    """
-
-    def careless(self: Any, job: Any) -> bool:
-        return job.generation not in self._on_way | {generation for generation, _ in self._outdated}
-
-    return mock.patch.object(Redater, "_is_fresh", careless)
-
-
-def sees_no_step() -> Any:
-    """
-    Nobody compares the clocks: what is staged stays filed by a clock that was set since.
-    """
-
-    @contextmanager
-    def careless() -> Iterator[None]:
-        with (
-            mock.patch.object(_storeclock.StoreClock, "_look_closely", return_value=None),
-            mock.patch.object(Stager, "_was_set", return_value=False),
-            mock.patch.object(Stager, "_notice_step", return_value=None),
-        ):
-            yield
-
-    return careless()
-
-
-def follows_the_wall_clock() -> Any:
-    """
-    What counts elapsed time is left at the instant that it had before the clock was set.
-    """
-    return mock.patch.object(Elapsed, "base", return_value=None)
 
 
 def has_no_bulkhead() -> Any:

@@ -1,0 +1,85 @@
+"""
+Engines and stores that go wrong when somebody sets a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+from simulation._cluster import Cluster
+
+from tickwheel.scheduler import _storeclock
+from tickwheel.scheduler.engine._redater import Redater
+from tickwheel.scheduler.engine._stager import Stager
+from tickwheel.scheduler.engine.elapsed import Elapsed
+from tickwheel.scheduler.stores import _memory, _plan
+
+__all__ = [
+    "follows_the_wall_clock",
+    "sees_no_step",
+    "stops_until_the_clock_is_set",
+    "takes_a_retry_for_outdated",
+    "trusts_ends_of_a_later_clock",
+]
+
+
+def stops_until_the_clock_is_set() -> Any:
+    """
+    A running job that is asked to stop expires at that moment, which a step of the clock takes back or shifts.
+    """
+    real = _plan.decide
+
+    def careless(write: Any, job: Any, now: int, next_generation: Any) -> Any:
+        answer, after = real(write, job, now, next_generation)
+        return answer, replace(after, expires_at=now) if answer.outcome == "stopping" and after is not None else after
+
+    both = ExitStack()
+    for rows in (_memory, _plan):
+        both.enter_context(mock.patch.object(rows, "decide", careless))
+    return both
+
+
+def trusts_ends_of_a_later_clock() -> Any:
+    """
+    A lease lasts until the end that is written, though the server's clock was set back since.
+    """
+    return mock.patch.object(Cluster, "_cut_leases")
+
+
+def takes_a_retry_for_outdated() -> Any:
+    """
+    After a redate nothing is read of that generation for a while, not even its retry.
+    """
+
+    def careless(self: Any, job: Any) -> bool:
+        return job.generation not in self._on_way | {generation for generation, _ in self._outdated}
+
+    return mock.patch.object(Redater, "_is_fresh", careless)
+
+
+def sees_no_step() -> Any:
+    """
+    Nobody compares the clocks: what is staged stays filed by a clock that was set since.
+    """
+
+    @contextmanager
+    def careless() -> Iterator[None]:
+        with (
+            mock.patch.object(_storeclock.StoreClock, "_look_closely", return_value=None),
+            mock.patch.object(Stager, "_was_set", return_value=False),
+            mock.patch.object(Stager, "_notice_step", return_value=None),
+        ):
+            yield
+
+    return careless()
+
+
+def follows_the_wall_clock() -> Any:
+    """
+    What counts elapsed time is left at the instant that it had before the clock was set.
+    """
+    return mock.patch.object(Elapsed, "base", return_value=None)
