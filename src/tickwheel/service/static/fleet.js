@@ -51,9 +51,10 @@ function said({ state, is_this }, silent_ms) {
 }
 
 function lead(nodes, shards, owner) {
-  const well = nodes.filter((each) => each.state !== "gone").length;
+  const number = (...states) => nodes.filter((each) => states.includes(each.state)).length;
+  const silent = number("silent"), said = silent ? `, ${silent} of them silent,` : "";
   const here = owner ? "" : " The process that shows this page fires nothing.";
-  return `Of all processes: ${plural(well, "node")} on ${plural(shards.length, "shard")}.${here}`;
+  return `Of all processes: ${plural(number("well", "silent"), "node")}${said} on ${plural(shards.length, "shard")}.${here}`;
 }
 
 function lane({ owner }) {
@@ -81,7 +82,7 @@ function update(node, { state, is_this, shards, tails, figures }) {
 function load(figures, tails) {
   if (!figures) return [["Figures", "none reported"]];
   const { lately, in_flight, waiting, places, staged, fired, failed, version, started_at } = figures;
-  const of = `last ${span(1000 * lately.span_s)}`;
+  const of = `last ${Math.round(lately.span_s)} s`;
   const late = lately.count ? `p50 ${lateness(lately.p50_ms)}, p99 ${lateness(lately.p99_ms)}, at most ${lateness(lately.max_ms)}` : "nothing fired";
   return [
     [`Fired, ${of}`, `${count(lately.fired)}, ${(lately.fired / Math.max(1, lately.span_s)).toFixed(1)} a second`],
