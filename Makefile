@@ -261,7 +261,7 @@ dev: ## set up .venv-dev with an editable install
 	@$(MAKE) --no-print-directory VENV=.venv-dev .venv-dev/.build .venv-dev/.service .venv-dev/.dev .venv-dev/.bench
 	VIRTUAL_ENV=$(abspath .venv-dev) .venv-dev/bin/maturin develop --release --locked --quiet
 
-screens: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## take the screenshots of the page again (needs chromium and chromium-driver)
+screens: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## take the screenshots of the page again (needs chromium, chromium-driver and PostgreSQL)
 	TICKWHEEL_SCREENS=write $(BIN)/python -P -m pytest tests/service/page/test_screens.py -q $(ARGS)
 
 docs: $(VENV)/.service $(VENV)/.docs $(VENV)/.wheel ## build the documentation site into build/site/VERSION, warnings as errors

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import os
 import random
+import signal
 import struct
 import sys
 import time
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
@@ -29,6 +31,7 @@ SCHEMES = ("light", "dark")
 AXE = Path(sys.prefix, "clients", "node_modules", "axe-core", "axe.min.js")
 IS_WRITING = os.environ.get("TICKWHEEL_SCREENS") == "write"
 KINDS = ("reminder", "cart", "trial", "lease", "session")
+LEASE_S = 40  # a node is silent for its last quarter, in which four pictures are taken
 STRANGE = ("提醒/東京/日本語のキー", "مفتاح/١٢٣", "a very long key that goes on and on " * 12)
 
 # By name: the address, what is there once the view is, and what is done to get there.
@@ -40,7 +43,8 @@ VIEWS: dict[str, tuple[str, str, str | None]] = {
     "wheel": ("#wheel", "#levels tbody tr", None),
     "job": ("", "#detail dl", "retrying/0001"),
 }
-CASES = [(view, scheme, width) for view in (*VIEWS, "empty", "away") for scheme in SCHEMES for width in WIDTHS]
+SCREEN_KINDS = [(scheme, width) for scheme in SCHEMES for width in WIDTHS]
+CASES = [(view, *kind) for view in (*VIEWS, "empty", "away") if view != "fleet" for kind in SCREEN_KINDS]
 
 
 @pytest.fixture(scope="module")
@@ -102,11 +106,10 @@ def empty(start_module, tmp_path_factory) -> Any:
 
 
 @contextmanager
-def presented(demo, empty, page, view, scheme, width) -> Iterator[None]:  # noqa: PLR0917  fixtures and a case
+def screen(page, scheme, width) -> Iterator[None]:
     """
-    Show a view on a screen of that width, in that scheme.
+    Let the browser have a screen of that width, in that scheme.
     """
-    server, away = demo
     browser = page.browser
     size = dict(zip(("width", "height"), WIDTHS[width], strict=True))
     media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
@@ -116,22 +119,34 @@ def presented(demo, empty, page, view, scheme, width) -> Iterator[None]:  # noqa
         "Emulation.setDeviceMetricsOverride", size | {"deviceScaleFactor": 1, "mobile": width == "phone"}
     )
     try:
-        if view == "empty":
-            page.open(empty)
-            page.wait_for(lambda: page.find("#jobs-empty").is_displayed())
-        elif view == "away":
-            page.open(server)
-            page.wait_for(lambda: page.texts("#jobs .row"))
-            away.touch()
-            page.wait_for(lambda: page.find("#trouble").is_displayed())
-        else:
-            _show(page, server, *VIEWS[view])
         yield
     finally:
-        away.unlink(missing_ok=True)
         browser.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": False})
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+@contextmanager
+def presented(demo, empty, page, view, scheme, width) -> Iterator[None]:  # noqa: PLR0917  fixtures and a case
+    """
+    Show a view on a screen of that width, in that scheme.
+    """
+    server, away = demo
+    with screen(page, scheme, width):
+        try:
+            if view == "empty":
+                page.open(empty)
+                page.wait_for(lambda: page.find("#jobs-empty").is_displayed())
+            elif view == "away":
+                page.open(server)
+                page.wait_for(lambda: page.texts("#jobs .row"))
+                away.touch()
+                page.wait_for(lambda: page.find("#trouble").is_displayed())
+            else:
+                _show(page, server, *VIEWS[view])
+            yield
+        finally:
+            away.unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize(("view", "scheme", "width"), CASES)
@@ -149,8 +164,7 @@ def test_view(demo, empty, page, view, scheme, width):  # noqa: PLR0917  fixture
             assert page.run(SIDES, "#trouble") == page.run(SIDES, "[data-view=overview] > .panel")
         if IS_WRITING:
             time.sleep(3)  # some seconds of rates, and the hands on their way
-            SCREENS.mkdir(exist_ok=True)
-            _path(view, scheme, width).write_bytes(_picture(page.browser))
+            _take_picture(page, view, scheme, width)
     _check_picture(_path(view, scheme, width), size)
 
 
@@ -161,15 +175,41 @@ def test_everybody_can_use_it(demo, empty, page, view, scheme, width):  # noqa: 
     Nothing is found by axe that keeps out who sees little, or nothing, or has no pointer; forms are open.
     """
     with presented(demo, empty, page, view, scheme, width):
-        page.run("for (const each of document.querySelectorAll('details')) each.open = true")
-        page.run("for (const each of document.getAnimations()) each.finish()")
-        page.run(AXE.read_text("utf-8"))
-        assert page.browser.execute_async_script(FINDINGS) == []
+        _check_with_axe(page)
         if view == "overview":
             for dialog in ("keys", "acts", "palette"):
                 page.run("document.getElementById(arguments[0]).showModal()", dialog)
                 assert page.browser.execute_async_script(FINDINGS) == []
                 page.run("document.getElementById(arguments[0]).close()", dialog)
+
+
+def test_the_fleet(postgres_url, start, page, tmp_path):
+    """
+    Of two nodes on one PostgreSQL one is stopped: its lane is red while its leases last, fits, and axe finds nothing.
+    """
+    nodes = [_node(start, postgres_url, tmp_path) for _ in range(2)]
+    page.browser.get(f"http://{nodes[0].host}:{nodes[0].port}/#fleet")
+    page.wait_for(lambda: [len(node["shards"]) for node in _nodes(nodes[0])] == [2, 2])
+    _keep_busy(nodes[0])
+    page.wait_for(lambda: all(node["figures"]["lately"]["fired"] > 50 for node in _nodes(nodes[0])))
+    nodes[1].process.send_signal(signal.SIGSTOP)
+    try:
+        page.wait_for(lambda: page.texts("#lanes .silent"))
+        for scheme, width in SCREEN_KINDS:
+            with screen(page, scheme, width):
+                assert page.run("return document.documentElement.scrollWidth") <= WIDTHS[width][0]
+                assert page.run(EDGES) == page.run(COLOURS)
+                if IS_WRITING:
+                    _take_picture(page, "fleet", scheme, width)
+                if AXE.is_file():
+                    _check_with_axe(page)
+                    page.run(CLOSE)
+        assert page.texts("#fleet-lead") == ["Of all processes: 2 nodes, 1 of them silent, on 4 shards."]
+        assert page.texts("#lanes .silent .lease")[0].startswith("leases end in")
+    finally:
+        nodes[1].process.send_signal(signal.SIGCONT)
+    for scheme, width in SCREEN_KINDS:
+        _check_picture(_path("fleet", scheme, width), dict(zip(("width", "height"), WIDTHS[width], strict=True)))
 
 
 def test_every_view_is_shown_here(server, page):
@@ -180,7 +220,7 @@ def test_every_view_is_shown_here(server, page):
     assert {link.removeprefix("#") for link in page.run(LINKS)} == {"overview"} | {
         hash_.removeprefix("#") for hash_, _, _ in VIEWS.values() if hash_
     }
-    names = {_path(*case).name for case in CASES}
+    names = {_path(*case).name for case in (*CASES, *(("fleet", *kind) for kind in SCREEN_KINDS))}
     assert {path.name for path in SCREENS.iterdir()} == names
     text = DOCUMENT.read_text("utf-8")
     assert {name for name in names if f"screens/{name}" not in text} == set()
@@ -196,6 +236,16 @@ SIDES = """
 const { left, right } = document.querySelector(arguments[0]).getBoundingClientRect();
 return [left, right].map(Math.round);
 """
+CLOSE = "for (const each of document.querySelectorAll('details')) each.open = false"
+EDGES = """
+return ["well", "silent"].map((state) => getComputedStyle(document.querySelector(`.lane.${state}`)).borderLeftColor)
+"""
+COLOURS = """
+const probe = document.body.appendChild(document.createElement("i"));
+const found = ["--good", "--bad"].map((name) => ((probe.style.color = `var(${name})`), getComputedStyle(probe).color));
+probe.remove();
+return found;
+"""
 LINKS = "return [...document.querySelectorAll('#views a')].map((link) => link.hash)"
 
 
@@ -207,8 +257,47 @@ def _show(page: Any, server: Any, address: str, found: str, key: str | None) -> 
     page.wait_for(lambda: page.texts(found))
 
 
+def _node(start: Any, url: str, folder: Path) -> Any:
+    """
+    Start a node on the PostgreSQL of *url*, whose place is in the environment, so that no picture shows it.
+    """
+    store = urlsplit(url)
+    place = {f"PG{name.upper()}": value for name, value in parse_qsl(store.query)}
+    environment = {"PYTHONPATH": str(Path(__file__).parent), "TICKWHEEL_DEMO_AWAY": str(folder / "away")} | place
+    address = f"{store.scheme}://{store.path}?shards=4&lease_s={LEASE_S}"
+    return start("--handlers", "demo_handlers", "--store", address, environment=environment)
+
+
+def _nodes(server: Any) -> Any:
+    return server.ask("GET", "/v1/fleet").json["nodes"]
+
+
+def _keep_busy(server: Any) -> None:
+    """
+    Set jobs that fire for some minutes, one of which fails, and some that are far.
+    """
+    draw = random.Random(4)
+    items = [{"key": f"{draw.choice(KINDS)}/{n:06d}", "delay": draw.uniform(0, 300)} for n in range(3000)]
+    items += [{"key": f"far/{n}", "delay": 86_400} for n in range(500)]
+    items += [{"key": "invoice/0001", "delay": 5, "handler": "invoice", "retry": {"attempts": 1}}]
+    answer = server.ask("POST", "/v1/jobs:batch", {"items": [{"do": "set", "handler": "mail"} | job for job in items]})
+    assert [result for result in answer.json["results"] if result["status"] >= 300] == []
+
+
 def _path(view: str, scheme: str, width: str) -> Path:
     return SCREENS / f"{view}-{scheme}-{width}.png"
+
+
+def _take_picture(page: Any, view: str, scheme: str, width: str) -> None:
+    SCREENS.mkdir(exist_ok=True)
+    _path(view, scheme, width).write_bytes(_picture(page.browser))
+
+
+def _check_with_axe(page: Any) -> None:
+    page.run("for (const each of document.querySelectorAll('details')) each.open = true")
+    page.run("for (const each of document.getAnimations()) each.finish()")
+    page.run(AXE.read_text("utf-8"))
+    assert page.browser.execute_async_script(FINDINGS) == []
 
 
 def _check_picture(path: Path, size: dict[str, int]) -> None:
