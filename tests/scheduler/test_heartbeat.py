@@ -75,6 +75,33 @@ def test_last_minute(node):
     assert (owner, figures["fired"], figures["staged"], figures["every_s"]) == ("node", 5, 3, 0.5)
 
 
+def test_last_firings(node):
+    """
+    A report has the last fifty firings that ended, the oldest first, with the words of the API for their ends.
+    """
+    ended = [staged(f"k/{number}") for number in range(60)]
+    node.figures.recent.add([(each, "succeeded", None) for each in ended[:-1]] + [(ended[-1], "retried", "no")])
+    recent = node.heartbeat.figures()["recent"]
+    assert [each["key"] for each in recent] == [f"k/{number}" for number in range(10, 60)]
+    assert {each["outcome"] for each in recent[:-1]} == {"succeeded"}
+    assert recent[-1] == {
+        "key": "k/59",
+        "generation": 7,
+        "attempt": 1,
+        "fired_at": 1_001,
+        "lateness_ms": 1.5,
+        "outcome": "failed",
+    }
+
+
+def staged(key):
+    """
+    Return an attempt of the job of *key* that fired a millisecond and a half late.
+    """
+    job = SimpleNamespace(key=key, generation=7, attempt=0, target="log", handler="", due_at=1_000)
+    return SimpleNamespace(job=job, fired_at=1_001.5, ran_ms=0.0)
+
+
 def test_renewals_do_not_depend_on_reports(make, events, until):
     """
     A node that cannot report keeps its leases, and the hooks are notified of each failure.

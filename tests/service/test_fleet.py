@@ -52,11 +52,16 @@ def test_client_reads_nodes(start):
     """
     pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
     server = start()
+    with server.live() as live:
+        server.job("PUT", "tea", {"delay": 0, "target": "log"})
+        live.firing("tea", "succeeded")
     remote = Scheduler(f"http://{server.host}:{server.port}")
     (node,) = remote.nodes()
     (document,) = server.ask("GET", "/v1/fleet").json["nodes"]
     assert (node.owner, node.heard_at, node.until) == (document["owner"], None, None)
     assert isinstance(node.figures["started_at"], int)
+    assert [(each["key"], each["outcome"]) for each in node.figures["recent"]] == [("tea", "succeeded")]
+    assert node.figures["started_at"] <= node.figures["recent"][0]["fired_at"]
     assert node.figures["lately"].keys() == document["figures"]["lately"].keys()
     remote.stop()
 

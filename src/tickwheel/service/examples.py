@@ -287,6 +287,16 @@ ANSWERS: Final[dict[Any, Any]] = {
                     "progress": [
                         {"key": "import/41", "generation": 7, "attempt": 1, "fraction": 0.4, "note": "page 12"}
                     ],
+                    "recent": [
+                        {
+                            "key": "mail/17",
+                            "generation": 6,
+                            "attempt": 1,
+                            "fired_at": _SET_AT,
+                            "lateness_ms": 0.8,
+                            "outcome": "succeeded",
+                        }
+                    ],
                     "version": "0.1.0",
                     "started_at": _SET_AT,
                     "every_s": 3.333,

@@ -51,11 +51,24 @@ class NodeProgressDocument(Struct, frozen=True):
     note: str
 
 
+class NodeFiringDocument(Struct, frozen=True):
+    """
+    A firing that ended on a node: succeeded, failed, snoozed, died, stopped or superseded.
+    """
+
+    key: str
+    generation: int
+    attempt: int
+    fired_at: Moment
+    lateness_ms: float
+    outcome: str
+
+
 class NodeFiguresDocument(Struct, frozen=True):
     """
     The last report of a node: totals since its start, and what it is busy with; `places` is its number of threads.
 
-    `progress` has the first 50 of those that say how far they have come.
+    `progress` has the first 50 of those that say how far they have come, `recent` the last 50 that ended.
     """
 
     version: str
@@ -71,6 +84,7 @@ class NodeFiguresDocument(Struct, frozen=True):
     in_flight: int
     lately: LatelyDocument
     progress: list[NodeProgressDocument] = []
+    recent: list[NodeFiringDocument] = []
 
 
 class NodeDocument(Struct, frozen=True):
@@ -164,7 +178,8 @@ def _figures(given: Mapping[str, Any] | None) -> NodeFiguresDocument | None:
     if given is None:
         return None
     try:
-        return convert({**given, "started_at": instant(given["started_at"])}, NodeFiguresDocument)
+        recent = [{**each, "fired_at": instant(each["fired_at"])} for each in given.get("recent", ())]
+        return convert({**given, "started_at": instant(given["started_at"]), "recent": recent}, NodeFiguresDocument)
     except (KeyError, TypeError, ValidationError):
         return None
 

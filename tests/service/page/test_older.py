@@ -110,3 +110,27 @@ def test_the_oldest_make_room(server, page):
     return dots.within(now + PAST, now + 2 * PAST).text;
     """
     assert asked(page, script).startswith("30,000 firings: 30000 failed")
+
+
+def test_reports_are_drawn_once(server, page):
+    """
+    Of a report that is read again only what was not in the one before is drawn, and of a node that is gone nothing.
+    """
+    script = """
+    const { firingsOfOthers } = await import("/static/others.js");
+    const ended = (key) => ({ key, generation: 1, attempt: 1 });
+    const node = (owner, keys, more = {}) => ({ owner, state: "well", figures: { recent: keys.map(ended) }, ...more });
+    const headers = { "content-type": "application/json" };
+    const read = async (...nodes) => {
+      window.fetch = async () => new Response(JSON.stringify({ nodes }), { headers });
+      const { number, firings } = await firingsOfOthers();
+      return [number, firings.map(({ fire_id, by }) => `${fire_id} ${by}`)];
+    };
+    return [
+      await read(node("a", ["k", "l"]), node("me", ["x"], { is_this: true })),
+      await read(node("a", ["k", "l"]), node("b", ["k"], { figures: null })),
+      await read(node("a", ["l", "m"]), node("c", ["x"], { state: "gone" })),
+    ];
+    """
+    page.open(server)
+    assert asked(page, script) == [[1, ["k/1/1 a", "l/1/1 a"]], [2, []], [1, ["m/1/1 a"]]]

@@ -5,12 +5,14 @@ The river of time: what fired as dots, what falls due as its width, and spans of
 from __future__ import annotations
 
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
 SOON = ["soon/0", "soon/1", "soon/2"]
+KEYS = 24  # of which hardly all are in the shards of one of two nodes
 DEAD = {"delay": 0, "handler": "fails", "retry": {"attempts": 1}}
 
 # Where a pixel of the colour that the legend has for an end is, from the middle of the canvas, or nothing.
@@ -104,6 +106,37 @@ def test_firings_are_dots(server, page, letter):
     page.wait_for(point)
     page.wait_for(press)
     page.wait_for(lambda: page.texts("#detail-title") == [letter])
+
+
+def test_firings_of_other_nodes(postgres_url, start, page):
+    """
+    The river has the firings of both of two nodes, says whose they are, and under the pointer which node fired.
+    """
+    options = ("--store", f"{postgres_url}&shards=4&lease_s=6", "--handlers", "service_handlers")
+    here, there = (start(*options, environment={"PYTHONPATH": str(Path(__file__).parents[1])}) for _ in range(2))
+    page.wait_for(lambda: [len(node["shards"]) for node in here.ask("GET", "/v1/fleet").json["nodes"]] == [2, 2])
+    for number in range(KEYS):
+        here.job("PUT", f"tea/{number}", {"delay": 0, "handler": "works"})
+    page.open(here)
+    page.wait_for(lambda: f": {KEYS} firings: {KEYS} succeeded," in attribute(page, "aria-label"))
+    legend = "Left, fired by this process and by 1 other (the last 50 of each report):"
+    assert page.find("#river-ends").text.startswith(legend)
+    by_here, by_there = (node.ask("GET", "/v1/firings").json["firings"] for node in (here, there))
+    assert by_here
+    assert len(by_here) + len(by_there) == KEYS
+    key, node = by_there[0]["key"], by_there[0]["by"]
+    here.job("PUT", key, DEAD)
+
+    def point() -> bool:  # again and again, as it flows
+        x, y = page.run(FIND, "died")
+        pointer = ActionChains(page.browser, duration=0)
+        pointer.move_to_element_with_offset(page.find("#river"), x + 3, y + 3).perform()
+        said = page.find("#river-said").text
+        return f"{key}: died, +" in said and said.endswith(f", on {node}")
+
+    page.wait_for(lambda: page.run(FIND, "died"))
+    page.wait_for(point)
+    page.wait_for(lambda: f"{KEYS + 1} firings: {KEYS} succeeded, 1 died," in attribute(page, "aria-label"))
 
 
 @pytest.mark.usefixtures("soon")

@@ -18,6 +18,8 @@ _SPAN_S: Final = 60.0
 """Over how long the lateness and the rate are taken, and a step more."""
 _STEP_S: Final = 5.0
 """The time from one kept reading to the next, however often leases are renewed."""
+_RECENT_MAX: Final = 50
+"""Of how many firings that ended each report has the keys and the ends."""
 
 
 class Heartbeat:
@@ -84,12 +86,30 @@ class Heartbeat:
             "places": self._places,
             **self._sizes(),
             "progress": self._progress(),
+            "recent": self._recent(),
             "lately": {
                 "span_s": round(self._monotonic() - at, 3),
                 "fired": number["fired"] - fired,
                 **lateness.since(counts),
             },
         }
+
+    def _recent(self) -> list[dict[str, Any]]:
+        """
+        Return the last firings that ended here, the oldest first.
+        """
+        recent = self._figures.recent
+        return [
+            {
+                "key": each.key,
+                "generation": each.generation,
+                "attempt": each.attempt,
+                "fired_at": int(each.fired_at),
+                "lateness_ms": round(each.fired_at - each.due_at, 3),
+                "outcome": "failed" if each.outcome == "retried" else each.outcome,
+            }
+            for each in recent.after(recent.number - _RECENT_MAX, list, self._owner)
+        ]
 
     def _now(self) -> tuple[float, int, list[int]]:
         return self._monotonic(), self._figures.counts["fired"], self._figures.lateness.snapshot()

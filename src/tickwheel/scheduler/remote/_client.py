@@ -302,7 +302,7 @@ class RemoteClient:
                 each["owner"],
                 each["until"] and _wire.ms(each["until"]),
                 each["heard_at"] and _wire.ms(each["heard_at"]),
-                each["figures"] and each["figures"] | {"started_at": _wire.ms(each["figures"]["started_at"])},
+                _wire.stats_of(each["figures"]),
             )
             for each in self._read("/v1/fleet", {})["nodes"]
         ]

@@ -45,8 +45,8 @@ REFUSALS: Final = {
 }
 """Problems that are answers."""
 
-_INSTANTS: Final = frozenset({"at", "fired_at", "next_due_at", "now", "oldest_due_at", "since"})
-"""The fields of the stats that are instants."""
+_INSTANTS: Final = frozenset({"at", "fired_at", "next_due_at", "now", "oldest_due_at", "since", "started_at"})
+"""The fields of the stats and of a node's figures that are instants."""
 
 
 def to_json(document: Mapping[str, Any], payload: bytes | None = None) -> bytes:
@@ -221,7 +221,9 @@ def incidents_of(document: Mapping[str, Any]) -> Incidents:
 
 def stats_of(document: Any) -> Any:
     """
-    Return the stats, or the part of them, that *document* describes: its instants in ms, as a scheduler has them.
+    Return the stats or a node's figures, or a part of them, that *document* describes.
+
+    Its instants are in ms then, as a scheduler has them.
     """
     if isinstance(document, list):
         return [stats_of(each) for each in document]

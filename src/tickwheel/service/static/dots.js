@@ -30,6 +30,7 @@ export class Dots {
     this.late = new Float64Array(ROOM);
     this.kind = new Uint8Array(ROOM).fill(NONE);
     this.keys = new Array(ROOM).fill("");
+    this.nodes = new Array(ROOM).fill(""); // where it is another one
     this.places = new Map(); // by fire id, the oldest first
     this.older = new Older(NONE, DIED, latePart);
     this.next = this.pass = 0;
@@ -40,14 +41,16 @@ export class Dots {
     });
   }
 
-  take({ firings, is_snapshot }) {
-    for (const { fire_id, key, fired_at, lateness_ms, outcome } of firings) {
+  // `isOthers`: they are of other nodes.
+  take({ firings, is_snapshot }, isOthers = false) {
+    for (const { fire_id, key, fired_at, lateness_ms, outcome, by } of firings) {
       const at = Date.parse(fired_at), kind = kindOf(outcome), known = this.places.get(fire_id), i = known ?? this.place(fire_id);
       if (known === undefined && kind !== RUNNING) this.older.remove(at, RUNNING); // it may have been there, running
       this.at[i] = at;
       this.late[i] = lateness_ms;
       this.kind[i] = kind;
       this.keys[i] = key;
+      this.nodes[i] = isOthers ? by : "";
     }
     // A stream begins with a few.
     if (is_snapshot) call("GET", `/v1/firings?limit=${BEFORE}`).then((all) => this.take(all), () => null);
@@ -97,8 +100,8 @@ export class Dots {
       if (distance < least) [nearest, least] = [i, distance];
     }
     if (nearest < 0) return null;
-    const key = this.keys[nearest];
-    return { key, text: `${clockTimeMs(this.at[nearest])} ${printable(key)}: ${KINDS[this.kind[nearest]].name}, +${lateness(this.late[nearest])}` };
+    const key = this.keys[nearest], node = this.nodes[nearest], on = node && `, on ${node}`;
+    return { key, text: `${clockTimeMs(this.at[nearest])} ${printable(key)}: ${KINDS[this.kind[nearest]].name}, +${lateness(this.late[nearest])}${on}` };
   }
 
   // What fired from `from` until `until`, in words, and when the first of them that died was due.

@@ -13,6 +13,7 @@ import { Jobs } from "./jobs.js";
 import { listen } from "./keys.js";
 import { follow } from "./live.js";
 import { Near } from "./near.js";
+import { firingsOfOthers } from "./others.js";
 import { Palette } from "./palette.js";
 import { showProcess } from "./process.js";
 import { Rates } from "./rates.js";
@@ -28,6 +29,7 @@ import { setClock } from "./words.js";
 
 const REFRESH_MS = 500; // at most so often is a list asked for again,
 const FORECAST_MS = 1000; // and what falls due, which all that is pending is counted for
+const OTHERS_MS = 3000; // they report every few seconds
 const LINKS = { live: "live", refused: "token needed", trouble: "store unreachable", away: "service unreachable, trying again" };
 const SILENT_CHANGES_MS = 10_000; // other processes may write without our service knowing
 
@@ -83,6 +85,8 @@ const forecast = throttle(async () => {
   wheel.show(next.strips[0], next.next_due_at && Date.parse(next.next_due_at), stats?.pending ?? 0);
 }, FORECAST_MS);
 
+const showOthers = () => firingsOfOthers().then((others) => river.takeOthers(others), () => null);
+
 follow(
   (name, data) => {
     if (name !== "firings") {
@@ -133,6 +137,7 @@ function showLink(stream) {
 }
 
 setInterval(() => document.hidden || !stats || (views.current === "overview" && forecast()) || (views.current === "wheel" && refresh.wheel()), FORECAST_MS);
+setInterval(() => document.hidden || !stats || views.current !== "overview" || showOthers(), OTHERS_MS);
 setInterval(() => document.hidden || views.current !== "fleet" || tick(), 100);
 setInterval(() => document.hidden || changed(), SILENT_CHANGES_MS);
 

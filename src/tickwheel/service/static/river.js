@@ -5,7 +5,7 @@
 // is drawn once a frame, and only while it is visible.
 
 import { Axis, FUTURE, PAST, S } from "./axis.js";
-import { byId } from "./dom.js";
+import { byId, el } from "./dom.js";
 import { Dots } from "./dots.js";
 import { heat } from "./strips.js";
 import { count, moment, now_ms, plural } from "./words.js";
@@ -32,7 +32,9 @@ export class River {
     Object.assign(this, { canvas, onOpen, onPick, axis: new Axis(), dots: new Dots(), cells: [], span: null, pointer: null, grip: null });
     this.g = canvas.getContext("2d");
     this.turn = this.turn.bind(this);
-    byId("river-ends").append("Left, fired by this process:", ...this.dots.marks, "Right: due, of all processes");
+    this.whose = el("span");
+    byId("river-ends").append(this.whose, ...this.dots.marks, "Right: due, of all processes");
+    this.takeOthers({ number: 0, firings: [] });
     const on = (name, act) => canvas.addEventListener(name, (event) => (act(event), this.look()));
     on("pointerdown", (event) => this.grasp(event));
     on("pointermove", (event) => this.follow(event));
@@ -59,6 +61,12 @@ export class River {
     }
     if (document.activeElement !== this.canvas) this.name(); // a name that changes would interrupt what is being read
     this.look();
+  }
+
+  // What so many other nodes report of their firings.
+  takeOthers({ number, firings }) {
+    this.whose.textContent = `Left, fired by this process${number ? ` and by ${plural(number, "other")} (the last 50 of each report)` : ""}:`;
+    this.dots.take({ firings }, true);
   }
 
   // The part of the calendar that the list below shows, or none.
