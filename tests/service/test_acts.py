@@ -1,5 +1,5 @@
 """
-The history of what tokens of a service do.
+The history of what tokens of a service do, and its page.
 """
 
 from __future__ import annotations
@@ -29,3 +29,20 @@ def test_with_whose_token(start, tmp_path):
         ("replaced", "deploy", 0),
         ("cancelled", "deploy", 0),
     ]
+
+
+def test_by_the_page(server):
+    """
+    Without tokens, what a browser writes is kept of any job, and what another client writes of recurring ones alone.
+    """
+    browser = {"origin": f"http://{server.host}:{server.port}"}
+    for key, rule in (("once", {"delay": 3600}), ("again", {"every": 3600})):
+        assert server.job("PUT", key, {**rule, "target": "log"}).status == 201
+        assert server.job("PATCH", key, {"delay": 1800}, browser).status == 200
+        paused = server.job("POST", key, {"note": "why"}, browser, action=":pause")
+        assert paused.json["job"]["pause"]["by"] == "page from 127.0.0.1"
+    process = server.ask("GET", "/v1/stats").json["owner"].rpartition(":")[0]
+    page = [("paused", "page from 127.0.0.1"), ("moved", "page from 127.0.0.1")]
+    for key, acts in (("once", page), ("again", [*page, ("created", process)])):
+        records = server.job("GET", key, action=":history").json["records"]
+        assert [(record["outcome"], record["by"]) for record in records] == acts

@@ -77,6 +77,8 @@ class Guard:
                 _LOG.info("%s %s by the token %s", call.method, show(call.path), show(token.name))
         else:
             self._check_host(call)
+            if call.method not in _SAFE and (page := _page(call)) is not None:
+                ACTOR.set(Actor(page, is_always=True))  # few, and a person's: also what is done to jobs that fire once
 
     def _unauthorized(self, call: Request, token: Token | None, *, is_sent: bool) -> ProblemError:
         if token is not None:
@@ -113,9 +115,9 @@ class Guard:
 
 def caller(call: Request, options: ServiceOptions) -> str:
     """
-    Return who asks, as it is noted with what was done: the name of the token, or "http" where none is asked for.
+    Return who asks, as it is noted with what was done: the name of the token; where none is asked for, page or "http".
     """
-    return options.tokens.name_of(_token(call)) or "http"
+    return options.tokens.name_of(_token(call)) or _page(call) or "http"
 
 
 def remaining_s(call: Request) -> float | None:
@@ -146,6 +148,16 @@ def _client(call: Request) -> str:
     """
     address: str = (call.scope.get("client") or ("", 0))[0]
     return address
+
+
+def _page(call: Request) -> str | None:
+    """
+    Return the name of the page that writes by *call*, with its address; None for other clients.
+
+    Browsers send an Origin with every write, and other clients do not.
+    """
+    address = _client(call)
+    return None if call.header(b"origin") is None else f"page from {address}" if address else "page"
 
 
 def _check_one_host(call: Request) -> None:

@@ -11,6 +11,12 @@ import pytest
 TRACE = f"{'4b':0>32}"
 TRACED = {"trace": f"00-{TRACE}-{'9c':0>16}-01"}
 
+BY_A_PROGRAM = "set by a client whose name is not kept"
+ACTS = (
+    ("Move", ["moved"]),
+    ("Pause", ["paused", "moved"]),
+    ("Resume", ["resumed", "paused", "moved"]),
+)
 TRIES = [
     ({"attempts": 4, "base_s": 10, "jitter": 0}, "10 s, then 20 s, then 40 s"),
     ({"attempts": 3, "base_s": 10, "kind": "linear", "jitter": 0.5}, "10 s, then 20 s, or up to 50 % sooner"),
@@ -29,12 +35,12 @@ def test_history(server, page):
         page.wait_for(lambda: len(server.job("GET", "eventful", action=":history").json["records"]) == 2 * lives)  # noqa: B023  it is called at once
     page.find("#search select").send_keys("dead")
     page.open_job("eventful")
-    assert page.texts("#detail .past h3") == ["History: 6 events"]
+    assert page.texts("#detail .past h3") == ["History: 7 events"]
     assert f"trace {TRACE}" in page.texts("#detail .past li")[0]
-    assert page.texts("#detail .past .outcome") == ["died", "failed", "died", "failed", "died"]
+    assert page.texts("#detail .past .outcome") == ["died", "failed", "set", "died", "failed"]
     assert "raise RuntimeError(message)" in page.texts("#detail .past pre")[0]
-    page.click("#detail .past button", "Show 1 earlier")
-    page.wait_for(lambda: len(page.texts("#detail .past li")) == 6)
+    page.click("#detail .past button", "Show 2 earlier")
+    page.wait_for(lambda: len(page.texts("#detail .past li")) == 7)
     server.job("DELETE", "eventful")
 
 
@@ -59,6 +65,29 @@ def test_a_biography(server, page):
     assert run[3] == owner
     assert (float(run[1]), float(run[2])) == pytest.approx((history["lateness_ms"], history["took_ms"]), rel=0.1)
     server.job("DELETE", "lives")
+
+
+def test_acts_on_a_job_that_fires_once(server, page):
+    """
+    What is done on the page is in the history of any job; of what a program does, the job itself says when it was set.
+    """
+    server.job("PUT", "once", {"delay": 3600, "target": "log"})
+    server.job("PATCH", "once", {"delay": 1800})
+    page.open(server)
+    page.open_job("once")
+    assert [text.split(" ", 1)[1] for text in page.texts("#detail .past li")] == [BY_A_PROGRAM]
+    for button, outcomes in ACTS:
+        page.click("#detail .actions button", button)
+        page.wait_for(lambda: not page.texts("#detail .past"))
+        page.open_job("once")
+        assert page.texts("#detail .past .outcome") == [*outcomes, "set"]
+    page.click("#detail .actions button", "Cancel job")
+    page.click("#detail .actions button", "Really cancel?")
+    page.wait_for(lambda: server.job("GET", "once").status == 404)
+    page.browser.get(f"http://{server.host}:{server.port}/#job/once")
+    page.wait_for(lambda: len(page.texts("#detail .past li")) == 4)
+    told = [text.split(" ", 1)[1] for text in page.texts("#detail .past li")]
+    assert told == [f"{outcome} by page from 127.0.0.1" for outcome in ("cancelled", "resumed", "paused", "moved")]
 
 
 def test_next_tries(server, page):

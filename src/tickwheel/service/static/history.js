@@ -7,13 +7,15 @@ import { lateness, moment, plural } from "./words.js";
 const SHOWN = 5;
 const PAGE = 100; // as many records as the service returns at once
 
+const SETS = ["created", "replaced", "replayed"];
+
 const nameOf = ({ generation, attempt }) => `${generation}/${attempt}`;
 
-// The store's records, and the firings of this process that left none: successes, and what runs now.
-export function past(records, firings) {
+// The store's records, and what left none: the firings of this process that succeed or run now, and when the job was set.
+export function past(records, firings, job = null) {
   const kept = new Set(records.map(nameOf));
   const fresh = firings.filter((firing) => !kept.has(nameOf(firing))).map((firing) => ({ ...firing, at: firing.fired_at }));
-  const all = [...records, ...fresh].sort((a, b) => Date.parse(b.at) - Date.parse(a.at));
+  const all = [...records, ...fresh, ...unknown(records, job)].sort((a, b) => Date.parse(b.at) - Date.parse(a.at));
   if (!all.length) return null;
   const list = el("ul", {}, ...all.slice(0, SHOWN).map(row));
   const earlier = all.slice(SHOWN);
@@ -23,6 +25,13 @@ export function past(records, firings) {
   };
   const more = earlier.length ? el("button", { type: "button", class: "quiet", onclick: show }, `Show ${earlier.length} earlier`) : null;
   return el("section", { class: "past" }, el("h3", {}, `History: ${records.length < PAGE ? "" : "the last "}${plural(all.length, "event")}`), list, more);
+}
+
+// Of a job that fires once the history keeps no act of a program: when it was set, the job itself says.
+function unknown(records, job) {
+  const isOf = ({ at, outcome }) => SETS.includes(outcome) && Date.parse(at) >= Date.parse(job.first_set_at);
+  if (!job || records.length === PAGE || records.some(isOf)) return [];
+  return [{ at: job.first_set_at, outcome: "set", attempt: 0, by: "a client whose name is not kept" }];
 }
 
 function row({ at, outcome, attempt, lateness_ms, took_ms, by, error, note, traceback, trace }) {
