@@ -31,7 +31,7 @@ SCHEMES = ("light", "dark")
 AXE = Path(sys.prefix, "clients", "node_modules", "axe-core", "axe.min.js")
 IS_WRITING = os.environ.get("TICKWHEEL_SCREENS") == "write"
 KINDS = ("reminder", "cart", "trial", "lease", "session")
-LEASE_S = 40  # a node is silent for its last quarter, in which four pictures are taken
+LEASE_S = 64  # a node is silent for its last quarter, in which four pictures are taken
 STRANGE = ("提醒/東京/日本語のキー", "مفتاح/١٢٣", "a very long key that goes on and on " * 12)
 
 # By name: the address, what is there once the view is, and what is done to get there.
