@@ -167,6 +167,9 @@ def test_run(client):
         ("cancel", {"prefix": "a", "limit": 0}, "limit is 0"),
         ("cancel", {"prefix": "a", "cursor": "job 1"}, "cursor is 'job 1'"),
         ("cancel", {"prefix": "a", "dry_run": 1}, "dry_run is 1"),
+        ("cancel", {"prefix": "a", "running": 1}, "running is 1"),
+        ("pause", {"prefix": "a", "running": True}, "pass it with cancel, not with pause"),
+        ("cancel", {"running": True}, "choose jobs by a filter"),
     ],
 )
 def test_values_that_are_refused(client, verb, fields, said):
@@ -236,6 +239,50 @@ def test_recurring_jobs_that_run(scheduler_that_holds):
     go_on()
 
 
+def test_what_runs_is_asked_to_stop(scheduler_that_holds, until):
+    """
+    With `running=True` what runs is counted, and asked to stop, with what is pending or alone; dead jobs stay.
+    """
+    scheduler, is_running, go_on = scheduler_that_holds
+    scheduler.handler("fails", retry=ONCE)(lambda _: 1 / 0)
+    scheduler.set("k dead", delay=0, handler="fails")
+    until(lambda: scheduler.list(state="dead").jobs)
+    for key in ("k 1", "k 2", "other"):
+        scheduler.set(key, delay=0, handler="waits")
+    scheduler.set("k often", delay=0, every=HOUR, handler="waits")
+    scheduler.set("k later", delay=HOUR, handler="waits")
+    is_running(4)
+    dry = scheduler.bulk("cancel", "k", state="running", running=True, dry_run=True)
+    assert (dry.matched, dry.changed, dry.stopping) == (3, 0, 0)
+    assert scheduler.get("k 1").expires_at is None
+    answer = scheduler.bulk("cancel", "k", state="running", running=True, cursor=dry.start)
+    assert (answer.matched, answer.changed, answer.refused, answer.stopping) == (3, 3, 0, 3)
+    assert scheduler.get("k often") is None
+    again = scheduler.bulk("cancel", "k", running=True)
+    assert (again.matched, again.changed, again.stopping) == (3, 3, 2)  # those that did not stop yet are asked again
+    go_on()
+    until(lambda: scheduler.stats()["stopped"] == 3)
+    until(lambda: states(scheduler) == ["k dead"])
+    assert scheduler.stats()["succeeded"] == 1  # the other one, that nobody asked
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_many_by_key_are_asked_to_stop(scheduler_that_holds, until, count):
+    """
+    Many that run are asked to stop by their keys, and each has its answer.
+    """
+    scheduler, is_running, go_on = scheduler_that_holds
+    keys = [f"k {number}" for number in range(count)]
+    for key in keys:
+        scheduler.set(key, delay=0, handler="waits")
+    is_running(count)
+    assert {answer.outcome for answer in scheduler.cancel_many(keys)} == {Outcome.TOO_LATE}
+    answers = scheduler.cancel_many([*keys, "none"], running=True)
+    assert [answer.outcome for answer in answers] == [*[Outcome.STOPPING] * count, Outcome.NOT_FOUND]
+    go_on()
+    until(lambda: scheduler.stats()["stopped"] == count)
+
+
 @pytest.fixture
 def scheduler_that_holds(url, make, record):
     """
@@ -245,9 +292,10 @@ def scheduler_that_holds(url, make, record):
     made = make(url)
 
     @made.handler("waits")
-    def wait(payload):
+    def wait(payload, firing):
         record(payload)
         gate.wait(300)
+        firing.heartbeat()
 
     yield made.start(), record.wait, gate.set
     gate.set()

@@ -134,6 +134,28 @@ def test_a_bulk_change_in_parts(server):
     assert len(server.ask("GET", "/v1/jobs?contains=ate%2F&target=pull&handler=h0").json["jobs"]) == 3
 
 
+def test_a_bulk_change_of_what_runs(server):
+    """
+    What runs is counted and asked to stop by a filter, and by an item of a batch; the rest goes on.
+    """
+    pending = {"do": "set", "delay": 0, "target": "pull", "handler": "stopped in bulk"}
+    batch(server, [pending | {"key": f"runs/{n}"} for n in range(4)])
+    body = {"queue": "stopped in bulk"}
+    leases = [server.ask("POST", "/v1/pull:lease", body).json["leases"][0] for _ in range(4)]
+    body = {"do": "cancel", "prefix": "runs/", "contains": "/0"}
+    assert server.ask("POST", "/v1/jobs:bulk", body).json["matched"] == 0
+    dry = server.ask("POST", "/v1/jobs:bulk", body | {"running": True, "dry_run": True}).json
+    assert (dry["matched"], dry["changed"], dry["stopping"]) == (1, 0, 0)
+    done = server.ask("POST", "/v1/jobs:bulk", body | {"running": True, "cursor": dry["start"]}).json
+    assert (done["matched"], done["changed"], done["refused"], done["stopping"]) == (1, 1, 0, 1)
+    items = [{"do": "cancel", "key": "runs/1", "running": running} for running in (False, True)]
+    results = server.ask("POST", "/v1/jobs:batch", {"items": items}).json["results"]
+    assert [result["outcome"] for result in results] == ["refused", "stopping"]
+    acks = {lease["job"]["key"]: server.ask("POST", "/v1/pull:ack", {"fire_id": lease["fire_id"]}) for lease in leases}
+    statuses = {key: ack.status for key, ack in acks.items()}
+    assert statuses == {"runs/0": 409, "runs/1": 409, "runs/2": 200, "runs/3": 200}
+
+
 def due_at(server, key):
     """
     Return when the job of *key* is due.
@@ -172,6 +194,8 @@ def test_batches_that_are_none(server, body, status):
         {"prefix": "k" * 513},
         {"do": "move", "prefix": "s"},
         {"prefix": "s", "shift": 5},
+        {"running": True},
+        {"do": "pause", "prefix": "s", "running": True},
         {"prefix": "s", "cursor": "stays"},
         {"prefix": "s", "surprise": 1},
         {"paused": False},

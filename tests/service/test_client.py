@@ -292,6 +292,22 @@ def test_stop_what_runs(client):
         client.cancel("runs", running="yes")
 
 
+def test_stop_many_that_run(client):
+    """
+    Many that run are stopped by their keys, in one request, and by a filter, whose answer counts them.
+    """
+    keys = ["named 1", "named 2", "found 1", "found 2", "found 3"]
+    client.set_many([SetRequest(key, delay=0, target="pull", handler="many stopped") for key in keys])
+    leases = [client.lease("many stopped", wait=20)[0] for _ in keys]
+    answers = client.cancel_many(keys[:2], running=True)
+    assert [answer.outcome for answer in answers] == [Outcome.STOPPING] * 2
+    answer = client.bulk("cancel", "found", handler="many stopped", state="running", running=True)
+    assert (answer.matched, answer.changed, answer.stopping, answer.refused) == (3, 3, 3, 0)
+    for lease in leases:
+        with pytest.raises(LeaseEndedError):
+            client.ack(lease.fire_id)
+
+
 def test_progress(server, monkeypatch):
     """
     What a handler of a client notes goes to the service with the next beat and the end; other clients read it there.

@@ -150,7 +150,7 @@ class Batches:
                     item.key, delay=item.delay, at=item.at, if_generation=item.if_generation
                 )
             case CancelItem():
-                return await self._scheduler.cancel(item.key, if_generation=item.if_generation)
+                return await self._scheduler.cancel(item.key, running=item.running, if_generation=item.if_generation)
             case PauseItem():
                 return await self._scheduler.pause(item.key, note=item.note, by=by, if_generation=item.if_generation)
             case ResumeItem():

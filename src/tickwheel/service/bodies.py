@@ -236,6 +236,7 @@ class CancelItem(Body, frozen=True, kw_only=True, tag_field="do", tag="cancel"):
     """
 
     key: str
+    running: Annotated[bool, Meta(description="Ask the job to stop if it runs.")] = False
     if_generation: Generation | None = None
 
 
@@ -311,6 +312,7 @@ class BulkBody(Body, frozen=True):
     over: Annotated[Span | None, Meta(description="With `spread` and `replay`: over how long.")] = None
     since: Annotated[Instant | None, Meta(description="With `over`: from when on, by default from now.")] = None
     note: Annotated[str, Meta(max_length=1000, description="With `pause`: why, for others to read.")] = ""
+    running: Annotated[bool, Meta(description="With `cancel`: ask those that run to stop.")] = False
     dry_run: Annotated[bool, Meta(description="Count the jobs and change none.")] = False
     limit: Annotated[int, Meta(ge=1, le=10_000, description="How many jobs at most.")] = 10_000
     cursor: Annotated[Annotated[str, Meta(max_length=1024)] | None, Meta(description="Of the answer before.")] = None

@@ -191,8 +191,9 @@ class BulkDocument(Struct, frozen=True):
     """
     The numbers of jobs that matched, were changed, or were left alone because they had begun or were changed by others.
 
-    `cursor` is where to go on, null at the end; `start` is a cursor at the beginning of the same run, by which a dry
-    run becomes one that may be sent twice: what it moved, ran or replayed it does not touch again.
+    `stopping` of those that were changed ran, and were asked to stop. `cursor` is where to go on, null at the end;
+    `start` is a cursor at the beginning of the same run, by which a dry run becomes one that may be sent twice: what it
+    moved, ran or replayed it does not touch again.
     """
 
     matched: int
@@ -200,6 +201,7 @@ class BulkDocument(Struct, frozen=True):
     refused: int
     cursor: str | None
     start: str
+    stopping: int
 
 
 class BackfillDocument(Struct, frozen=True):

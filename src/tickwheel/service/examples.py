@@ -226,7 +226,14 @@ ANSWERS: Final[dict[Any, Any]] = {
         ]
     },
     BackfillDocument: {"runs": 17, "created": 17, "next_at": None},
-    BulkDocument: {"matched": 3, "changed": 0, "refused": 0, "cursor": None, "start": "17.1893491200000/"},
+    BulkDocument: {
+        "matched": 3,
+        "changed": 0,
+        "refused": 0,
+        "cursor": None,
+        "start": "17.1893491200000/",
+        "stopping": 0,
+    },
     SchedulesDocument: {"schedules": [_SCHEDULE], "cursor": None},
     ScheduleDocument: _SCHEDULE,
     PauseDocument: _PAUSED,

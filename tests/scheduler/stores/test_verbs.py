@@ -4,10 +4,27 @@ What is done to a series, and to many jobs at once, on the stores of servers.
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
 from tickwheel.observe.events import JobDied, JobSucceeded
 from tickwheel.scheduler import DeadLetter, Outcome, SetRequest
 
 HOUR_MS = 3_600_000
+
+
+@pytest.fixture(params=["sqlite", "postgres", "redis", "partitions"])
+def any_url(request, tmp_path):
+    """
+    Return the URL of an empty store that several processes share, of each kind in turn.
+    """
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'jobs.db'}"
+    if request.param == "postgres":
+        return request.getfixturevalue("postgres").url(request.getfixturevalue("database"))
+    partitions = 3 if request.param == "partitions" else 1
+    return request.getfixturevalue("redis_server").url(f"?prefix=any{id(request)}&partitions={partitions}")
 
 
 def test_a_series(server_url, make):
@@ -73,6 +90,36 @@ def test_by_question(server_url, make):
     assert client.list(due_from=since / 1000).jobs == ()
     assert client.bulk("cancel", "job").changed == 24
     assert client.stats()["pending"] == 0
+
+
+def test_stopped_by_question(any_url, make, until):
+    """
+    What another node runs is counted, and stopped, by a filter; what runs and is not chosen goes on.
+    """
+    node, client = make(any_url), make(any_url)
+    ended = []
+
+    @node.handler("h")
+    async def handler(payload):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(payload)
+
+    node.start()
+    node.set_many([SetRequest(f"k{n:02}", delay=0, handler="h", payload=n) for n in range(20)])
+    node.set("other", delay=0, handler="h", payload="other")
+    node.set("kept", delay=3600, handler="h")
+    until(lambda: node.stats()["fired"] == 21)
+    dry = client.bulk("cancel", "k", state="running", running=True, dry_run=True)
+    assert (dry.matched, dry.changed) == (20, 0)
+    part = client.bulk("cancel", "k", state="running", running=True, limit=8, cursor=dry.start)
+    assert (part.matched, part.changed, part.refused, part.stopping) == (8, 8, 0, 8)
+    rest = client.bulk("cancel", "k", state="running", running=True, cursor=part.cursor)
+    assert (rest.changed, rest.stopping, rest.cursor) == (12, 12, None)
+    until(lambda: node.stats()["stopped"] == 20)
+    until(lambda: [job.key for job in client.list().jobs] == ["kept", "other"])
+    assert sorted(ended) == list(range(20))
 
 
 def test_replayed_by_their_error(server_url, make, events):

@@ -141,10 +141,11 @@ class RemoteClient:
         if not flag("running", verb.running):
             return self._each(verb, method="DELETE")
         keys, generation = checks.check_keys(verb.keys), checks.check_generation(verb.if_generation)
-        if len(keys) > 1:
-            raise InvalidJobError("running", True, "cancel one key at a time")  # noqa: FBT003 - the value it names
-        path = _wire.address(keys[0], "?running=true")
-        return self._transport.submit(self._write_one("DELETE", path, None, _condition(generation)))
+        if len(keys) == 1:
+            path = _wire.address(keys[0], "?running=true")
+            return self._transport.submit(self._write_one("DELETE", path, None, _condition(generation)))
+        fields = {"do": verb.name, "if_generation": generation, "running": True}
+        return self._transport.submit(self._batch([_wire.to_json(fields | {"key": key}) for key in keys]))
 
     def _replay(self, verb: ReplayJobs) -> Future[list[Answer]]:
         keys, generation = checks.check_keys(verb.keys), checks.check_generation(verb.if_generation)

@@ -127,6 +127,7 @@ def bulk_of(document: Mapping[str, Any], so_far: BulkAnswer | None) -> BulkAnswe
         so_far.refused + answer.refused,
         answer.cursor,
         so_far.start,
+        so_far.stopping + answer.stopping,
     )
 
 

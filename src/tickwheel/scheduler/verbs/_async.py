@@ -196,11 +196,11 @@ class AsyncScheduler(Common):
         """
         return await self._do(MoveJobs(keys, When(delay, at)), conn)
 
-    async def cancel_many(self, keys: Iterable[str], *, conn: object = None) -> list[Answer]:
+    async def cancel_many(self, keys: Iterable[str], *, running: bool = False, conn: object = None) -> list[Answer]:
         """
         Remove many jobs: see `Scheduler.cancel_many`.
         """
-        return await self._do(CancelJobs(keys), conn)
+        return await self._do(CancelJobs(keys, running=running), conn)
 
     async def replay_many(self, keys: Iterable[str], *, rate: float | None = None) -> list[Answer]:
         """

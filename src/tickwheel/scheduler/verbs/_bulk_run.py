@@ -22,7 +22,14 @@ from tickwheel.scheduler.verbs.bulk import BulkAnswer, BulkProgress, BulkRequest
 __all__ = ["done_in_bulk"]
 
 _ONCE: Final = ("move", "spread", "run", "replay")
-_CHANGED: Final = {Outcome.CANCELLED, Outcome.MOVED, Outcome.REPLAYED, Outcome.PAUSED, Outcome.RESUMED}
+_CHANGED: Final = {
+    Outcome.CANCELLED,
+    Outcome.STOPPING,
+    Outcome.MOVED,
+    Outcome.REPLAYED,
+    Outcome.PAUSED,
+    Outcome.RESUMED,
+}
 
 
 class _Run(NamedTuple):
@@ -68,12 +75,14 @@ def done_in_bulk(client: _Writing, request: BulkRequest, on_progress: BulkProgre
             return None
         return client.write(lambda now, actor: [_write(request, job, run, now, actor) for job in jobs])
 
-    matched = changed = refused = 0
+    matched = changed = refused = stopping = 0
     answer = BulkAnswer(0, 0, 0, None, run.at(""))
     for cursor, jobs, answers in walked(client, request.filters, choose, change, request.limit):
         done = sum(each.outcome in _CHANGED for each in answers)
         matched, changed, refused = matched + len(jobs), changed + done, refused + len(answers) - done
-        answer = BulkAnswer(matched, changed, refused, None if cursor is None else run.at(cursor), run.at(""))
+        stopping += sum(each.outcome is Outcome.STOPPING for each in answers)
+        at = None if cursor is None else run.at(cursor)
+        answer = BulkAnswer(matched, changed, refused, at, run.at(""), stopping)
         if on_progress is not None:
             on_progress(answer)
     return answer
@@ -83,7 +92,7 @@ def _write(request: BulkRequest, job: Job, run: _Run, now: int, actor: Actor | N
     key, generation = job.key, job.generation
     match request.verb:
         case "cancel":
-            return Cancel(key, generation, actor=actor)
+            return Cancel(key, generation, actor=actor, stops=request.stops)
         case "pause":
             return SetPause(key, *request.words, generation, actor=actor)
         case "resume":

@@ -277,11 +277,11 @@ class Scheduler(Pulling):
         """
         return self._do(MoveJobs(keys, When(delay, at)), conn)
 
-    def cancel_many(self, keys: Iterable[str], *, conn: object = None) -> list[Answer]:
+    def cancel_many(self, keys: Iterable[str], *, running: bool = False, conn: object = None) -> list[Answer]:
         """
-        Remove the jobs of *keys*; answers are in order, as `cancel` has them.
+        Remove the jobs of *keys*, and with *running* ask those to stop that run; answers are as `cancel` has them.
         """
-        return self._do(CancelJobs(keys), conn)
+        return self._do(CancelJobs(keys, running=running), conn)
 
     def replay_many(self, keys: Iterable[str], *, rate: float | None = None) -> list[Answer]:
         """
@@ -316,7 +316,7 @@ class Scheduler(Pulling):
 
         *verb* is "cancel", "move" (with `shift=`), "spread" (with `over=`), "run", "replay" (dead jobs), "pause" or
         "resume". Pending jobs are changed unless `state=` says otherwise; "cancel" and "pause" also change recurring
-        jobs that run, as the single verbs do.
+        jobs that run, as the single verbs do, and "cancel" with `running=True` asks all that run to stop.
         A job that others change meanwhile is left alone, and counted as refused. A run that was interrupted goes on
         with `cursor=`, and so does one that ended at `limit=`; no cursor of a run moves, runs or replays a job twice.
 
@@ -325,7 +325,7 @@ class Scheduler(Pulling):
             prefix: Of the key; a prefix or another filter is needed.
             on_progress: Called in this thread after each commit, with the answer so far.
             **fields: state, due_from, due_until, handler, target, contains, error, recurring, paused as in `list`; and
-                shift, over, since, note, by, dry_run, limit, cursor: see `BulkFields`.
+                shift, over, since, note, by, running, dry_run, limit, cursor: see `BulkFields`.
 
         Raises:
             InvalidJobError: For a field that does not go with the verb, or without a filter.

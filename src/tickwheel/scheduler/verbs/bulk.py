@@ -24,7 +24,7 @@ _STATES: Final = {
     "pause": (State.PENDING, State.RUNNING),
     "replay": (State.DEAD,),
 }
-"""Those that a verb can change, if not pending ones alone; of what runs, only recurring jobs."""
+"""Those that a verb can change, if not pending ones alone; of what runs, only recurring jobs, unless it is to stop."""
 _TAKES: Final = {"shift": ("move",), "over": ("spread", "replay")}
 _FILTERS: Final = tuple(Filter.__annotations__)
 
@@ -39,6 +39,7 @@ class BulkFields(Filter, total=False):
         since: With these: from which instant on; by default from when the run began.
         note: With "pause": why.
         by: With "pause": who; None for this process.
+        running: With "cancel": whether those that run are asked to stop, as by `cancel(key, running=True)`.
         dry_run: Whether to count the jobs only.
         limit: How many jobs to change at most; None for all.
         cursor: Where to go on: that of an answer, or of what `on_progress` got.
@@ -49,6 +50,7 @@ class BulkFields(Filter, total=False):
     since: Instant | None
     note: str
     by: str | None
+    running: bool
     dry_run: bool
     limit: int | None
     cursor: str | None
@@ -61,10 +63,11 @@ class BulkAnswer:
 
     Attributes:
         matched: How many jobs the filter chose.
-        changed: How many of them were changed; none in a dry run.
+        changed: How many of them were changed, or asked to stop; none in a dry run.
         refused: How many had begun to run, or were changed by others since they were read, and so were left alone.
         cursor: Where to go on; None if there is nothing left.
         start: A cursor at the beginning of the same run: of a dry run, it makes a run that can be repeated as a whole.
+        stopping: How many of those that changed ran, and were asked to stop.
     """
 
     matched: int
@@ -72,6 +75,7 @@ class BulkAnswer:
     refused: int
     cursor: str | None
     start: str
+    stopping: int = 0
 
 
 BulkProgress = Callable[[BulkAnswer], object]
@@ -90,6 +94,7 @@ class BulkRequest:
     over_ms: int = 0
     since: int | None = None
     words: tuple[str, str] = ("", "")
+    stops: bool = False
     is_dry: bool = False
     limit: int | None = None
     run: tuple[int, int] | None = None
@@ -101,7 +106,7 @@ class BulkRequest:
         if self.verb == "resume":
             return job.is_paused
         if job.state is State.RUNNING:
-            return job.recurrence is not None
+            return self.stops or job.recurrence is not None
         return job.state is not State.DEAD or self.filters.get("state") is not None
 
 
@@ -120,6 +125,9 @@ def bulk_request(verb: str, prefix: str, fields: BulkFields, now: int) -> BulkRe
     _check_together(verb, {"shift": shift, "over": over})
     if since is not None and over is None:
         raise InvalidJobError("since", since, "pass it with over=")
+    stops = flag("running", fields.get("running", False))
+    if stops and verb != "cancel":
+        raise InvalidJobError("running", stops, f"pass it with cancel, not with {verb}")
     limit, cursor = fields.get("limit"), fields.get("cursor")
     run, after = (None, None) if cursor is None else _read_cursor(cursor)
     return BulkRequest(
@@ -129,6 +137,7 @@ def bulk_request(verb: str, prefix: str, fields: BulkFields, now: int) -> BulkRe
         0 if over is None else checks.span_ms("over", over),
         None if since is None else checks.at_ms(since, now, "since"),
         note_of(fields.get("by") or "", fields.get("note", "")),
+        stops,
         flag("dry_run", fields.get("dry_run", False)),
         None if limit is None else checks.check_count("limit", limit, checks.NUMBER_MAX),
         run,

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tickwheel.scheduler.model import STOPPED, Cancel, Outcome, Redate, Settled, Standing, State
-from tickwheel.testing.store_suite._base import StoreTests
+from tickwheel.testing.store_suite._base import StoreTests, everything
 
 
 class CancelTests(StoreTests):
@@ -125,6 +125,28 @@ class CancelTests(StoreTests):
             assert rig.do(stop).outcome is Outcome.STOPPING
             assert rig.settle(job, due_at=rig.now + 9).outcome is Outcome.NOT_FOUND
             assert rig.store.get("key") is None
+
+    def test_stops_many(self) -> None:
+        """
+        What runs is found by its state, and stopped in one batch; what fires once stays until it settles.
+        """
+        with self.rig() as rig:
+            recurring = {"key 2", "key 4"}
+            for number in range(6):
+                key = f"key {number}"
+                rig.running(key, recurrence="every 5 s" if key in recurring else None)
+            rig.pending("key 6")
+            running = everything(rig.store, prefix="key", state=State.RUNNING, limit=4)
+            assert [job.key for job in running] == [f"key {number}" for number in range(6)]
+            stops = [
+                Cancel(job.key, job.generation, over=rig.status(job.key, Standing.STARTED), stops=True)
+                for job in running
+            ]
+            assert {answer.outcome for answer in rig.store.apply(stops)} == {Outcome.STOPPING}
+            left = everything(rig.store, state=State.RUNNING)
+            assert {job.key for job in left} == {job.key for job in running} - recurring
+            assert {job.expires_at for job in left} == {STOPPED}
+            assert rig.get("key 6").state is State.PENDING
 
     def test_stops_pending(self) -> None:
         """
