@@ -4,9 +4,14 @@ Commands that change all jobs that a filter chooses.
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
+
+import pytest
 
 from tickwheel.cli.exits import ExitCode
+from tickwheel.scheduler import Scheduler
 
 
 def test_all_that_a_filter_chooses(run):
@@ -49,6 +54,52 @@ def test_limit_of_a_filter(run):
             answer = run(*command, option)
             assert (answer.returncode, "go with --prefix" in answer.stderr) == (ExitCode.USAGE, True)
     assert run("list").stdout.split("\t")[1] == "pending"
+
+
+@pytest.mark.parametrize("filters", [("--prefix", ""), ("--state", "running"), ("--contains", "e")])
+def test_stop_what_a_filter_chooses(run, filters):
+    """
+    What runs is asked to stop where that is asked for, and counted apart from what is cancelled.
+    """
+    begun = threading.Semaphore(0)
+    scheduler = Scheduler("sqlite:///tickwheel.db")
+
+    @scheduler.handler("steep")
+    async def steep(_payload):
+        begun.release()
+        await asyncio.Event().wait()
+
+    with scheduler:
+        for key in ("steeps/1", "steeps/2"):
+            scheduler.set(key, delay=0, handler="steep")
+            assert begun.acquire(timeout=60)
+        scheduler.set("later", delay=3600, handler="steep")
+        pending = filters[0] != "--state"
+        dry = run("cancel", *filters, "--running", "--dry-run").stdout
+        assert dry == ("3 jobs" if pending else "2 jobs") + " to be cancelled or stopped\n"
+        done = run("cancel", *filters, "--running", "--json")
+        counts = json.loads(done.stdout)
+        assert (counts["changed"], counts["stopping"]) == (2 + pending, 2)
+
+
+def test_what_is_said_of_stops(run):
+    """
+    The numbers of what was cancelled and of what was asked to stop are printed, and a key takes no dry run.
+    """
+    begun, scheduler = threading.Event(), Scheduler("sqlite:///tickwheel.db")
+
+    @scheduler.handler("steep")
+    async def steep(_payload):
+        begun.set()
+        await asyncio.Event().wait()
+
+    with scheduler:
+        scheduler.set("tea", delay=0, handler="steep")
+        assert begun.wait(60)
+        assert run("cancel", "--prefix", "t").stdout == "cancelled 0 jobs\n"
+        assert run("cancel", "tea", "--running", "--dry-run").returncode == ExitCode.USAGE
+        assert run("cancel", "--running").returncode == ExitCode.USAGE
+        assert run("cancel", "--prefix", "t", "--running").stdout == "cancelled 0 jobs; asked 1 job to stop\n"
 
 
 def instants(run):

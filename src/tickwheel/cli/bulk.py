@@ -86,8 +86,11 @@ def change_all(
     last: BulkAnswer | None = None
     prefix = chosen.pop("prefix") or ""
     if not prefix and not _has_filter(chosen):  # an empty prefix, which means all
-        chosen["state"] = "dead" if verb == "replay" else "pending"
-    total = sum(scheduler.stats()[name] for name in ("pending", "dead"))
+        if more.get("running"):
+            chosen["due_from"] = 0  # any instant, and so pending ones and those that run
+        else:
+            chosen["state"] = "dead" if verb == "replay" else "pending"
+    total = sum(scheduler.stats()[name] for name in ("pending", "running", "dead"))
     with progress(f"{verb}: jobs", total) as advance:
 
         def note(answer: BulkAnswer) -> None:
@@ -104,10 +107,12 @@ def change_all(
     if as_json:
         print_json(asdict(answer))
     elif chosen["dry_run"]:
-        click.echo(f"{counted(answer.matched, 'job')} to be {_DONE.get(verb, 'moved')}")
+        stopped = " or stopped" if more.get("running") else ""
+        click.echo(f"{counted(answer.matched, 'job')} to be {_DONE.get(verb, 'moved')}{stopped}")
     else:
+        asked = f"; asked {counted(answer.stopping, 'job')} to stop" if answer.stopping else ""
         left = f"; {counted(answer.refused, 'job')} had begun or changed meanwhile" if answer.refused else ""
-        click.echo(f"{_DONE.get(verb, 'moved')} {counted(answer.changed, 'job')}{left}")
+        click.echo(f"{_DONE.get(verb, 'moved')} {counted(answer.changed - answer.stopping, 'job')}{asked}{left}")
         if answer.cursor is not None:
             click.echo(f"there may be more: go on with --cursor {answer.cursor!r}", err=True)
     return answer

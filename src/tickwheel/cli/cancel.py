@@ -19,7 +19,7 @@ __all__ = ["command"]
 @click.argument("key", required=False, shell_complete=complete_key)
 @bulk_options
 @generation_option
-@click.option("--running", is_flag=True, help="Ask the job KEY to stop if it runs.")
+@click.option("--running", is_flag=True, help="Ask what runs to stop.")
 @store_option
 @json_option
 def command(
@@ -27,14 +27,13 @@ def command(
 ) -> None:
     """
     Cancel the pending job KEY, or remove it where it is dead; or cancel all jobs that a filter chooses.
+
+    With --running, jobs that run are asked to stop.
     """
     many = is_bulk(chosen, key, if_generation)
     with opened(store) as scheduler:
-        if many and running:
-            message = "--running is for one job: give its KEY, and no filter"
-            raise click.UsageError(message)
         if many:
-            change_all(scheduler, "cancel", chosen, as_json=as_json)
+            change_all(scheduler, "cancel", chosen, as_json=as_json, running=running)
         else:
             answer = scheduler.cancel(key or "", running=running, if_generation=if_generation)
             print_answer(key or "", answer, as_json=as_json)
