@@ -108,6 +108,25 @@ def test_progress_and_stop(server, page, tmp_path):
     page.wait_for(lambda: "stopped" in "".join(page.texts("#firings .outcome")))
 
 
+def test_stop_all_of_these(server, page, tmp_path):
+    """
+    All that run and are found are counted, and asked to stop at the second press; a list of these offers nothing else.
+    """
+    for number in range(3):
+        server.job("PUT", f"long/{number}", {"delay": 0, "handler": "steps", "payload": str(tmp_path / "go on")})
+    page.open(server)
+    page.find("#search [name=prefix]").send_keys("long/")
+    page.find("#search [name=state]").send_keys("running")
+    page.wait_for(lambda: page.texts("#jobs .key") == ["long/0", "long/1", "long/2"])
+    page.click("#bulk summary")
+    assert page.texts("#bulk option") == ["Stop"]
+    page.click("#bulk button", "Count them")
+    page.click("#bulk button", "Stop 3 jobs")
+    page.wait_for(lambda: "Stopping 3 jobs" in "".join(page.texts(".toast")))
+    for number in range(3):
+        page.wait_for(lambda key=f"long/{number}": server.job("GET", key).status == 404)
+
+
 def test_move(server, page):
     """
     A job is moved to so long from now, and undo moves it back.

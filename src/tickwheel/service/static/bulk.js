@@ -7,6 +7,7 @@ import { toast } from "./toasts.js";
 import { plural } from "./words.js";
 
 const VERBS = {
+  running: { stop: "Stop" },
   pending: { pause: "Pause", cancel: "Cancel", run: "Run now", move: "Move", spread: "Spread" },
   paused: { resume: "Resume", cancel: "Cancel" },
   dead: { replay: "Replay", cancel: "Remove" },
@@ -45,7 +46,8 @@ export class Bulk {
   async count() {
     const verb = this.verbs.value, name = this.names[verb];
     const amount = verb in AMOUNTS ? { [AMOUNTS[verb]]: 60 * this.form.elements.amount.value } : {};
-    const body = { do: verb, ...this.filter, ...amount };
+    const act = verb === "stop" ? { do: "cancel", running: true } : { do: verb };
+    const body = { ...act, ...this.filter, ...amount };
     const { matched, start } = await through({ ...body, dry_run: true });
     if (!matched) return void toast("There are none");
     return { text: `${name} ${plural(matched, "job")}`, look: "danger", act: () => this.act({ ...body, cursor: start }) };
@@ -53,7 +55,7 @@ export class Bulk {
 
   async act(body) {
     const { changed, refused } = await through(body);
-    toast(`Changed ${plural(changed, "job")}` + (refused ? `; ${refused} had begun or changed meanwhile, and were left alone` : ""));
+    toast(`${body.running ? "Stopping" : "Changed"} ${plural(changed, "job")}` + (refused ? `; ${refused} had begun or changed meanwhile, and were left alone` : ""));
     this.onDone();
   }
 }
