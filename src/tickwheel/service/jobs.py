@@ -184,6 +184,9 @@ class Jobs:
     async def list(self, call: Request) -> Reply:
         """
         Return one page of the jobs that the query asks for.
+
+        A page looks through 10,000 keys at most, 2,000 on Redis. So it may have few jobs or none and still have a
+        `cursor`, up to which was searched: go on with it until it is null.
         """
         fields = query(call, LIST_FIELDS)
         arguments = _list_arguments(fields, self._options.page_max)

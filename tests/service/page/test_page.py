@@ -229,6 +229,25 @@ def test_replay(server, page):
     server.job("DELETE", "broken")
 
 
+def test_search_among_very_many(server, page):
+    """
+    A search that could not look through all says up to which key it came, and goes on.
+    """
+    items = [FAR | {"do": "set", "key": f"many/{number:05}"} for number in range(10_000)]
+    server.ask("POST", "/v1/jobs:batch", {"items": [*items, FAR | {"do": "set", "key": "z rare"}][1:]})
+    server.job("PUT", "many/00000", FAR)
+    page.open(server)
+    page.run("performance.now = ((n) => () => (n += 2000))(0)")  # there is time for one page
+    page.run("location.hash = '#overview?contains=rare'")
+    page.wait_for(lambda: page.find("#jobs-empty").text == "None so far: searched up to “many/09999”.")
+    page.run("performance.now = () => 0")
+    page.click("#more", "Look further")
+    page.wait_for(lambda: page.texts("#jobs .key") == ["z rare"])
+    assert not page.find("#jobs-empty").is_displayed()
+    server.ask("POST", "/v1/jobs:bulk", {"do": "cancel", "contains": "r", "prefix": "z"})
+    server.ask("POST", "/v1/jobs:bulk", {"do": "cancel", "prefix": "many/"})
+
+
 def test_search(server, page):
     """
     The list is narrowed to keys that begin with what is typed, and says so where there is none.

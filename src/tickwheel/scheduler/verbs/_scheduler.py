@@ -367,10 +367,11 @@ class Scheduler(Pulling):
         """
         Return a page of jobs in the order of their keys; go on with `cursor=page.cursor` until that is None.
 
-        A page may hold fewer jobs than asked for and still not be the last.
+        A page looks through 10,000 keys at most, 2,000 on Redis, and so takes some ten milliseconds: one may hold fewer
+        jobs than asked for, even none, and still not be the last. O(pages) for what few jobs match.
 
         Args:
             prefix: Of the key.
-            **fields: state, due_from, due_until, handler, recurring, paused, cursor, limit: see `ListFields`.
+            **fields: The filters, and cursor and limit: see `ListFields`.
         """
         return self._core.client.page({"prefix": prefix, **fields})

@@ -105,12 +105,13 @@ export class Jobs {
   fill({ jobs, cursor }) {
     syncCalmly(this.list, jobs, (job) => job.key, (job) => this.make(job), update, { question: JSON.stringify(this.query) });
     const empty = byId("jobs-empty");
-    empty.hidden = jobs.length > 0;
+    const isCut = cursor && jobs.length < this.limit;
+    empty.hidden = jobs.length > 0 && !isCut;
     if (within(this.query.prefix) === null) empty.textContent = outside();
-    else if (cursor) empty.textContent = "None so far: there are more jobs than could be looked through.";
+    else if (isCut) empty.textContent = `${jobs.length ? "More may follow" : "None so far"}: searched up to “${printable(cursor).slice(0, 80)}”.`;
     else empty.textContent = this.query.prefix || this.query.part || Object.keys(this.parts()).length || isBounded() ? `No ${this.query.state} job matches.` : `No job is ${this.query.state}.${this.query.state === "pending" ? HINT : ""}`;
     byId("more").hidden = !cursor && jobs.length < this.limit;
-    byId("more").textContent = cursor && jobs.length < this.limit ? "Look further" : "Show more";
+    byId("more").textContent = isCut ? "Look further" : "Show more";
     this.tick();
   }
 
