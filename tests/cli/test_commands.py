@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from tickwheel.cli.exits import ExitCode
+from tickwheel.scheduler import Scheduler
 
 
 def test_life_of_a_job(run):
@@ -148,6 +149,33 @@ def test_json_lines(run):
     assert len(keys) == 1200
     assert keys == sorted(keys)
     assert len(run("list").stdout.splitlines()) == 100
+
+
+def test_lists_go_on(run, monkeypatch):
+    """
+    A list that ends at its limit, or is interrupted, names the key after which it goes on, and shows what it has.
+    """
+    lines = "\n".join(f"{n % 60} * * * * job {n}" for n in range(1100))
+    run("import", "crontab", "-", "--prefix", "j/", stdin=lines)
+    every = run("list", "--all").stdout.splitlines()
+    first = run("list", "--limit", "5")
+    last = first.stdout.splitlines()[-1].split("\t")[0]
+    assert first.stderr == f"there may be more: go on with --cursor {last!r}\n"
+    rest = run("list", "--cursor", last, "--all")
+    assert (rest.stdout.splitlines(), rest.stderr) == (every[5:], "")
+    assert run("list", "--cursor", every[-1].split("\t")[0]).stderr == ""
+    read = Scheduler.list
+
+    def read_once(scheduler, prefix, *, cursor, **asked):
+        if cursor is not None:
+            raise KeyboardInterrupt
+        return read(scheduler, prefix, cursor=cursor, **asked)
+
+    monkeypatch.setattr(Scheduler, "list", read_once)
+    cut = run("list", "--all", "--contains", "j/")
+    assert (cut.stdout.splitlines(), cut.returncode) == (every[:1000], ExitCode.INTERRUPTED)
+    at = every[999].split("\t")[0]
+    assert cut.stderr == f"searched up to {at!r}: go on with --cursor {at!r}\n"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -26,19 +27,43 @@ _COLUMNS = ("key", "state", "due", "target", "handler", "attempt")
 @filter_options
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="How many at most.")
 @click.option("--all", "has_all", is_flag=True, help="All of them, whatever the limit.")
+@click.option("--cursor", metavar="KEY", help="Only those after this key, where a list has ended.")
 @store_option
 @json_option
-def command(*, prefix: str, limit: int, has_all: bool, store: str, as_json: bool, **filters: Any) -> None:
+def command(
+    *, prefix: str, limit: int, has_all: bool, cursor: str | None, store: str, as_json: bool, **filters: Any
+) -> None:
     """
     List the jobs whose key begins with PREFIX, in the order of their keys.
     """
+    searched, listed, is_cut = cursor, 0, False
+
+    def note(key: str) -> None:
+        nonlocal searched
+        searched = key
+
+    def found(jobs: Iterable[Job]) -> Iterator[Job]:
+        nonlocal searched, listed, is_cut
+        try:
+            for job in jobs:
+                yield job
+                searched, listed = job.key, listed + 1
+        except KeyboardInterrupt:
+            is_cut = True  # a long search, and what it has found is shown
+
     with opened(store) as scheduler:
-        jobs = islice(jobs_of(scheduler, prefix, **filters), None if has_all else limit)
+        jobs = found(islice(jobs_of(scheduler, prefix, cursor, note, **filters), None if has_all else limit))
         if as_json:
             for job in jobs:
                 print_json(job_document(job))
         else:
             print_rows(_COLUMNS, map(_row, jobs), right=("attempt",))
+    if is_cut:
+        if searched is not None:
+            click.echo(f"searched up to {searched!r}: go on with --cursor {searched!r}", err=True)
+        raise click.Abort
+    if listed == limit and not has_all:
+        click.echo(f"there may be more: go on with --cursor {searched!r}", err=True)
 
 
 def _state(job: Job) -> str:

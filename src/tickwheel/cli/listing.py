@@ -4,7 +4,7 @@ All jobs of a list, page after page.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tickwheel.scheduler import Job, Scheduler
@@ -14,14 +14,23 @@ __all__ = ["jobs_of"]
 _PAGE = 1000
 
 
-def jobs_of(scheduler: Scheduler, prefix: str, **asked: Any) -> Iterator[Job]:
+def jobs_of(
+    scheduler: Scheduler,
+    prefix: str,
+    cursor: str | None = None,
+    on_page: Callable[[str], object] | None = None,
+    **asked: Any,
+) -> Iterator[Job]:
     """
     Yield the jobs whose key begins with *prefix*, in the order of their keys, narrowed by *asked* as `list` does.
+
+    Begin after *cursor*, and call *on_page* with the key up to which was searched, once its page was taken.
     """
-    cursor = None
     while True:
         page = scheduler.list(prefix, cursor=cursor, limit=_PAGE, **asked)
         yield from page.jobs
         if page.cursor is None:
             return
         cursor = page.cursor
+        if on_page is not None:
+            on_page(cursor)
