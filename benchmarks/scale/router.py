@@ -176,14 +176,14 @@ class _Jobs:
             cursors = [self._start_of(client) for client in self._clients]
         else:
             cursors = _read_cursors(given, len(self._clients))
-        sums, start = [0, 0, 0], json.dumps(cursors)
+        sums, start = [0, 0, 0, 0], json.dumps(cursors)
 
         def so_far(place: int, part: BulkAnswer) -> BulkAnswer:
             cursors[place] = part.cursor
-            counts = (part.matched, part.changed, part.refused)
-            matched, changed, refused = (before + count for before, count in zip(sums, counts, strict=True))
+            counts = (part.matched, part.changed, part.refused, part.stopping)
+            matched, changed, refused, stopping = (each + count for each, count in zip(sums, counts, strict=True))
             is_over = all(each is None for each in cursors)
-            return BulkAnswer(matched, changed, refused, None if is_over else json.dumps(cursors), start)
+            return BulkAnswer(matched, changed, refused, None if is_over else json.dumps(cursors), start, stopping)
 
         def report(place: int, part: BulkAnswer) -> None:
             if on_progress is not None:
@@ -198,7 +198,7 @@ class _Jobs:
                 continue
             rest: BulkFields = {**fields, "cursor": cursor, "limit": left}
             answer = so_far(place, client.bulk(verb, prefix, rest, partial(report, place)))
-            sums = [answer.matched, answer.changed, answer.refused]
+            sums = [answer.matched, answer.changed, answer.refused, answer.stopping]
         return answer
 
     @staticmethod
