@@ -32,6 +32,7 @@ from tickwheel.scheduler.targets.pull import JobLease
 from tickwheel.scheduler.verbs._backend import Backend
 from tickwheel.scheduler.verbs._promise import Reply
 from tickwheel.scheduler.verbs.bulk import BulkAnswer, BulkFields, BulkProgress
+from tickwheel.scheduler.verbs.change import ChangeFields
 from tickwheel.scheduler.verbs.jobs import SetJobs, Verb
 from tickwheel.scheduler.verbs.requests import ListFields, SetRequest, check_requests
 from tickwheel.typing import Duration, Instant
@@ -152,6 +153,10 @@ class _Jobs:
     def history(self, key: str, before: int | None, limit: int) -> Sequence[HistoryRecord]:
         found: Sequence[HistoryRecord] = self._of(key).history(key, before, limit)
         return found
+
+    def change(self, key: str, fields: ChangeFields, if_generation: int | None) -> Answer:
+        answer: Answer = self._of(key).change(key, fields, if_generation)
+        return answer
 
     def page(self, fields: ListFields) -> Page:
         """

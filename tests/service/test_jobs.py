@@ -25,6 +25,29 @@ def test_defaults():
     assert library.keys() - body.keys() == {"key", "if_generation"}
 
 
+def test_change(server):
+    """
+    What is in the body is changed, null being a value, and the rest stays; what the service has no use for is refused.
+    """
+    body = {"every": "1h", "target": "pull", "handler": "a", "payload": {"n": 1}, "max_runs": 9, "until": 4_000_000_000}
+    before = server.job("PUT", "changed", body).json["job"]
+    tag = {"if-match": f'"{before["generation"]}"'}
+    answer = server.job("POST", "changed", {"payload": None, "until": None, "retry": {"attempts": 2}}, tag, ":change")
+    assert (answer.status, answer.json["outcome"]) == (200, "replaced")
+    after = answer.json["job"]
+    assert (after["payload"], after["retry"]["attempts"], after["due_at"]) == (None, 2, before["due_at"])
+    assert after["recurrence"] == {name: each for name, each in before["recurrence"].items() if name != "until"}
+    assert answer.headers["etag"] == f'"{after["generation"]}"'
+    assert server.job("POST", "changed", {"payload": 1}, tag, ":change").status == 412
+    assert server.job("POST", "nobody there", {"payload": 1}, action=":change").status == 404
+    for wrong in ({}, {"every": 0.1}, {"cron": None}, {"delay": 5}, {"target": "handler", "handler": "nobody"}):
+        assert server.job("POST", "changed", wrong, action=":change").status == 422, wrong
+    assert server.job("POST", "changed", {"handler": "any queue"}, action=":change").status == 200
+    server.job("PUT", "changed", {"delay": 3600, "target": "log"})
+    assert server.job("POST", "changed", {"cron": "@daily"}, action=":change").status == 422
+    server.job("DELETE", "changed")
+
+
 def test_life_of_a_job(server):
     """
     A job is created, replaced, moved, read and cancelled, and its generation grows with every write.

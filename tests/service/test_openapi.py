@@ -24,6 +24,7 @@ EXAMPLES = int(os.environ.get("TICKWHEEL_EXAMPLES", "20"))
 BEYOND = {
     "jobs_set": "handlers and targets by their names, cron lines that fire, texts for lengths of time",
     "jobs_move": "texts for lengths of time, instants at most a hundred years ahead",
+    "jobs_change": "at least one field; rules for jobs that recur alone; the rest as for jobs_set",
     "jobs_skip": "only jobs that recur have a run to leave out",
     "batches_apply": "refuse_all goes with sets alone; the rest as for jobs_set and jobs_move",
     "batches_bulk": "which fields go with which act, since with over alone",

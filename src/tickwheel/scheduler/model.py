@@ -172,6 +172,8 @@ class Set:
         era: For an instant that counts elapsed time, by which setting of the clock it was counted. It is not stored.
         over: What is known of the attempt that is counted for the live job; without it the set is TOO_LATE.
         keeps_payload: Whether the payload is that of the live job, where there is one.
+        if_due_at: Only a pending job that is due at this instant, whose attempts and error are kept; one that runs is
+            TOO_LATE, another instant is WRONG_GENERATION.
         actor: By whom, if the history is to have that: a record in the same transaction, if it took effect, and the
             job recurs or all acts of the actor are kept. The other writes of callers have the same.
     """
@@ -183,6 +185,7 @@ class Set:
     era: int | None = None
     over: AttemptStatus | None = None
     keeps_payload: bool = False
+    if_due_at: int | None = None
     actor: Actor | None = None
 
 

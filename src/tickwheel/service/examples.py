@@ -20,6 +20,7 @@ from tickwheel.service.bodies import (
     ScopeBody,
     SetBody,
 )
+from tickwheel.service.change_body import ChangeBody
 from tickwheel.service.documents import (
     AnswerDocument,
     BackfillDocument,
@@ -177,6 +178,7 @@ _STATS: Final[dict[str, Any]] = {
 BODIES: Final[dict[Any, Any]] = {
     SetBody: {"delay": 240, "target": "pull", "handler": "kitchen", "payload": {"cups": 2}},
     MoveBody: {"delay": 300},
+    ChangeBody: {"payload": {"cups": 3}, "retry": {"attempts": 2}},
     PauseBody: {"note": _PAUSED["note"]},
     PauseScopeBody: {"scope": _PAUSED["scope"], "note": _PAUSED["note"]},
     ScopeBody: {"scope": _PAUSED["scope"]},

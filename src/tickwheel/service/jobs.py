@@ -11,6 +11,7 @@ import msgspec
 from tickwheel.scheduler import AsyncScheduler, Page
 from tickwheel.scheduler.checks import NUMBER_MAX
 from tickwheel.service.bodies import MoveBody, PauseBody, SetBody
+from tickwheel.service.change_body import ChangeBody
 from tickwheel.service.documents import PageDocument, job_document
 from tickwheel.service.figures import Figures
 from tickwheel.service.guard import caller
@@ -20,7 +21,7 @@ from tickwheel.service.intake import job_key, query, read_body, to_count, to_fla
 from tickwheel.service.options import ServiceOptions
 from tickwheel.service.problems import ProblemError, show
 from tickwheel.service.reach import check_all_keys, check_key, heeds_prefix, narrowed
-from tickwheel.service.refusals import check_set
+from tickwheel.service.refusals import check_handler, check_interval, check_set
 from tickwheel.service.replies import answer_reply, document_reply, job_reply
 from tickwheel.service.strict_json import decode
 
@@ -61,6 +62,7 @@ CANCEL_FIELDS: Final[dict[str, Any]] = {
 _ORDERS: Final = ("key", "due")
 _SET: Final = msgspec.json.Decoder(SetBody)
 _MOVE: Final = msgspec.json.Decoder(MoveBody)
+_CHANGE: Final = msgspec.json.Decoder(ChangeBody)
 _PAUSE: Final = msgspec.json.Decoder(PauseBody)
 
 
@@ -149,6 +151,23 @@ class Jobs:
         """
         key, wanted = _key(call, b":skip"), wanted_generation(call)
         return answer_reply(key, await self._scheduler.skip(key, if_generation=wanted), wanted)
+
+    @heeds_prefix
+    async def change(self, call: Request) -> Reply:
+        """
+        Change some of a pending job, and leave the rest as it is: the phase, the runs that are left, a pause.
+
+        It is due when it was, unless `every`, `cron`, `tz` or `exclude` is another.
+        """
+        key = _key(call, b":change")
+        body = decode(await read_body(call, self._options.body_bytes_max), _CHANGE)
+        wanted, fields = wanted_generation(call), body.fields()
+        check_interval(fields.get("every"), fields.get("cron"), self._options.every_min_s)
+        if fields.get("handler"):
+            job = None if "target" in fields else await self._scheduler.get(key)
+            check_handler(fields.get("target", job and job.target), fields["handler"], self._scheduler)
+        answer = await self._scheduler.change(key, if_generation=wanted, **fields)
+        return answer_reply(key, answer, wanted)
 
     @heeds_prefix
     async def pause(self, call: Request) -> Reply:

@@ -10,21 +10,37 @@ from tickwheel.service.bodies import SetBody
 from tickwheel.service.problems import ProblemError
 from tickwheel.typing import Duration
 
-__all__ = ["check_set"]
+__all__ = ["check_handler", "check_interval", "check_set"]
 
 
 def check_set(body: SetBody, scheduler: AsyncScheduler, every_min: Duration) -> None:
     """
-    Refuse a handler that is not registered here, and an interval that would keep the service busy.
+    Refuse what `check_handler` and `check_interval` refuse.
+    """
+    check_handler(body.target, body.handler, scheduler)
+    check_interval(body.every, body.cron, every_min)
+
+
+def check_handler(target: str | None, handler: str | None, scheduler: AsyncScheduler) -> None:
+    """
+    Refuse a handler that is not registered here.
 
     Raises:
         HandlerNotFoundError: If nobody would run it: this process is the one that fires.
+    """
+    if target == "handler" and handler and not scheduler.has_handler(handler):
+        raise HandlerNotFoundError(handler)
+
+
+def check_interval(every: Duration | None, cron: str | None, every_min: Duration) -> None:
+    """
+    Refuse an interval that would keep the service busy.
+
+    Raises:
         InvalidJobError: If the interval cannot be read.
         ProblemError: `invalid_value`, if the interval is less than *every_min*.
     """
-    if body.target == "handler" and body.handler and not scheduler.has_handler(body.handler):
-        raise HandlerNotFoundError(body.handler)
-    every = interval_of(body.every, body.cron)
+    every = interval_of(every, cron)
     if every is None:
         return
     every_min_s = checks.seconds("every_min_s", every_min)

@@ -25,6 +25,7 @@ from tickwheel.service.bodies import (
     ScopeBody,
     SetBody,
 )
+from tickwheel.service.change_body import ChangeBody
 from tickwheel.service.debug import PROFILE_FIELDS, Debug
 from tickwheel.service.denials import Denials
 from tickwheel.service.documents import (
@@ -163,6 +164,15 @@ def operations(
             "POST", f"{key}:run", jobs.run_now, {200: AnswerDocument}, (*_WRITE_ONE, *_STORE), has_conditions=True
         ),
         Operation("POST", f"{key}:skip", jobs.skip, {200: AnswerDocument}, (*_WRITE_ONE, *_STORE), has_conditions=True),
+        Operation(
+            "POST",
+            f"{key}:change",
+            jobs.change,
+            {200: AnswerDocument},
+            (*_WRITE_ONE, *_BODY, *_STORE, "unknown_handler"),
+            ChangeBody,
+            has_conditions=True,
+        ),
         Operation(
             "POST",
             f"{key}:pause",

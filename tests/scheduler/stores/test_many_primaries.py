@@ -18,7 +18,7 @@ from tickwheel.scheduler import SetRequest, StoreError
 from tickwheel.scheduler.stores._sharding import bucket_of
 
 ROOT = Path(__file__).parents[3]
-ROOMS = ("verbs", "pause", "bulk", "skip", "backfill", "incidents", "forecast", "recurring", "cancel_running")
+ROOMS = ("verbs", "pause", "bulk", "change", "skip", "backfill", "incidents", "forecast", "recurring", "cancel_running")
 SOON_S = 10
 
 

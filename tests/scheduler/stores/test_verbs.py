@@ -5,6 +5,7 @@ What is done to a series, and to many jobs at once, on the stores of servers.
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 
@@ -58,6 +59,25 @@ def test_a_series(server_url, make):
     acts = ["created", "moved", "moved", "paused", "replaced", "resumed"]
     assert [record.outcome for record in reversed(client.history("k"))] == acts
     assert client.cancel("k").outcome is Outcome.CANCELLED
+
+
+def test_changed_in_part(any_url, make):
+    """
+    What is named of a job is changed, and what is not stays: phase, runs that are left, pause, instant.
+    """
+    client = make(any_url)
+    before = client.set("k", every=3600, payload=1, max_runs=9, jitter="10m", handler="h").job
+    client.pause("k", note="moving", by="ada")
+    after = client.change("k", payload=2, overlap="once").job
+    rule = json.loads(before.recurrence) | {"overlap": "once"}
+    assert (after.payload, json.loads(after.recurrence), after.due_at) == (b"2", rule, before.due_at)
+    assert (after.pause.note, after.attempt) == ("moving", 0)
+    assert client.change("k", payload=3, if_generation=before.generation).outcome is Outcome.WRONG_GENERATION
+    often = client.change("k", cron="30 * * * *", jitter=0, if_generation=after.generation).job
+    assert (often.due_at // 60_000) % 60 == 30
+    assert json.loads(often.recurrence)["runs_left"] == 9
+    acts = ["created", "paused", "replaced", "replaced"]
+    assert [record.outcome for record in reversed(client.history("k"))] == acts
 
 
 def test_by_question(server_url, make):

@@ -22,6 +22,7 @@ from tickwheel.scheduler.remote._errors import error_of
 from tickwheel.scheduler.remote.transport import Transport
 from tickwheel.scheduler.stores import Node, Shard
 from tickwheel.scheduler.verbs.bulk import BulkAnswer, BulkFields, BulkProgress, bulk_request
+from tickwheel.scheduler.verbs.change import ChangeFields, change_fields
 from tickwheel.scheduler.verbs.client import STEPS_MAX
 from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, PauseJobs, ReplayJobs, ResumeJobs, SetJobs, Verb
 from tickwheel.scheduler.verbs.requests import PAGE_MAX, ListFields, SetRequest, due_at, flag, job_query, set_write
@@ -252,6 +253,14 @@ class RemoteClient:
             if answer.cursor is None or left == 0:
                 return answer
             body["cursor"], sofar = answer.cursor, answer
+
+    def change(self, key: str, fields: ChangeFields, if_generation: int | None) -> Answer:
+        """
+        Change some of one job.
+        """
+        path, body = _wire.address(checks.check_key(key), ":change"), _wire.change_body(change_fields(fields))
+        condition = _condition(checks.check_generation(if_generation))
+        return self._transport.submit(self._write("POST", path, body, condition)).result()
 
     def upcoming(self, due_from: Instant | None, due_until: Instant | None, limit: int) -> Sequence[Job]:
         """

@@ -11,10 +11,12 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from tickwheel.scheduler import checks
+from tickwheel.scheduler._retry import check_policy
 from tickwheel.scheduler.incidents import Incident, Incidents
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Outcome, Pause, RetryPolicy, State
 from tickwheel.scheduler.remote._errors import name_of
 from tickwheel.scheduler.verbs.bulk import BulkAnswer, BulkFields
+from tickwheel.scheduler.verbs.change import ChangeFields
 from tickwheel.scheduler.verbs.requests import SetRequest
 
 __all__ = [
@@ -23,6 +25,7 @@ __all__ = [
     "answer_of",
     "bulk_body",
     "bulk_of",
+    "change_body",
     "incidents_of",
     "job_of",
     "ms",
@@ -112,6 +115,22 @@ def bulk_body(verb: str, prefix: str, fields: BulkFields) -> dict[str, Any]:
         else:
             body[name] = str(value) if name == "state" else value
     return body
+
+
+def change_body(fields: ChangeFields) -> bytes:
+    """
+    Return what a change of *fields* asks for.
+    """
+    body: dict[str, Any] = {name: value for name, value in fields.items() if name != "payload"}
+    for name in {"expires", "every", "misfire_grace", "jitter"} & body.keys():
+        body[name] = None if body[name] is None else checks.seconds(name, body[name])
+    if body.get("until") is not None:
+        body["until"] = checks.epoch_seconds("until", body["until"])
+    if body.get("retry") is not None:
+        body["retry"] = check_policy(body["retry"]).in_seconds()
+    if "exclude" in body:
+        body["exclude"] = [str(each) for each in body["exclude"]]
+    return to_json(body, checks.encode_payload(fields["payload"]) if "payload" in fields else None)
 
 
 def bulk_of(document: Mapping[str, Any], so_far: BulkAnswer | None) -> BulkAnswer:

@@ -74,7 +74,7 @@ def decide(  # noqa: C901, PLR0911 - one for each kind of write
     """
     match write:
         case Set():
-            return _set(write, job, now, next_generation)
+            return (_set if write.if_due_at is None else _change)(write, job, now, next_generation)
         case Begin():
             return _begin(write, job)
         case Settle():
@@ -177,6 +177,22 @@ def _set(write: Set, job: Job | None, now: int, next_generation: NextGeneration)
     if before is not None and before.pause is not None:
         stored = replace(stored, pause=before.pause)
     return Answer(Outcome.REPLACED if is_live else _CREATED, stored), stored
+
+
+def _change(write: Set, job: Job | None, now: int, next_generation: NextGeneration) -> Decision:
+    """
+    Set again what is pending and due at the instant that the write names; its attempts and its error stay.
+    """
+    if job is None or job.state is State.DEAD:
+        return Answer(Outcome.WRONG_GENERATION, job), job
+    known = _known(job, write.over)
+    if known is not None and known.state is State.RUNNING:
+        return Answer(Outcome.TOO_LATE, job), job
+    if known is not None and known.due_at != write.if_due_at:
+        return Answer(Outcome.WRONG_GENERATION, job), job
+    if known is not None:
+        write = replace(write, job=replace(write.job, attempt=known.attempt, error=known.error))
+    return _set(write, job, now, next_generation)
 
 
 def _move(write: Move, job: Job | None, now: int, next_generation: NextGeneration) -> Decision:

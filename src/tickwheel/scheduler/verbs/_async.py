@@ -23,6 +23,7 @@ from tickwheel.scheduler.verbs._replies import Replies
 from tickwheel.scheduler.verbs._skip import skipped
 from tickwheel.scheduler.verbs.backfill import Backfill, BackfillRange, backfilled
 from tickwheel.scheduler.verbs.bulk import BulkAnswer, BulkFields, BulkProgress
+from tickwheel.scheduler.verbs.change import ChangeFields
 from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, PauseJobs, ReplayJobs, ResumeJobs, SetJobs, Verb
 from tickwheel.scheduler.verbs.requests import ListRest, SetFields, SetRequest, When, check_requests
 from tickwheel.typing import Duration, Instant
@@ -176,6 +177,12 @@ class AsyncScheduler(Common):
         """
         asked = BackfillRange(since, until, rate, limit, dry_run)
         return await asyncio.to_thread(backfilled, self._core.client, key, asked)
+
+    async def change(self, key: str, *, if_generation: int | None = None, **fields: Unpack[ChangeFields]) -> Answer:
+        """
+        Change some of a pending job: see `Scheduler.change`.
+        """
+        return await asyncio.to_thread(self._core.client.change, key, fields, if_generation)
 
     async def replay(self, key: str, *, delay: Duration = 0, if_generation: int | None = None) -> Answer:
         """

@@ -20,6 +20,7 @@ from tickwheel.scheduler.targets.pull import JobLease
 from tickwheel.scheduler.verbs._promise import Reply
 from tickwheel.scheduler.verbs._within import Within
 from tickwheel.scheduler.verbs.bulk import BulkAnswer, BulkFields, BulkProgress
+from tickwheel.scheduler.verbs.change import ChangeFields
 from tickwheel.scheduler.verbs.jobs import Verb
 from tickwheel.scheduler.verbs.requests import ListFields, SetRequest
 from tickwheel.typing import Duration, Instant
@@ -78,6 +79,11 @@ class Jobs(Protocol):
     def bulk(self, verb: str, prefix: str, fields: BulkFields, on_progress: BulkProgress | None) -> BulkAnswer:
         """
         Do the same to all jobs that a filter chooses.
+        """
+
+    def change(self, key: str, fields: ChangeFields, if_generation: int | None) -> Answer:
+        """
+        Change some of one job.
         """
 
     def upcoming(self, due_from: Instant | None, due_until: Instant | None, limit: int) -> Sequence[Job]:

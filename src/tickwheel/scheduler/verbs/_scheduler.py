@@ -16,6 +16,7 @@ from tickwheel.scheduler.verbs._pulling import Pulling
 from tickwheel.scheduler.verbs._skip import skipped
 from tickwheel.scheduler.verbs.backfill import Backfill, BackfillRange, backfilled
 from tickwheel.scheduler.verbs.bulk import BulkAnswer, BulkFields, BulkProgress
+from tickwheel.scheduler.verbs.change import ChangeFields
 from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, PauseJobs, ReplayJobs, ResumeJobs, SetJobs, Verb
 from tickwheel.scheduler.verbs.requests import ListRest, SetFields, SetRequest, When, check_requests
 from tickwheel.typing import Duration, Instant
@@ -254,6 +255,27 @@ class Scheduler(Pulling):
             TypeError: For an instant that is none.
         """
         return backfilled(self._core.client, key, BackfillRange(since, until, rate, limit, dry_run))
+
+    def change(self, key: str, *, if_generation: int | None = None, **fields: Unpack[ChangeFields]) -> Answer:
+        """
+        Change some of the pending job of *key*, such as its payload or its cron line; the rest stays as it is.
+
+        Phase, attempts, a pause and the runs that are left stay. It is due when it was, unless `every`, `cron`, `tz` or
+        `exclude` is given: then when the new rule says, except for a run that is tried again.
+
+        Args:
+            key: The job's.
+            if_generation: Only if the job has this generation.
+            **fields: payload, target, handler, retry, expires; of a recurring job also its rule: see `ChangeFields`.
+
+        Returns:
+            REPLACED, TOO_LATE (it is running), NOT_FOUND or WRONG_GENERATION, and the job as it now is.
+
+        Raises:
+            InvalidJobError: For a value that the job cannot have, a rule for a job that fires once, or no field.
+            StoreError: If the store does not answer; transient, if others keep changing the job meanwhile.
+        """
+        return self._core.client.change(key, fields, if_generation)
 
     def replay(self, key: str, *, delay: Duration = 0, if_generation: int | None = None) -> Answer:
         """

@@ -41,6 +41,7 @@ from tickwheel.scheduler.verbs._referee import Done, Knowing, Referee
 from tickwheel.scheduler.verbs._withdrawal_requests import WithdrawalRequests
 from tickwheel.scheduler.verbs._within import Within
 from tickwheel.scheduler.verbs.bulk import BulkAnswer, BulkFields, BulkProgress, bulk_request
+from tickwheel.scheduler.verbs.change import ChangeFields, changed
 from tickwheel.scheduler.verbs.jobs import ACTOR, PauseJobs, Verb, note_of, writes_of
 from tickwheel.scheduler.verbs.partitioned_writer import PartitionedWriter
 from tickwheel.scheduler.verbs.requests import PAGE_MAX, ListFields, SetRequest, job_query, set_write
@@ -304,6 +305,12 @@ class Client:
         if not fields.get("by"):
             fields = {**fields, "by": self._options.owner}
         return done_in_bulk(self, bulk_request(verb, prefix, fields, self.clock.now_ms()), on_progress)
+
+    def change(self, key: str, fields: ChangeFields, if_generation: int | None) -> Answer:
+        """
+        Change some of one job.
+        """
+        return changed(self, self._registry, checks.check_key(key), fields, if_generation)
 
     def begun(self) -> tuple[int, int]:
         """

@@ -38,7 +38,7 @@ EVER = 2**63 - 1
 OWNER = "the first owner"
 
 _E = TypeVar("_E", bound=BaseException)
-_CONDITIONS = ("max_wait_ms", "if_generation", "over", "keeps_payload")
+_CONDITIONS = ("max_wait_ms", "if_generation", "over", "keeps_payload", "if_due_at")
 """What a set has beside its job and mode."""
 
 

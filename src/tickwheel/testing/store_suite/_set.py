@@ -5,8 +5,9 @@ Set: the upsert by key.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from tickwheel.scheduler.model import Job, Outcome, RetryPolicy, Set, SetMode, Settled, Standing, State
+from tickwheel.scheduler.model import Job, Outcome, RetryPolicy, Set, SetMode, SetPause, Settled, Standing, State
 from tickwheel.testing.store_suite._base import StoreTests
 
 
@@ -118,6 +119,51 @@ class SetTests(StoreTests):
             job = rig.running("key", payload=b"1")
             rig.settle(job, Settled.DEAD, error="no")
             assert rig.pending("key", 1_000, payload=b"2", keeps_payload=True).payload == b"2"
+
+    def test_change(self) -> None:
+        """
+        A pending job that is due at the instant that is named is changed, and its attempts, error and pause stay.
+        """
+        with self.rig() as rig:
+            job = rig.running("key", 1_000, payload=b"1", recurrence="every 5 s")
+            rig.settle(job, Settled.AGAIN, due_at=rig.now + 9_000, attempt=1, error="no")
+            rig.do(SetPause("key", "ada", "why"))
+            before = rig.get("key")
+            condition: dict[str, Any] = {"if_generation": before.generation, "if_due_at": before.due_at}
+            answer = rig.set("key", 9_000, payload=b"2", recurrence="every 6 s", **condition)
+            assert (answer.outcome, answer.job) == (Outcome.REPLACED, rig.get("key"))
+            after = replace(before, generation=rig.get("key").generation, payload=b"2", recurrence="every 6 s")
+            assert rig.get("key") == after
+            assert after.generation > before.generation
+            assert (after.attempt, after.error) == (1, "no")
+
+    def test_change_of_what_is_another(self) -> None:
+        """
+        A change of what is due at another instant, is running, dead or gone, does nothing and says why.
+        """
+        with self.rig() as rig:
+            job = rig.pending("key", 1_000, payload=b"1")
+            condition: dict[str, Any] = {"if_generation": job.generation, "if_due_at": job.due_at}
+            wrong = rig.set("key", 1_000, payload=b"2", **(condition | {"if_due_at": job.due_at + 1}))
+            assert (wrong.outcome, wrong.job) == (Outcome.WRONG_GENERATION, rig.get("key"))
+            rig.begin(job)
+            assert rig.set("key", 1_000, payload=b"2", **condition).outcome is Outcome.TOO_LATE
+            started = rig.status("key", Standing.STARTED)
+            late = rig.set("key", 1_000, payload=b"2", over=started, **condition)
+            assert (late.outcome, late.job) == (Outcome.TOO_LATE, rig.get("key"))
+            assert rig.get("key").state is State.RUNNING
+            withdrawn = rig.status("key", Standing.WITHDRAWN)
+            changed = rig.set("key", 1_000, payload=b"2", over=withdrawn, **condition)
+            job = rig.get("key")
+            assert (changed.outcome, changed.job, job.attempt) == (Outcome.REPLACED, job, 0)
+            rig.begin(job)
+            rig.settle(job, Settled.DEAD, error="no")
+            condition["if_generation"] = job.generation
+            assert rig.set("key", 1_000, payload=b"3", **condition).outcome is Outcome.WRONG_GENERATION
+            assert (rig.get("key").state, rig.get("key").payload) == (State.DEAD, b"2")
+            rig.cancel("key")
+            assert rig.set("key", 1_000, payload=b"3", **condition).outcome is Outcome.WRONG_GENERATION
+            assert rig.store.get("key") is None
 
     def test_maximum_wait(self) -> None:
         """

@@ -1,0 +1,226 @@
+"""
+Change some of a job, and leave the rest of it as it is.
+
+The job is read, and set again on the condition that it is still pending, of the same generation and due at the same
+instant: so the rules of what depends on what are here alone, and nothing that others did meanwhile is undone.
+
+Internal: other rooms use it, users do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import date
+from functools import partial
+from typing import Any, Final, Protocol, TypedDict
+
+from tickwheel.scheduler import checks
+from tickwheel.scheduler._registry import Registry
+from tickwheel.scheduler._retry import check_policy
+from tickwheel.scheduler.errors import InvalidJobError, InvalidRecurrenceError, StoreError
+from tickwheel.scheduler.model import STOPPED, Actor, Answer, Job, Outcome, RetryPolicy, Set, State, Write
+from tickwheel.scheduler.recurrence import Cron, Interval, Misfire, Recurrence
+from tickwheel.scheduler.verbs._promise import Reply
+from tickwheel.scheduler.verbs.recurring import first_run
+from tickwheel.scheduler.verbs.requests import SetRequest
+from tickwheel.typing import Duration, Instant
+
+__all__ = ["ChangeFields", "change_fields", "changed"]
+
+_TRIES: Final = 20
+_TIMED: Final = frozenset(("every", "cron", "tz", "exclude"))
+"""A rule with another one of these is due by that, and not when it was."""
+
+
+class ChangeFields(TypedDict, total=False):
+    """
+    The keyword arguments of `change`; they mean what they mean in `SetRequest`.
+
+    Attributes:
+        payload: Another payload; None is one, too.
+        target: Another kind of place.
+        handler: Another one of that kind.
+        retry: Another policy; None for that of the handler, or else the scheduler's.
+        expires: Seconds after its instant, or None for no end.
+        every: Another interval, the first run one interval from now; in place of a cron line, too.
+        cron: Another line; in place of an interval, too.
+        tz: Another zone of `cron` and `exclude`.
+        misfire: What to do about missed runs.
+        misfire_grace: With "skip", how late a run may begin; None for a minute.
+        overlap: What to do about instants that pass while a run lasts; None for what is so by default.
+        jitter: Seconds over which the runs of different keys are spread.
+        until: The instant after which no run is due, or None for no end.
+        max_runs: After how many runs from now on the job is gone, or None for no end.
+        exclude: What is left out of the series, in place of what was.
+    """
+
+    payload: Any
+    target: str
+    handler: str | None
+    retry: RetryPolicy | None
+    expires: Duration | None
+    every: Duration
+    cron: str
+    tz: str
+    misfire: str
+    misfire_grace: Duration | None
+    overlap: str | None
+    jitter: Duration
+    until: Instant | None
+    max_runs: int | None
+    exclude: Sequence[str | date]
+
+
+_FIELDS: Final = tuple(ChangeFields.__annotations__)
+_RULE: Final = _FIELDS[_FIELDS.index("every") :]
+
+
+class _Writing(Protocol):
+    """
+    A client that writes here.
+    """
+
+    def get(self, key: str) -> Job | None:
+        """
+        Read one job.
+        """
+
+    def write(self, make: Callable[[int, Actor | None], Sequence[Write]]) -> Reply[list[Answer]]:
+        """
+        Write what *make* makes of the time and of who asks.
+        """
+
+
+def change_fields(fields: ChangeFields) -> ChangeFields:
+    """
+    Return *fields* if there is any, and all are known.
+
+    Raises:
+        InvalidJobError: If there is none.
+        TypeError: For another name, as for any unknown argument.
+    """
+    for name in fields:
+        if name not in _FIELDS:
+            message = f"change() got an unexpected keyword argument {name!r}"
+            raise TypeError(message)
+    if not fields:
+        raise InvalidJobError("fields", {}, f"name what to change: {', '.join(_FIELDS)}")
+    return fields
+
+
+def changed(client: _Writing, registry: Registry, key: str, fields: ChangeFields, if_generation: int | None) -> Answer:
+    """
+    Change *fields* of the job of *key*, and return what came of it; blocks.
+
+    Raises:
+        InvalidJobError: For a value that the job cannot have.
+        StoreError: Transient, if others keep changing it.
+    """
+    wanted = checks.check_generation(if_generation)
+    change_fields(fields)
+    for _ in range(_TRIES):
+        job = client.get(key)
+        if job is None or job.state is State.DEAD:
+            return Answer(Outcome.NOT_FOUND, job)
+        if wanted not in {None, job.generation}:
+            return Answer(Outcome.WRONG_GENERATION, job)
+        (answer,) = client.write(partial(_writes, job, fields, registry)).result()
+        if answer.outcome is not Outcome.WRONG_GENERATION:
+            return answer
+    what = f"the job {key!r} was changed by others {_TRIES} times"
+    raise StoreError(what, "try again", is_transient=True)
+
+
+def _writes(job: Job, fields: ChangeFields, registry: Registry, now: int, actor: Actor | None) -> list[Set]:
+    """
+    Return the one write that changes *fields* of *job*.
+    """
+    target, handler = fields.get("target", job.target), fields.get("handler", job.handler) or ""
+    if "target" in fields or "handler" in fields:
+        registry.check(target, handler)
+    retry = job.retry
+    if "retry" in fields:
+        policy = fields["retry"]
+        retry = registry.retry_of(target, handler) if policy is None else check_policy(policy)
+    due_at, recurrence = job.due_at, job.recurrence
+    rule: dict[str, Any] = {name: value for name, value in fields.items() if name in _RULE}
+    if rule and recurrence is None:
+        name, value = next(iter(rule.items()))
+        raise InvalidJobError(name, value, "the job fires once: set it again, with every= or cron=")
+    if rule and recurrence is not None:
+        due_at, recurrence = _rescheduled(job, Recurrence.from_text(recurrence), rule, now)
+    expires_at = job.expires_at
+    if "expires" in fields:
+        expires = fields["expires"]
+        expires_at = None if expires is None else due_at + checks.span_ms("expires", expires)
+    elif expires_at not in (None, STOPPED):
+        expires_at += due_at - job.due_at
+    after = replace(
+        job,
+        due_at=due_at,
+        payload=checks.encode_payload(fields["payload"]) if "payload" in fields else job.payload,
+        target=target,
+        handler=handler,
+        retry=retry,
+        expires_at=expires_at,
+        recurrence=recurrence,
+    )
+    noted = None if actor is None or (recurrence is None and not actor.is_always) else actor
+    return [Set(after, if_generation=job.generation, if_due_at=job.due_at, actor=noted)]
+
+
+def _rescheduled(job: Job, before: Recurrence, given: dict[str, Any], now: int) -> tuple[int, str]:
+    """
+    Return the instant of *job* by its rule with what is *given*, and the rule's text.
+
+    What is not given stays to the letter: the phase, the runs that are left, the run that is tried again. The instant
+    stays, too, unless the series is another one; that of a run which is tried again stays in any case.
+    """
+    has_new_rule = "every" in given or "cron" in given
+    _, text = first_run(SetRequest(job.key, **_as_set(before, given, has_new_rule=has_new_rule)), job.key, None, now)
+    after = replace(Recurrence.from_text(text), run_at=before.run_at)
+    if not has_new_rule and isinstance(before.rule, Interval):
+        after = replace(after, rule=before.rule)
+    if "jitter" not in given:
+        after = replace(after, jitter_ms=before.jitter_ms)
+    if "until" not in given:
+        after = replace(after, until=before.until)
+    if not given.keys() & {"misfire", "misfire_grace"}:
+        after = replace(after, grace_ms=before.grace_ms)
+    shift, is_timed = after.shift_ms(job.key), bool(given.keys() & _TIMED)
+    if is_timed and after.run_at is not None:
+        after = replace(after, run_at=max(now, after.run_at))  # the new series begins now, and makes up for nothing
+    if not is_timed or job.attempt or before.run_at is not None:
+        due_at = job.due_at + shift - before.shift_ms(job.key)
+    else:
+        rule = after.rule
+        nominal = after.nominal(rule.anchor_at - 1 if has_new_rule and isinstance(rule, Interval) else now - 1)
+        if nominal is None:
+            raise InvalidRecurrenceError("until", after.until, "no run is due until then: name a later instant")
+        due_at = max(now, nominal + shift)
+    if "until" in given and after.until is not None and due_at - shift > after.until:
+        raise InvalidRecurrenceError("until", given["until"], "no run is due until then: name a later instant")
+    return due_at, after.to_text()
+
+
+def _as_set(before: Recurrence, given: dict[str, Any], *, has_new_rule: bool) -> dict[str, Any]:
+    """
+    Return the fields of a set that makes the rule *before* with what is *given*.
+    """
+    rule, exclude = before.rule, before.exclude
+    fields: dict[str, Any] = {
+        "misfire": before.misfire,
+        "overlap": before.overlap,
+        "max_runs": before.runs_left,
+        "exclude": [str(each) for each in exclude],
+    }
+    if isinstance(rule, Cron):
+        fields["tz"] = rule.tz
+    elif exclude:
+        fields["tz"] = exclude[0].tz
+    if not has_new_rule:
+        fields |= {"cron": rule.line} if isinstance(rule, Cron) else {"every": rule.every_ms / 1000}
+    if before.misfire is Misfire.SKIP and given.get("misfire", Misfire.SKIP) == Misfire.SKIP:
+        fields["misfire_grace"] = before.grace_ms / 1000
+    return fields | given

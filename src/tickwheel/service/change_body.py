@@ -1,0 +1,50 @@
+"""
+The body of a change, in which what is absent and what is null differ.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, UnsetType
+from msgspec.structs import astuple
+
+from tickwheel.scheduler.verbs.recurring import EXCLUDE_MAX, RUNS_MAX
+from tickwheel.service.bodies import CENTURY_S, Instant, Line, RetryBody, Span, Text
+from tickwheel.service.strict_json import Body
+
+__all__ = ["ChangeBody"]
+
+
+class ChangeBody(Body, frozen=True):
+    """
+    Other values for some fields of a job; what is absent stays as it is, and null is a value where it is allowed.
+    """
+
+    payload: Annotated[Any | UnsetType, Meta(description="Any JSON, at most 1 MiB.")] = UNSET
+    target: Annotated[str, Meta(description="As in a set.")] | UnsetType = UNSET
+    handler: Annotated[str, Meta(description="As in a set.")] | UnsetType | None = UNSET
+    retry: RetryBody | UnsetType | None = UNSET
+    expires: Annotated[Span, Meta(description="Seconds after which a run is not worth firing.")] | UnsetType | None = (
+        UNSET
+    )
+    every: Span | UnsetType = UNSET
+    cron: Line | UnsetType = UNSET
+    tz: Annotated[str, Meta(description="The IANA zone of `cron` and `exclude`.")] | UnsetType = UNSET
+    misfire: Literal["once", "all", "skip"] | UnsetType = UNSET
+    misfire_grace: Span | UnsetType | None = UNSET
+    overlap: Literal["skip", "once", "all", "cancel"] | UnsetType | None = UNSET
+    jitter: Annotated[float, Meta(ge=0, le=CENTURY_S)] | Text | UnsetType = UNSET
+    until: Instant | UnsetType | None = UNSET
+    max_runs: Annotated[int, Meta(ge=1, le=RUNS_MAX, description="From now on.")] | UnsetType | None = UNSET
+    exclude: Annotated[tuple[Line, ...], Meta(max_length=EXCLUDE_MAX)] | UnsetType = UNSET
+
+    def fields(self) -> dict[str, Any]:
+        """
+        Return what is there, the retry policy in the scheduler's words.
+        """
+        values = zip(self.__struct_fields__, astuple(self), strict=True)
+        fields = {name: value for name, value in values if value is not UNSET}
+        if isinstance(self.retry, RetryBody):
+            fields["retry"] = self.retry.policy()
+        return fields
