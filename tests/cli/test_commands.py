@@ -151,6 +151,38 @@ def test_json_lines(run):
     assert len(run("list").stdout.splitlines()) == 100
 
 
+def test_change(run):
+    """
+    What is given is changed, and the rest stays; nothing, or what a job cannot have, is refused.
+    """
+    run(
+        "set",
+        "tea",
+        "--cron",
+        "0 9 * * *",
+        "--tz",
+        "Asia/Tokyo",
+        "--max-runs",
+        "9",
+        "--payload",
+        "1",
+        "--target",
+        "log",
+    )
+    before = json.loads(run("get", "tea", "--json").stdout)
+    assert run("change", "tea", "--payload", "2", "--attempts", "3").stdout.startswith("replaced")
+    after = json.loads(run("get", "tea", "--json").stdout)
+    changed = {name for name, value in before.items() if after[name] != value}
+    assert changed == {"generation", "payload", "retry"}
+    run("change", "tea", "--cron", "30 9 * * *", "--exclude", "2040-12-25")
+    rule = json.loads(run("get", "tea", "--json").stdout)["recurrence"]
+    assert rule == before["recurrence"] | {"cron": "30 9 * * *", "exclude": ["2040-12-25"]}
+    assert run("change", "tea").returncode == ExitCode.USAGE
+    assert run("change", "coffee", "--payload", "2").returncode == ExitCode.NOT_FOUND
+    run("set", "once", "--delay", "1h", "--target", "log")
+    assert "fires once" in run("change", "once", "--every", "5m").stderr
+
+
 def test_lists_go_on(run, monkeypatch):
     """
     A list that ends at its limit, or is interrupted, names the key after which it goes on, and shows what it has.

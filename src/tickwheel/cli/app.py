@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "watch": "watch",
     "list": "list",
     "run": "run",
+    "change": "change",
     "skip": "skip",
     "pause": "pause",
     "resume": "resume",
