@@ -115,6 +115,31 @@ def test_ends_and_policies(server, page):
     server.job("DELETE", "edited")
 
 
+def test_grace_and_zone(server, page):
+    """
+    How late a run may begin is set and taken away, and so is the zone of what an interval leaves out; the phase stays.
+    """
+    body = {"every": 600, "misfire": "skip", "exclude": ["* * * * 0"], "tz": "Asia/Tokyo", "target": "log"}
+    before = server.job("PUT", "edited", body).json["job"]["recurrence"]
+    opened(server, page, "edited")
+    page.fill(".edit [name=misfire_grace]", "90s")
+    page.click(".edit button", "Save")
+    page.wait_for(lambda: server.job("GET", "edited").json["recurrence"].get("grace_ms") == 90_000)
+    opened(server, page, "edited")
+    assert page.find(".edit [name=misfire_grace]").get_attribute("value") == "90s"
+    page.fill(".edit [name=tz]", "UTC")
+    page.click(".edit button", "Save")
+    page.wait_for(lambda: server.job("GET", "edited").json["recurrence"]["tz"] == "UTC")
+    rule = server.job("GET", "edited").json["recurrence"]
+    assert (rule["anchor_at"] - before["anchor_at"]) % 600_000 == 0
+    assert rule == before | {"tz": "UTC", "grace_ms": 90_000, "anchor_at": rule["anchor_at"]}
+    opened(server, page, "edited")
+    page.fill(".edit [name=misfire_grace]", "")
+    page.click(".edit button", "Save")
+    page.wait_for(lambda: "grace_ms" not in server.job("GET", "edited").json["recurrence"])
+    server.job("DELETE", "edited")
+
+
 def test_paused(server, page):
     """
     A paused job is changed while it waits, and so is the change undone: its pause and its instant stay.

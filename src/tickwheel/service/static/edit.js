@@ -13,6 +13,7 @@ const READ = {
   until: (text) => text.trim() || undefined,
   max_runs: (text) => Number(text) || undefined,
   overlap: (text) => text || undefined,
+  misfire_grace: (text) => text.trim() || undefined,
   exclude: (text) => lines(text),
 };
 
@@ -44,16 +45,16 @@ function lines(text) {
 
 function ruleFields(rule) {
   if (!rule) return [];
-  const when = rule.cron
-    ? [input("cron", "Cron line", rule.cron, { required: true }), input("tz", "in the zone", rule.tz, { required: true })]
-    : [input("every", "Every", `${rule.every_ms / 1000}s`, { required: true })];
+  const when = rule.cron ? input("cron", "Cron line", rule.cron, { required: true }) : input("every", "Every", `${rule.every_ms / 1000}s`, { required: true });
   return [
-    ...when,
+    when,
+    input("tz", rule.cron ? "in the zone" : "Zone of what is left out", rule.tz ?? "UTC", { required: true }),
     input("until", "Until", rule.until ? new Date(rule.until).toISOString() : "", { placeholder: "with no end" }),
     input("max_runs", "Runs left", rule.runs_left ?? "", { type: "number", min: 1, placeholder: "with no end" }),
     pick("overlap", "Runs due while one lasts", OVERLAPS, rule.overlap ?? ""),
     pick("misfire", "Missed runs", MISFIRES, rule.misfire),
-    area("exclude", `But not${rule.cron ? "" : `, in ${rule.tz ?? "UTC"}`}: a day, a span of days or a cron line on each line`, (rule.exclude ?? []).join("\n"), 2),
+    input("misfire_grace", "Missed if later than, where they are left out", rule.grace_ms ? `${rule.grace_ms / 1000}s` : "", { placeholder: "1m" }),
+    area("exclude", "But not: a day, a span of days or a cron line on each line", (rule.exclude ?? []).join("\n"), 2),
   ];
 }
 
