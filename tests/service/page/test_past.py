@@ -44,6 +44,25 @@ def test_history(server, page):
     server.job("DELETE", "eventful")
 
 
+def test_long_history(start, page):
+    """
+    A history that is longer than what is answered at once is shown to its beginning, a page at each press.
+    """
+    server = start("--history-per-key", "1000")
+    server.job("PUT", "busy", {"every": "1d", "target": "log"})
+    turns = ({"do": "pause", "key": "busy"}, {"do": "resume", "key": "busy"})
+    items = [turn for _ in range(110) for turn in turns]
+    server.ask("POST", "/v1/jobs:batch", {"items": items})
+    page.open(server)
+    page.open_job("busy")
+    page.click("#detail .past button", "Show 95 earlier")
+    for count in (200, 221):
+        page.click("#detail .past button", "Show older ones")
+        page.wait_for(lambda count=count: len(page.texts("#detail .past li")) == count)
+    page.wait_for(lambda: page.texts("#detail .past button") == [])
+    assert "created" in page.texts("#detail .past li")[-1]
+
+
 def test_a_biography(server, page):
     """
     The history says who set and moved a recurring job, and of its run when, on which node, how late and how long.

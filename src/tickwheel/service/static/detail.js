@@ -28,7 +28,7 @@ export async function openJob(key, onChange) {
   const runs = job?.recurrence ? await call("GET", `/v1/schedules/${encodeURIComponent(key)}?count=5`).then((schedule) => schedule.runs, () => []) : [];
   const progress = job && (await progressOf(job, firings));
   if (mine !== asked) return; // another job was asked for meanwhile
-  const parts = job ? [facts(job, runs, progress), payload(job), edit(job, () => (close(), onChange())), past(records, firings, job), backfill(job), actions(job, onChange)] : [gone(), past(records, firings)];
+  const parts = job ? [facts(job, runs, progress), payload(job), edit(job, () => (close(), onChange())), past(key, records, firings, job), backfill(job), actions(job, onChange)] : [gone(), past(key, records, firings)];
   dialog.dataset.key = key;
   dialog.replaceChildren(head(key), ...parts.filter(Boolean));
   if (!dialog.open) dialog.showModal();

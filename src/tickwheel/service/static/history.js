@@ -1,6 +1,9 @@
 // What happened to a job: what the store keeps, and what this process saw of late.
 
+import { call, jobPath } from "./api.js";
+import { button } from "./buttons.js";
 import { el } from "./dom.js";
+import { attempt } from "./toasts.js";
 import { traceLink } from "./traces.js";
 import { lateness, moment, plural } from "./words.js";
 
@@ -11,19 +14,20 @@ const SETS = ["created", "replaced", "replayed"];
 
 const nameOf = ({ generation, attempt }) => `${generation}/${attempt}`;
 
-// The store's records, and what left none: the firings of this process that succeed or run now, and when the job was set.
-export function past(records, firings, job = null) {
+// The store's records of `key`, and what left none: the firings of this process that succeed or run now, and when the job
+// was set.
+export function past(key, records, firings, job = null) {
   const kept = new Set(records.map(nameOf));
   const fresh = firings.filter((firing) => !kept.has(nameOf(firing))).map((firing) => ({ ...firing, at: firing.fired_at }));
   const all = [...records, ...fresh, ...unknown(records, job)].sort((a, b) => Date.parse(b.at) - Date.parse(a.at));
   if (!all.length) return null;
   const list = el("ul", {}, ...all.slice(0, SHOWN).map(row));
   const earlier = all.slice(SHOWN);
-  const show = (event) => {
-    event.target.remove();
+  const show = () => {
     list.append(...earlier.map(row));
+    more.replaceWith(...(records.length < PAGE ? [] : [older(key, list, records.at(-1).number)]));
   };
-  const more = earlier.length ? el("button", { type: "button", class: "quiet", onclick: show }, `Show ${earlier.length} earlier`) : null;
+  const more = earlier.length ? button(`Show ${earlier.length} earlier`, "quiet", show) : "";
   return el("section", { class: "past" }, el("h3", {}, `History: ${records.length < PAGE ? "" : "the last "}${plural(all.length, "event")}`), list, more);
 }
 
@@ -32,6 +36,22 @@ function unknown(records, job) {
   const isOf = ({ at, outcome }) => SETS.includes(outcome) && Date.parse(at) >= Date.parse(job.first_set_at);
   if (!job || records.length === PAGE || records.some(isOf)) return [];
   return [{ at: job.first_set_at, outcome: "set", attempt: 0, by: "a client whose name is not kept" }];
+}
+
+// A button that adds a page of the records before that of the number `before`, and stays while there are more.
+function older(key, list, before) {
+  const read = async () => {
+    const { records } = await call("GET", `${jobPath(key, ":history")}?before=${before}`);
+    list.append(...records.map(row));
+    if (records.length < PAGE) node.remove();
+    else before = records.at(-1).number;
+  };
+  const node = button("Show older ones", "quiet", async () => {
+    node.disabled = true; // until it is answered: a second press would show the same page twice
+    await attempt(read);
+    node.disabled = false;
+  });
+  return node;
 }
 
 function row({ at, outcome, attempt, lateness_ms, took_ms, by, error, note, traceback, trace }) {
