@@ -72,6 +72,14 @@ class Callers:
         missing = called_ms + asked["delay"] * 1e3 - write.job.due_at
         return f"{write.job.key!r} is due {missing:.0f} ms before its delay is over" if missing > _BEHIND_MS else None
 
+    def asked_at(self, event: Committed) -> int:
+        """
+        Return when somebody asked for the set that took effect; for another write, when it did.
+        """
+        if not isinstance(event.write, Set):
+            return event.at
+        return self._called[decode_payload(event.write.job.payload)["call"]].at
+
     def key_of(self, call: int) -> str:
         """
         Return the key that *call* was about.

@@ -197,9 +197,11 @@ class Health:
             needed = (_CUT_NS if since > at else _RECOVERY_NS) if is_server else 0
             self._well_since[shard] = max(since, at + needed)
 
-    def committed(self, event: Committed, shard: int) -> None:
+    def committed(self, event: Committed, shard: int, *, is_of_former_clock: bool) -> None:
         """
         Take notice of a begin, of an end, or of a delay that the owner itself has set.
+
+        One that was on its way to the store while the clock was set is not held to what the clock shows there.
         """
         write, job = event.write, event.answer.job
         wanted = write.job.due_at if isinstance(write, Set) and write.era is not None else None
@@ -209,6 +211,7 @@ class Health:
             and job.recurrence is None
             and job.pause is None
             and self._owners.get(shard) == event.machine
+            and not is_of_former_clock
         ):
             due = event.at + (job.due_at - event.store_ms) * 1_000_000
             self._promised[job.key, job.generation] = (due, event.machine)
