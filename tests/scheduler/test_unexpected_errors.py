@@ -62,6 +62,13 @@ class Tripping(MemoryStore):
         self._may_trip("renew")
         return self.acquire(owner)
 
+    def release(self, owner):
+        """
+        Give the lease back.
+        """
+        self._may_trip("release")
+        super().release(owner)
+
     def due(self, shard, until_ms, after, limit):
         """
         Read what is due.
@@ -109,6 +116,18 @@ def test_goes_on(make, record, caplog, call):
     assert store.trips == 2
     assert "negative integer" in failed[0].error
     assert any(line.exc_info for line in caplog.records)
+
+
+def test_stop_closes(caplog):
+    """
+    A scheduler whose store trips as it is given back is stopped and closed, and says so.
+    """
+    store = Tripping("release")
+    scheduler = Scheduler(store).start()
+    assert scheduler.stop() == []
+    assert store.trips == 1
+    assert "the store was not given back in order: file descriptor" in caplog.text
+    assert "stopped" in repr(scheduler)
 
 
 @pytest.fixture

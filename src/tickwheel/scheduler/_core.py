@@ -30,7 +30,7 @@ from tickwheel.scheduler.engine.owner import Owner
 from tickwheel.scheduler.engine.pulls import Pulls
 from tickwheel.scheduler.engine.recent import FiringRecord
 from tickwheel.scheduler.engine.resources import Resources
-from tickwheel.scheduler.errors import StoreError, StoreInUseError
+from tickwheel.scheduler.errors import StoreInUseError
 from tickwheel.scheduler.model import Answer, Job, Pause, Write, scope_over
 from tickwheel.scheduler.stores import Node, Store, make_store
 from tickwheel.scheduler.targets import Firing, Target
@@ -170,7 +170,7 @@ class Core:
             self.client.close(
                 None if deadline is None else max(_LAST_COMMIT_S, deadline - self.runtime.monotonic()), self._release
             )
-        except StoreError as error:  # it is closed nevertheless, and its next owner takes everything up
+        except Exception as error:  # noqa: BLE001 - it is closed nevertheless, and its next owner takes everything up
             _log.warning("the store was not given back in order: %s", error)
         return running
 
