@@ -1,0 +1,66 @@
+"""
+The options that say what a job is: those of `set`, and those of `change`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from tickwheel.cli.options import exclude_option
+from tickwheel.cli.values import DURATION, JSON, MOMENT
+
+__all__ = ["job_options"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def job_options(*, has_defaults: bool) -> Callable[[F], F]:
+    """
+    Return what adds them all, with defaults where the whole of a job is given.
+    """
+
+    def usual(value: object) -> dict[str, Any]:
+        return {"default": value, "show_default": True} if has_defaults else {}
+
+    options = [
+        click.option("--every", type=DURATION, help="Run at this interval, in a fixed phase."),
+        click.option("--cron", metavar="LINE", help="Run by the calendar, as in '0 9 * * MON-FRI'."),
+        click.option("--tz", metavar="ZONE", help="The zone of --cron and --exclude.", **usual("UTC")),
+        exclude_option,
+        click.option(
+            "--misfire",
+            type=click.Choice(["once", "all", "skip"]),
+            help="What to do about runs that were missed.",
+            **usual("once"),
+        ),
+        click.option("--misfire-grace", type=DURATION, help="With skip: how late a run may begin; 1m in a new rule."),
+        click.option(
+            "--overlap",
+            type=click.Choice(["skip", "once", "all", "cancel"]),
+            help="What to do about runs that are due while one lasts; in a new rule skip, and with --misfire all, all.",
+        ),
+        click.option("--until", type=MOMENT, help="After this no run is due, as in 2030-01-01T09:00."),
+        click.option(
+            "--max-runs", type=int, metavar="N", help="How many runs there are; after the last one the job is gone."
+        ),
+        click.option("--jitter", type=DURATION, help="Spread the runs of different keys over this time.", **usual(0.0)),
+        click.option("--payload", type=JSON, help="What the target gets; - reads it from stdin."),
+        click.option(
+            "--target",
+            help="Where it goes: handler, webhook, log, pull, or NAME of a TICKWHEEL_TARGET_NAME.",
+            **usual("handler"),
+        ),
+        click.option("--handler", metavar="NAME", help="Which one: the handler's name, the webhook's address."),
+        click.option("--attempts", type=int, metavar="N", help="How often it is tried at most, with the usual waits."),
+        click.option("--expires", type=DURATION, help="Do not fire it when it is later than this."),
+    ]
+
+    def add(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
