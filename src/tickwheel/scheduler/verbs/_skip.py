@@ -7,19 +7,15 @@ known to the caller alone, and of several who skip at once each skips another ru
 
 from __future__ import annotations
 
-from typing import Final
-
-from tickwheel.scheduler import checks
-from tickwheel.scheduler.errors import InvalidJobError, StoreError
-from tickwheel.scheduler.model import Answer, Job, Outcome, State
+from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.model import Answer, Job
 from tickwheel.scheduler.recurrence import Recurrence
 from tickwheel.scheduler.verbs._backend import Jobs
+from tickwheel.scheduler.verbs._condition import on_what_is_read
 from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, Verb
 from tickwheel.scheduler.verbs.requests import When
 
 __all__ = ["skipped"]
-
-_TRIES: Final = 20
 
 
 def skipped(client: Jobs, key: str, if_generation: int | None) -> Answer:
@@ -30,18 +26,7 @@ def skipped(client: Jobs, key: str, if_generation: int | None) -> Answer:
         InvalidJobError: If it fires once.
         StoreError: Transient, if others keep changing it.
     """
-    wanted = checks.check_generation(if_generation)
-    for _ in range(_TRIES):
-        job = client.get(key)
-        if job is None or job.state is State.DEAD:
-            return Answer(Outcome.NOT_FOUND, job)
-        if wanted not in {None, job.generation}:
-            return Answer(Outcome.WRONG_GENERATION, job)
-        (answer,) = client.submit(_write(job)).result()
-        if answer.outcome is not Outcome.WRONG_GENERATION or wanted is not None:
-            return answer
-    what = f"the job {key!r} was changed by others {_TRIES} times"
-    raise StoreError(what, "try again", is_transient=True)
+    return on_what_is_read(client.get, key, if_generation, lambda job: client.submit(_write(job)).result()[0])
 
 
 def _write(job: Job) -> Verb:

@@ -18,9 +18,10 @@ from typing import Any, Final, Protocol, TypedDict
 from tickwheel.scheduler import checks
 from tickwheel.scheduler._registry import Registry
 from tickwheel.scheduler._retry import check_policy
-from tickwheel.scheduler.errors import InvalidJobError, InvalidRecurrenceError, StoreError
-from tickwheel.scheduler.model import STOPPED, Actor, Answer, Job, Outcome, RetryPolicy, Set, State, Write
+from tickwheel.scheduler.errors import InvalidJobError, InvalidRecurrenceError
+from tickwheel.scheduler.model import STOPPED, Actor, Answer, Job, RetryPolicy, Set, Write
 from tickwheel.scheduler.recurrence import Cron, Interval, Misfire, Recurrence
+from tickwheel.scheduler.verbs._condition import on_what_is_read
 from tickwheel.scheduler.verbs._promise import Reply
 from tickwheel.scheduler.verbs.recurring import first_run
 from tickwheel.scheduler.verbs.requests import SetRequest
@@ -28,7 +29,6 @@ from tickwheel.typing import Duration, Instant
 
 __all__ = ["ChangeFields", "change_fields", "changed"]
 
-_TRIES: Final = 20
 _TIMED: Final = frozenset(("every", "cron", "tz", "exclude"))
 """A rule with another one of these is due by that, and not when it was."""
 
@@ -73,7 +73,19 @@ class ChangeFields(TypedDict, total=False):
 
 
 _FIELDS: Final = tuple(ChangeFields.__annotations__)
-_RULE: Final = _FIELDS[_FIELDS.index("every") :]
+_PARTS: Final = {
+    "every": ("rule",),
+    "cron": ("rule",),
+    "tz": ("rule", "exclude"),
+    "misfire": ("misfire", "grace_ms"),
+    "misfire_grace": ("grace_ms",),
+    "overlap": ("overlap",),
+    "jitter": ("jitter_ms",),
+    "until": ("until",),
+    "max_runs": ("runs_left",),
+    "exclude": ("exclude",),
+}
+"""What each field of a rule decides of a `Recurrence`; all else of it stays to the letter."""
 
 
 class _Writing(Protocol):
@@ -117,19 +129,12 @@ def changed(client: _Writing, registry: Registry, key: str, fields: ChangeFields
         InvalidJobError: For a value that the job cannot have.
         StoreError: Transient, if others keep changing it.
     """
-    wanted = checks.check_generation(if_generation)
     change_fields(fields)
-    for _ in range(_TRIES):
-        job = client.get(key)
-        if job is None or job.state is State.DEAD:
-            return Answer(Outcome.NOT_FOUND, job)
-        if wanted not in {None, job.generation}:
-            return Answer(Outcome.WRONG_GENERATION, job)
-        (answer,) = client.write(partial(_writes, job, fields, registry)).result()
-        if answer.outcome is not Outcome.WRONG_GENERATION:
-            return answer
-    what = f"the job {key!r} was changed by others {_TRIES} times"
-    raise StoreError(what, "try again", is_transient=True)
+
+    def write(job: Job) -> Answer:
+        return client.write(partial(_writes, job, fields, registry)).result()[0]
+
+    return on_what_is_read(client.get, key, if_generation, write)
 
 
 def _writes(job: Job, fields: ChangeFields, registry: Registry, now: int, actor: Actor | None) -> list[Set]:
@@ -144,7 +149,7 @@ def _writes(job: Job, fields: ChangeFields, registry: Registry, now: int, actor:
         policy = fields["retry"]
         retry = registry.retry_of(target, handler) if policy is None else check_policy(policy)
     due_at, recurrence = job.due_at, job.recurrence
-    rule: dict[str, Any] = {name: value for name, value in fields.items() if name in _RULE}
+    rule: dict[str, Any] = {name: value for name, value in fields.items() if name in _PARTS}
     if rule and recurrence is None:
         name, value = next(iter(rule.items()))
         raise InvalidJobError(name, value, "the job fires once: set it again, with every= or cron=")
@@ -174,20 +179,15 @@ def _rescheduled(job: Job, before: Recurrence, given: dict[str, Any], now: int) 
     """
     Return the instant of *job* by its rule with what is *given*, and the rule's text.
 
-    What is not given stays to the letter: the phase, the runs that are left, the run that is tried again. The instant
-    stays, too, unless the series is another one; that of a run which is tried again stays in any case.
+    The instant stays unless the series is another one; that of a run which is tried again stays in any case.
     """
     has_new_rule = "every" in given or "cron" in given
     _, text = first_run(SetRequest(job.key, **_as_set(before, given, has_new_rule=has_new_rule)), job.key, None, now)
-    after = replace(Recurrence.from_text(text), run_at=before.run_at)
+    asked = Recurrence.from_text(text)
+    parts = {part for name in given for part in _PARTS[name]}
     if not has_new_rule and isinstance(before.rule, Interval):
-        after = replace(after, rule=before.rule)
-    if "jitter" not in given:
-        after = replace(after, jitter_ms=before.jitter_ms)
-    if "until" not in given:
-        after = replace(after, until=before.until)
-    if not given.keys() & {"misfire", "misfire_grace"}:
-        after = replace(after, grace_ms=before.grace_ms)
+        parts.discard("rule")  # its zone is that of what is left out
+    after = replace(before, **{part: getattr(asked, part) for part in parts})
     shift, is_timed = after.shift_ms(job.key), bool(given.keys() & _TIMED)
     if is_timed and after.run_at is not None:
         after = replace(after, run_at=max(now, after.run_at))  # the new series begins now, and makes up for nothing
