@@ -52,7 +52,7 @@ class Beside:
         """
         what, _, node = event.what.partition(" ")
         if what == "step":
-            if node.startswith("server ") and "-" not in node:  # forward
+            if event.server_step_ns > 0:
                 self._broken_at[""] = event.at
             return
         node = "" if what in _EVERYWHERE else node.partition(" ")[0]

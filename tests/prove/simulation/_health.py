@@ -176,7 +176,7 @@ class Health:
         """
         what, _, node = event.what.partition(" ")
         if what == "step":
-            self._stepped(event.at, is_server=node.startswith("server "))
+            self._stepped(event.at, is_server=bool(event.server_step_ns))
             return
         if event.is_over:
             self._broken[node].discard(what)

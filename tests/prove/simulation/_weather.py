@@ -40,7 +40,7 @@ class Weather:
         if event.what.startswith("step"):
             self.stepped = event.at
             at, store_ms = self._read
-            seen_at = event.at + (_UNNOTICED_NS if event.what.startswith("step server") else 0)
+            seen_at = event.at + (_UNNOTICED_NS if event.server_step_ns else 0)
             self._peaks.append((seen_at, store_ms + (seen_at - at) // 1_000_000))
         if event.is_over:
             self._unrest.append((self._broken.pop(event.what, event.at), event.at))

@@ -214,6 +214,14 @@ class Fault(Event):
     what: str
     is_over: bool = False
 
+    @property
+    def server_step_ns(self) -> int:
+        """
+        By how much the clock of a database's server was set; 0 if this is another fault.
+        """
+        words = self.what.split()
+        return int(words[2]) if words[:2] == ["step", "server"] else 0
+
 
 @dataclass(frozen=True, slots=True)
 class Finished(Event):
