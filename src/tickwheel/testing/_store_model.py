@@ -78,7 +78,7 @@ class StoreModel:
         key = write.job.key if isinstance(write, Set | Begin | SetAside | Settle | Redate) else write.key
         job = self.jobs.get(key)
         if isinstance(write, Set):
-            return self._set(write, job)
+            return (self._set if write.if_due_at is None else self._change)(write, job)
         if isinstance(write, Adopt):
             if (job.generation if job else 0) != write.if_generation or (job and job.state != "dead"):
                 return Outcome.WRONG_GENERATION, job
@@ -125,6 +125,21 @@ class StoreModel:
         if new.expires_at is not None:
             new = replace(new, expires_at=new.expires_at - write.job.due_at + due_at)
         return (Outcome.REPLACED if live_generation else Outcome.CREATED), new
+
+    def _change(self, write: Set, job: Job | None) -> tuple[Outcome, Job | None]:
+        if job is None or job.state == "dead":
+            return Outcome.WRONG_GENERATION, job
+        before = job
+        if job.state == "running" and _is_known(write, job):
+            before = _as_known(write, job)
+            if before.state == "running":
+                return Outcome.TOO_LATE, job
+        if before.state == "pending" and before.due_at != write.if_due_at:
+            return Outcome.WRONG_GENERATION, job
+        outcome, after = self._set(write, job)
+        if after is not None and after.generation == NEW:
+            after = replace(after, attempt=before.attempt, error=before.error)
+        return outcome, after
 
     def _ask(self, write: Move | Cancel | Replay, job: Job | None) -> tuple[Outcome, Job | None]:  # noqa: C901, PLR0911 - cases
         wanted = {Move: ("pending", "running"), Cancel: ("pending", "running", "dead"), Replay: ("dead",)}

@@ -201,7 +201,10 @@ class _Machine:
         )
         max_wait_ms = rng.choice((None, None, 50))
         mode, condition, status = rng.choice(list(SetMode)), self.draw_condition(key), self.draw_status(key)
-        return Set(job, mode, max_wait_ms, condition, over=status, keeps_payload=rng.choice((False, False, True)))
+        keeps = rng.choice((False, False, True))
+        former = self.model.jobs.get(key)
+        if_due_at = rng.choice((None, None, former.due_at if former else due_at, due_at))
+        return Set(job, mode, max_wait_ms, condition, over=status, keeps_payload=keeps, if_due_at=if_due_at)
 
     def draw_status(self, key: str) -> AttemptStatus | None:
         job = self.model.jobs.get(key)

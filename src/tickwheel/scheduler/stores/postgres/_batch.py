@@ -323,7 +323,7 @@ def _sets_apart(plan: Plan) -> bool:
     Return whether all careful writes are sets of different keys, for which there may be none.
     """
     writes = plan.careful
-    if not all(isinstance(write, Set) and not write.if_generation for _, _, write in writes):
+    if not all(isinstance(write, Set) and not write.if_generation and write.if_due_at is None for *_, write in writes):
         return False
     return len({key for _, key, _ in writes}) == len(writes)
 
