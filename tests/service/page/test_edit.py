@@ -39,6 +39,48 @@ def test_payload(server, page):
     server.job("DELETE", "edited")
 
 
+def test_tried_again(server, page):
+    """
+    A job that failed keeps its attempts and its error when it is changed, and when that is undone.
+    """
+    server.job("PUT", "edited", {"delay": 0, "handler": "fails", "retry": {"attempts": 9, "base_s": 3600}})
+    page.open(server)
+    page.wait_for(lambda: server.job("GET", "edited").json.get("error"))
+    before = server.job("GET", "edited").json
+    opened(server, page, "edited")
+    page.fill(".edit textarea", "1")
+    page.click(".edit button", "Save")
+    page.wait_for(lambda: server.job("GET", "edited").json["payload"] == 1)
+    changed = server.job("GET", "edited").json
+    assert changed == before | {"payload": 1, "generation": changed["generation"]}
+    page.click(".toast button", "Undo")
+    page.wait_for(lambda: server.job("GET", "edited").json["payload"] is None)
+    undone = server.job("GET", "edited").json
+    assert undone == before | {"generation": undone["generation"]}
+    server.job("DELETE", "edited")
+
+
+def test_undone_rule(server, page):
+    """
+    What was changed of a rule is as it was when that is undone: its grace, its phase and its next run.
+    """
+    body = {"every": 600, "misfire": "skip", "misfire_grace": 90, "max_runs": 5, "target": "log"}
+    before = server.job("PUT", "edited", body).json["job"]
+    for fields in ({"misfire": "once", "max_runs": ""}, {"every": "3h"}):
+        opened(server, page, "edited")
+        for name, value in fields.items():
+            page.fill(f".edit [name={name}]", value)
+        page.click(".edit button", "Save")
+        page.wait_for(lambda: server.job("GET", "edited").json["recurrence"] != before["recurrence"])
+        page.click(".toast button", "Undo")
+        page.wait_for(lambda: server.job("GET", "edited").json["recurrence"].get("runs_left") == 5)
+        page.wait_for(lambda: server.job("GET", "edited").json["due_at"] == before["due_at"])
+        after = server.job("GET", "edited").json["recurrence"]
+        assert (after["anchor_at"] - before["recurrence"]["anchor_at"]) % 600_000 == 0
+        assert after == before["recurrence"] | {"anchor_at": after["anchor_at"]}
+    server.job("DELETE", "edited")
+
+
 def test_rule(server, page):
     """
     A recurring job gets another line and zone, and is due by these; with the old ones it keeps its next run.

@@ -289,6 +289,42 @@ def test_strips_count_and_list(server, page):
         server.job("DELETE", f"herd/{n:02}")
 
 
+def test_due_range(server, page):
+    """
+    A typed beginning, an end, or both narrow the list and what is done with all of it; the address brings them back.
+    """
+    for year in (2061, 2062, 2063):
+        server.job("PUT", f"range/{year}", {"at": f"{year}-06-01T00:00:00Z", "target": "log"})
+    page.open(server)
+    page.run("document.getElementById('narrow').open = true")
+    page.fill("#search [name=from]", "2062-01-01T00:00:00")
+    page.wait_for(lambda: page.texts("#jobs .key") == ["range/2062", "range/2063"])
+    assert "from 1 Jan 2062" in page.find("#filter").text or "from Jan 1, 2062" in page.find("#filter").text
+    page.fill("#search [name=until]", "2063-01-01T00:00:00")
+    page.wait_for(lambda: page.texts("#jobs .key") == ["range/2062"])
+    page.run("document.getElementById('bulk').open = true")
+    page.fill(".bulk [name=verb]", "move")
+    page.click(".bulk button", "Count them")
+    page.click(".bulk button", "Move 1 job")
+    page.wait_for(lambda: server.job("GET", "range/2062").json["due_at"] == "2062-06-01T01:00:00Z")
+    page.browser.refresh()
+    page.wait_for(lambda: page.texts("#jobs .key") == ["range/2062"])
+    assert page.run("return document.querySelector('#search [name=until]').value") == "2063-01-01T00:00"
+    page.fill("#search [name=until]", "2061-01-01T00:00:00")
+    assert (
+        page.run("return document.querySelector('#search [name=until]').validationMessage")
+        == "It ends before it begins."
+    )
+    page.fill("#search [name=from]", "")
+    page.fill("#search [name=until]", "2062-01-01T00:00:00")
+    page.fill("#search [name=prefix]", "range/")
+    page.wait_for(lambda: page.texts("#jobs .key") == ["range/2061"])
+    page.click("#filter button", "Show all")
+    page.wait_for(lambda: len(page.texts("#jobs .key")) == 3)
+    for year in (2061, 2062, 2063):
+        server.job("DELETE", f"range/{year}")
+
+
 def test_keyboard(server, page):
     """
     A job is opened with Enter and closed with Escape, and the focus returns to its row.

@@ -67,26 +67,31 @@ export async function replayAll(jobs) {
   toast(`Replaying ${done}` + (refused ? `; ${refused} had changed meanwhile, and were left alone` : ""));
 }
 
-// Set the job with other `fields`; what has a new rule is due by that.
+// Change `fields` of the job in place; what has a new rule is due by that.
 export async function change(job, fields, onChange) {
-  const keepsInstant = !["cron", "tz", "every", "exclude"].some((name) => name in fields);
-  const changed = await setAgain(job, { fields, generation: job.generation, keepsInstant });
-  toast(`Changed ${job.key}`, async () => (await setAgain(job, { generation: changed.generation }), onChange()));
+  const answer = await call("POST", jobPath(job.key, ":change"), { body: fields, generation: job.generation });
+  toast(`Changed ${job.key}`, async () => (await changeBack(job, Object.keys(fields), answer.job.generation), onChange()));
+}
+
+// A rule by which the job is due is set again: with that, its old phase and instant come back.
+async function changeBack(job, names, generation) {
+  if (["cron", "tz", "every", "exclude"].some((name) => names.includes(name))) return setAgain(job, { generation });
+  const before = { payload: job.payload, ...(job.recurrence && comingBack(job.recurrence)) };
+  if (names.includes("misfire")) names.push("misfire_grace");
+  const body = Object.fromEntries(names.map((name) => [name, before[name] ?? null]));
+  await call("POST", jobPath(job.key, ":change"), { body, generation });
 }
 
 // Set the job again as it was, unless somebody else has set one meanwhile.
 const restore = (job) => setAgain(job, { onlyNew: true });
 
-async function setAgain(before, { fields = {}, keepsInstant = true, ...condition }) {
+async function setAgain(before, condition) {
   const { key, due_at, payload, target, handler, retry, expires_at, recurrence: rule, trace } = before;
-  const body = { payload, target, handler, retry, trace, ...(rule ? comingBack(rule) : { at: due_at }), ...fields };
-  if ("every" in fields) delete body.at; // of the old phase
-  if (body.misfire !== "skip") delete body.misfire_grace;
+  const body = { payload, target, handler, retry, trace, ...(rule ? comingBack(rule) : { at: due_at }) };
   const lasts = Date.parse(expires_at) - Date.parse(due_at);
   if (lasts > 0) body.expires = lasts / 1000; // of what was asked to stop, nothing is left
   const { job } = await call("PUT", jobPath(key), { body, ...condition });
-  if (!keepsInstant || job.due_at === due_at) return job;
-  return (await call("PATCH", jobPath(key), { body: { at: due_at }, generation: job.generation })).job;
+  if (job.due_at !== due_at) await call("PATCH", jobPath(key), { body: { at: due_at }, generation: job.generation });
 }
 
 function comingBack({ cron, tz, every_ms, anchor_at, misfire, overlap, jitter_ms, grace_ms, exclude, until, runs_left }) {

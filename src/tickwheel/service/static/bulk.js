@@ -27,10 +27,9 @@ export class Bulk {
     byId("bulk").append(el("summary", {}, "All of these …"), this.form);
   }
 
-  // The jobs are those of `query` with the filters `parts`, as the list has them.
-  show({ prefix, state, part }, parts) {
-    this.filter = { prefix, ...parts, ...(state === "paused" ? { paused: true } : { state }) };
-    if (part) Object.assign(this.filter, { due_from: part.from / 1000, due_until: part.until / 1000 });
+  // The jobs are those of `filter`, which the API takes, and are all of one `state`.
+  show(state, filter) {
+    this.filter = filter;
     this.names = VERBS[state];
     byId("bulk").hidden = !this.names;
     this.verbs.replaceChildren(...Object.entries(this.names ?? {}).map(([value, text]) => el("option", { value }, text)));

@@ -8,13 +8,14 @@ import { attempt } from "./toasts.js";
 const PLAIN = { spellcheck: "false", autocomplete: "off" };
 const OVERLAPS = [["", "by default"], ["skip", "left out"], ["once", "one follows"], ["all", "all follow"], ["cancel", "it is asked to stop"]];
 const MISFIRES = [["once", "one makes up for them"], ["all", "all are made up for"], ["skip", "left out"]];
-// How a field is read that may be empty, and then says nothing.
+// How a field is read whose text is not what is sent.
 const READ = {
-  until: (text) => text.trim() || undefined,
-  max_runs: (text) => Number(text) || undefined,
-  overlap: (text) => text || undefined,
-  misfire_grace: (text) => text.trim() || undefined,
-  exclude: (text) => lines(text),
+  payload: exact,
+  until: (text) => text.trim() || null,
+  max_runs: (text) => Number(text) || null,
+  overlap: (text) => text || null,
+  misfire_grace: (text) => text.trim() || null,
+  exclude: (text) => text.split("\n").map((line) => line.trim()).filter(Boolean),
 };
 
 export function edit(job, onDone) {
@@ -25,22 +26,16 @@ export function edit(job, onDone) {
     ...ruleFields(job.recurrence),
     el("button", { type: "submit", class: "primary" }, "Save"),
   );
-  const rule = [...form.elements].filter(({ name }) => name && name !== "payload");
-  const before = new Map(rule.map((field) => [field, field.value]));
-  const field = form.elements.payload;
-  field.addEventListener("input", () => field.setCustomValidity(flaw(field.value)));
+  const before = new Map([...form.elements].filter(({ name }) => name).map((field) => [field, field.value]));
+  const { payload } = form.elements;
+  payload.addEventListener("input", () => payload.setCustomValidity(flaw(payload.value)));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    const changed = rule.filter((each) => each.value !== before.get(each)); // what stays keeps the phase and the instant
+    const changed = [...before.keys()].filter((field) => field.value !== before.get(field)); // what stays keeps the phase and the instant
     const fields = Object.fromEntries(changed.map(({ name, value }) => [name, READ[name] ? READ[name](value) : value]));
-    if (await attempt(() => change(job, { payload: exact(field.value), ...fields }, onDone))) onDone();
+    if (!changed.length || (await attempt(() => change(job, fields, onDone)))) onDone();
   });
   return el("details", { class: "writes" }, el("summary", {}, "Edit"), form);
-}
-
-function lines(text) {
-  const found = text.split("\n").map((line) => line.trim()).filter(Boolean);
-  return found.length ? found : undefined;
 }
 
 function ruleFields(rule) {

@@ -6,7 +6,7 @@ import { byId, el } from "./dom.js";
 import { isBounded, outside, within } from "./reach.js";
 import { syncCalmly } from "./steady.js";
 import { refreshed } from "./toasts.js";
-import { moment, now_ms, printable, recurrence, span, until, where } from "./words.js";
+import { localTime, moment, now_ms, printable, recurrence, span, until, where } from "./words.js";
 
 const PHONE = matchMedia("(max-width: 620px)"); // on which the overview is not longer than three screens
 const FIRST = PHONE.matches ? 6 : 50, PAGE = 50;
@@ -29,7 +29,13 @@ export class Jobs {
     this.asked = 0;
     const form = byId("search");
     form.addEventListener("submit", (event) => event.preventDefault());
-    form.addEventListener("input", () => this.ask(Object.fromEntries(new FormData(form))));
+    form.addEventListener("input", ({ target }) => {
+      const { from, until: end, ...fields } = Object.fromEntries(new FormData(form));
+      if (!["from", "until"].includes(target.name)) return this.ask(fields);
+      const typed = part(Date.parse(from), Date.parse(end));
+      form.elements.until.setCustomValidity(typed || !(from || end) ? "" : "It ends before it begins.");
+      return form.elements.until.reportValidity() && this.ask({ ...fields, part: typed });
+    });
     byId("more").addEventListener("click", () => {
       if (this.list.children.length >= this.limit) this.limit += PAGE;
       else this.budget *= 4;
@@ -40,14 +46,16 @@ export class Jobs {
 
   showFields({ prefix = "", state, from, until: end, ...rest }) {
     const parts = Object.fromEntries(PARTS.map((name) => [name, rest[name] ?? ""]));
-    const part = Number(from) < Number(end) ? { from: Number(from), until: Number(end) } : null;
-    return this.show({ prefix, part, state: STATES.includes(state) ? state : STATES[0], ...parts });
+    return this.show({ prefix, part: part(Number(from), Number(end)), state: STATES.includes(state) ? state : STATES[0], ...parts });
   }
 
   // Show what `query` asks for, in the form as well; what it does not name is not asked for.
   show(query) {
     const asked = { ...NONE, ...query }, { elements } = byId("search");
     for (const name of ["prefix", "state", ...PARTS]) elements[name].value = asked[name];
+    elements.from.value = localTime(asked.part?.from);
+    elements.until.value = localTime(asked.part?.until);
+    elements.until.setCustomValidity("");
     if (PARTS.some((name) => asked[name])) byId("narrow").open = true;
     return this.ask(asked);
   }
@@ -57,35 +65,39 @@ export class Jobs {
     return Object.fromEntries(PARTS.map((name) => [name, this.query[name]]).filter(([, value]) => value));
   }
 
+  // What is asked for, in the fields of the API.
+  filter() {
+    const { prefix, state, part: due } = this.query;
+    const fields = { prefix, ...this.parts(), ...(state === "paused" ? { paused: true } : { state }) };
+    if (due?.from) fields.due_from = due.from / 1000;
+    if (due?.until) fields.due_until = due.until / 1000;
+    return fields;
+  }
+
   // Ask for jobs of `change`, which is a part of the query.
   ask(change) {
     this.query = { ...this.query, ...change };
     Object.assign(this, { limit: FIRST, budget: BUDGET_MS });
-    const { part, prefix, state } = this.query;
-    this.onQuery({ prefix, state: state === STATES[0] ? "" : state, from: part?.from, until: part?.until, ...this.parts() });
+    const { part: due, prefix, state } = this.query;
+    this.onQuery({ prefix, state: state === STATES[0] ? "" : state, from: due?.from, until: due?.until, ...this.parts() });
     const filter = byId("filter");
-    filter.hidden = !part;
-    if (part) {
-      const clear = el("button", { type: "button", class: "quiet", onclick: () => this.ask({ part: null }) }, "Show all");
-      filter.replaceChildren(`Due ${moment(part.from)}, for ${span(part.until - part.from)} `, clear);
+    filter.hidden = !due;
+    if (due) {
+      const clear = el("button", { type: "button", class: "quiet", onclick: () => this.show({ ...this.query, part: null }) }, "Show all");
+      filter.replaceChildren(`Due ${said(due)} `, clear);
     }
-    this.bulk.show(this.query, this.parts());
+    this.bulk.show(state, this.filter());
     return this.refresh();
   }
 
   async refresh() {
     const asked = ++this.asked;
-    const { state, part } = this.query, prefix = within(this.query.prefix);
+    const prefix = within(this.query.prefix);
     if (prefix === null) return this.fill({ jobs: [], cursor: null });
-    const parts = this.parts();
-    const isByDue = state === "pending" && !prefix && !Object.keys(parts).length; // the order of instants is that of all that is due
-    const filter = state === "paused" ? { paused: true } : { state };
-    const fields = new URLSearchParams({ limit: this.limit, ...(isByDue ? { order: "due" } : { prefix, ...filter, ...parts }) });
-    if (part) {
-      fields.set("due_from", part.from / 1000);
-      fields.set("due_until", part.until / 1000);
-    }
-    await refreshed(() => this.look(asked, fields));
+    const { state, prefix: begins, ...filter } = this.filter();
+    const isByDue = state === "pending" && !prefix && !Object.keys(this.parts()).length; // the order of instants is that of all that is due
+    const fields = { limit: this.limit, ...filter, ...(isByDue ? { order: "due" } : { prefix, ...(state && { state }) }) };
+    await refreshed(() => this.look(asked, new URLSearchParams(fields)));
   }
 
   // A page of an answer looks through so many keys: look on, until there is enough to show, nothing left, or no time.
@@ -136,6 +148,17 @@ export class Jobs {
       node.classList.toggle("soon", state === "pending" && due - now_ms() < 5000);
     }
   }
+}
+
+// A part of the calendar, which may be open at one end; none if neither is given, or no instant is in it.
+function part(from, end) {
+  if (!from && !end) return null;
+  return from && end && from >= end ? null : { from: from || undefined, until: end || undefined };
+}
+
+function said({ from, until: end }) {
+  if (from && end) return `${moment(from)}, for ${span(end - from)}`;
+  return from ? `from ${moment(from)} on` : `before ${moment(end)}`;
 }
 
 function update(node, job) {

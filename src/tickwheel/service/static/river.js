@@ -71,7 +71,7 @@ export class River {
 
   // The part of the calendar that the list below shows, or none.
   mark({ from, until }) {
-    this.span = from ? { from, until } : null;
+    this.span = from && until ? { from, until } : null;
     this.look();
   }
 

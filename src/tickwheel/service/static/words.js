@@ -73,6 +73,9 @@ export function moment(ms) {
   return `${named}, ${clock.format(then)}`;
 }
 
+// The value of a field for a local date and time, in whole seconds; empty for no instant.
+export const localTime = (ms) => (ms ? new Date(ms - 60_000 * new Date(ms).getTimezoneOffset()).toISOString().slice(0, 19) : "");
+
 // Where a job goes: its target, and which one of that kind.
 export const where = ({ target, handler }) => (handler ? `${target} ${handler}` : target);
 
