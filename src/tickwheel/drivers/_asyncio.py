@@ -5,27 +5,18 @@ The asyncio driver: one armed handle on a running loop, however many timers ther
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from contextvars import Context, copy_context
-from typing import Any, Final
+from collections.abc import Callable, Coroutine
+from typing import Any
 
+from tickwheel.drivers._in_loop import DELAY_MAX_S, DriverInLoop
 from tickwheel.drivers._task_set import TaskSet, running_loop
 from tickwheel.drivers.contract import is_stepped
-from tickwheel.drivers.fork import call_after_fork
-from tickwheel.errors import ClosedError
 from tickwheel.timers.contract import Engine
-from tickwheel.typing import Unique
 
 __all__ = ["AsyncioDriver"]
 
-TURN_MAX: Final = 1024
-"""So many callbacks in one turn of the loop at most; then sockets get theirs."""
 
-DELAY_MAX_S: Final = 86_400.0 * 365
-"""A loop that counts milliseconds in 32 bits or microseconds in floats has no trouble with a year."""
-
-
-class AsyncioDriver(Unique):
+class AsyncioDriver(DriverInLoop):
     """
     Fires on an event loop: asyncio's, uvloop's, any that has `call_later` and `call_soon_threadsafe`.
 
@@ -40,22 +31,15 @@ class AsyncioDriver(Unique):
         loop: Which loop; None for the one that is running.
     """
 
-    fires_itself = True
-
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         loop = running_loop() if loop is None else loop
         if loop is None:
             message = "no event loop is running: make the wheel inside a coroutine, or pass loop="
             raise RuntimeError(message)
+        super().__init__()
         self._loop = loop
         self._tasks = TaskSet(loop)
-        self._engine: Engine | None = None
-        self._context: Context = copy_context()
         self._armed: asyncio.Handle | None = None
-        self._is_stopped = False
-        self._is_abandoned = False
-        self._is_firing = False
-        self._wakeups = 0
 
     def __repr__(self) -> str:
         state = "stopped" if self._is_stopped else "idle" if self._armed is None else "armed"
@@ -63,21 +47,10 @@ class AsyncioDriver(Unique):
 
     def start(self, engine: Engine) -> None:
         """
-        Take *engine* over; with a clock that is moved by hand it fires where that is moved.
+        Take *engine* over; what a callback raises goes to the loop.
         """
-        if self._engine is not None:
-            message = "this driver has an engine already: make a new driver for each wheel"
-            raise RuntimeError(message)
-        self._engine = engine
+        super().start(engine)
         engine.on_error = self._report
-        engine.on_coroutine = self._await
-        engine.captures_context = True
-        if is_stepped(engine.clock):
-            engine.clock.attach(engine)
-        else:
-            engine.on_earlier = self._wake
-            engine.arm()
-        call_after_fork(self)
 
     def stop(self) -> None:
         """
@@ -99,20 +72,7 @@ class AsyncioDriver(Unique):
         """
         self._is_abandoned = True
         if self._armed is None:
-            self._soon(self._rearm)
-
-    def join(self, timeout: float | None = None) -> bool:
-        """
-        Return at once whether no callback is running: to wait would be to hold the loop.
-        """
-        return not self._is_firing
-
-    def after_fork(self) -> None:
-        """
-        Empty the engine.
-        """
-        if self._engine is not None:
-            self._engine.after_fork()
+            self._soon(self._look)
 
     def stats(self) -> dict[str, Any]:
         """
@@ -120,29 +80,17 @@ class AsyncioDriver(Unique):
         """
         return {"wakeups": self._wakeups, "tasks": len(self._tasks)}
 
-    def _wake(self) -> None:
-        """
-        Arm again in the loop's next turn: the engine's `on_earlier`.
-        """
-        if not self._soon(self._rearm):
-            assert self._engine is not None
-            self._engine.close()
-            raise ClosedError("event loop")
-
-    def _soon(self, step: Any) -> bool:
-        """
-        Run *step* in the loop's thread; return False if the loop is closed.
-        """
+    def _soon(self, step: Callable[..., object], *args: Any) -> bool:
         call = self._loop.call_soon if running_loop() is self._loop else self._loop.call_soon_threadsafe
         try:
-            call(step, context=self._context)
+            call(step, *args, context=self._context)
         except RuntimeError:
             if self._loop.is_closed():
                 return False
             raise
         return True
 
-    def _rearm(self) -> None:
+    def _look(self) -> None:
         self._disarm()
         assert self._engine is not None
         deadline = None if self._is_stopped else self._engine.arm()
@@ -165,17 +113,12 @@ class AsyncioDriver(Unique):
         self._armed = None
         self._wakeups += 1
         assert self._engine is not None
-        self._is_firing = True
         try:
-            self._engine.fire_due(TURN_MAX)
+            self._fire(self._engine)
         finally:
-            self._is_firing = False
-            self._rearm()
+            self._look()
 
     def _await(self, coroutine: Coroutine[Any, Any, Any], timer: object) -> None:
-        """
-        Make a task of what a callback returned: the engine's `on_coroutine`.
-        """
         if running_loop() is self._loop:
             self._start_task(coroutine, timer)
             return

@@ -9,27 +9,20 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from contextvars import copy_context
 from importlib import import_module
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
+from tickwheel.drivers._in_loop import DELAY_MAX_S, DriverInLoop
 from tickwheel.drivers.contract import is_stepped
-from tickwheel.drivers.fork import call_after_fork
 from tickwheel.errors import ClosedError, MissingExtraError
 from tickwheel.timers.contexts import Context
 from tickwheel.timers.contract import Engine
-from tickwheel.typing import Unique
 
 __all__ = ["TrioDriver", "ended", "is_in_trio", "within"]
 
 T = TypeVar("T")
 
-TURN_MAX: Final = 1024
-"""So many callbacks in one turn at most; then the other tasks get theirs."""
 
-DELAY_MAX_S: Final = 86_400.0 * 365
-"""Longer sleeps are taken in parts."""
-
-
-class TrioDriver(Unique):
+class TrioDriver(DriverInLoop):
     """
     Fires in a system task of the trio that is running, which ends with the main task.
 
@@ -44,9 +37,8 @@ class TrioDriver(Unique):
         RuntimeError: Outside of a trio run.
     """
 
-    fires_itself = True
-
     def __init__(self) -> None:
+        super().__init__()
         try:
             self._trio = import_module("trio")
         except ImportError:
@@ -54,34 +46,18 @@ class TrioDriver(Unique):
         self._token = self._trio.lowlevel.current_trio_token()
         self._signal = self._trio.Event()
         self._scopes: set[Any] = set()
-        self._engine: Engine | None = None
-        self._context = copy_context()
         self._is_running = False
-        self._is_stopped = False
-        self._is_abandoned = False
-        self._is_firing = False
-        self._wakeups = 0
 
     def __repr__(self) -> str:
         return f"<TrioDriver {'stopped' if self._is_stopped else 'idle' if self._engine is None else 'started'}>"
 
     def start(self, engine: Engine) -> None:
         """
-        Take *engine* over; with a clock that is moved by hand it fires where that is moved.
+        Take *engine* over, with a system task unless its clock is moved by hand.
         """
-        if self._engine is not None:
-            message = "this driver has an engine already: make a new driver for each wheel"
-            raise RuntimeError(message)
-        self._engine = engine
-        engine.on_coroutine = self._await
-        engine.captures_context = True
-        if is_stepped(engine.clock):
-            engine.clock.attach(engine)
-        else:
-            engine.on_earlier = self._wake
-            engine.arm()
+        super().start(engine)
+        if not is_stepped(engine.clock):
             self._spawn()
-        call_after_fork(self)
 
     def stop(self) -> None:
         """
@@ -98,20 +74,7 @@ class TrioDriver(Unique):
         """
         self._is_abandoned = True
         if self._is_running:
-            self._soon(self._set_signal)
-
-    def join(self, timeout: float | None = None) -> bool:
-        """
-        Return at once whether no callback is running: to wait would be to hold trio.
-        """
-        return not self._is_firing
-
-    def after_fork(self) -> None:
-        """
-        Empty the engine.
-        """
-        if self._engine is not None:
-            self._engine.after_fork()
+            self._soon(self._look)
 
     def stats(self) -> dict[str, Any]:
         """
@@ -139,26 +102,7 @@ class TrioDriver(Unique):
                 continue
             self._wakeups += 1
 
-    def _fire(self, engine: Engine) -> None:
-        self._is_firing = True
-        try:
-            engine.fire_due(TURN_MAX)
-        finally:
-            self._is_firing = False
-
-    def _wake(self) -> None:
-        """
-        Look again: the engine's `on_earlier`.
-        """
-        if not self._soon(self._set_signal):
-            assert self._engine is not None
-            self._engine.close()
-            raise ClosedError("event loop")
-
-    def _soon(self, step: Any, *args: Any) -> bool:
-        """
-        Run *step* in trio's thread; return False if the run is over.
-        """
+    def _soon(self, step: Callable[..., object], *args: Any) -> bool:
         try:
             self._token.run_sync_soon(step, *args, idempotent=not args)
         except self._trio.RunFinishedError:
@@ -169,7 +113,7 @@ class TrioDriver(Unique):
         self._is_running = True
         self._trio.lowlevel.spawn_system_task(self._run, self._engine, name="tickwheel", context=self._context)
 
-    def _set_signal(self) -> None:
+    def _look(self) -> None:
         if self._is_running:
             self._signal.set()
         elif not self._is_stopped:  # set by a method that somebody kept
@@ -181,9 +125,6 @@ class TrioDriver(Unique):
             scope.cancel()
 
     def _await(self, coroutine: Coroutine[Any, Any, Any], timer: object) -> None:
-        """
-        Run what a callback returned: the engine's `on_coroutine`.
-        """
         if not self._soon(self._start_task, coroutine, timer, copy_context()):
             coroutine.close()
             raise ClosedError("event loop")
