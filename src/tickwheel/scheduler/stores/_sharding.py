@@ -35,6 +35,9 @@ def bucket_of(key: str) -> int:
 
     It is read from the other end of the checksum than the shard, or each partition would use a part of its shards only.
     """
-    _, brace, rest = key.partition("{")
-    tag, end, _ = rest.partition("}")
-    return zlib.crc32((tag if brace and end and tag else key).encode("utf-8", "surrogatepass")) >> 24
+    hashed = key
+    if "{" in key:
+        tag, end, _ = key.partition("{")[2].partition("}")
+        if tag and end:
+            hashed = tag
+    return zlib.crc32(hashed.encode("utf-8", "surrogatepass")) >> 24

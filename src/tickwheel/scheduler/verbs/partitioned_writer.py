@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import chain
+from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
 from tickwheel.errors import ClosedError
@@ -139,9 +141,6 @@ class _Gathered:
         if error is not None:
             self.promise.set_exception(error)
             return
-        answers = {
-            index: answer
-            for number, each in self._kept.items()
-            for index, answer in zip(self._places[number], each.result(), strict=True)
-        }
-        self.promise.set_result([answers[index] for index in range(len(answers))])
+        places = chain.from_iterable(self._places[number] for number in self._kept)
+        answers = chain.from_iterable(each.result() for each in self._kept.values())
+        self.promise.set_result([answer for _, answer in sorted(zip(places, answers, strict=True), key=itemgetter(0))])

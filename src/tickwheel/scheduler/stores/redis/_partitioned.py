@@ -8,7 +8,7 @@ Shard 5 of partition 1 of 3 is shard 16 here. Instants are judged by one clock, 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from heapq import nlargest, nsmallest
@@ -47,7 +47,7 @@ class PartitionedRedisStore:
         self._heard: set[int] = set()
         self._leases = PartitionedLeases(partitions, url, int(lease_s * 1000))
         self.abilities = _abilities(partitions)
-        self.partition_of = lru_cache(maxsize=16_384)(lambda key: bucket_of(key) % self._count)
+        self._shard_of: Callable[[str], int] = self._place
 
     def __repr__(self) -> str:
         return f"<PartitionedRedisStore {self.url}>"
@@ -58,6 +58,7 @@ class PartitionedRedisStore:
         for partition in self.partitions:
             partition.open()
         self.abilities = _abilities(self.partitions)
+        self._shard_of = lru_cache(maxsize=16_384)(self._place)  # for as long as it is open: shards grow when it is not
         self._listener = Listener(lambda: Subscriptions([each.subscription() for each in self.partitions], self._heard))
 
     def close(self) -> None:
@@ -116,7 +117,13 @@ class PartitionedRedisStore:
                 partition.raise_generation(last)
         return last
 
+    def partition_of(self, key: str) -> int:
+        return bucket_of(key) % self._count
+
     def shard_of(self, key: str) -> int:
+        return self._shard_of(key)
+
+    def _place(self, key: str) -> int:
         number = self.partition_of(key)
         return self._shard(number, self.partitions[number].shard_of(key))
 
