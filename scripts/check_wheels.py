@@ -32,6 +32,8 @@ ELF_LIBRARIES = re.compile(r"lib(c|m|dl|rt|pthread|gcc_s)\.so\.\d|ld-linux-[\w-]
 MACH_MAGIC = 0xFEEDFACF
 MACH_MACHINES: dict[str, object] = {"x86_64": 0x01000007, "arm64": 0x0100000C}
 MACH_LIBRARIES = re.compile(r"/usr/lib/lib(System\.B|iconv\.2|charset\.1)\.dylib|@rpath/.*_core.*")
+ENTRIES = {"PyInit__core", "PyModExport__core"}
+"""By which Python finds the module: the second one from 3.15 on (PEP 793), beside the first."""
 LC_ID_DYLIB, LC_LOAD_DYLIB, LC_VERSION_MIN, LC_BUILD_VERSION = 0xD, 0xC, 0x24, 0x32
 
 
@@ -91,7 +93,7 @@ def read_macho(data: bytes) -> Native:
             packed = struct.unpack_from("<I", body, 8 if command == LC_VERSION_MIN else 12)[0]
             system = (packed >> 16, packed >> 8 & 0xFF)
         place += size
-    exports = {name for name in ("PyInit__core",) if b"_" + name.encode() in data}
+    exports = {name for name in ENTRIES if b"_" + name.encode() in data}
     return Native(machine, system, libraries, None, exports)
 
 
@@ -130,7 +132,8 @@ def faults_of_native(native: Native, platform: str) -> list[str]:
     faults += [f"needs version {native.system} of its system"] if native.system > oldest else []
     faults += [f"is linked with {name}" for name in native.libraries if not allowed.fullmatch(name)]
     faults += ["is not stripped"] if native.is_stripped is False else []
-    faults += [] if native.exports == {"PyInit__core"} else [f"exports {sorted(native.exports)}"]
+    is_alone = "PyInit__core" in native.exports and native.exports <= ENTRIES
+    faults += [] if is_alone else [f"exports {sorted(native.exports)}"]
     return faults
 
 

@@ -100,6 +100,13 @@ def test_a_sound_wheel_passes(check, tmp_path):
     assert check.check(pack(tmp_path, files())) == []
 
 
+def test_a_second_entry_passes(check, tmp_path):
+    """
+    The module of Python 3.15 can be found in two ways.
+    """
+    assert check.check(pack(tmp_path, files() | {NATIVE: library() + b"_PyModExport__core\0"})) == []
+
+
 DAMAGES: dict[str, tuple[Callable[[dict[str, bytes]], object], str]] = {
     "a missing module": (lambda held: held.pop("tickwheel/errors.py"), "lacks tickwheel/errors.py"),
     "a stray file": (lambda held: held.update({"tickwheel/notes.txt": b""}), "has a stray tickwheel/notes.txt"),
@@ -123,6 +130,10 @@ DAMAGES: dict[str, tuple[Callable[[dict[str, bytes]], object], str]] = {
     "a library of the builder": (
         lambda held: held.update({NATIVE: library(linked=b"/opt/local/lib/libssl.dylib")}),
         "is linked with /opt/local/lib/libssl.dylib",
+    ),
+    "no entry": (
+        lambda held: held.update({NATIVE: library().replace(b"PyInit__core", b"PyInit_other")}),
+        "exports []",
     ),
     "a huge module": (
         lambda held: held.update({NATIVE: library().ljust(2_000_001, b"\0")}),
