@@ -73,12 +73,12 @@ export async function change(job, fields, onChange) {
   toast(`Changed ${job.key}`, async () => (await changeBack(job, Object.keys(fields), answer.job.generation), onChange()));
 }
 
-// A rule by which the job is due is set again: with that, its old phase and instant come back.
+// A rule by which the job is due is set again: its old phase and instant come back, though not its attempts.
 async function changeBack(job, names, generation) {
   if (["cron", "tz", "every", "exclude"].some((name) => names.includes(name))) return setAgain(job, { generation });
   const before = { payload: job.payload, ...(job.recurrence && comingBack(job.recurrence)) };
-  if (names.includes("misfire")) names.push("misfire_grace");
-  const body = Object.fromEntries(names.map((name) => [name, before[name] ?? null]));
+  const back = names.includes("misfire") ? [...names, "misfire_grace"] : names; // which a change of that takes along
+  const body = Object.fromEntries(back.map((name) => [name, before[name] ?? null]));
   await call("POST", jobPath(job.key, ":change"), { body, generation });
 }
 
