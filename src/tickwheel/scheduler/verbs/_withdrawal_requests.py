@@ -21,7 +21,7 @@ from tickwheel.scheduler.stores import Store
 if TYPE_CHECKING:
     import threading
 
-__all__ = ["Undecided", "WithdrawalRequests"]
+__all__ = ["RETRY_S", "Undecided", "WithdrawalRequests"]
 
 _PAUSE_FIRST_S: Final = 0.002
 _PAUSE_MAX_S: Final = 0.1
@@ -31,7 +31,10 @@ _REMIND_S: Final = 1.0
 """After which a request is made again, because the hint may be lost and the owner may be gone."""
 
 _PATIENCE_S: Final = 60.0
-"""How long a caller waits at most: some leases, so that a successor has answered."""
+"""How long a caller waits for an owner at most: some leases, so that a successor has answered."""
+
+RETRY_S: Final = 5.0
+"""How long a store that fails for now is asked again, here and by the writer, before the caller gets its error."""
 
 
 class Undecided(Protocol):
@@ -53,29 +56,51 @@ class Undecided(Protocol):
         """
 
 
-class _Waiting:
+class _Caller:
     """
-    A caller who waits.
+    A caller for whose *part* the store is asked again and again.
     """
 
-    __slots__ = ("part", "remind_at", "statuses", "until")
+    __slots__ = ("fails_since", "part")
+
+    def __init__(self, part: Undecided) -> None:
+        self.part = part
+        self.fails_since: float | None = None
+
+    def may_ask_again(self, error: Exception, now: float) -> bool:
+        """
+        Return whether the store is asked again after *error*, as for any other write of a caller.
+        """
+        if self.fails_since is None:
+            self.fails_since = now
+        is_transient = isinstance(error, StoreError) and error.is_transient
+        return is_transient and now < self.fails_since + RETRY_S
+
+
+class _Waiting(_Caller):
+    """
+    A caller who waits for the statuses of attempts.
+    """
+
+    __slots__ = ("remind_at", "statuses", "until")
 
     def __init__(self, part: Undecided, now: float) -> None:
-        self.part = part
+        super().__init__(part)
         self.until = now + _PATIENCE_S
         self.remind_at = now
         self.statuses: dict[int, AttemptStatus | None] = {}
 
 
-class _Stopping:
+class _Stopping(_Caller):
     """
     A caller whose writes are done, and who waits until the owners of what is to stop are asked.
     """
 
-    __slots__ = ("answers", "part", "until")
+    __slots__ = ("answers",)
 
-    def __init__(self, part: Undecided, answers: list[Answer], now: float) -> None:
-        self.part, self.answers, self.until = part, answers, now + _PATIENCE_S
+    def __init__(self, part: Undecided, answers: list[Answer]) -> None:
+        super().__init__(part)
+        self.answers = answers
 
 
 Resubmit = Callable[[list[Write], Callable[[list[Answer] | Exception], object]], object]
@@ -181,9 +206,11 @@ class WithdrawalRequests:
                 waiting.remind_at = now + _REMIND_S
                 self._remind(waiting, {index: job for index, job in open_.items() if index not in waiting.statuses})
         except Exception as error:  # noqa: BLE001 - whatever it is belongs to the caller, and the thread lives on
-            if not (isinstance(error, StoreError) and error.is_transient):
+            if not waiting.may_ask_again(error, now):
                 part.finish(error)
                 return True
+        else:
+            waiting.fails_since = None
         if len(waiting.statuses) == len(part.indexes):
             self._decide(waiting)
             return True
@@ -219,7 +246,7 @@ class WithdrawalRequests:
         if isinstance(answers, Exception) or not any(answer.outcome is Outcome.STOPPING for answer in answers):
             part.finish(answers)
         else:
-            self._add(_Stopping(part, answers, self._runtime.monotonic()))
+            self._add(_Stopping(part, answers))
 
     def _stop(self, stopping: _Stopping) -> bool:
         """
@@ -229,8 +256,7 @@ class WithdrawalRequests:
         try:
             self._store.request_withdrawal([replace(job, attempt=-job.attempt) for job in jobs])
         except Exception as error:  # noqa: BLE001 - whatever it is belongs to the caller, and the thread lives on
-            is_transient = isinstance(error, StoreError) and error.is_transient
-            if is_transient and self._runtime.monotonic() < stopping.until:
+            if stopping.may_ask_again(error, self._runtime.monotonic()):
                 return False
             stopping.part.finish(error)
             return True

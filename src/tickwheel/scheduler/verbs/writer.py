@@ -28,6 +28,7 @@ from tickwheel.scheduler.stores.contract import Store
 from tickwheel.scheduler.verbs._promise import Promise
 from tickwheel.scheduler.verbs._referee import Done, Open, Referee, has_late
 from tickwheel.scheduler.verbs._tally import Tally, WriterStats
+from tickwheel.scheduler.verbs._withdrawal_requests import RETRY_S
 
 if TYPE_CHECKING:
     import threading
@@ -77,7 +78,7 @@ class Writer:
         *,
         batch_max: int = 1_000,
         waiting_max: int = 100_000,
-        retry_s: float = 5.0,
+        retry_s: float = RETRY_S,
         on_commit: Callable[[Sequence[Write], list[Answer]], None] | None = None,
         on_unknown: Callable[[], None] | None = None,
         referee: Referee | None = None,

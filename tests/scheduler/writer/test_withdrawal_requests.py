@@ -1,0 +1,158 @@
+"""
+How long a caller waits whose write met a counted attempt, while the store fails or the owner says nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import queue
+
+import pytest
+
+from tickwheel.scheduler._runtime import Runtime
+from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.model import Answer, Cancel, Job, Outcome
+from tickwheel.scheduler.stores import MemoryStore
+from tickwheel.scheduler.verbs._withdrawal_requests import RETRY_S, WithdrawalRequests
+
+MET = Job("key", generation=7, due_at=0, attempt=1)
+STEP_S = 0.25
+"""By so much each look at the clock moves it."""
+
+
+class Caller:
+    """
+    A caller whose cancel met `MET`, and who puts what it gets into *answers*.
+    """
+
+    writes, indexes = (Cancel("key"),), (0,)
+
+    def __init__(self, answers):
+        self.finish = answers.put
+
+    def job(self, _index):
+        """
+        Return the job that the cancel met.
+        """
+        return MET
+
+
+class Failing(MemoryStore):
+    """
+    A store that raises *error* at those of its looks whose numbers are in *fails*, and notes how many there were.
+
+    What it knows of is an attempt whose owner says nothing.
+    """
+
+    def __init__(self, error, fails):
+        super().__init__()
+        self.error, self.fails, self.looks = error, fails, 0
+
+    def _look(self):
+        self.looks += 1
+        if self.looks in self.fails:
+            raise self.error
+
+    def attempts(self, jobs):
+        """
+        Look whether the attempts have started.
+        """
+        self._look()
+        return {job.generation: False for job in jobs}
+
+    def request_withdrawal(self, jobs):
+        """
+        Ask their owners.
+        """
+        del jobs
+        return set()
+
+
+class Deaf(Failing):
+    """
+    A store that fails when owners are asked to stop what runs.
+    """
+
+    def request_withdrawal(self, jobs):
+        """
+        Ask their owners.
+        """
+        del jobs
+        self._look()
+        return set()
+
+
+@pytest.fixture
+def runtime():
+    """
+    Return a runtime whose clock moves when it is looked at.
+    """
+    seconds = itertools.count(step=STEP_S)
+    return Runtime(monotonic=lambda: next(seconds))
+
+
+@pytest.fixture
+def serve(runtime):
+    """
+    Return what serves a caller on a store until it has its answer, and returns that.
+    """
+
+    def answer(store, resubmit=print):
+        answers = queue.Queue()
+        requests = WithdrawalRequests(store, resubmit, runtime)
+        requests.add(Caller(answers))
+        found = answers.get(timeout=60)
+        requests.close()
+        return found
+
+    return answer
+
+
+def passing():
+    """
+    Return an error that may pass.
+    """
+    return StoreError("the slot moves", "try again", is_transient=True)
+
+
+def test_a_store_that_fails(serve):
+    """
+    The caller gets its error after as long as the writer would have tried, not after the owner's time.
+    """
+    store = Failing(passing(), range(1, 10_000))
+    assert serve(store) is store.error
+    assert RETRY_S / STEP_S - 1 <= store.looks <= RETRY_S / STEP_S + 2
+
+
+def test_a_store_that_fails_for_good(serve):
+    """
+    An error that does not pass is the caller's at once.
+    """
+    store = Failing(StoreError("no rights", "see to them"), {1})
+    assert serve(store) is store.error
+    assert store.looks == 1
+
+
+def test_an_owner_that_says_nothing(serve):
+    """
+    A store that answers in between is asked for as long as some leases, and then the caller hears of the owner.
+    """
+    store = Failing(passing(), set(range(1, 10_000)) - set(range(0, 10_000, 10)))
+    error = serve(store)
+    assert error.is_transient
+    assert "the owner of 'key' does not say whether it has started" in str(error)
+    assert store.looks > 5 * RETRY_S / STEP_S
+
+
+def test_owners_who_cannot_be_asked_to_stop(serve):
+    """
+    The same holds for the caller who waits until the owners of what is to stop are asked.
+    """
+    store = Deaf(passing(), range(1, 10_000))
+
+    def stopping(_writes, done):
+        done([Answer(Outcome.STOPPING, MET)])
+
+    store.attempts = lambda jobs: {job.generation: True for job in jobs}
+    assert serve(store, stopping) is store.error
+    assert RETRY_S / STEP_S - 1 <= store.looks <= RETRY_S / STEP_S + 3
