@@ -41,7 +41,6 @@ from tickwheel.scheduler.engine._staging import Staging
 from tickwheel.scheduler.engine._starter import Starter
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Standing
-from tickwheel.scheduler.stores.contract import Changes
 from tickwheel.scheduler.verbs import writer
 
 __all__ = ["MUTANTS", "ON_A_FILE", "RARE", "WHOLE_DAYS"]
@@ -137,7 +136,7 @@ def hears_nothing() -> Any:
     """
     The owner does not learn what others write, and nobody looks back.
     """
-    return both(mock.patch.object(Cluster, "_changes", return_value=Changes([], 0)), never_looks_back())
+    return both(mock.patch.object(Cluster, "changes", return_value=([], 0)), never_looks_back())
 
 
 def takes_notes_unfenced() -> Any:

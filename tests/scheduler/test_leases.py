@@ -149,19 +149,12 @@ class Noting(Leasing):
         super().__init__(length_ms=90)
         self.reads = []
 
-    def changes(self, shard, epoch, until, since):
+    def look(self, cursors, until, limit, *, with_changes):
         """
-        Note the look for changes.
+        Note from where on.
         """
-        self.reads.append(("changes", since))
-        return super().changes(shard, epoch, until, since)
-
-    def due(self, shard, until, after, limit):
-        """
-        Note the scan.
-        """
-        self.reads.append(("due", after))
-        return super().due(shard, until, after, limit)
+        self.reads += [(cursor.after, cursor.mark, with_changes) for cursor in cursors]
+        return super().look(cursors, until, limit, with_changes=with_changes)
 
 
 def test_the_mark_comes_before_the_scan(make, until):
@@ -173,9 +166,5 @@ def test_the_mark_comes_before_the_scan(make, until):
     until(lambda: store.reads and scheduler.stats()["epoch"] == 1)
     store._epoch = 2  # the lease was lost and came back between two renewals
     until(lambda: scheduler.stats()["epoch"] == 2)
-    until(lambda: store.reads.count(("changes", None)) >= 2)
-    second = len(store.reads) - store.reads[::-1].index(("changes", None))
-    until(lambda: ("due", (0, 0)) in store.reads[second:])
-    first = store.reads.index(("due", (0, 0)))
-    assert store.reads.index(("changes", None)) < first
-    assert ("changes", None) in store.reads[first:second]
+    until(lambda: len([after for after, mark, _ in store.reads if mark is None]) >= 2)
+    assert [(after, has_changes) for after, mark, has_changes in store.reads if mark is None] == [((0, 0), True)] * 2

@@ -76,12 +76,12 @@ class Tripping(MemoryStore):
         self._may_trip("due")
         return super().due(shard, until_ms, after, limit)
 
-    def changes(self, shard, epoch, before_ms, mark):
+    def look(self, cursors, until, limit, *, with_changes):
         """
-        Read what others wrote.
+        Read what others wrote, and what comes next.
         """
-        self._may_trip("changes")
-        return super().changes(shard, epoch, before_ms, mark)
+        self._may_trip("look")
+        return super().look(cursors, until, limit, with_changes=with_changes)
 
     def withdrawal_requests(self, shards):
         """
@@ -98,7 +98,7 @@ class Tripping(MemoryStore):
         return super().wait_for_change(min(timeout_s, 0.02))
 
 
-@pytest.mark.parametrize("call", ["acquire", "renew", "due", "changes", "wait_for_change", "withdrawal_requests"])
+@pytest.mark.parametrize("call", ["acquire", "renew", "due", "look", "wait_for_change", "withdrawal_requests"])
 def test_goes_on(make, record, caplog, call):
     """
     Whichever call trips, twice: jobs set then and later are fired, and the log has the traceback.

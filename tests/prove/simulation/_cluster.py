@@ -17,7 +17,7 @@ from simulation._worlds import HINT_LOST, Connection, record
 from simulation.history import Freed, Granted, History, Left, Scoped, Taken, TakenUp
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Pause, State, Write
 from tickwheel.scheduler.stores._rules import holds
-from tickwheel.scheduler.stores.contract import Abilities, Changes, Lease, Skill
+from tickwheel.scheduler.stores.contract import Abilities, Cursor, Lease, Skill
 
 __all__ = ["Cluster"]
 
@@ -100,27 +100,26 @@ class Cluster:
                 holder.heard.set()
 
     def read(self, connection: Connection, name: str, *arguments: Any) -> Any:
-        if name == "changes":
-            return self._changes(connection, *arguments)
         if name == "overdue":
             until, limit = arguments[1:]
             due = {number: self._table.due(number, until, None, limit) for number in arguments[0]}
             return {number: jobs for number, jobs in due.items() if jobs}
         return getattr(self._table, name)(*arguments)
 
-    def _changes(self, connection: Connection, number: int, epoch: int, until: int, since: int | None) -> Changes:
+    def changes(self, connection: Connection, cursor: Cursor) -> tuple[list[Job], int]:
         """
         Take the notes away, as PostgreSQL does: an answer that is lost on its way takes them along.
         """
+        number, epoch = cursor.shard, cursor.epoch
         shard = self._shards.get(number)
-        if since is None or shard is None or not self._may_take(connection, shard, epoch):
-            return Changes([], 0)
+        if cursor.mark is None or shard is None or not self._may_take(connection, shard, epoch):
+            return [], 0
         keys, shard.notes = shard.notes, []
         if keys:
             self._history.add(Taken(self._server.run.now_ns, number, epoch, connection.machine.name))
         jobs = [self._table.get(key) for key in keys]
         pending = [job for job in jobs if job and job.state is State.PENDING and job.pause is None]
-        return Changes([job for job in pending if job.due_at < until], 0)
+        return [job for job in pending if job.due_at <= cursor.after[0]], 0
 
     @staticmethod
     def _may_take(connection: Connection, shard: _Shard, epoch: int) -> bool:

@@ -14,7 +14,7 @@ from simulation._threads import Event
 from simulation._worlds import HINT_LOST, Connection, record
 from simulation.history import Freed, Granted, History, Scoped, TakenUp
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Pause, State, Write
-from tickwheel.scheduler.stores.contract import Abilities, Lease, Skill
+from tickwheel.scheduler.stores.contract import Abilities, Cursor, Lease, Skill
 from tickwheel.scheduler.stores.sqlite import SqliteStore
 
 __all__ = ["OneFile"]
@@ -76,6 +76,10 @@ class OneFile:
 
     def read(self, connection: Connection, name: str, *arguments: Any) -> Any:
         return getattr(connection.store, name)(*arguments)
+
+    def changes(self, connection: Connection, cursor: Cursor) -> tuple[list[Job], int]:
+        (sight,) = connection.store.look([cursor], 0, 0, with_changes=True)
+        return sight.changed, sight.mark
 
     def acquire(self, connection: Connection, owner: str) -> list[Lease]:
         leases: list[Lease] = connection.store.acquire(owner)

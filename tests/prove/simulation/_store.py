@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from simulation._interleaver import Interleaver
@@ -19,7 +20,8 @@ from simulation._threads import Event
 from simulation._worlds import World
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page, Pause, Write
-from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Node, Shard, Skill
+from tickwheel.scheduler.stores._look import ahead_of
+from tickwheel.scheduler.stores.contract import Abilities, Aside, Cursor, Lease, Node, Shard, Sight, Skill
 
 __all__ = ["Line", "SimulatedStore"]
 
@@ -256,13 +258,16 @@ class SimulatedStore:
         """
         return dict(self._read("overdue", shards, until, limit))
 
-    def changes(self, shard: int, epoch: int, until: int, since: int | None) -> Changes:
+    def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[Sight]:
         """
-        Read what others wrote.
+        Read what others wrote, and what is due: in two questions, as in PostgreSQL, and anything may come between them.
         """
-        arguments = (shard, epoch, until, since)
-        found: Changes = self._call("changes", lambda: self._world.read(self._inner, "changes", *arguments))
-        return found
+        changed: list[tuple[list[Job], int]] = [([], cursor.mark or 0) for cursor in cursors]
+        if with_changes:
+            changed = self._call("changes", lambda: [self._world.changes(self._inner, each) for each in cursors])
+        due = partial(self._world.read, self._inner, "due")
+        ahead = self._call("look", lambda: [ahead_of(cursor, due, until, limit) for cursor in cursors])
+        return [Sight.of(*found, jobs, until, limit) for found, jobs in zip(changed, ahead, strict=True)]
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
         """

@@ -15,7 +15,7 @@ from simulation._machine import SimulatedMachine
 from simulation._threads import Event
 from simulation.history import Committed, History
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Pause, Write
-from tickwheel.scheduler.stores.contract import Abilities, Lease, Skill
+from tickwheel.scheduler.stores.contract import Abilities, Cursor, Lease, Skill
 
 __all__ = ["HINT_LOST", "Connection", "World", "record"]
 
@@ -76,6 +76,11 @@ class World(Protocol):
     def read(self, connection: Connection, name: str, *arguments: Any) -> Any:
         """
         Read.
+        """
+
+    def changes(self, connection: Connection, cursor: Cursor) -> tuple[list[Job], int]:
+        """
+        Read what others wrote up to *cursor*; return that, and the next mark.
         """
 
     def acquire(self, connection: Connection, owner: str) -> list[Lease]:

@@ -15,6 +15,7 @@ from tickwheel.scheduler import Scheduler, SetRequest, model
 from tickwheel.scheduler.migration import Migration
 from tickwheel.scheduler.stores import make_store, open_store
 from tickwheel.testing.store_machine import run_store_machine
+from tickwheel.testing.store_suite._base import changes_of
 
 NUMBERS = itertools.count()
 EVER = 2**63 - 1
@@ -111,7 +112,7 @@ def test_old_and_new_nodes_share_a_store(make):
     owners = {lease.shard: (name, lease.epoch) for name, leases in held.items() for lease in leases}
     assert len(owners) == 9
     for shard, (name, epoch) in owners.items():
-        stores[name].changes(shard, epoch, EVER, None)
+        changes_of(stores[name], shard, epoch, EVER, None)
     jobs = {job.key: job for store in (old, new) for job in set_jobs(store, f"by {store is old}")}
     for key in list(jobs)[::2]:  # again, by another process than the one that set them
         (answer,) = (new if "True" in key else old).apply([model.Set(model.Job(key, 0, 7))])
@@ -119,7 +120,9 @@ def test_old_and_new_nodes_share_a_store(make):
     places = where(owners, old)
     assert set(places) == set(jobs)
     told = {
-        job.key for shard, (name, epoch) in owners.items() for job in stores[name].changes(shard, epoch, EVER, 0).jobs
+        job.key
+        for shard, (name, epoch) in owners.items()
+        for job in changes_of(stores[name], shard, epoch, EVER, 0).changed
     }
     for key, shard in places.items():
         name, epoch = owners[shard]

@@ -16,6 +16,7 @@ import pytest
 from tickwheel.scheduler import Outcome, Progress, Scheduler, SchedulerOptions, model
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores import make_store, open_store
+from tickwheel.testing.store_suite._base import changes_of
 
 NUMBERS = itertools.count()
 PATIENCE_S = 30.0
@@ -267,9 +268,9 @@ def test_what_an_owner_writes_after_its_lease(make, until):
     zombie, heir = make("shards=1&lease_s=1"), make("lease_s=1")
     zombie.acquire("zombie")
     (lease,) = until(lambda: heir.acquire("heir"))
-    heir.changes(0, lease.epoch, 10, None)
+    changes_of(heir, 0, lease.epoch, 10, None)
     set_one(zombie, due_at=5)
-    assert [job.key for job in heir.changes(0, lease.epoch, 10, 0).jobs] == ["key"]
+    assert [job.key for job in changes_of(heir, 0, lease.epoch, 10, 0).changed] == ["key"]
 
 
 def test_two_schedulers_of_one_process(address, until):

@@ -13,6 +13,7 @@ from tickwheel.scheduler.stores._rows import row_of
 from tickwheel.scheduler.stores.postgres._queries import SQL
 
 FAR = 10**9
+HERE = {"shards": [0], "instants": [0], "generations": [0]}
 EVER = 2**63 - 1
 PAGE = {
     "first": "",
@@ -65,7 +66,9 @@ def nodes_of(plan):
         ("jobs_upcoming", {"since": 0, "until": EVER, "limit": 20}, 20),
         ("jobs_overdue", {"shards": [0], "floors": [-(2**63)], "until": 1_000, "limit": 20}, 20),
         ("jobs_overdue", {"shards": [0], "floors": [-(2**63)], "until": -1, "limit": 20}, 0),
-        ("take_notes", {"shard": 0, "owner": "owner", "epoch": 1, "until": EVER}, 1),
+        ("jobs_ahead", {**HERE, "until": 1_000, "limit": 20}, 21),
+        ("jobs_ahead", {**HERE, "until": FAR + 20, "limit": 100}, 73),
+        ("take_notes", {"owner": "owner", "epochs": [1], **HERE}, 1),
         ("job_of_key", ("near 7",), 1),
         ("jobs_by_key", (["near 7", "far 7", "nobody"],), 2),
         ("end_of_reach", PAGE, 11),

@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from tickwheel.scheduler import model
-from tickwheel.scheduler.stores import open_store
+from tickwheel.scheduler.stores import Cursor, open_store
 from tickwheel.testing.store_suite._history import record_of
 
 FAR = 10**12
@@ -38,6 +38,13 @@ def store(server):
     store.close()
 
 
+def look(store, limit):
+    """
+    Look for changes, and for *limit* jobs that are due before the far ones.
+    """
+    return store.look([Cursor(0, 1, (0, 0), 0)], FAR, limit, with_changes=True)
+
+
 def commands_of(server, call):
     """
     Return how often which command ran while *call* was made.
@@ -60,7 +67,8 @@ def commands_of(server, call):
         (lambda store: store.count(), {"zcard": 3, "smembers": 2, "hlen": 1, "hget": 1}),
         (lambda store: store.page(model.JobQuery(limit=10)), {"zrange": 1, "hget": 10, "hmget": 2}),
         (lambda store: store.page(model.JobQuery(state=model.State.DEAD)), {"zrange": 1}),
-        (lambda store: store.changes(0, 1, FAR, 0), {"hmget": 1, "zremrangebyscore": 1, "zrange": 1, "get": 1}),
+        (lambda store: look(store, 64), {"get": 1, "hmget": 2, "zremrangebyscore": 1, "zrange": 3}),
+        (lambda store: look(store, 20), {"get": 1, "hmget": 2, "zremrangebyscore": 1, "zrange": 2}),
     ],
 )
 def test_commands_of_a_look(server, store, call, commands):

@@ -14,6 +14,7 @@ from tickwheel.scheduler import model
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores import open_store
 from tickwheel.scheduler.stores.redis._server import loss_window
+from tickwheel.testing.store_suite._base import changes_of
 
 
 def set_one(store, key="key", due_at=0, payload=b"null"):
@@ -104,7 +105,7 @@ def test_rights_are_looked_at_first(make_redis):
     owner = open_store(server.url())
     leases = owner.acquire("owner")
     assert set_one(store).key == "key"  # only the hint is missing
-    assert sum(len(owner.changes(lease.shard, lease.epoch, 10, 0).jobs) for lease in leases) == 1
+    assert sum(len(changes_of(owner, lease.shard, lease.epoch, 10, 0).changed) for lease in leases) == 1
     for each in (store, owner):
         each.close()
 

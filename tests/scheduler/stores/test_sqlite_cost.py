@@ -13,6 +13,7 @@ from functools import partial
 import pytest
 
 from tickwheel.scheduler import model
+from tickwheel.scheduler.stores import Cursor
 from tickwheel.scheduler.stores.sqlite import SqliteStore
 from tickwheel.scheduler.stores.sqlite._queries import SQL, for_keys, jobs_by_key, paging
 
@@ -69,7 +70,7 @@ def steps_of(store, call):
     [
         lambda store: store.due(0, 1_000, None, 50),
         lambda store: store.due(0, EVER, (50, 0), 20),
-        lambda store: store.changes(0, 1, 1_000, 0),
+        lambda store: store.look([Cursor(0, 1, (50, 0), 0)], 1_000, 20, with_changes=True),
         lambda store: store.count(),
         lambda store: store.get("near 7"),
         lambda store: store.page(model.JobQuery(prefix="near", limit=10)),
@@ -83,7 +84,7 @@ def steps_of(store, call):
     ids=[
         "due",
         "due after",
-        "changes",
+        "look",
         "count",
         "get",
         "prefix",

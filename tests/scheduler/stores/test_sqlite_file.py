@@ -19,6 +19,7 @@ import pytest
 from tickwheel.scheduler import Scheduler, model
 from tickwheel.scheduler.errors import StoreError, StoreFormatError, StoreInUseError
 from tickwheel.scheduler.stores.sqlite import SqliteStore, _owner_lock, _schema
+from tickwheel.testing.store_suite._base import changes_of
 
 NOBODY = 65534
 
@@ -310,10 +311,10 @@ def test_another_file_where_the_owner_listens(path, make):
     store, peer = make(), make()
     store.acquire("owner")
     assert store.abilities.has_notify is False
-    mark = store.changes(0, 1, 10, None).mark
+    mark = changes_of(store, 0, 1, 10, None).mark
     set_one(peer)
     assert store.wait_for_change(0.0) is False
-    assert [job.key for job in store.changes(0, 1, 10, mark).jobs] == ["key"]
+    assert [job.key for job in changes_of(store, 0, 1, 10, mark).changed] == ["key"]
     store.release("owner")
     assert in_the_way.read_text() == "mine"
 

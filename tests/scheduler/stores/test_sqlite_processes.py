@@ -14,6 +14,7 @@ import pytest
 from tickwheel.scheduler import model
 from tickwheel.scheduler.errors import StoreInUseError
 from tickwheel.scheduler.stores.sqlite import SqliteStore
+from tickwheel.testing.store_suite._base import changes_of
 
 PATIENCE_S = 30.0
 
@@ -140,7 +141,7 @@ def test_others_write_while_one_owns(store, start):
     Several processes set, move and cancel at once while another owns: nothing is lost, and the owner is woken.
     """
     store.acquire("the parent")
-    mark = store.changes(0, 1, 2**62, None).mark
+    mark = changes_of(store, 0, 1, 2**62, None).mark
     writers = [
         start(
             f"""
@@ -158,12 +159,12 @@ def test_others_write_while_one_owns(store, start):
     seen = {}
     while any(process.poll() is None for process in writers):
         store.wait_for_change(0.05)
-        changes = store.changes(0, 1, 2**62, mark)
-        seen |= {job.key: job for job in changes.jobs}
-        mark = changes.mark
+        sight = changes_of(store, 0, 1, 2**62, mark)
+        seen |= {job.key: job for job in sight.changed}
+        mark = sight.mark
         store.apply([model.Set(model.Job("owner", 0, 9))])
     assert [process.stdout.readline() for process in writers] == ["done\n"] * 3
-    seen |= {job.key: job for job in store.changes(0, 1, 2**62, mark).jobs}
+    seen |= {job.key: job for job in changes_of(store, 0, 1, 2**62, mark).changed}
     pending = {job.key: job for job in store.due(0, 2**62, None, 1_000)}
     assert len(pending) == 3 * (100 - 9) + 2
     missing = {key: job for key, job in pending.items() if key != "owner" and seen.get(key) != job}

@@ -73,7 +73,7 @@ class Lookout:
     def _stage(self, jobs: list[Job], epoch: int) -> None:
         if jobs and self._staged.waiting < self._staged_max:
             right = self._redater.right(jobs, epoch, is_news=False)
-            self._staging.stage(right, epoch, is_news=False)
+            self._staging.stage({epoch: right}, is_news=False)
 
 
 def _last_of(jobs: list[Job]) -> _Cursor:

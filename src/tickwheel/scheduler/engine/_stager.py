@@ -10,7 +10,7 @@ when the first job after the cursor comes within the horizon.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tickwheel.errors import ClosedError
@@ -19,16 +19,19 @@ from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._lookout import Lookout
 from tickwheel.scheduler.engine._redater import Redater
 from tickwheel.scheduler.engine._runnable import Runnable
+from tickwheel.scheduler.engine._shard_progress import ShardProgress, position_of
 from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._staging import Staging
 from tickwheel.scheduler.engine.resources import Resources
 from tickwheel.scheduler.model import Job
-from tickwheel.scheduler.stores import Lease
+from tickwheel.scheduler.stores import Cursor, Lease, Sight
 from tickwheel.timers.contract import Timer
 
 __all__ = ["Stager"]
 
 _PAGE: Final = 1_000
+_LEAST: Final = 64
+"""A page is shared among shards that have more to read, and each gets so many jobs at least."""
 _LAST: Final = 2**63 - 1
 """Of its instant the last generation; of all instants the last."""
 _RETRY_S: Final = 1.0
@@ -42,28 +45,6 @@ _PAGES: Final = 4
 """Of jobs that are checked in one look, after the clock was set."""
 _UNDER_WAY: Final = 4 * _PAGE
 """How many instants may be on their way to the store before more are checked."""
-
-_Cursor = tuple[int, int]
-
-
-class _Shard:
-    """
-    The progress of staging one shard.
-
-    Attributes:
-        epoch: Of its lease.
-        cursor: The (instant, generation) up to which every pending job is staged, or was.
-        mark: Up to where the changes of others were read.
-        checked: Up to where instants were checked since the clock was set, or None if all were.
-    """
-
-    __slots__ = ("checked", "cursor", "epoch", "mark")
-
-    def __init__(self, epoch: int) -> None:
-        self.epoch = epoch
-        self.cursor: _Cursor = (0, 0)
-        self.mark: int | None = None
-        self.checked: _Cursor | None = None
 
 
 class Stager:
@@ -82,7 +63,7 @@ class Stager:
         self._staged_max = resources.options.staged_max
         self._current_thread = resources.runtime.current_thread
         self._lock = resources.runtime.lock()
-        self._shards: dict[int, _Shard] = {}
+        self._shards: dict[int, ShardProgress] = {}
         self._wake = resources.runtime.event()
         self.redater = Redater(resources, self._redated)
         self._staging = Staging(resources, staged, armer, runnable, self.redater, on_more=self.changed)
@@ -124,7 +105,7 @@ class Stager:
             for lease in leases:
                 shard = old.get(lease.shard)
                 if shard is None or shard.epoch != lease.epoch:
-                    shard = _Shard(lease.epoch)
+                    shard = ShardProgress(lease.epoch)
                     shard.checked = None if self._elapsed.is_steady else (0, 0)
                 self._shards[lease.shard] = shard
         self.want_look()
@@ -144,21 +125,20 @@ class Stager:
                 shard = self._shards.get(self._store.shard_of(job.key))
                 if shard is None:
                     continue
-                place = (job.due_at, job.generation)
-                if place <= shard.cursor and room > 0:
+                position = position_of(job)
+                if position <= shard.cursor and room > 0:
                     by_epoch.setdefault(shard.epoch, []).append(job)
                     room -= 1
                     continue
                 far.append(job.key)
-                if place <= shard.cursor:  # full: read it again once there is room
+                if position <= shard.cursor:  # full: read it again once there is room
                     shard.cursor = (job.due_at, job.generation - 1)
                     self._is_full = True
                 elif soonest is None or job.due_at < soonest:
                     soonest = job.due_at
             # An older generation may be staged. Once the lock is free, a scan may bring this one.
             self._staged.drop(far)
-        for epoch, staged in by_epoch.items():
-            self._staging.stage(staged, epoch, is_news=True)
+        self._staging.stage(by_epoch, is_news=True)
         if soonest is not None:
             self._look_before(soonest)
         if not self._is_watching and not self._clock.is_sampled:
@@ -238,21 +218,14 @@ class Stager:
         self._notice_step()
         self.redater.look()
         with self._lock:
-            shards = list(self._shards.items())
+            shards = dict(self._shards)
             self._look_at = None  # before anything is read: a look that a commit asks for meanwhile is kept
-        soonest: int | None = None
         if has_changes:
-            self._staging.take_up({number: shard.epoch for number, shard in shards})
-        for number, shard in shards:
+            self._staging.take_up({number: shard.epoch for number, shard in shards.items()})
+        for number, shard in shards.items():
             if shard.checked is not None:
                 self._check_on(number, shard)
-            if has_changes or shard.mark is None:  # the mark comes before the first scan, or a change between is missed
-                self._read_changes(number, shard)
-            self._read_on(number, shard)
-            following = self._store.due(number, _LAST, shard.cursor, 1)
-            self._elapsed.met(following)
-            if following and (soonest is None or following[0].due_at < soonest):
-                soonest = following[0].due_at
+        soonest = self._read_on(shards, has_changes=has_changes)
         self._is_watching = not self._clock.is_sampled and (soonest is not None or self._staged.waiting > 0)
         if soonest is not None and not self._is_full:
             self._look_before(soonest)
@@ -319,7 +292,7 @@ class Stager:
         if self.redater.under_way < _UNDER_WAY and any(shard.checked for shard in self._shards.values()):
             self.want_look()
 
-    def _check_on(self, number: int, shard: _Shard) -> None:
+    def _check_on(self, number: int, shard: ShardProgress) -> None:
         """
         Check the instants of some more pages of what is pending, the soonest first: see `Redater`.
         """
@@ -328,53 +301,64 @@ class Stager:
                 return
             jobs = self._store.due(number, _LAST, shard.checked, _PAGE)
             self.redater.right(jobs, shard.epoch, is_news=False)
-            shard.checked = (jobs[-1].due_at, jobs[-1].generation) if len(jobs) == _PAGE else None
+            shard.checked = position_of(jobs[-1]) if len(jobs) == _PAGE else None
         if shard.checked is not None:
             self.want_look()
 
-    def _read_changes(self, number: int, shard: _Shard) -> None:
+    def _read_on(self, shards: Mapping[int, ShardProgress], *, has_changes: bool) -> int | None:
         """
-        Stage what others wrote at or before the cursor; what they wrote after it is met by reading on.
-        """
-        try:
-            changes = self._store.changes(number, shard.epoch, shard.cursor[0] + 1, shard.mark)
-        except Exception:  # a store may have reported it, and not report it again
-            with self._lock:
-                shard.cursor = (0, 0)
-            raise
-        if changes.jobs:
-            self._staging.stage(
-                self.redater.right(changes.jobs, shard.epoch, is_news=False), shard.epoch, is_news=False
-            )
-        shard.mark = changes.mark
+        Stage from the cursors to the horizon, or until there is no room; return when the first job after that is due.
 
-    def _read_on(self, number: int, shard: _Shard) -> None:
-        """
-        Stage from the cursor to the horizon, or until there is no room.
+        What others wrote at or before the cursors is staged, too; what they wrote after these is met by reading on.
         """
         until = int(self._clock.now()) + self._horizon_ms
+        end = (until - 1, _LAST)
         with self._lock:
-            place = shard.cursor
-            if place >= (until - 1, _LAST):
-                return
-            # From here on commits stage for themselves; what is read twice is staged once.
-            shard.cursor = (until - 1, _LAST)
+            reached = {number: shard.cursor for number, shard in shards.items()}
+            for shard in shards.values():
+                # From here on commits stage for themselves; what is read twice is staged once.
+                shard.cursor = max(shard.cursor, end)
+        # The mark comes before the first scan, or a change between is missed.
+        with_changes = has_changes or any(shard.mark is None for shard in shards.values())
+        soonest: list[int] = []
+        more = list(shards)
         try:
-            while not self._is_stopped:
-                if self._staged.waiting >= self._staged_max:
+            while more and not self._is_stopped:
+                cursors = [
+                    Cursor(number, shards[number].epoch, reached[number], shards[number].mark) for number in more
+                ]
+                if with_changes:
+                    reached.update(dict.fromkeys(more, (0, 0)))  # if it fails: a store may not report them again
+                limit = max(_PAGE // len(more), _LEAST) if self._staged.waiting < self._staged_max else 0
+                sights = self._store.look(cursors, until, limit, with_changes=with_changes)
+                self._staging.stage(dict(map(self._right_of, cursors, sights)), is_news=False)
+                more = []
+                for cursor, sight in zip(cursors, sights, strict=True):
+                    shards[cursor.shard].mark, following = sight.mark, sight.following
+                    if following is None or following.due_at >= until:
+                        reached[cursor.shard] = max(cursor.after, end)
+                        soonest += [] if following is None else [following.due_at]
+                    else:
+                        reached[cursor.shard] = position_of(sight.due[-1]) if sight.due else cursor.after
+                        more.append(cursor.shard)
+                with_changes = False
+                if more and limit == 0:
                     self._is_full = True
                     break
-                jobs = self._store.due(number, until, place, _PAGE)
-                self._elapsed.met(jobs)
-                self._staging.stage(self.redater.right(jobs, shard.epoch, is_news=False), shard.epoch, is_news=False)
-                if len(jobs) < _PAGE:
-                    place = (until - 1, _LAST)
-                    break
-                place = (jobs[-1].due_at, jobs[-1].generation)
         finally:
             with self._lock:
-                shard.cursor = min(shard.cursor, place)
+                for number, shard in shards.items():
+                    shard.cursor = min(shard.cursor, reached[number])
         self.made_room()
+        return min(soonest, default=None)
+
+    def _right_of(self, cursor: Cursor, sight: Sight) -> tuple[int, Sequence[Job]]:
+        """
+        Return, with its epoch, what is seen in a shard and due when it says.
+        """
+        jobs = sight.changed + sight.due
+        self._elapsed.met(jobs if sight.following is None else [*jobs, sight.following])
+        return cursor.epoch, self.redater.right(jobs, cursor.epoch, is_news=False)
 
     def _look_before(self, due_at: int) -> None:
         """

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from typing import Final
 
 from tickwheel.errors import ClosedError
@@ -20,6 +21,7 @@ from tickwheel.scheduler.engine._armer import Armer
 from tickwheel.scheduler.engine._redater import Redater
 from tickwheel.scheduler.engine._runnable import Runnable
 from tickwheel.scheduler.engine._staged import StagedJobs
+from tickwheel.scheduler.engine._staged_job import StagedJob
 from tickwheel.scheduler.engine.resources import Resources
 from tickwheel.scheduler.model import Answer, Job, SetAside
 
@@ -67,18 +69,24 @@ class Staging:
         self._on_more = on_more
         self._is_waiting = False
 
-    def stage(self, jobs: Sequence[Job], epoch: int, *, is_news: bool) -> None:
+    def stage(self, by_epoch: Mapping[int, Sequence[Job]], *, is_news: bool) -> None:
         """
-        File those of *jobs*, which are due under the lease of *epoch*, that can be run here; from any thread.
+        File those jobs that can be run here, *by_epoch* of the leases under which they are due; from any thread.
+
+        What is due soon is begun in one commit, whatever shards it is from.
         """
+        entries = [self._staged_of(jobs, epoch, is_news=is_news) for epoch, jobs in by_epoch.items()]
+        if any(entries):
+            self._armer.add(chain.from_iterable(entries))
+
+    def _staged_of(self, jobs: Sequence[Job], epoch: int, *, is_news: bool) -> list[StagedJob]:
         if lacking := self.runnable.lacking(jobs):
             gone = {job.generation for job in lacking}
             jobs = [job for job in jobs if job.generation not in gone]
             self._staged.drop([job.key for job in lacking])  # an older life of it may be staged
             for start in range(0, len(lacking), _CHUNK):
                 self._set_aside(lacking[start : start + _CHUNK], epoch)
-        if jobs:
-            self._armer.add(self._staged.stage(jobs, epoch, is_news=is_news))
+        return self._staged.stage(jobs, epoch, is_news=is_news) if jobs else []
 
     def take_up(self, epochs: Mapping[int, int]) -> None:
         """
@@ -98,7 +106,7 @@ class Staging:
             jobs = self._store.take_up(shard, epoch, self.runnable.skills(), room)
             if not jobs:
                 return
-            self.stage(self._redater.right(jobs, epoch, is_news=False), epoch, is_news=False)
+            self.stage({epoch: self._redater.right(jobs, epoch, is_news=False)}, is_news=False)
             if len(jobs) >= _PAGE:
                 self._on_more()
 

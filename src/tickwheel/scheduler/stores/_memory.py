@@ -30,11 +30,12 @@ from tickwheel.scheduler.model import (
     key_of,
     scope_over,
 )
+from tickwheel.scheduler.stores._look import ahead_of
 from tickwheel.scheduler.stores._memory_history import MemoryHistory
 from tickwheel.scheduler.stores._nodes import owners_of
 from tickwheel.scheduler.stores._records import act_of, cut_off, has_no_record
 from tickwheel.scheduler.stores._rules import NOT_OWNER, decide, is_counted, rescued, values_of
-from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Node, Shard, Skill
+from tickwheel.scheduler.stores.contract import Abilities, Aside, Cursor, Lease, Node, Shard, Sight, Skill
 
 __all__ = ["MemoryStore"]
 
@@ -144,8 +145,8 @@ class MemoryStore:
     def overdue(self, shards: Sequence[int], until: int, limit: int) -> dict[int, list[Job]]:
         return {0: jobs} if (jobs := self.due(0, until, None, limit)) else {}
 
-    def changes(self, shard: int, epoch: int, until: int, since: int | None) -> Changes:
-        return Changes([], 0)
+    def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[Sight]:
+        return [Sight.of([], 0, ahead_of(cursor, self.due, until, limit), until, limit) for cursor in cursors]
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
         return self.due(0, until, (since, -1), limit)

@@ -1,16 +1,16 @@
 """
-The reports of a store: its parts, who fires them, jobs that wait for a handler, jobs that others changed.
+The reports of a store: its parts, who fires them, jobs that wait for a handler, what there is to see in a shard.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from tickwheel.scheduler.model import Job
 
-__all__ = ["Aside", "Changes", "Node", "Shard"]
+__all__ = ["Aside", "Cursor", "Node", "Shard", "Sight"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +69,44 @@ class Aside:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class Cursor:
     """
-    The jobs that became due sooner than their owner knows, because somebody else wrote them.
+    How far the owner of a shard has read there.
 
     Attributes:
-        jobs: Pending jobs, in no order; some may be known already.
-        mark: Where the next look goes on from.
+        shard: Its number.
+        epoch: Of the lease on it, by which its owner proves itself.
+        after: The (due_at, generation) up to which all that is pending was read.
+        mark: That of the look before, or None before the first.
     """
 
-    jobs: list[Job]
+    shard: int
+    epoch: int
+    after: tuple[int, int]
+    mark: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """
+    What a look finds in a shard.
+
+    Attributes:
+        changed: Pending jobs up to the cursor that somebody else wrote, in no order; some may be known already.
+        mark: Where the next look for them goes on from.
+        due: The pending jobs after the cursor, by (due_at, generation).
+        following: The first pending job after these, whenever it is due, or None.
+    """
+
+    changed: list[Job]
     mark: int
+    due: list[Job]
+    following: Job | None
+
+    @classmethod
+    def of(cls, changed: list[Job], mark: int, ahead: list[Job], until: int, limit: int) -> Self:
+        """
+        Return it for at most *limit* jobs that are due before *until*, from those *ahead* of the cursor, in order.
+        """
+        due = [job for job in ahead[:limit] if job.due_at < until]
+        return cls(changed, mark, due, ahead[len(due)] if len(due) < len(ahead) else None)

@@ -12,9 +12,21 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page, Pause, Write
-from tickwheel.scheduler.stores._reports import Aside, Changes, Node, Shard
+from tickwheel.scheduler.stores._reports import Aside, Cursor, Node, Shard, Sight
 
-__all__ = ["Abilities", "Aside", "Changes", "Joins", "Lease", "Node", "Partitioned", "Shard", "Skill", "Store"]
+__all__ = [
+    "Abilities",
+    "Aside",
+    "Cursor",
+    "Joins",
+    "Lease",
+    "Node",
+    "Partitioned",
+    "Shard",
+    "Sight",
+    "Skill",
+    "Store",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +216,7 @@ class Store(Protocol):
         """
         Return pending jobs of *shard* with `due_at` below *until*, by (due_at, generation).
 
-        At most *limit*, from just after *after*. What others write behind *after* is not met; `changes` brings it.
+        At most *limit*, from just after *after*. What others write behind *after* is not met; `look` brings it.
         Costs by what it returns, not by what is in the future.
         """
 
@@ -215,15 +227,22 @@ class Store(Protocol):
         One question for all shards, asked every other second: it costs by what it returns.
         """
 
-    def changes(self, shard: int, epoch: int, until: int, since: int | None) -> Changes:
+    def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[Sight]:
         """
-        Return the pending jobs of *shard* with `due_at` below *until* that others wrote after *since*.
+        Return what there is to see in the shards of *cursors*, in their order: one question for all of them.
 
-        Only its owner gets them, which proves itself by the *epoch* of its lease: to all others there are none, and
-        nothing is forgotten by their asking. That is looked at in the statement that forgets.
-        It may return more (jobs of one's own, or the same ones twice), never fewer. None returns no jobs, and the mark
-        of this moment: take it before the first `due`, so that whatever the scan misses comes after it.
-        Costs by what was written since, not by what is pending.
+        From each cursor on that is at most *limit* jobs with `due_at` below *until*, as `due` returns them, and the one
+        that follows. *with_changes* it is also what others wrote at or before the cursor since its mark, which is read
+        first: so whatever the scan misses is there for the next look. A cursor without a mark gets none of it, and the
+        mark of this moment.
+
+        Only a shard's owner gets what others wrote, which proves itself by the epoch of its lease: to all others there
+        is nothing, and nothing is forgotten by their asking. That is looked at in the statement that forgets.
+        It may be more (jobs of one's own, or the same ones twice), never less.
+        Costs by what it returns and by what was written since, not by what is pending.
+
+        Raises:
+            StoreError: If it fails; what others wrote may then be forgotten.
         """
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:

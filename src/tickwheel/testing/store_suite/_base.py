@@ -28,9 +28,9 @@ from tickwheel.scheduler.model import (
     State,
     Write,
 )
-from tickwheel.scheduler.stores.contract import Changes, Lease, Store
+from tickwheel.scheduler.stores.contract import Cursor, Lease, Sight, Store
 
-__all__ = ["EVER", "OWNER", "Rig", "StoreTests", "everything", "refused"]
+__all__ = ["EVER", "OWNER", "Rig", "StoreTests", "changes_of", "everything", "refused"]
 
 EVER = 2**63 - 1
 """An instant after all jobs."""
@@ -69,11 +69,11 @@ class Rig:
         (answer,) = self.store.apply([write])
         return answer
 
-    def changes(self, shard: int, until: int, since: int | None) -> Changes:
+    def changes(self, shard: int, until: int, mark: int | None) -> Sight:
         """
-        Ask for the changes of *shard* as its owner.
+        Look at *shard* as its owner, for what others wrote that is due before *until*.
         """
-        return self.store.changes(shard, self.leases[shard].epoch, until, since)
+        return changes_of(self.store, shard, self.leases[shard].epoch, until, mark)
 
     def set(self, key: str, after: int = 60_000, mode: SetMode = SetMode.REPLACE, **fields: Any) -> Answer:
         """
@@ -242,6 +242,14 @@ def everything(store: Store, **query: object) -> list[Job]:
         cursor = page.cursor
         if cursor is None:
             return jobs
+
+
+def changes_of(store: Store, shard: int, epoch: int, until: int, mark: int | None) -> Sight:
+    """
+    Look in *shard* for what others wrote since *mark* that is due before *until*.
+    """
+    (sight,) = store.look([Cursor(shard, epoch, (until - 1, 0), mark)], until, 0, with_changes=True)
+    return sight
 
 
 def refused(kind: type[_E], call: Callable[[], object]) -> _E:

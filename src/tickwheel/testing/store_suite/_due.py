@@ -7,6 +7,7 @@ from __future__ import annotations
 import random
 
 from tickwheel.scheduler.model import Job, Set, Settled
+from tickwheel.scheduler.stores.contract import Cursor
 from tickwheel.testing.store_suite._base import EVER, Rig, StoreTests
 
 
@@ -107,6 +108,46 @@ class DueTests(StoreTests):
             assert rig.store.upcoming(rig.now, rig.now + 9_000, 2) == jobs[:2]
             assert rig.store.count_due(rig.now, 1_000, 3) == [2, 1, 2]
 
+    def test_look(self) -> None:
+        """
+        A look brings of each shard, in the order in which they were asked for, a page and the job that follows.
+        """
+        with self.rig() as rig:
+            rig.store.apply([Set(Job(f"{i}", 0, rig.now + i // 3)) for i in range(200)])
+            rig.running("running", 5)
+            leases = sorted(rig.leases.values(), key=lambda lease: -lease.shard)
+            for after, until, limit in ((0, 40, 1_000), (0, 40, 2), (20, 40, 5), (39, 40, 5), (50, 40, 5), (0, 40, 0)):
+                place = (rig.now + after, 2**63 - 1)
+                cursors = [Cursor(lease.shard, lease.epoch, place) for lease in leases]
+                for cursor, sight in zip(
+                    cursors, rig.store.look(cursors, rig.now + until, limit, with_changes=False), strict=True
+                ):
+                    ahead = rig.store.due(cursor.shard, EVER, place, 1_000)
+                    due = [job for job in ahead if job.due_at < rig.now + until][:limit]
+                    assert sight.due == due
+                    assert sight.following == next(iter(ahead[len(due) :]), None)
+                    assert sight.changed == []
+
+    def test_look_at_the_end(self) -> None:
+        """
+        Behind the last job nothing follows, and nothing of an instant beyond all is left out.
+        """
+        with self.rig() as rig:
+            job = rig.pending("key", 1_000)
+            shard = rig.store.shard_of("key")
+            for until, limit, expected in (
+                (EVER, 10, ([job], None)),
+                (EVER + 1, 10, ([job], None)),
+                (10**30, 1, ([job], None)),
+                (job.due_at + 1, 1, ([job], None)),
+                (job.due_at, 1, ([], job)),
+                (EVER, 0, ([], job)),
+            ):
+                cursor = Cursor(shard, rig.leases[shard].epoch, (0, 0))
+                (sight,) = rig.store.look([cursor], until, limit, with_changes=False)
+                assert (sight.due, sight.following) == expected
+            assert rig.store.look([], EVER, 10, with_changes=True) == []
+
     def test_changes(self) -> None:
         """
         A mark taken now brings nothing that was written before, and what it brings is pending and in reach.
@@ -115,8 +156,8 @@ class DueTests(StoreTests):
             rig.pending("key")
             for shard in rig.leases:
                 start = rig.changes(shard, EVER, None)
-                assert start.jobs == []
-                assert rig.changes(shard, EVER, start.mark).jobs == []
+                assert start.changed == []
+                assert rig.changes(shard, EVER, start.mark).changed == []
 
 
 def same_shard(rig: Rig, count: int) -> list[str]:

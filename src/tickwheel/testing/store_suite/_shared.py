@@ -8,12 +8,13 @@ import random
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from tickwheel.scheduler.errors import StoreInUseError
 from tickwheel.scheduler.model import Begin, Cancel, Job, Move, Outcome, Resume, Set, SetPause, Settle, State
-from tickwheel.scheduler.stores.contract import Store
+from tickwheel.scheduler.stores.contract import Cursor, Store
 from tickwheel.testing.store_machine import run_store_machine
-from tickwheel.testing.store_suite._base import EVER, OWNER, Rig, StoreTests, refused
+from tickwheel.testing.store_suite._base import EVER, OWNER, Rig, StoreTests, changes_of, refused
 
 PATIENCE_S = 20.0
 
@@ -144,15 +145,43 @@ class SharedTests(StoreTests):
             later: dict[int, int] = {}
             for shard, mark in marks.items():
                 changes = rig.changes(shard, near, mark)
-                found |= {job.key: job for job in changes.jobs}
+                found |= {job.key: job for job in changes.changed}
                 later[shard] = changes.mark
             assert found == {"near": answers[0].job, "to move": answers[2].job}
             rig.pending("own")  # the owner's own write may forget what it has seen
             for shard, mark in later.items():
-                assert all(job.key == "own" for job in rig.changes(shard, near, mark).jobs)
+                assert all(job.key == "own" for job in rig.changes(shard, near, mark).changed)
             (answer,) = peer.apply([Set(Job("another", 0, rig.now + 4))])
             shard = rig.store.shard_of("another")
-            assert answer.job in rig.changes(shard, near, later[shard]).jobs
+            assert answer.job in rig.changes(shard, near, later[shard]).changed
+
+    def test_changes_of_all_shards(self) -> None:
+        """
+        One look brings the changes of all shards up to their cursors, and those without a mark get one of that moment.
+
+        A look that asks for none forgets none.
+        """
+        with self.rig() as rig, self.peer(rig) as peer:
+            near = (rig.now + 10_000, 0)
+            unread = [Cursor(lease.shard, lease.epoch, near) for lease in rig.leases.values()]
+            cursors = [
+                replace(cursor, mark=sight.mark)
+                for cursor, sight in zip(unread, rig.store.look(unread, EVER, 9, with_changes=True), strict=True)
+            ]
+            answers = peer.apply([Set(Job(f"{i}", 0, rig.now + i * 1_000)) for i in range(21)])
+            by_shard: dict[int, list[Job]] = {}
+            for answer in answers[:11]:
+                assert answer.job is not None
+                by_shard.setdefault(rig.store.shard_of(answer.job.key), []).append(answer.job)
+            for with_changes in (False, True):
+                sights = rig.store.look(cursors, EVER, 9, with_changes=with_changes)
+                assert [sight.mark for sight in sights] == [cursor.mark for cursor in cursors] or with_changes
+                for cursor, sight in zip(cursors, sights, strict=True):
+                    wanted = by_shard.get(cursor.shard, []) if with_changes else []
+                    assert sorted(sight.changed, key=lambda job: job.due_at) == wanted
+                    assert sight.due == rig.store.due(cursor.shard, EVER, near, 9)
+            later = rig.store.look(unread, EVER, 9, with_changes=True)
+            assert [sight.changed for sight in later] == [[] for _ in unread]
 
     def test_resumed_by_others(self) -> None:
         """
@@ -169,11 +198,11 @@ class SharedTests(StoreTests):
                         mark = rig.changes(shard, EVER, mark).mark
                     peer.apply([SetPause(key, "somebody")])
                     changes = rig.changes(shard, EVER, mark)
-                    assert [job.key for job in changes.jobs] == []
+                    assert [job.key for job in changes.changed] == []
                     mark = changes.mark if is_read else mark
                     peer.apply([Resume(key)])
                     changes = rig.changes(shard, EVER, mark)
-                    assert rig.get(key) in changes.jobs
+                    assert rig.get(key) in changes.changed
                     mark = changes.mark if is_read else mark
 
     def test_changes_are_told_to_the_owner_alone(self) -> None:
@@ -189,9 +218,9 @@ class SharedTests(StoreTests):
             (answer,) = peer.apply([Set(Job("key", 0, rig.now))])
             epoch = rig.leases[shard].epoch
             for since in (mark, EVER):
-                assert peer.changes(shard, epoch, EVER, since).jobs == []
-                assert rig.store.changes(shard, former, EVER, since).jobs == []
-            assert rig.changes(shard, EVER, mark).jobs == [answer.job]
+                assert changes_of(peer, shard, epoch, EVER, since).changed == []
+                assert changes_of(rig.store, shard, former, EVER, since).changed == []
+            assert rig.changes(shard, EVER, mark).changed == [answer.job]
 
     def test_begins_are_the_owners(self) -> None:
         """

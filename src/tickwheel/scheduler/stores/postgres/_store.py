@@ -19,7 +19,7 @@ from tickwheel.scheduler.stores._nodes import KEPT_MS
 from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._rows import in_int64, job_of, paused_job_of
 from tickwheel.scheduler.stores._sharding import sharding
-from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Node, Shard, Skill
+from tickwheel.scheduler.stores.contract import Abilities, Aside, Cursor, Lease, Node, Shard, Sight, Skill
 from tickwheel.scheduler.stores.postgres import _history, _ownership, _scopes, _withdrawals
 from tickwheel.scheduler.stores.postgres._batch import ASIDE, Batch, ServerMovedError, run, run_async
 from tickwheel.scheduler.stores.postgres._connections import Connection, Connections
@@ -27,6 +27,7 @@ from tickwheel.scheduler.stores.postgres._failover import notice_server
 from tickwheel.scheduler.stores.postgres._floors import Floors
 from tickwheel.scheduler.stores.postgres._joining import Database, joined
 from tickwheel.scheduler.stores.postgres._listener import Notifier, PostgresSubscription
+from tickwheel.scheduler.stores.postgres._look import look
 from tickwheel.scheduler.stores.postgres._losses import loss_window, warn_of
 from tickwheel.scheduler.stores.postgres._paging import page
 from tickwheel.scheduler.stores.postgres._queries import SQL
@@ -197,15 +198,11 @@ class PostgresStore:
         self._floors.learn(turn, firsts, until)
         return found
 
-    def changes(self, shard: int, epoch: int, until: int, since: int | None) -> Changes:
-        if since is None:
-            return Changes([], 0)
-        values = {"shard": shard, "owner": self._owner, "epoch": epoch, "until": in_int64(until)}
+    def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[Sight]:
         with self._floors.doubted(), self._open_connections().reading() as connection:
-            rows = connection.execute(SQL["take_notes"], values).fetchall()
-        jobs = [job_of(row) for row in rows]
-        self._floors.lower(job.due_at for job in jobs)
-        return Changes(jobs, 0)
+            sights = look(connection, self._owner, cursors, until, limit, with_changes=with_changes)
+        self._floors.lower(job.due_at for sight in sights for job in sight.changed)
+        return sights
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
         if limit == 1:

@@ -19,7 +19,7 @@ from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Adopt, Answer, HistoryRecord, Job, JobQuery, Page, Pause, Write, key_of
 from tickwheel.scheduler.stores._listener import Listener
 from tickwheel.scheduler.stores._sharding import bucket_of
-from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Node, Shard, Skill
+from tickwheel.scheduler.stores.contract import Abilities, Aside, Cursor, Lease, Node, Shard, Sight, Skill
 from tickwheel.scheduler.stores.redis._listener import Subscriptions
 from tickwheel.scheduler.stores.redis._partitioned_leases import PartitionedLeases, shard_of_all
 from tickwheel.scheduler.stores.redis._store import PAUSED_MAX, RedisStore, begin_to_listen
@@ -138,9 +138,14 @@ class PartitionedRedisStore:
             for shard, jobs in self.partitions[number].overdue(own, until, limit).items()
         }
 
-    def changes(self, shard: int, epoch: int, until: int, since: int | None) -> Changes:
-        partition, own = self._in(shard)
-        return partition.changes(own, epoch, until, since)
+    def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[Sight]:
+        sights: dict[int, Sight] = {}
+        for number, partition in enumerate(self.partitions):
+            there = [cursor for cursor in cursors if cursor.shard % self._count == number]
+            own = [replace(cursor, shard=cursor.shard // self._count) for cursor in there]
+            found = partition.look(own, until, limit, with_changes=with_changes) if own else []
+            sights.update(zip((cursor.shard for cursor in there), found, strict=True))
+        return [sights[cursor.shard] for cursor in cursors]
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
         found = (partition.upcoming(since, until, limit) for partition in self.partitions)

@@ -26,7 +26,7 @@ _FLAGS: Final = {
     "lease": ("lease", _FREEING),
     "release": ("release", _FREEING),
     "server": ("server", _FREEING),
-    "changes": ("changes", _FREEING),
+    "look": ("look", _FREEING),
     "prune": ("prune", _FREEING),
     "scope": ("scope", _FREEING),
     "floor": ("floor", _FREEING),

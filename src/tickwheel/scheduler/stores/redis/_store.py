@@ -19,12 +19,13 @@ from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._rows import in_int64
 from tickwheel.scheduler.stores._rules import is_counted
 from tickwheel.scheduler.stores._sharding import sharding
-from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Node, Shard, Skill
+from tickwheel.scheduler.stores.contract import Abilities, Aside, Cursor, Lease, Node, Shard, Sight, Skill
 from tickwheel.scheduler.stores.redis import _history, _scopes, _withdrawals
 from tickwheel.scheduler.stores.redis._batch import Batch, shard_of_row
 from tickwheel.scheduler.stores.redis._blob import Row, instant, read_rows
 from tickwheel.scheduler.stores.redis._connections import Connections
 from tickwheel.scheduler.stores.redis._listener import RedisSubscription
+from tickwheel.scheduler.stores.redis._look import before, just_after, look
 from tickwheel.scheduler.stores.redis._paging import latest_dead, page
 from tickwheel.scheduler.stores.redis._partition import WHOLE, Partition
 from tickwheel.scheduler.stores.redis._scripts import packed
@@ -160,8 +161,7 @@ class RedisStore:
         return self._shard_of(key)
 
     def due(self, shard: int, until: int, after: tuple[int, int] | None, limit: int) -> list[Job]:
-        first = b"-" if after is None else b"[" + instant(in_int64(after[0])) + struct.pack(">Q", after[1] + 1)
-        return self._due(first, until, limit, shard)
+        return self._due(b"-" if after is None else just_after(after), until, limit, shard)
 
     def overdue(self, shards: Sequence[int], until: int, limit: int) -> dict[int, list[Job]]:
         found: dict[int, list[Job]] = {}
@@ -172,13 +172,8 @@ class RedisStore:
             found.setdefault(shard, []).append(row.job)
         return found
 
-    def changes(self, shard: int, epoch: int, until: int, since: int | None) -> Changes:
-        if since is None:
-            return Changes([], self._read([])[2])
-        frames, mark = self._open_connections().run("changes", shard, self._owner or "", epoch, since)
-        jobs = [row.job for row in read_rows(frames)]
-        pending = [job for job in jobs if job.state is State.PENDING and job.pause is None]
-        return Changes([job for job in pending if job.due_at < until], int(mark))
+    def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[Sight]:
+        return look(self._open_connections(), self._owner, cursors, until, limit, with_changes=with_changes)
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
         jobs = self._due(b"[" + instant(in_int64(since)), until, limit)
@@ -325,8 +320,7 @@ class RedisStore:
         return [row.job for row in self._due_rows(first, until, limit, *shards)]
 
     def _due_rows(self, first: bytes, until: int, limit: int, *shards: int) -> list[Row]:
-        last = b"+" if until > 2**63 - 1 else b"(" + instant(in_int64(until))
-        return read_rows(self._open_connections().run("due", first, last, limit, *shards))
+        return read_rows(self._open_connections().run("due", first, before(until), limit, *shards))
 
     def leased(self, owner: str, *, may_take: bool) -> tuple[int, list[Lease]]:
         """

@@ -16,10 +16,11 @@ from typing import Any, Final
 from tickwheel.clock import Clock, MonotonicClock
 from tickwheel.scheduler.errors import StoreError, StoreFormatError, StoreFullError
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page, Pause, State, Write
+from tickwheel.scheduler.stores._look import ahead_of
 from tickwheel.scheduler.stores._nodes import owners_of
 from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._rows import job_of, paused_job_of
-from tickwheel.scheduler.stores.contract import Abilities, Aside, Changes, Lease, Node, Shard, Skill
+from tickwheel.scheduler.stores.contract import Abilities, Aside, Cursor, Lease, Node, Shard, Sight, Skill
 from tickwheel.scheduler.stores.sqlite import _far, _history, _scopes, _withdrawals
 from tickwheel.scheduler.stores.sqlite._batch import Batch
 from tickwheel.scheduler.stores.sqlite._checkpointer import COMMIT_LIMIT_PAGES, Checkpointer
@@ -28,6 +29,7 @@ from tickwheel.scheduler.stores.sqlite._errors import translated
 from tickwheel.scheduler.stores.sqlite._file_listener import FileListener, notify
 from tickwheel.scheduler.stores.sqlite._filters import Filters
 from tickwheel.scheduler.stores.sqlite._joining import Follower, joining
+from tickwheel.scheduler.stores.sqlite._look import changed
 from tickwheel.scheduler.stores.sqlite._owner_lock import OwnerLock
 from tickwheel.scheduler.stores.sqlite._ownership import hand_over, take_over
 from tickwheel.scheduler.stores.sqlite._paging import page
@@ -179,14 +181,16 @@ class SqliteStore:
     def overdue(self, shards: Sequence[int], until: int, limit: int) -> dict[int, list[Job]]:
         return {0: jobs} if (jobs := self.due(0, until, None, limit)) else {}
 
-    def changes(self, shard: int, epoch: int, until: int, since: int | None) -> Changes:
-        with translated(self.url), self._open_connections().reading() as connection:
-            mark = connection.execute(SQL["read_ledger"]).fetchone()[0]
-            if since is None or self._lease is None or self._lease.epoch != epoch:
-                return Changes([], mark if since is None else since)
-            rows = connection.execute(SQL["jobs_noted"], (since, min(until, _INT64_MAX))).fetchall()
-        self._seen = max(self._seen, since)
-        return Changes([job_of(row) for row in rows], mark)
+    def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[Sight]:
+        sights = []
+        for cursor in cursors:
+            jobs, mark = list[Job](), cursor.mark or 0
+            if with_changes and self._lease is not None and self._lease.epoch == cursor.epoch:
+                with translated(self.url), self._open_connections().reading() as connection:
+                    jobs, mark = changed(connection, cursor)
+                self._seen = max(self._seen, cursor.mark or 0)
+            sights.append(Sight.of(jobs, mark, ahead_of(cursor, self.due, until, limit), until, limit))
+        return sights
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
         return self.due(0, until, (since, -1), limit)
@@ -334,15 +338,11 @@ class SqliteStore:
 
     def _apply_all(self, writes: Sequence[Write]) -> list[Answer]:
         with translated(self.url):
-            try:
-                return self._apply(writes, is_guessing=True)
-            except WrongGuessError:
-                pass
-            try:
-                return self._apply(writes, is_guessing=False)
-            except WrongGuessError as error:
-                what = f"{self.url}: jobs and keys contradict each other"
-                raise StoreFormatError(what, "restore a backup; something else has written to the tables") from error
+            for is_guessing in (True, False):
+                with suppress(WrongGuessError):
+                    return self._apply(writes, is_guessing=is_guessing)
+        what = f"{self.url}: jobs and keys contradict each other"
+        raise StoreFormatError(what, "restore a backup; something else has written to the tables")
 
     def _apply(self, writes: Sequence[Write], *, is_guessing: bool) -> list[Answer]:
         with self._open_connections().writing() as connection:

@@ -1,0 +1,37 @@
+-- Reads what there is to see in some shards: what others made pending, forgetting what was read before, and what is due.
+-- What others made is for a shard's owner alone, or a former one would take it away from its successor.
+-- Input:  until, as a bound by bytes; how many jobs of each shard at most; the owner; whether it asks for what others made
+--         (1 or 0); and for each shard: its number, the epoch, the generation up to which it was read before, or nothing
+--         if it was not, the bound from which on, and that from which on the one comes that follows, or nothing
+-- Output: for each shard: frames of what others made; the last generation given out; frames of what is ahead
+local till, limit, owner, found = ARGV[1], tonumber(ARGV[2]), ARGV[3], {}
+local generation = redis.call('GET', at('generation')) or '0'
+
+local function noted(shard, epoch, since)
+    local holder = redis.call('HMGET', at('shard:' .. shard), 'owner', 'epoch')
+    if holder[1] ~= owner or holder[2] ~= epoch then
+        return '', since
+    end
+    local notes = at('note:' .. shard)
+    redis.call('ZREMRANGEBYSCORE', notes, '-inf', since)
+    return frames_of(redis.call('ZRANGE', notes, '-inf', '+inf', 'BYSCORE')), generation
+end
+
+for n = 5, #ARGV, 5 do
+    local shard, epoch, since, from, beyond = unpack(ARGV, n, n + 4)
+    local changed, mark = '', generation
+    if ARGV[4] == '1' and since ~= '' then
+        changed, mark = noted(shard, epoch, since)
+    end
+    local due = at('due:' .. shard)
+    local members = redis.call('ZRANGE', due, from, till, 'BYLEX', 'LIMIT', 0, limit)
+    if #members < limit and beyond ~= '' then
+        members[#members + 1] = redis.call('ZRANGE', due, beyond, '+', 'BYLEX', 'LIMIT', 0, 1)[1]
+    end
+    for i, member in ipairs(members) do
+        members[i] = member:sub(21)
+    end
+    append(found, changed, mark)
+    found[#found + 1] = frames_of(members, true)
+end
+return found
