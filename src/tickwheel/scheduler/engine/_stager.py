@@ -331,7 +331,7 @@ class Stager:
                     reached.update(dict.fromkeys(more, (0, 0)))  # if it fails: a store may not report them again
                 limit = max(_PAGE // len(more), _LEAST) if self._staged.waiting < self._staged_max else 0
                 sights = self._store.look(cursors, until, limit, with_changes=with_changes)
-                self._staging.stage(dict(map(self._right_of, cursors, sights)), is_news=False)
+                self._stage(cursors, sights)
                 more = []
                 for cursor, sight in zip(cursors, sights, strict=True):
                     shards[cursor.shard].mark, following = sight.mark, sight.following
@@ -352,13 +352,16 @@ class Stager:
         self.made_room()
         return min(soonest, default=None)
 
-    def _right_of(self, cursor: Cursor, sight: Sight) -> tuple[int, Sequence[Job]]:
+    def _stage(self, cursors: Sequence[Cursor], sights: Sequence[Sight]) -> None:
         """
-        Return, with its epoch, what is seen in a shard and due when it says.
+        Stage what is seen and due when it says.
         """
-        jobs = sight.changed + sight.due
-        self._elapsed.met(jobs if sight.following is None else [*jobs, sight.following])
-        return cursor.epoch, self.redater.right(jobs, cursor.epoch, is_news=False)
+        by_epoch: dict[int, list[Job]] = {}
+        for cursor, sight in zip(cursors, sights, strict=True):
+            jobs = sight.changed + sight.due
+            self._elapsed.met(jobs if sight.following is None else [*jobs, sight.following])
+            by_epoch.setdefault(cursor.epoch, []).extend(self.redater.right(jobs, cursor.epoch, is_news=False))
+        self._staging.stage(by_epoch, is_news=False)
 
     def _look_before(self, due_at: int) -> None:
         """
