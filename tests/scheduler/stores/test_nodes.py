@@ -13,7 +13,7 @@ from contextlib import closing
 
 import pytest
 
-from tickwheel.scheduler import Outcome, Progress, Scheduler, SchedulerOptions, model
+from tickwheel.scheduler import Outcome, Progress, Scheduler, SchedulerOptions, SetRequest, model
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores import make_store, open_store
 from tickwheel.testing.store_suite._base import changes_of
@@ -285,6 +285,28 @@ def test_two_schedulers_of_one_process(address, until):
         assert sorted(stats[0]["shards"] + stats[1]["shards"]) == [0, 1, 2, 3]
         assert stats[0]["owner"] != stats[1]["owner"]
         assert stats[0]["owner"].rpartition(":")[0] == stats[1]["owner"].rpartition(":")[0]
+
+
+def test_one_question_for_all_shards(address, until, monkeypatch):
+    """
+    What others set in many shards is found by looks at all of them together, and by nothing for each of them.
+    """
+    store, looks, others, fired = make_store(address), [], [], set()
+    look = store.look
+    monkeypatch.setattr(
+        store, "look", lambda cursors, *at, **with_: looks.append(len(cursors)) or look(cursors, *at, **with_)
+    )
+    monkeypatch.setattr(store, "due", lambda *of: others.append(of))
+    with Scheduler(store) as scheduler, closing(Scheduler(address)) as client:
+        scheduler.handler("h")(fired.add)
+        scheduler.start()
+        until(lambda: len(scheduler.stats()["shards"]) == 16 and looks)
+        looks.clear()
+        keys = {f"{number}" for number in range(200)}
+        client.set_many([SetRequest(key, delay=0, handler="h", payload=key) for key in keys])
+        until(lambda: fired == keys)
+    assert set(looks) == {16}
+    assert others == []
 
 
 def test_a_node_joins_while_every_shard_is_busy(address, until):

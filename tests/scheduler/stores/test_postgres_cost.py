@@ -4,11 +4,13 @@ What the look-ups of the PostgreSQL store cost, in rows that the server reads: a
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import psycopg
 import pytest
 
 from tickwheel.scheduler import model
-from tickwheel.scheduler.stores import open_store
+from tickwheel.scheduler.stores import Cursor, open_store
 from tickwheel.scheduler.stores._rows import row_of
 from tickwheel.scheduler.stores.postgres._queries import SQL
 
@@ -89,6 +91,26 @@ def test_reads_what_it_returns(store, name, values, at_most):
     read = [node["Actual Rows"] + node.get("Rows Removed by Filter", 0) for node in nodes]
     assert max(read) <= at_most + 1
     assert {node["Node Type"] for node in nodes}.isdisjoint({"Seq Scan", "Bitmap Heap Scan"})
+
+
+def test_statements_of_a_look(postgres, database, monkeypatch):
+    """
+    A look at sixteen shards is one statement, and one more where others may have written.
+    """
+    with closing(open_store(f"{postgres.url(database)}&shards=16")) as store:
+        cursors = [Cursor(lease.shard, lease.epoch, (0, 0), 0) for lease in store.acquire("owner")]
+        assert len(cursors) == 16
+        names, execute = {text: name for name, text in SQL.items()}, psycopg.Connection.execute
+        said = []
+
+        def noting(self, query, *rest, **more):
+            said.append(names.get(query))
+            return execute(self, query, *rest, **more)
+
+        monkeypatch.setattr(psycopg.Connection, "execute", noting)
+        store.look(cursors, EVER, 64, with_changes=True)
+        store.look(cursors, EVER, 64, with_changes=False)
+    assert said[:3] == ["take_notes", "jobs_ahead", "jobs_ahead"]
 
 
 @pytest.fixture

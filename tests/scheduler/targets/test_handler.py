@@ -69,6 +69,7 @@ class Called:
         (functools.partial(two, firing=None), False),
         (Called(), False),
         ([].append, False),
+        (set().add, False),
     ],
 )
 def test_arguments(function, wants_firing):

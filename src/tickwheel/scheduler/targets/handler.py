@@ -150,7 +150,10 @@ def _arguments(name: str, function: Callable[..., Any]) -> int:
     Return with how many arguments *function* is to be called: what it must have, and a second one called `firing`.
     """
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    parameters = inspect.signature(function).parameters.values()
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # some builtins show none, such as `set.add`
+        return 1
     plain = [parameter for parameter in parameters if parameter.kind in positional]
     required = [parameter for parameter in plain if parameter.default is parameter.empty]
     takes_firing = len(plain) >= _BOTH and plain[1].name == "firing"
