@@ -1,5 +1,5 @@
 """
-How far the staging of a shard has come.
+The progress of staging a shard.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What is ahead of a cursor, in a store that asks for it by `due`.
+The jobs ahead of a cursor, in a store that is asked for them by `due`.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class Aside:
 @dataclass(frozen=True, slots=True)
 class Cursor:
     """
-    How far the owner of a shard has read there.
+    The place up to which the owner of a shard has read there.
 
     Attributes:
         shard: Its number.
@@ -89,7 +89,7 @@ class Cursor:
 @dataclass(frozen=True, slots=True)
 class Sight:
     """
-    What a look finds in a shard.
+    The findings of a look into a shard.
 
     Attributes:
         changed: Pending jobs up to the cursor that somebody else wrote, in no order; some may be known already.

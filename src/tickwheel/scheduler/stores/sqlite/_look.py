@@ -1,5 +1,5 @@
 """
-What others than the owner wrote, as it sees by the notes that they left.
+The changes of others than the owner, by the notes that they left.
 """
 
 from __future__ import annotations
