@@ -14,7 +14,7 @@ The source: Doug Lea's `java.util.concurrent.DelayQueue`, with the leader-follow
 Oriented Software Architecture", volume 2.
 
     >>> queue = DelayQueue()
-    >>> _ = queue.offer("eggs", 0.001), queue.offer("tea", 0)
+    >>> _ = queue.offer("tea", 0), queue.offer("eggs", 0.001)
     >>> queue.poll()
     'tea'
     >>> queue.take()
