@@ -13,6 +13,7 @@ from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Answer, Cancel, Job, Outcome
 from tickwheel.scheduler.stores import MemoryStore
+from tickwheel.scheduler.verbs import _withdrawal_requests
 from tickwheel.scheduler.verbs._withdrawal_requests import RETRY_S, WithdrawalRequests
 
 MET = Job("key", generation=7, due_at=0, attempt=1)
@@ -92,10 +93,11 @@ def runtime():
 
 
 @pytest.fixture
-def serve(runtime):
+def serve(runtime, monkeypatch):
     """
     Return what serves a caller on a store until it has its answer, and returns that.
     """
+    monkeypatch.setattr(_withdrawal_requests, "_PAUSE_MAX_S", 0.002)  # a minute of that clock passes in 240 looks
 
     def answer(store, resubmit=print):
         answers = queue.Queue()

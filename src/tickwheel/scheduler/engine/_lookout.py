@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from tickwheel.scheduler.engine._redater import Redater
+from tickwheel.scheduler.engine._shard_progress import Position, position_of
 from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._staging import Staging
 from tickwheel.scheduler.engine.resources import Resources
@@ -24,8 +25,6 @@ _OVERDUE_MS: Final = 1_000
 _PAGE: Final = 200
 _BUDGET_S: Final = 0.1
 """How long one look may read on behind jobs that wait for a place; the next one goes on where it stopped."""
-
-_Cursor = tuple[int, int]
 
 
 class Lookout:
@@ -40,7 +39,7 @@ class Lookout:
         self._redater = redater
         self._clock = resources.clock
         self._staged_max = resources.options.staged_max
-        self._cursors: dict[int, _Cursor] = {}
+        self._cursors: dict[int, Position] = {}
         """Up to where each crowd of waiting jobs has been looked through."""
 
     def look(self, epochs: Mapping[int, int]) -> None:
@@ -76,5 +75,5 @@ class Lookout:
             self._staging.stage({epoch: right}, is_news=False)
 
 
-def _last_of(jobs: list[Job]) -> _Cursor:
-    return max((job.due_at, job.generation) for job in jobs)
+def _last_of(jobs: list[Job]) -> Position:
+    return max(map(position_of, jobs))

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 from tickwheel.scheduler.model import Job
 from tickwheel.scheduler.stores._reports import Cursor
+from tickwheel.scheduler.stores._rows import in_int64
 
 __all__ = ["ahead_of"]
 
@@ -23,5 +24,5 @@ def ahead_of(cursor: Cursor, due: _Due, until: int, limit: int) -> list[Job]:
     """
     jobs = due(cursor.shard, until, cursor.after, limit + 1)
     if len(jobs) <= limit:
-        jobs += due(cursor.shard, _LAST, max(cursor.after, (min(until - 1, _LAST), _LAST)), 1)
+        jobs += due(cursor.shard, _LAST, max(cursor.after, (in_int64(until - 1), _LAST)), 1)
     return jobs

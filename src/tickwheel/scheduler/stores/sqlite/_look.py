@@ -5,16 +5,13 @@ The changes of others than the owner, by the notes that they left.
 from __future__ import annotations
 
 import sqlite3
-from typing import Final
 
 from tickwheel.scheduler.model import Job
-from tickwheel.scheduler.stores._rows import job_of
+from tickwheel.scheduler.stores._rows import in_int64, job_of
 from tickwheel.scheduler.stores.contract import Cursor
 from tickwheel.scheduler.stores.sqlite._queries import SQL
 
 __all__ = ["changed"]
-
-_INT64_MAX: Final = 2**63 - 1
 
 
 def changed(connection: sqlite3.Connection, cursor: Cursor) -> tuple[list[Job], int]:
@@ -24,5 +21,5 @@ def changed(connection: sqlite3.Connection, cursor: Cursor) -> tuple[list[Job], 
     mark = int(connection.execute(SQL["read_ledger"]).fetchone()[0])
     if cursor.mark is None:
         return [], mark
-    rows = connection.execute(SQL["jobs_noted"], (cursor.mark, min(cursor.after[0] + 1, _INT64_MAX)))
+    rows = connection.execute(SQL["jobs_noted"], (cursor.mark, in_int64(cursor.after[0] + 1)))
     return list(map(job_of, rows)), mark
