@@ -16,7 +16,7 @@ import psycopg
 from benchmarks.durable.far import LOT
 from benchmarks.durable.server import SETTINGS, postgres
 from benchmarks.model import Bar, Case, Measure
-from benchmarks.scale import churn, owners, pending, primaries
+from benchmarks.scale import churn, owners, pending, primaries, trickle
 
 __all__ = ["BARS", "CONDITIONS", "cases", "measure"]
 
@@ -40,6 +40,11 @@ CONDITIONS = {
         "those that have ended, and of all masters of the cluster of three, one of which has the store, or each a "
         "partition. For each job, user and system as the kernel counts them; rounds in turns, of each the lower "
         "quartile"
+    ),
+    trickle.TRICKLE: (
+        f"a job each {1000 * trickle.EACH_S:g} ms, due at once, set by a process that owns nothing, while one or four "
+        "own the 16 shards. questions: the server's own count of transactions or commands, of all processes; owners "
+        "and server: CPU for each job, as above, with all that they do at rest"
     ),
     churn.CHURN: (
         f"{churn.RATE} sets a second, {churn.SETS_AT_ONCE} a call, random keys, payloads of 100 bytes: three in five "
@@ -95,6 +100,10 @@ def cases(*, quick: bool) -> list[Case]:
             Case(__name__, owners.OWNERS, subject, 0, {**shape, "rounds": rounds}, reps=1)
             for subject in owners.SUBJECTS
         ),
+        *(
+            Case(__name__, trickle.TRICKLE, subject, 0, {"seconds": 10 if quick else 30}, reps=1)
+            for subject in trickle.STORES
+        ),
         *(Case(__name__, churn.CHURN, subject, 0, {"seconds": seconds}, reps=1) for subject in STORES),
         *(Case(__name__, pending.PENDING, subject, size, reps=1) for size in sizes for subject in STORES),
     ]
@@ -108,6 +117,8 @@ def measure(work: str, subject: str, count: int, *, seconds: int = 0, **settings
         return primaries.measure(**settings)
     if work == owners.OWNERS:
         return owners.measure(subject, **settings)
+    if work == trickle.TRICKLE:
+        return trickle.measure(subject, seconds)
     with _store(subject, seconds) as (url, size_of):
         if work == pending.PENDING:
             return pending.measure(url, size_of, count)

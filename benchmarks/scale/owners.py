@@ -23,7 +23,7 @@ from benchmarks.scale.redis import redis_cluster, redis_partitions, redis_server
 from tickwheel.scheduler import Scheduler, SetRequest
 from tickwheel.scheduler.stores import Store, open_store
 
-__all__ = ["COUNTS", "JOBS", "OWNERS", "SUBJECTS", "measure", "own"]
+__all__ = ["COUNTS", "JOBS", "OWNERS", "SUBJECTS", "measure", "own", "shared_out"]
 
 OWNERS: Final = "owners"
 COUNTS: Final = (1, 2, 4)
@@ -81,9 +81,7 @@ def _cycle(url: str, servers: Sequence[int], count: int, jobs: int) -> tuple[flo
         stack.callback(store.close)
         setter = Scheduler(url)  # it is not started, so it fires nothing
         stack.callback(setter.stop)
-        nodes = [stack.enter_context(_owner(url)) for _ in range(count)]
-        while not _is_shared(Counter(each.owner for each in setter.shards()), count):
-            time.sleep(0.1)  # the nodes share the shards out, one by one
+        nodes = shared_out(url, setter, count, stack)
         keys = [f"{number}" for number in range(jobs)]
         _fire(setter, store, keys[:_LOT])  # pays for what is made once
 
@@ -94,6 +92,16 @@ def _cycle(url: str, servers: Sequence[int], count: int, jobs: int) -> tuple[flo
         _fire(setter, store, keys)
         clients, server = (1e9 * (end - begin) / jobs for begin, end in zip(before, used(), strict=True))
         return clients, server
+
+
+def shared_out(url: str, setter: Scheduler, count: int, stack: ExitStack) -> list[int]:
+    """
+    Start *count* owners, which stop with *stack*, and return their processes once they have shared all shards out.
+    """
+    nodes = [stack.enter_context(_owner(url)) for _ in range(count)]
+    while not _is_shared(Counter(each.owner for each in setter.shards()), count):
+        time.sleep(0.1)  # they do so one by one
+    return nodes
 
 
 def _is_shared(owned: Counter[str | None], count: int) -> bool:
