@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
+from weakref import ref
 
 from tickwheel.errors import TickwheelError
 from tickwheel.timers.locks import OUTER, new_lock
@@ -20,12 +21,15 @@ Reason: TypeAlias = tuple[type[TickwheelError], Any]
 class Ending:
     """
     The end of one context. All methods may be called from any thread; nothing is called under the lock.
+
+    It holds what is above. What is below is held only while something waits for its end, by a dict that all share.
     """
 
     def __init__(self) -> None:
         self.reason: Reason | None = None
         self._above: Ending | None = None
-        self._calls: dict[object, Ending | Callable[[Reason], object]] = {}
+        self._calls: dict[object, ref[Ending] | Callable[[Reason], object]] = {}
+        self._kept: dict[object, Ending] = {}
         self._lock = new_lock(OUTER)
 
     def then(self, call: Callable[[Reason], object]) -> Callable[[], object]:
@@ -36,7 +40,8 @@ class Ending:
         with self._lock:
             if self.reason is None:
                 self._calls[name] = call
-                return lambda: self._calls.pop(name, None)
+                self._kept[name] = self
+                return lambda: self._forget(name)
         call(self.reason)
         return bool
 
@@ -44,10 +49,12 @@ class Ending:
         """
         End when *above* does: at once, if it has ended.
         """
+        below = ref(self, above._forget)  # called wherever memory is freed, so it takes no lock
         with above._lock:
             if above.reason is None:
-                above._calls[self] = self
+                above._calls[below] = below
                 self._above = above
+                self._kept = above._kept
                 return
         self.come(above.reason)
 
@@ -57,7 +64,8 @@ class Ending:
 
         What follows is called in turn, by a loop: a chain of contexts may be of any length.
         """
-        calls = self._take(reason)
+        kept = self._kept  # what waits below is held until it was called
+        calls = self._take(reason, kept)
         if calls is None:
             return False
         ways = [calls]
@@ -65,15 +73,18 @@ class Ending:
             call = next(ways[-1], None)
             if call is None:
                 ways.pop()
-            elif isinstance(call, Ending):
-                below = call._take(reason)  # noqa: SLF001 the two ends of one tie
-                if below is not None:
-                    ways.append(below)
+            elif isinstance(call, ref):
+                below = call()
+                calls = None if below is None else below._take(reason, kept)  # noqa: SLF001 the two ends of one tie
+                if calls is not None:
+                    ways.append(calls)
             else:
                 _call(call, reason)
         return True
 
-    def _take(self, reason: Reason) -> Iterator[Ending | Callable[[Reason], object]] | None:
+    def _take(
+        self, reason: Reason, kept: dict[object, Ending]
+    ) -> Iterator[ref[Ending] | Callable[[Reason], object]] | None:
         """
         End, and return what is to be called; None if the end has come before.
         """
@@ -83,9 +94,16 @@ class Ending:
             self.reason = reason
             calls, self._calls = self._calls, {}
             above, self._above = self._above, None
+            self._kept = {}
         if above is not None:
-            above._calls.pop(self, None)  # noqa: SLF001 the two ends of one tie
+            above._forget(ref(self))  # noqa: SLF001 the two ends of one tie
+        for name in calls:
+            kept.pop(name, None)
         return iter(calls.values())
+
+    def _forget(self, name: object) -> None:
+        self._kept.pop(name, None)
+        self._calls.pop(name, None)
 
 
 def _call(call: Callable[[Reason], object], reason: Reason) -> None:

@@ -1,0 +1,187 @@
+"""
+How long contexts are held: by what is below them, and by what waits for their end.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import threading
+import weakref
+from functools import partial
+
+import pytest
+
+from tickwheel import ContextCancelledError, TimerWheel, background, with_cancel, with_timeout, with_value
+from tickwheel.testing import ManualClock
+
+LINKS = 100_000
+PATIENCE_S = 60.0
+
+
+def test_children_that_nobody_holds_are_forgotten():
+    """
+    A parent that lives long does not hold children with nothing of their own to end, ended or not.
+    """
+    wheel = TimerWheel(clock=ManualClock())
+    parent = with_timeout(background(wheel), 60)
+    waiting = len(parent.ending._calls)
+    for number in range(100):
+        parent.with_value("user", number)
+        with_cancel(with_timeout(parent, 61 + number))
+    gc.collect()
+    assert len(parent.ending._calls) == waiting
+
+
+def test_children_that_nobody_waits_for_any_more_are_forgotten():
+    """
+    A wait, a callback that was taken back and a timer that has fired hold a context no longer than they last.
+    """
+    clock = ManualClock()
+    root = background(TimerWheel(clock=clock))
+    for _ in range(100):
+        child = with_value(with_cancel(root), "a", 1)
+        child.wait(0)
+        child.on_end(int)()
+        child.call_later(1, int)
+    del child
+    gc.collect()
+    assert len(root.ending._calls) == 100
+    clock.advance(1)
+    gc.collect()
+    assert len(root.ending._calls) == 0
+
+
+def test_what_waits_holds_its_context():
+    """
+    What waits for the end of contexts that nobody holds is called once, in any depth, and their timers are cancelled.
+    """
+    clock = ManualClock()
+    wheel = TimerWheel(clock=clock)
+    root = background(wheel)
+    called: list[str] = []
+    with_value(with_cancel(with_value(root, "a", 1)), "b", 2).on_end(partial(called.append, "deep"))
+    with_cancel(root).on_end(partial(called.append, "flat"))
+    timer = with_cancel(with_cancel(root)).call_later(5, called.append, "late")
+    with_cancel(with_timeout(root, 2)).on_end(partial(called.append, "timed"))
+    gc.collect()
+    clock.advance(2)
+    assert called == ["timed"]
+    gc.collect()
+    root.cancel()
+    assert called == ["timed", "deep", "flat"]
+    assert timer.cancelled()
+    assert len(wheel) == 0
+
+
+def test_a_child_known_by_its_cancel_alone():
+    """
+    A context of which only `cancel` is held can be cancelled, and ends what is below it.
+    """
+    root = background()
+    context = with_cancel(root)
+    below, cancel = with_value(context, "a", 1), context.cancel
+    del context
+    gc.collect()
+    assert cancel("enough")
+    assert isinstance(below.err(), ContextCancelledError)
+    assert not root.done()
+
+
+def test_a_tree_that_nobody_holds_is_dropped():
+    """
+    A tree of contexts goes with the last of them that is held, and an ended one holds none of the others.
+    """
+
+    class Watched:
+        def __del__(self) -> None:
+            dropped.append(1)
+
+        def end(self) -> None:
+            """
+            Wait for an end that does not come.
+            """
+
+    dropped: list[int] = []
+    root = background()
+    ended, lasting = with_cancel(root), with_value(root, "a", 1)
+    with_cancel(root).on_end(Watched().end)
+    ended.cancel()
+    del root
+    gc.collect()
+    assert dropped == []
+    del lasting
+    gc.collect()
+    assert dropped == [1]
+    assert ended.done()
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_chain_is_dropped(waits):
+    """
+    A chain of 100,000 contexts is dropped from below, and with its root if something waits at its end.
+    """
+    root = context = background()
+    for _ in range(LINKS):
+        context = with_cancel(context)
+    dropped = weakref.ref(context.ending)
+    if waits:
+        context.on_end(int)
+        del root
+    del context
+    gc.collect()
+    assert dropped() is None
+    assert waits or not root.ending._calls
+
+
+def test_threads_that_make_and_drop_children():
+    """
+    While threads make and drop children, what waits below the root is called once each, and the rest is forgotten.
+    """
+    root = background()
+    called: list[int] = []
+    expected: list[int] = []
+
+    def use(thread: int) -> None:
+        chance = random.Random(thread)
+        for number in range(thread, 8_000, 4):
+            context = with_value(with_cancel(root), "a", number)
+            forget = context.on_end(partial(called.append, number))
+            match chance.randrange(4):
+                case 0:
+                    forget()
+                case 1:
+                    context.cancel()
+                    expected.append(number)
+                case _:
+                    expected.append(number)
+            if chance.randrange(500) == 0:
+                gc.collect(0)
+
+    threads = [threading.Thread(target=use, args=(thread,)) for thread in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    del threads, thread
+    gc.collect()
+    assert len(root.ending._calls) == len(expected) - len(called)
+    assert root.cancel()
+    assert sorted(called) == sorted(expected)
+    assert len(root.ending._calls) == len(root.ending._kept) == 0
+
+
+def test_what_waits_is_held_until_it_is_called():
+    """
+    What waits for the end is called, also if memory is freed while the end is passed on.
+    """
+    root = background()
+    called: list[str] = []
+    root.on_end(gc.collect)
+    with_cancel(with_cancel(root)).on_end(partial(called.append, "below"))
+    below = with_cancel(root)
+    below.on_end(gc.collect)
+    with_cancel(with_cancel(below)).on_end(partial(called.append, "further below"))
+    del below
+    assert root.cancel()
+    assert called == ["below", "further below"]
