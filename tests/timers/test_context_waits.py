@@ -15,7 +15,7 @@ import trio
 
 from tickwheel import ContextCancelledError, DeadlineExceededError, TimerWheel, ended, within
 from tickwheel.drivers._trio import _in_this_run
-from tickwheel.timers.contexts import background, with_cancel, with_timeout
+from tickwheel.timers.contexts import Context, background, with_cancel, with_timeout
 
 PATIENCE_S = 20.0
 
@@ -90,6 +90,33 @@ def test_within_a_task_that_is_cancelled():
             await task
         assert inner.cancelled()
         assert len(context.ending._calls) == 0
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_within_the_clean_up_of_a_cancelled_task(again):
+    """
+    What a task awaits after it was cancelled ends with its context; it is cancelled only if the task is, once more.
+    """
+
+    async def clean_up(context: Context) -> None:
+        try:
+            await asyncio.sleep(PATIENCE_S)
+        except asyncio.CancelledError:
+            await within(context, asyncio.sleep(PATIENCE_S))
+
+    async def scenario() -> None:
+        context = background()
+        task = asyncio.ensure_future(clean_up(context))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.sleep(0)
+        context.cancel()
+        if again:
+            task.cancel()
+        with pytest.raises(asyncio.CancelledError if again else ContextCancelledError):
+            await task
 
     asyncio.run(scenario())
 

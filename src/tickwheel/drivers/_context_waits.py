@@ -48,6 +48,7 @@ async def within(context: Context, awaitable: Awaitable[T]) -> T:
     if _trio.is_in_trio():
         return await _trio.within(context, awaitable)
     loop = asyncio.get_running_loop()
+    requests = _cancel_requests()
     task = asyncio.ensure_future(awaitable)
     if context.done():
         task.cancel()  # before it begins
@@ -55,13 +56,17 @@ async def within(context: Context, awaitable: Awaitable[T]) -> T:
     try:
         return await task
     except asyncio.CancelledError:
-        current = asyncio.current_task()
         error = context.err()
-        if error is None or (current is not None and current.cancelling()):
+        if error is None or _cancel_requests() > requests:
             raise  # it was the caller who was cancelled
         raise error from None
     finally:
         forget()
+
+
+def _cancel_requests() -> int:
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
 
 
 def _call_on(loop: asyncio.AbstractEventLoop, call: object) -> None:
