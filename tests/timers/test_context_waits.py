@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -90,6 +91,36 @@ def test_within_a_task_that_is_cancelled():
             await task
         assert inner.cancelled()
         assert len(context.ending._calls) == 0
+
+    asyncio.run(scenario())
+
+
+def test_within_a_context_that_has_ended():
+    """
+    Nothing begins in a context that has ended, not even a task, which might be an eager one; what runs is cancelled.
+    """
+
+    async def scenario() -> None:
+        loop, made = asyncio.get_running_loop(), []
+
+        def make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
+            made.append(coroutine)
+            return asyncio.Task(coroutine, loop=loop, **options)
+
+        context = background()
+        context.cancel("too late")
+        running = loop.create_task(asyncio.sleep(PATIENCE_S))
+        await asyncio.sleep(0)
+        loop.set_task_factory(make_task)
+        for awaitable in (asyncio.sleep(PATIENCE_S), Awaited(), running):
+            with pytest.raises(ContextCancelledError, match="too late"):
+                await within(context, awaitable)
+        assert made == []
+        assert running.cancelled()
+
+    class Awaited:
+        def __await__(self) -> Generator[Any, Any, None]:
+            pytest.fail("this was begun")
 
     asyncio.run(scenario())
 

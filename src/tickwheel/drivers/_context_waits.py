@@ -5,7 +5,7 @@ Contexts for coroutines, of asyncio or of trio.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 from contextlib import suppress
 from typing import TypeVar
 
@@ -47,11 +47,13 @@ async def within(context: Context, awaitable: Awaitable[T]) -> T:
     """
     if _trio.is_in_trio():
         return await _trio.within(context, awaitable)
+    if context.done() and not asyncio.isfuture(awaitable):  # before it begins, which an eager task does when it is made
+        if isinstance(awaitable, Coroutine):
+            awaitable.close()
+        context.raise_if_ended()
     loop = asyncio.get_running_loop()
     requests = _cancel_requests()
     task = asyncio.ensure_future(awaitable)
-    if context.done():
-        task.cancel()  # before it begins
     forget = context.on_end(lambda: _call_on(loop, task.cancel))
     try:
         return await task
