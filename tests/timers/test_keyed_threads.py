@@ -11,7 +11,7 @@ import weakref
 
 import pytest
 
-from tickwheel import TimerWheel
+from tickwheel import TimerWheel, background, with_timeout
 from tickwheel.testing import ManualClock
 
 
@@ -97,6 +97,34 @@ def test_a_pending_key_is_set_while_another_thread_has_the_lock():
         assert answers == [True]
     assert wheel.get("a") == 2
     wheel.close()
+
+
+@pytest.mark.parametrize("verb", ["drain", "close"])
+def test_what_ends_with_a_wheel_may_wait_for_threads_that_use_it(make_rig, verb):
+    """
+    What a context calls when its wheel is drained or closed holds up no thread that uses the keys, and may use them.
+    """
+    rig = make_rig()
+    wheel = rig.wheel
+    wheel.set("a", 1, 60)
+    answers = []
+
+    def use() -> None:
+        answers.append((wheel.cancel("a"), wheel.get("a")))
+
+    def wait() -> None:
+        thread = threading.Thread(target=use, daemon=True)
+        thread.start()
+        thread.join(30)
+        if verb == "drain":
+            wheel.set("b", 2, 1)
+        answers.append(thread.is_alive())
+
+    with_timeout(background(wheel), 90).on_end(wait)
+    first, second = getattr(wheel, verb)()
+    assert answers == [(False, None), False]
+    assert (first.args, second.args) == (("a", 1), ())
+    assert rig.advance(2) == ([("b", 2)] if verb == "drain" else [])
 
 
 def test_a_subclass_keeps_its_own_set():

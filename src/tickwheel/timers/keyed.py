@@ -125,9 +125,12 @@ class Keyed(Keys, Unique):
             self._entries.clear()
             ended = listed(pending)
             for each in pending:
-                if isinstance(each.callback, StandIn):
-                    each.callback.ended()
+                if isinstance(each.callback, _Entry):
+                    each.callback.is_live = False
         del entries
+        for each in pending:
+            if isinstance(each.callback, StandIn):
+                each.callback.ended()  # which may call the user's functions
         return ended
 
     def _find(self, key: Hashable) -> _Entry | None:
@@ -197,9 +200,8 @@ class _Entry(StandIn):
 
     def ended(self) -> None:
         """
-        End with the wheel, which holds the lock of the keys.
+        Do nothing: the keys have ended it under their lock.
         """
-        self.is_live = False
 
     def refused(self) -> None:
         """
