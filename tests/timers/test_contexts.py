@@ -313,6 +313,29 @@ def test_no_wheel(wheel):
     assert len(wheel) == 2
 
 
+def test_two_clocks(clock, wheel):
+    """
+    A child on another wheel has its deadline on the clock of that one, no later than what its parent has left.
+    """
+    other_clock = ManualClock(clock.monotonic_ns() + 10**12)
+    other = TimerWheel(clock=other_clock)
+    parent = with_timeout(background(wheel), 10)
+    sooner, later, never = (with_timeout(parent, delay, timers=other) for delay in (0.5, 20, float("inf")))
+    assert [round(child.remaining(), 6) for child in (sooner, later, never)] == [0.5, 10, 10]
+    assert sooner.deadline() == pytest.approx(other.time() + 0.5, abs=1e-6)
+    below = with_timeout(never, 5, timers=wheel)
+    other_clock.advance(1)
+    assert [child.done() for child in (sooner, later, never, below)] == [True, False, False, False]
+    other_clock.advance(9)
+    assert [type(child.err()) for child in (later, never, below)] == [DeadlineExceededError] * 3
+    assert not parent.done()
+    last = with_timeout(parent, 20, timers=other)
+    clock.advance(10)
+    assert isinstance(last.err(), DeadlineExceededError)
+    assert with_timeout(parent, 1, timers=other).done()
+    assert (len(wheel), len(other)) == (0, 0)
+
+
 def test_waiting_in_a_thread():
     """
     A thread waits for the end, by cancel or deadline, or until its patience ends.

@@ -106,7 +106,9 @@ class Context(Unique):
 
     def deadline(self) -> float | None:
         """
-        Return when it ends at the latest, in seconds of the wheel's clock, or None if nothing was said.
+        Return when it ends at the latest, in seconds of its wheel's clock, or None if nothing was said.
+
+        Its wheel is `timers()`, which need not be its parent's.
         """
         return self._deadline
 
@@ -261,7 +263,8 @@ def with_timeout(parent: Context, delay: Seconds, *, timers: Timers | None = Non
     Args:
         parent: What it is below of.
         delay: Seconds; 0 or less has passed already, `inf` sets no deadline of its own.
-        timers: The wheel; None for the parent's.
+        timers: The wheel, on whose clock its deadline is; None for the parent's. On another one, what the parent has
+            left is counted from now on by that one's clock as well.
 
     Raises:
         InvalidDelayError: If *delay* is NaN.
@@ -281,6 +284,9 @@ def with_deadline(parent: Context, when: Seconds, *, timers: Timers | None = Non
     wheel = parent.timers() if timers is None else timers
     deadline = to_float(when, "when")
     above = parent.deadline()
+    if above is not None and wheel is not parent.timers():  # another clock, which need not agree with the parent's
+        deadline = min(deadline, above - parent.timers().time() + wheel.time())
+        above = None
     if deadline == math.inf or (above is not None and above <= deadline):
         return parent.child(timers=wheel)
     context = parent.child(timers=wheel, deadline=deadline)
