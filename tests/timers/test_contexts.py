@@ -8,6 +8,7 @@ import gc
 import logging
 import threading
 import weakref
+from functools import partial
 from typing import Any
 
 import pytest
@@ -294,8 +295,9 @@ def test_bad_input(wheel, delay, error):
     for make, name in ((with_timeout, "delay"), (with_deadline, "when")):
         with pytest.raises(error, match=f"{name} is {delay!r}"):
             make(root, delay)
-    with pytest.raises(TypeError, match="callback is 5"):
-        root.call_later(1, 5)
+    for bind in (partial(root.call_later, 1), root.on_end):
+        with pytest.raises(TypeError, match="callback is 5"):
+            bind(5)
     assert (len(wheel), len(root.ending._calls)) == (0, 0)
 
 

@@ -184,7 +184,11 @@ class Context(Unique):
 
         Returns:
             A function that takes this back; harmless later.
+
+        Raises:
+            TypeError: If *callback* is not callable.
         """
+        check_callback(callback, is_awaited=True)
         return self.ending.then(lambda _: callback())
 
     def bind(self, timer: Timer) -> Timer:
