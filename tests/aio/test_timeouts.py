@@ -10,6 +10,7 @@ import math
 import os
 import threading
 import weakref
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
 import pytest
 
@@ -125,6 +126,37 @@ def test_rescheduling(runner):
                 pass
 
     runner.run(main())
+
+
+def test_an_exit_stack_takes_a_timeout(runner):
+    """
+    The two methods are found on the class as well, where `contextlib` and `unittest` look them up.
+    """
+
+    async def main():
+        stack = AsyncExitStack()
+        timeout = await stack.enter_async_context(aio.timeout(0.001))
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await forever()
+        with pytest.raises(TimeoutError):
+            await stack.__aexit__(asyncio.CancelledError, caught.value, caught.value.__traceback__)
+        assert timeout.expired()
+        async with AsyncExitStack() as stack:
+            timeout = await stack.enter_async_context(aio.timeout(3600))
+        assert not timeout.expired()
+        assert isinstance(timeout, AbstractAsyncContextManager)
+
+    runner.run(main())
+
+
+@pytest.mark.parametrize("name", ["__aenter__", "__aexit__"])
+@pytest.mark.parametrize("args", [(), (None,), (3, None, None, None)])
+def test_a_method_of_the_class_wants_a_timeout(name, args):
+    """
+    Anything else is refused, and nothing is read from it.
+    """
+    with pytest.raises(TypeError, match="takes a Timeout first"):
+        getattr(aio.Timeout, name)(*args)
 
 
 def test_nan_is_refused(runner):

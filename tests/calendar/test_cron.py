@@ -42,7 +42,9 @@ def test_refused(line):
     assert REFUSED[line] in str(caught.value)
 
 
-@pytest.mark.parametrize("tz", ["Mars/Olympus", "", "../etc", "Europe", "/etc/localtime", "localtime", "right/UTC"])
+@pytest.mark.parametrize(
+    "tz", ["Mars/Olympus", "", "../etc", "Europe", "/etc/localtime", "localtime", "right/UTC", [], None]
+)
 def test_unknown_zone(tz):
     """
     A zone that is none is refused by name.

@@ -109,6 +109,31 @@ def test_on_a_loop(design):
     asyncio.run(scenario())
 
 
+def test_one_whose_errors_go_to_its_owner(design):
+    """
+    What holds a wheel is let go although the wheel gives its errors to a method of it; until then it gets them.
+    """
+
+    class Owner:
+        def __init__(self) -> None:
+            self.wheel = TimerWheel(wheel=design(), on_error=self.failed)
+            self.failures: list[BaseException] = []
+            self.has_failed = threading.Event()
+
+        def failed(self, error: BaseException, _timer: object) -> None:
+            self.failures.append(error)
+            self.has_failed.set()
+
+    owner = Owner()
+    owner.wheel.call_later(0, lambda: 1 / 0)
+    assert owner.has_failed.wait(PATIENCE_S)
+    assert [type(error) for error in owner.failures] == [ZeroDivisionError]
+    gone = weakref.ref(owner)
+    del owner
+    gc.collect()
+    assert gone() is None
+
+
 def test_shards():
     """
     The shards of a dropped sharded wheel are dropped wheels.

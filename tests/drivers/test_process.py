@@ -198,6 +198,39 @@ print(wheel.get("key"))
 
 
 @needs_fork
+def test_a_child_keeps_no_keys(kind):
+    """
+    What keys and values the parent has is let go in the child, also where several wheels share the keys.
+    """
+    expect(
+        FORK
+        + """
+import weakref
+from tickwheel import ShardedWheel
+class Value:
+    pass
+values = [Value(), Value()]
+gone = [weakref.ref(value) for value in values]
+wheel.set("key", values[0], 3600)
+shards = ShardedWheel(2, on_expire=print, make_wheel=lambda: {wheel})
+shards.set("key", values[1], 3600)
+def act():
+    values.clear()
+    assert [value() for value in gone] == [None, None]
+    shards.set("key", "other", 3600)
+    assert shards.cancel("key")
+    shards.check()
+    assert shards._key_shards == {}
+in_child(act)
+print(shards.get("key") is values[1], wheel.get("key") is values[0])
+os._exit(0)
+""".replace("{wheel}", WHEELS[kind]),
+        kind,
+        "child ended with 0\nTrue True\n",
+    )
+
+
+@needs_fork
 def test_a_fork_amid_everything(kind):
     """
     A child forked while other threads set, cancel and fire is never locked up.

@@ -147,6 +147,42 @@ def test_max_pending():
     wheel.call_later(1, print)
 
 
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"max_pending": -1}, ValueError, "max_pending is -1: pass an integer, 0 or more, or None"),
+        ({"max_pending": 2.5}, TypeError, "max_pending is 2.5: pass an integer"),
+        ({"wheel": 5}, TypeError, r"wheel is 5: pass an object with insert\(\)"),
+        ({"clock": 5}, TypeError, r"clock is 5: pass an object with monotonic_ns\(\)"),
+        ({"driver": 5}, TypeError, r"driver is 5: pass an object with start\(\)"),
+        ({"executor": 5}, TypeError, r"executor is 5: pass an object with serve\(\)"),
+        ({"on_error": 5}, TypeError, r"on_error is 5: pass an object with __call__\(\)"),
+    ],
+)
+def test_what_is_no_part_of_a_wheel_is_refused_by_name(options, error, message):
+    """
+    At once, and not when it is used first.
+    """
+    with pytest.raises(error, match=message):
+        TimerWheel(**options)
+
+
+@pytest.mark.parametrize("make", [lambda: None, HeapWheel])
+def test_a_limit_is_a_number(make):
+    """
+    Any integer from 0 on is one, however large; anything else is refused by name.
+    """
+    wheel = TimerWheel(wheel=make(), clock=ManualClock())
+    wheel.call_later(0, int)
+    for verb in (wheel.pending, wheel.fire_due):
+        with pytest.raises(TypeError, match="limit is 'x': pass an integer or None"):
+            verb("x")
+        with pytest.raises(ValueError, match="limit is -1: pass 0 or more, or None"):
+            verb(-1)
+    assert len(wheel.pending(2**70)) == 1
+    assert wheel.fire_due(2**70) == 1
+
+
 def test_a_wheel_in_a_cycle_is_collected():
     """
     A wheel that its own callbacks, keys and handlers refer to is collected with its timers.

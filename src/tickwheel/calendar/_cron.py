@@ -147,6 +147,8 @@ def check_zone(tz: str) -> None:
     Raises:
         RecurrenceError: With the remedy.
     """
+    if not isinstance(tz, str):
+        raise RecurrenceError("tz", tz, _ZONE_REMEDY)
     zone_of(tz)
     if tz.partition("/")[0] in _NO_ZONES:
         raise RecurrenceError("tz", tz, _ZONE_REMEDY)

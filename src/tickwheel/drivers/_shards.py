@@ -13,62 +13,22 @@ waits.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
 from tickwheel.clock import to_delay
 from tickwheel.drivers._hot_keys import HotKeys
+from tickwheel.drivers._key_shard import KeyShard, OnExpire
 from tickwheel.drivers._routes import jump_hash, stable_hash
 from tickwheel.drivers._timer_wheel import TimerWheel, hand_out
-from tickwheel.errors import ClosedError
+from tickwheel.drivers.fork import call_after_fork
+from tickwheel.errors import ClosedError, TooManyTimersError
 from tickwheel.timers.locks import OUTERMOST, new_lock
-from tickwheel.timers.standin import KeyedStandIn
 from tickwheel.typing import Pending, Seconds, Unique
 from tickwheel.wheels.contract import Wheel
 
 __all__ = ["ShardedWheel"]
-
-
-class _KeyShard:
-    """
-    The shard of a key that is pending or expiring. Its wheel has it with (`_KeyShard`, value) as the value.
-
-    A life begins when the key is set, and ends when it was cancelled or its `on_expire` has returned. On its way from
-    the wheel to `on_expire` a life is in no list; so lives are counted, and a key changes its wheel only without one.
-    """
-
-    __slots__ = ("lives", "wheel")
-
-    def __init__(self, wheel: TimerWheel) -> None:
-        self.wheel = wheel
-        self.lives = 0
-
-
-class _OnExpire(KeyedStandIn):
-    """
-    The callback of the shards for a key that expires: *expire*, or *refuse* where an executor would not take it.
-    """
-
-    __slots__ = ("_expire", "_refuse")
-
-    def __init__(
-        self,
-        callback: Callable[[Any, Any], object],
-        expire: Callable[[Any, Any], object],
-        refuse: Callable[[Any, Any], None],
-    ) -> None:
-        self.callback = callback
-        self._expire = expire
-        self._refuse = refuse
-
-    def __call__(self, key: Hashable, item: Any, /) -> object:
-        return self._expire(key, item)
-
-    def refused(self, key: Hashable, item: Any, /) -> None:
-        """
-        Pass it on.
-        """
-        self._refuse(key, item)
 
 
 class ShardedWheel(Unique):
@@ -108,10 +68,11 @@ class ShardedWheel(Unique):
         self._hot_max = hot_max
         self._hot: dict[Hashable, TimerWheel] = {}
         self._retiring: list[TimerWheel] = []
-        self._key_shards: dict[Hashable, _KeyShard] = {}
+        self._key_shards: dict[Hashable, KeyShard] = {}
         self._lock = new_lock(OUTERMOST)
         self._is_closed = False
         self._shards = [self._new_wheel() for _ in range(shards)]
+        call_after_fork(self)
 
     def __repr__(self) -> str:
         state = "closed" if self._is_closed else f"{len(self)} pending"
@@ -279,11 +240,20 @@ class ShardedWheel(Unique):
                 assert where in ([], [key_shard.wheel]), f"{key!r} is on {where}, not on {key_shard.wheel}"
             assert len(self) <= len(self._key_shards), "every key has its shard"
 
+    def after_fork(self) -> None:
+        """
+        Forget in the child of a fork where keys were: all wheels are empty there.
+        """
+        self._key_shards.clear()
+        self._retiring.clear()
+
     def _set(self, key: Hashable, value: Any, delay: Seconds) -> None:
-        home = self._belongs(key)
+        self._set_on(self._belongs(key), key, value, delay)
+
+    def _set_on(self, home: TimerWheel, key: Hashable, value: Any, delay: Seconds) -> None:
         key_shard = self._key_shards.get(key)
         if key_shard is None:
-            key_shard = _KeyShard(home)
+            key_shard = KeyShard(home)
             home.set(key, (key_shard, value), delay)
             self._key_shards[key] = key_shard
             key_shard.lives = 1
@@ -317,26 +287,34 @@ class ShardedWheel(Unique):
                     self._cool(cold)
             if key in self._hot:
                 return self._hot[key]
-            if is_hot and len(self._hot) < self._hot_max:
+            if is_hot and len(self._hot) + len(self._retiring) < self._hot_max:
                 return self._hot.setdefault(key, self._new_wheel())
+        return self._home(key)
+
+    def _home(self, key: Hashable) -> TimerWheel:
         return self._shards[jump_hash(stable_hash(key), len(self._shards))]
 
     def _cool(self, key: Hashable) -> None:
+        """
+        Take a key's wheel away, and the key home; where there is no room for it, it stays until it expires.
+        """
         wheel = self._hot.pop(key)
         self._retiring.append(wheel)
+        found = wheel.find(key)
+        if found is not None:
+            with suppress(TooManyTimersError):
+                self._set_on(self._home(key), key, found[0][1], max(found[1] - wheel.time(), 0.0))
         self._retire(wheel)
 
     def _retire(self, wheel: TimerWheel) -> None:
         """
         Close a wheel that belonged to a hot key, once nothing is there any more.
         """
-        if any(wheel is each for each in self._retiring) and not any(
-            key_shard.wheel is wheel for key_shard in self._key_shards.values()
-        ):
-            self._retiring = [each for each in self._retiring if each is not wheel]
+        if wheel in self._retiring and not any(each.wheel is wheel for each in self._key_shards.values()):
+            self._retiring.remove(wheel)
             wheel.close()
 
-    def _expire(self, key: Hashable, item: tuple[_KeyShard, Any]) -> object:
+    def _expire(self, key: Hashable, item: tuple[KeyShard, Any]) -> object:
         key_shard, value = item
         try:
             return self._on_expire(key, value)
@@ -344,11 +322,11 @@ class ShardedWheel(Unique):
             with self._lock:
                 self._end_life(key, key_shard)
 
-    def _refuse(self, key: Hashable, item: tuple[_KeyShard, Any]) -> None:
+    def _refuse(self, key: Hashable, item: tuple[KeyShard, Any]) -> None:
         with self._lock:
             self._end_life(key, item[0])
 
-    def _end_life(self, key: Hashable, key_shard: _KeyShard) -> None:
+    def _end_life(self, key: Hashable, key_shard: KeyShard) -> None:
         """
         Count a life that has ended; with the last one, forget where the key was.
         """
@@ -372,7 +350,7 @@ class ShardedWheel(Unique):
         return [*self._shards, *self._hot.values(), *self._retiring]
 
     def _new_wheel(self) -> TimerWheel:
-        on_expire = _OnExpire(self._on_expire, self._expire, self._refuse)
+        on_expire = OnExpire(self._on_expire, self._expire, self._refuse)
         return TimerWheel(wheel=self._make_wheel(), on_expire=on_expire, **self._options)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import Callable
-from types import TracebackType
+from types import MethodType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from tickwheel import _core
@@ -18,6 +18,7 @@ from tickwheel.drivers._thread import ThreadDriver
 from tickwheel.drivers._verbs import HOT_VERBS, TimerVerbs
 from tickwheel.drivers.contract import Driver, is_stepped
 from tickwheel.drivers.executors import Executor
+from tickwheel.drivers.fork import call_after_fork
 from tickwheel.timers.contract import Engine
 from tickwheel.timers.engine import WheelEngine
 from tickwheel.timers.keyed import Keyed
@@ -25,7 +26,7 @@ from tickwheel.timers.log import log_error
 from tickwheel.timers.periodic import Periodic
 from tickwheel.timers.standin import listed
 from tickwheel.typing import ErrorHandler, Pending, Seconds, Unique
-from tickwheel.wheels.contract import Wheel
+from tickwheel.wheels.contract import Wheel, checked_limit
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -73,14 +74,25 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
         max_pending: int | None = None,
         executor: Executor | None = None,
     ) -> None:
+        for name, part, verb in (
+            ("wheel", wheel, "insert"),
+            ("clock", clock, "monotonic_ns"),
+            ("driver", driver, "start"),
+            ("executor", executor, "serve"),
+            ("on_error", on_error, "__call__"),
+        ):
+            if part is not None and not hasattr(part, verb):
+                message = f"{name} is {part!r}: pass an object with {verb}(), or None"
+                raise TypeError(message)
         if driver is None:
             driver = ManualDriver() if is_stepped(clock) else ThreadDriver()
         self._engine = engine = _new_engine(wheel, clock, max_pending)
         self._driver = driver
         engine.on_error = log_error
         driver.start(engine)
+        self._on_error = on_error
         if on_error is not None:
-            engine.on_error = on_error
+            engine.on_error = _held_weakly(on_error)
         self._endless: weakref.WeakSet[Periodic] = weakref.WeakSet()
         self._by_wall: weakref.WeakSet[Periodic] = weakref.WeakSet()
         self._executor = executor
@@ -91,6 +103,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
         except TypeError:
             driver.stop()
             raise
+        call_after_fork(self._keyed)
         self._take_over(HOT_VERBS, TimerVerbs, engine)
         self._take_over(HOT_KEYED_VERBS, KeyedVerbs, self._keyed)
 
@@ -193,7 +206,9 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
             ValueError: If *limit* is negative.
         """
         # Engines know of a series by the wall clock when it looks at that, so as many more may precede the rest.
-        count = limit if limit is None or limit < 0 else limit + len(self._by_wall)
+        count = checked_limit(limit)
+        if count is not None:
+            count += len(self._by_wall)
         return listed(self._engine.pending(count))[:limit]
 
     def next_expiration(self) -> float | None:
@@ -295,9 +310,28 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
 
 
 def _new_engine(wheel: Wheel | None, clock: Clock | None, max_pending: int | None) -> Engine:
+    if max_pending is not None and (not isinstance(max_pending, int) or max_pending < 0):
+        message = f"max_pending is {max_pending!r}: pass an integer, 0 or more, or None for any number"
+        raise (ValueError if isinstance(max_pending, int) else TypeError)(message)
     if wheel is None:
         return _core.Engine(clock, max_pending=max_pending)
     return WheelEngine(wheel, clock, max_pending=max_pending)
+
+
+def _held_weakly(on_error: ErrorHandler) -> ErrorHandler:
+    """
+    Return what an engine calls for *on_error* without keeping its object, which may be what holds the wheel.
+
+    The driver's thread holds the engine, so such a wheel would never be let go.
+    """
+    if not isinstance(on_error, MethodType):
+        return on_error
+    method = weakref.WeakMethod(on_error)
+
+    def report(error: BaseException, source: Any) -> None:
+        (method() or log_error)(error, source)
+
+    return report
 
 
 def hand_out(drained: list[Pending], fn: Callable[[Any, Any], object]) -> None:

@@ -12,10 +12,12 @@ Internal: other rooms use it, users do not.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from contextvars import copy_context
 from typing import Any
 
 from tickwheel._core import Keys
 from tickwheel.timers._coroutines import check_callback
+from tickwheel.timers._timer import WheelTimer
 from tickwheel.timers.contract import Engine, Timer
 from tickwheel.timers.locks import OUTER, new_lock
 from tickwheel.timers.standin import KeyedStandIn, StandIn, listed, shown
@@ -59,6 +61,8 @@ class Keyed(Keys, Unique):
             if entry is not None:
                 former = self._renew(entry, value, delay)
                 if former is not None:
+                    if self._engine.captures_context and isinstance(entry.timer, WheelTimer):
+                        entry.timer.context = copy_context()  # a native timer has that of this set already
                     return
             entry = _Entry(self, key, value)
             entry.timer = self._engine.call_later(delay, entry)
@@ -132,6 +136,12 @@ class Keyed(Keys, Unique):
             if isinstance(each.callback, StandIn):
                 each.callback.ended()  # which may call the user's functions
         return ended
+
+    def after_fork(self) -> None:
+        """
+        Forget all keys in the child of a fork, where the engine has ended their timers.
+        """
+        self._entries.clear()
 
     def _find(self, key: Hashable) -> _Entry | None:
         entry = self._entries.get(key)

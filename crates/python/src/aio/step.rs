@@ -11,9 +11,11 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use pyo3::Borrowed;
 
 use crate::aio::handle::put;
-use crate::aio::timeout_object::TimeoutObject;
+use crate::aio::timeout_object::{self, TimeoutObject};
 use crate::cpython::cell::guard;
 use crate::cpython::free_list::FreeList;
 use crate::cpython::type_builder::{KnownType, Table, TypeBuilder};
@@ -73,6 +75,28 @@ unsafe extern "C" fn make(
             (*step).stage = (*maker.cast::<StepMaker>()).stage;
             ffi::PyObject_GC_Track(step.cast());
             Ok(step.cast())
+        })
+    }
+}
+
+/// `Timeout.__aenter__(timeout)` and `Timeout.__aexit__(timeout, ...)`: `contextlib` looks both up on the class.
+unsafe extern "C" fn call_of_class(
+    maker: *mut ffi::PyObject,
+    args: *mut ffi::PyObject,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: called by the interpreter on a maker, with a tuple. What is called and the tuple made for it are ours to let go.
+    unsafe {
+        guard(|py| {
+            let args = Borrowed::from_ptr(py, args).cast_unchecked::<PyTuple>();
+            let timeout = args.get_borrowed_item(0).map_or(null_mut(), |first| first.as_ptr());
+            if timeout.is_null() || ffi::Py_TYPE(timeout) != timeout_object::TYPE.get() {
+                return Err(PyTypeError::new_err("this method of the class takes a Timeout first"));
+            }
+            let step = Bound::from_owned_ptr_or_err(py, make(maker, timeout, null_mut()))?;
+            let rest = args.get_slice(1, args.len());
+            let called = ffi::PyObject_Call(step.as_ptr(), rest.as_ptr(), names);
+            Ok(Bound::from_owned_ptr_or_err(py, called)?.into_ptr())
         })
     }
 }
@@ -242,8 +266,9 @@ pub(crate) fn makers(py: Python<'_>) -> PyResult<[Bound<'_, PyAny>; 2]> {
     TYPE.set(&unsafe { step.build(py, None)? });
     let maker = TypeBuilder::new(c"tickwheel._core.TimeoutMethod", size_of::<StepMaker>())
         .flags(ffi::Py_TPFLAGS_IMMUTABLETYPE)
-        .slot(ffi::Py_tp_descr_get, make as *mut c_void);
-    // SAFETY: the function is that of a descriptor, and takes a `StepMaker`.
+        .slot(ffi::Py_tp_descr_get, make as *mut c_void)
+        .slot(ffi::Py_tp_call, call_of_class as *mut c_void);
+    // SAFETY: the functions are what their slots want, and take a `StepMaker`.
     let maker = unsafe { maker.build(py, None)? };
     let made = |stage| -> PyResult<Bound<'_, PyAny>> {
         // SAFETY: a fresh object of the type, which has no other field.

@@ -168,7 +168,7 @@ impl Engine {
 
     /// Call what is due by the clock and return how many were called; see the protocol.
     #[pyo3(signature = (limit=None))]
-    fn fire_due(slf: &Bound<'_, Self>, limit: Option<isize>) -> PyResult<usize> {
+    fn fire_due(slf: &Bound<'_, Self>, limit: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
         firing::fire_due(slf, limit)
     }
 

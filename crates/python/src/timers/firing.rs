@@ -1,12 +1,12 @@
 //! One turn of an engine: take what is due, one by one, and call it with nothing held.
 
-use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use tickwheel_core::{Expired, Id, Pop};
 
 use crate::cpython::call::Call;
 use crate::cpython::errors::raise;
+use crate::cpython::reports::checked_limit;
 use crate::once::intern;
 use crate::timers::coroutine::settle;
 use crate::timers::engine::Engine;
@@ -25,12 +25,9 @@ pub(crate) fn this_thread() -> u64 {
 }
 
 /// `Engine.fire_due`.
-pub(crate) fn fire_due(engine: &Bound<'_, Engine>, limit: Option<isize>) -> PyResult<usize> {
+pub(crate) fn fire_due(engine: &Bound<'_, Engine>, limit: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
     let (py, this) = (engine.py(), engine.get());
-    let limit = match limit {
-        None => usize::MAX,
-        Some(limit) => usize::try_from(limit).map_err(|_| negative(limit))?,
-    };
+    let limit = limit.map_or(Ok(usize::MAX), checked_limit)?;
     let now = this.now(py)?;
     let here = this_thread();
     let other = this.state.with(py, |state| {
@@ -55,11 +52,6 @@ pub(crate) fn fire_due(engine: &Bound<'_, Engine>, limit: Option<isize>) -> PyRe
         state.wheel.end_turn();
     });
     outcome
-}
-
-#[cold]
-fn negative(limit: isize) -> PyErr {
-    PyValueError::new_err(format!("limit is {limit}: pass how many to fire at most, 0 or more, or None"))
 }
 
 struct Turn<'a, 'py> {

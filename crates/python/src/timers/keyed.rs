@@ -4,7 +4,7 @@
 //! A key is found by Python, which may do anything meanwhile. From then on nothing else runs: the entry's timer is looked at, moved, and
 //! its value replaced. The holder of the lock sees a pending entry as it was before or as it is after. What is not pending is left to it.
 
-use std::mem::replace;
+use std::mem::{replace, swap};
 use std::sync::OnceLock;
 
 use pyo3::exceptions::PyTypeError;
@@ -15,6 +15,7 @@ use pyo3::types::{PyDict, PyTuple, PyType};
 use tickwheel_core::NEVER;
 
 use crate::clock::{seconds, to_ns};
+use crate::cpython::call::Call;
 use crate::cpython::cell::guard;
 use crate::cpython::fast_methods::{fast, FastMethods};
 use crate::cpython::member::offset_of_member;
@@ -22,6 +23,7 @@ use crate::cpython::type_builder::Table;
 use crate::once::intern;
 use crate::timers::engine::Engine;
 use crate::timers::handle::TimerObject;
+use crate::timers::set::current_context;
 use crate::timers::timer::TYPE;
 
 /// The keyed timers of an engine, as far as they are native.
@@ -44,6 +46,28 @@ enum Moved {
     Done { is_earlier: bool },
     /// The timer has ended, or is firing where it had to be pending.
     Ended,
+}
+
+/// The call of an entry in the context of its last set, or after `swap` the former one. It is let go at the end, which runs Python.
+struct Spare<'py> {
+    call: Call,
+    py: Python<'py>,
+}
+
+impl Spare<'_> {
+    fn swap(&mut self, timer: *mut TimerObject) {
+        if !self.call.is_none() {
+            // SAFETY: the caller keeps the timer, which has not ended; each of the two calls gets one owner again.
+            swap(&mut self.call, unsafe { &mut (*timer).call });
+        }
+    }
+}
+
+impl Drop for Spare<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the reference is our own, or none.
+        unsafe { self.call.release(self.py) };
+    }
 }
 
 /// A timer in an entry, and its engine, both kept.
@@ -69,6 +93,17 @@ impl<'py> Filed<'py> {
 
     fn object(&self) -> *mut TimerObject {
         self.timer.as_ptr().cast()
+    }
+
+    /// The call of *entry* in the caller's context, if the engine notes that.
+    fn call_here(&self, entry: &Bound<'py, PyAny>) -> PyResult<Spare<'py>> {
+        let py = entry.py();
+        let mut spare = Spare { call: Call::NONE, py };
+        if self.engine.get().manners.captures() {
+            // SAFETY: the entry is a living object, and it is what a keyed timer calls.
+            spare.call = unsafe { Call::in_context(&current_context(py)?, &[entry.as_ptr()]) };
+        }
+        Ok(spare)
     }
 
     fn is_pending(&self) -> bool {
@@ -129,9 +164,13 @@ impl Keys {
         let Some(filed) = Filed::of(place, &entry).filter(Filed::is_pending) else {
             return Ok(false);
         };
+        let mut spare = value.map(|_| filed.call_here(&entry)).transpose()?;
         let Moved::Done { is_earlier } = filed.shift(delay, true)? else {
             return Ok(false);
         };
+        if let Some(spare) = &mut spare {
+            spare.swap(filed.object());
+        }
         let former = value.and_then(|value| place.exchange(&entry, value));
         if is_earlier {
             filed.engine.get().wake(py)?;
@@ -174,9 +213,11 @@ impl Keys {
             let is_moved = timer.call_method1(intern!(py, "restart"), (delay,))?.is_truthy()?;
             return Ok(is_moved.then(|| (place.exchange(entry, value),)));
         };
+        let mut spare = filed.call_here(entry)?;
         let Moved::Done { is_earlier } = filed.shift(delay, false)? else {
             return Ok(None);
         };
+        spare.swap(filed.object());
         let former = place.exchange(entry, value);
         if is_earlier {
             filed.engine.get().wake(py)?;

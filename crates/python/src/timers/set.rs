@@ -146,7 +146,7 @@ impl<'py> Options<'py> {
     }
 }
 
-fn current_context(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+pub(crate) fn current_context(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     // SAFETY: returns a new reference, or null with an exception set.
     unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyContext_CopyCurrent()) }
 }
