@@ -14,6 +14,7 @@ from tickwheel.scheduler import (
     InvalidJobError,
     Outcome,
     RetryPolicy,
+    SchedulerOptions,
     SetRequest,
     State,
     StoreError,
@@ -281,6 +282,35 @@ def test_many_by_key_are_asked_to_stop(scheduler_that_holds, until, count):
     assert [answer.outcome for answer in answers] == [*[Outcome.STOPPING] * count, Outcome.NOT_FOUND]
     go_on()
     until(lambda: scheduler.stats()["stopped"] == count)
+
+
+def test_the_order_of_many_answers(tmp_path, make, record):
+    """
+    Each answer is in its request's place, also where some wait for an owner elsewhere, and later commits do not.
+    """
+    url, gate = f"sqlite:///{tmp_path / 'jobs.db'}", threading.Event()
+    owner = make(url, options=SchedulerOptions(workers=1))
+
+    @owner.handler("waits")
+    def wait(payload):
+        record(payload)
+        gate.wait(300)
+
+    owner.start()
+    client = make(url)
+    due, far = [f"due {n}" for n in range(5)], [f"far {n:04}" for n in range(1_500)]
+    client.set_many([SetRequest(key, delay=0, handler="waits") for key in due])
+    client.set_many([SetRequest(key, delay=HOUR, handler="waits") for key in far])
+    record.wait(1)
+    keys = [*due, "none", *far]
+    answers = client.cancel_many(keys)
+    gate.set()
+    assert [answer.job.key if answer.job else "none" for answer in answers] == keys
+    assert [answer.outcome for answer in answers[1:]] == [
+        *[Outcome.CANCELLED] * 4,
+        Outcome.NOT_FOUND,
+        *[Outcome.CANCELLED] * 1_500,
+    ]
 
 
 @pytest.fixture

@@ -308,6 +308,24 @@ def test_seconds_of_options(value):
     scheduler.stop(value)
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"owner": None}, "owner is None: pass a name"),
+        ({"owner": ""}, "owner is '': pass a name"),
+        ({"owner": "a\0b"}, "owner is .*: it may not contain NUL"),
+        ({"owner": "\ud800"}, "owner is .*: it has a lone surrogate"),
+        ({"history": "x"}, r"history is 'x': pass HistoryOptions\(\)"),
+    ],
+)
+def test_options_that_no_store_could_keep(options, said):
+    """
+    They are refused by name, before anything is written under them.
+    """
+    with pytest.raises(InvalidJobError, match=said):
+        SchedulerOptions(**options)
+
+
 def test_seconds_of_options_that_are_none():
     """
     What cannot be a length of time is named, with what to pass.

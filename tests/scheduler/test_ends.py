@@ -179,6 +179,32 @@ def test_bad_results(scheduler, events, result):
     assert "the delay that the handler returned" in told.of(JobDied)[0].error
 
 
+async def fails_if_it_runs(_payload):
+    """
+    Fail, if anybody runs it.
+    """
+    raise AssertionError
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("make_result", "kind"), [(fails_if_it_runs, "coroutine"), (lambda payload: (n for n in [payload]), "generator")]
+)
+def test_a_handler_whose_body_never_ran(scheduler, events, make_result, kind):
+    """
+    A sync function around an async one returns a coroutine: that is a failed attempt, since nothing was done.
+    """
+    told = events(scheduler)
+
+    @scheduler.handler("h", retry=RetryPolicy(attempts=1))
+    def handler(payload):
+        return make_result(payload)
+
+    scheduler.set("k", delay=0, handler="h")
+    (died,) = told.of(JobDied)
+    assert died.error.startswith(f"the handler returned a {kind}, which nobody runs: register the `async def` itself")
+
+
 def test_a_result_that_cannot_be_shown(scheduler, events):
     """
     A result whose value cannot even be shown is a failed attempt like others.

@@ -112,6 +112,11 @@ class SchedulerOptions:
             TypeError: For a time that is none.
         """
         check_policy(self.retry)
+        if not isinstance(self.owner, str) or not self.owner:
+            raise InvalidJobError("owner", self.owner, "pass a name")
+        checks.check_text("owner", self.owner, 512)
+        if not isinstance(self.history, HistoryOptions):
+            raise InvalidJobError("history", self.history, "pass HistoryOptions()")
         if not 0.2 <= checks.seconds("horizon_s", self.horizon_s) <= 3600:  # noqa: PLR2004  below, the arming window would not fit
             raise InvalidJobError("horizon_s", self.horizon_s, "pass seconds in 0.2..3600")
         timeout_s = checks.limit_s("timeout_s", self.timeout_s)

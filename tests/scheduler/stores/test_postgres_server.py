@@ -90,9 +90,11 @@ def test_nobody_listens(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("&shards=many", "shards is 'many' in .*: write a whole number up to 256"),
+        ("&shards=many", "shards is 'many' in .*: write a whole number in 0..256"),
         ("&shards=1000", "shards is '1000'"),
         ("&lease_s=-1", "lease_s is '-1'"),
+        ("&lease_s=0", r"lease_s is '0' in .*: write a whole number in 1\.\.3600"),
+        (f"&shards={'9' * 5000}", "shards is '99999999999999999999' in"),
         ("&colour=blue", "cannot be understood .*colour.*: write postgres://"),
     ],
 )

@@ -29,7 +29,8 @@ def set_one(store, key="key", due_at=0, payload=b"null"):
     [
         ("redis://127.0.0.1:1/x", "names the database 'x': write its number"),
         ("redis://127.0.0.1:port/0", "cannot be understood .*: write redis://"),
-        ("redis://127.0.0.1:1/0?shards=many", "shards is 'many' in .*: write a whole number up to 256"),
+        ("redis://127.0.0.1:1/0?lease_s=0", r"lease_s is '0' in .*: write a whole number in 1\.\.3600"),
+        ("redis://127.0.0.1:1/0?shards=many", "shards is 'many' in .*: write a whole number in 0..256"),
         ("redis://127.0.0.1:1/0?decode_responses=1", "has the option 'decode_responses': known are: shards, lease_s"),
         ("redis://127.0.0.1:1/0?prefix=", "prefix is '' in .*: write some printable characters without braces"),
         ("redis://127.0.0.1:1/0?prefix={a}", "prefix is '{a}'"),

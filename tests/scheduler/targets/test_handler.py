@@ -123,6 +123,38 @@ def test_names():
         target.resolve("x")
 
 
+@pytest.mark.parametrize("name", [1.5, b"x", None, "\ud800", "a\0b", "x" * 3000])
+def test_names_that_no_job_can_have(name):
+    """
+    They are refused at once: nothing would ever run there.
+    """
+    with pytest.raises(InvalidJobError, match="handler is"):
+        HandlerTarget(None).register(name, one)
+
+
+def yields(payload):
+    """
+    Yield the payload.
+    """
+    yield payload
+
+
+async def yields_later(payload):
+    """
+    Yield it, to nobody either.
+    """
+    yield payload
+
+
+@pytest.mark.parametrize("function", [yields, yields_later])
+def test_a_generator_is_no_handler(function):
+    """
+    Its body would never run.
+    """
+    with pytest.raises(TypeError, match="handler 'h' is a generator, which nobody iterates: let it return"):
+        HandlerTarget(None).register("h", function)
+
+
 @pytest.mark.parametrize("timeout", [0, -1, float("nan")])
 def test_bad_timeouts(timeout):
     """

@@ -17,8 +17,10 @@ The verdict on an attempt that ended: done, again or dead, and when next. Pure: 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any, Final, TypeAlias
 
 from tickwheel._core import make_fast
@@ -68,6 +70,8 @@ class Ending(StrEnum):
     STOPPED = "stopped"
 
 
+_NOT_RUN: Final = (CoroutineType, GeneratorType, AsyncGeneratorType)
+_NOBODY_RUNS_IT: Final = "which nobody runs: register the `async def` itself, or what awaits or iterates it"
 _SUCCEEDED: Final = Ending.SUCCEEDED  # an enum is slow to look into
 
 
@@ -98,6 +102,10 @@ def judge_result(job: Job, epoch: int, result: Any, ran: Ran, random: Chance) ->
     Return what follows from what a target returned; *random* draws the jitter of a retry.
     """
     kind = type(result)  # what isinstance() asks for besides, `__class__`, is the object's own, and may raise
+    if issubclass(kind, _NOT_RUN):
+        with suppress(Exception):
+            result.close()  # a coroutine warns otherwise
+        return _failed(job, epoch, f"the handler returned a {kind.__name__}, {_NOBODY_RUNS_IT}", ran, random)
     if issubclass(kind, DeadLetter):
         return _dead(job, epoch, kept_text(result.reason))
     if issubclass(kind, Snooze):

@@ -107,7 +107,7 @@ def _postgres(url: str, path: str, options: dict[str, str], _clock: Clock | None
     from tickwheel.scheduler.stores.postgres import PostgresStore  # noqa: PLC0415 - loaded when it is asked for
 
     shards = _number(url, options.pop("shards", "0"), "shards", 256)
-    lease_s = _number(url, options.pop("lease_s", "10"), "lease_s", 3_600)
+    lease_s = _number(url, options.pop("lease_s", "10"), "lease_s", 3_600, least=1)
     pooler, listen = options.pop("pooler", ""), options.pop("listen", None)
     if pooler not in ("", "transaction"):
         what = f"pooler is {pooler!r} in {masked(url)!r}"
@@ -127,10 +127,10 @@ def _postgres(url: str, path: str, options: dict[str, str], _clock: Clock | None
     )
 
 
-def _number(url: str, text: str, name: str, largest: int) -> int:
-    if not text.isdecimal() or int(text) > largest:
-        what = f"{name} is {text!r} in {masked(url)!r}"
-        raise StoreError(what, f"write a whole number up to {largest}")
+def _number(url: str, text: str, name: str, largest: int, *, least: int = 0) -> int:
+    if not text.isdecimal() or len(text) > 9 or not least <= int(text) <= largest:  # noqa: PLR2004  far more than any
+        what = f"{name} is {text[:20]!r} in {masked(url)!r}"
+        raise StoreError(what, f"write a whole number in {least}..{largest}")
     return int(text)
 
 
@@ -147,7 +147,7 @@ def _redis(url: str, _path: str, options: dict[str, str], _clock: Clock | None) 
     )
 
     shards = _number(url, options.pop("shards", "0"), "shards", 256)
-    lease_s = _number(url, options.pop("lease_s", "10"), "lease_s", 3_600)
+    lease_s = _number(url, options.pop("lease_s", "10"), "lease_s", 3_600, least=1)
     prefix = options.pop("prefix", "tickwheel")
     if not prefix or not prefix.isprintable() or set(prefix) & set("{}"):
         what = f"prefix is {prefix!r} in {masked(url)!r}"

@@ -8,6 +8,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from tickwheel.scheduler.checks import check_handler
 from tickwheel.scheduler.errors import HandlerNotFoundError, InvalidJobError
 from tickwheel.scheduler.model import RetryPolicy
 from tickwheel.scheduler.targets._processes import ProcessPool, check_importable
@@ -52,10 +53,11 @@ class HandlerTarget:
         Make *function* the handler called *name*.
 
         Raises:
-            InvalidJobError: If the name is taken or empty, a limit is not positive, or a process could not find it.
-            TypeError: If *function* takes neither one nor two arguments.
+            InvalidJobError: If the name is taken or no job can have it, a limit is not positive, or a process could not
+                find it.
+            TypeError: If *function* takes neither one nor two arguments, or yields.
         """
-        self.check(name)
+        self.check(check_handler(name))
         if name in self._calls:
             raise InvalidJobError("handler", name, "there is one of that name: take another name")
         limits = limits or Limits()
@@ -149,6 +151,9 @@ def _arguments(name: str, function: Callable[..., Any]) -> int:
     """
     Return with how many arguments *function* is to be called: what it must have, and a second one called `firing`.
     """
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        message = f"handler {name!r} is a generator, which nobody iterates: let it return"
+        raise TypeError(message)
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     try:
         parameters = inspect.signature(function).parameters.values()

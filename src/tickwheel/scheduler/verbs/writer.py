@@ -17,6 +17,7 @@ import logging
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -171,25 +172,24 @@ class Writer:
         """
         promise: Promise[list[Answer]] = Promise(self._runtime)
         parts = [writes[i : i + self._batch_max] for i in range(0, len(writes), self._batch_max)]
-        answers: list[Answer] = []
-        missing = len(parts)
-        failure: Exception | None = None
+        results: dict[int, list[Answer] | Exception] = {}
+        lock = self._runtime.lock()
 
-        def done(result: list[Answer] | Exception) -> None:
-            nonlocal missing, failure
-            missing -= 1
-            if isinstance(result, Exception):
-                failure = failure or result
+        def done(number: int, result: list[Answer] | Exception) -> None:
+            with lock:  # a part whose writes are undecided is answered by another thread, and later
+                results[number] = result
+                is_last = len(results) == len(parts)
+            if not is_last:
+                return
+            in_order = [results[each] for each in range(len(parts))]
+            if failures := [each for each in in_order if isinstance(each, Exception)]:
+                promise.set_exception(failures[0])
             else:
-                answers.extend(result)
-            if missing == 0:
-                if failure is None:
-                    promise.set_result(answers)
-                else:
-                    promise.set_exception(failure)
+                promise.set_result([answer for part in in_order if isinstance(part, list) for answer in part])
 
         if parts:
-            self._queue_callers([(part, done) for part in parts], len(writes), timeout_s)
+            entries: list[_Entry] = [(part, partial(done, number)) for number, part in enumerate(parts)]
+            self._queue_callers(entries, len(writes), timeout_s)
         else:
             promise.set_result([])
         return promise
