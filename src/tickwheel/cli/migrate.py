@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 import click
@@ -15,8 +16,7 @@ from tickwheel.cli.options import json_option, sqlite_path
 from tickwheel.cli.output import counted, print_json, printable, progress
 from tickwheel.cli.values import DurationRange
 from tickwheel.scheduler import State
-from tickwheel.scheduler.migration import Migration, MigrationReport, SameStoreError, identity_of, is_parked
-from tickwheel.scheduler.model import JobQuery
+from tickwheel.scheduler.migration import Migration, MigrationReport, SameStoreError, identity_of, is_parked, pages_of
 from tickwheel.scheduler.stores import Store, make_store, open_store
 
 __all__ = ["command"]
@@ -93,7 +93,7 @@ def _foreseen(source: Store, target: str) -> dict[str, Any]:
     Return what a migration would meet, without taking the source over.
     """
     path = sqlite_path(target)
-    keys = [(job.key, job.state, is_parked(job)) for job in _jobs(source)]
+    keys = [(job.key, job.state, is_parked(job)) for job in chain.from_iterable(pages_of(source, 1_000))]
     conflicts = []
     if path is None or path.exists():
         with _opened(target) as store:
@@ -109,16 +109,6 @@ def _foreseen(source: Store, target: str) -> dict[str, Any]:
         "on_their_way": len(keys) - len(states),
         "conflicts": conflicts,
     }
-
-
-def _jobs(store: Store) -> Iterator[Any]:
-    cursor = None
-    while True:
-        page = store.page(JobQuery(cursor=cursor, limit=1_000))
-        yield from page.jobs
-        cursor = page.cursor
-        if cursor is None:
-            return
 
 
 def _report(report: MigrationReport, *, source: dict[str, int], target: dict[str, int], as_json: bool) -> None:

@@ -59,8 +59,10 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
         on_expire: Called with key and value when a keyed timer expires; `set` needs it.
         on_error: Gets every `Exception` that a callback raises, and the timer. None: it is logged to the logger
             `tickwheel`, or on an event loop given to the loop's exception handler.
-        max_pending: How many timers may be pending at once; None for any number.
-        executor: Where callbacks run; None for the driver's thread. It stays its maker's: `close` leaves it open.
+        max_pending: How many timers may be pending at once; None for any number. A series whose next firing finds so
+            many ends, with TooManyTimersError for `on_error`.
+        executor: Where callbacks run; None for the driver's thread. It stays its maker's: `close` leaves it open, and
+            what it has taken over is its own: it runs, whatever is cancelled, drained or closed here.
     """
 
     def __init__(
@@ -274,7 +276,8 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
             timeout: How many seconds to wait at most; None for as long as it takes.
 
         Returns:
-            Whether no callback is running. On an event loop, and inside a callback, this is answered at once.
+            Whether no callback is running, an executor's apart. On an event loop, and inside a callback, this is
+            answered at once.
         """
         return self._driver.join(to_timeout(timeout))
 

@@ -76,8 +76,7 @@ def check_key(key: str, name: str = "key") -> str:
         raise InvalidJobError(name, key, f"pass a string, not {type(key).__name__}")
     if not key:
         raise InvalidJobError(name, key, "it may not be empty")
-    _check_text(name, key, KEY_BYTES_MAX)
-    return key
+    return check_text(name, key, KEY_BYTES_MAX)
 
 
 def check_keys(keys: Iterable[str]) -> list[str]:
@@ -95,15 +94,23 @@ def check_handler(handler: str) -> str:
     """
     if not isinstance(handler, str):
         raise InvalidJobError("handler", handler, f"pass a name or URL as a string, not {type(handler).__name__}")
-    _check_text("handler", handler, 2048)
-    return handler
+    return check_text("handler", handler, 2048)
 
 
 def check_text(name: str, text: str, bytes_max: int) -> str:
     """
     Return *text* if it can be stored: so many bytes of UTF-8, no NUL.
     """
-    _check_text(name, text, bytes_max)
+    if text.isascii() and len(text) <= bytes_max and "\0" not in text:
+        return text
+    if "\0" in text:
+        raise InvalidJobError(name, text, "it may not contain NUL")
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise InvalidJobError(name, text, "it has a lone surrogate, which is no character") from None
+    if size > bytes_max:
+        raise InvalidJobError(name, text, f"it has {size} bytes of UTF-8: the limit is {bytes_max}")
     return text
 
 
@@ -329,19 +336,6 @@ def limit_s(name: str, value: Duration | None) -> float | None:
     Return the seconds of *value*, None for no limit; raises as `seconds`.
     """
     return None if value is None else seconds(name, value)
-
-
-def _check_text(name: str, text: str, bytes_max: int) -> None:
-    if text.isascii() and len(text) <= bytes_max and "\0" not in text:
-        return
-    if "\0" in text:
-        raise InvalidJobError(name, text, "it may not contain NUL")
-    try:
-        size = len(text.encode())
-    except UnicodeEncodeError:
-        raise InvalidJobError(name, text, "it has a lone surrogate, which is no character") from None
-    if size > bytes_max:
-        raise InvalidJobError(name, text, f"it has {size} bytes of UTF-8: the limit is {bytes_max}")
 
 
 def _reason(error: Exception) -> str:

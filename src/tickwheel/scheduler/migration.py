@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -46,7 +46,7 @@ from tickwheel.scheduler.model import (
 )
 from tickwheel.scheduler.stores import Store
 
-__all__ = ["Migration", "MigrationReport", "SameStoreError", "identity_of", "is_parked"]
+__all__ = ["Migration", "MigrationReport", "SameStoreError", "identity_of", "is_parked", "pages_of"]
 
 _MARK: Final = "on its way to another store; if no 'tickwheel migrate' runs, run it again: "
 _SCRATCH: Final = "tickwheel/migrate"
@@ -123,6 +123,17 @@ def identity_of(store: Store) -> str:
         place = f"sqlite:///{Path(path).resolve()}"
     words = [(name, value) for name, value in parse_qsl(query) if name not in ("lease_s", "shards", "synchronous")]
     return f"{place}?{urlencode(words)}" if words else place
+
+
+def pages_of(store: Store, size: int, state: State | None = None) -> Iterator[tuple[Job, ...]]:
+    """
+    Yield all jobs of *store*, or those in that *state*, page by page; the next one is asked for when it is wanted.
+    """
+    cursor: str | None = ""  # no key is empty
+    while cursor is not None:
+        page = store.page(JobQuery(state=state, cursor=cursor or None, limit=size))
+        yield page.jobs
+        cursor = page.cursor
 
 
 def is_parked(job: Job) -> bool:
@@ -250,27 +261,16 @@ class Migration:
         """
         Activate what the source has forgotten already; what it still has comes with the first pass.
         """
-        cursor = None
-        while True:
-            page = self._target.page(JobQuery(state=State.DEAD, cursor=cursor, limit=self._batch))
-            staged = [job for job in page.jobs if self._mark_of(job) and self._source.get(job.key) is None]
+        for jobs in pages_of(self._target, self._batch, State.DEAD):
+            staged = [job for job in jobs if self._mark_of(job) and self._source.get(job.key) is None]
             self.report.finished += len(staged)
             self._activate(staged)
-            cursor = page.cursor
-            if cursor is None:
-                return
 
     def _pass(self) -> int:
         """
         Move all jobs that the source has, and return how many were taken up.
         """
-        cursor, taken = None, 0
-        while True:
-            page = self._source.page(JobQuery(cursor=cursor, limit=self._batch))
-            taken += self._move(page.jobs)
-            cursor = page.cursor
-            if cursor is None:
-                return taken
+        return sum(self._move(jobs) for jobs in pages_of(self._source, self._batch))
 
     def _move(self, jobs: Iterable[Job]) -> int:
         settled = {*self.report.conflicts, *self.report.others}
@@ -324,7 +324,9 @@ class Migration:
                 staged.append((job, found))
             elif found and found.state is State.DEAD and found.error == copy.error:
                 staged.append((job, found))  # an earlier run came as far as this
-            elif found and found.state is State.DEAD and (self._mark_of(found) or _was(job) is State.PENDING):
+            elif (
+                found and found.state is State.DEAD and (self._mark_of(found) or _restored(job).state is State.PENDING)
+            ):
                 again.append((job, Adopt(copy, found.generation)))  # a dead letter does not hold its key
             else:
                 clashing.append(job)
@@ -378,12 +380,6 @@ class Migration:
         if writes:
             self._on_step(step)
         return answers
-
-
-def _was(parked: Job) -> State:
-    mark = _Mark.of(parked)
-    assert mark is not None
-    return State(mark.state)
 
 
 def _restored(parked: Job) -> Job:

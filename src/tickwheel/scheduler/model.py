@@ -260,13 +260,6 @@ class Adopt:
     job: Job
     if_generation: int = 0
 
-    @property
-    def key(self) -> str:
-        """
-        The job's key.
-        """
-        return self.job.key
-
 
 @record
 class Begin:
@@ -382,7 +375,7 @@ def key_of(write: Write) -> str:
     """
     Return the key that *write* is about.
     """
-    return write.job.key if isinstance(write, (Set, Begin, SetAside, Settle, Redate)) else write.key
+    return write.job.key if isinstance(write, (Set, Adopt, Begin, SetAside, Settle, Redate)) else write.key
 
 
 @record

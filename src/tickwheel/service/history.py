@@ -4,14 +4,12 @@ The documents of a job's past.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from msgspec import Struct
 
 from tickwheel.scheduler import HistoryRecord
 from tickwheel.service.documents import Moment, instant
 
-__all__ = ["HistoryDocument", "history_document"]
+__all__ = ["HistoryDocument", "record_document"]
 
 
 class RecordDocument(Struct, frozen=True):
@@ -50,14 +48,10 @@ class HistoryDocument(Struct, frozen=True):
     records: list[RecordDocument]
 
 
-def history_document(records: Sequence[HistoryRecord]) -> HistoryDocument:
+def record_document(record: HistoryRecord) -> RecordDocument:
     """
-    Return *records* as they go out.
+    Return *record* as it goes out.
     """
-    return HistoryDocument([_record(record) for record in records])
-
-
-def _record(record: HistoryRecord) -> RecordDocument:
     return RecordDocument(
         number=record.number,
         at=instant(record.at),

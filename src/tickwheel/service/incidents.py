@@ -5,7 +5,7 @@ Dead letters as incidents.
 from __future__ import annotations
 
 import re
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -13,9 +13,8 @@ from tickwheel.scheduler import AsyncScheduler, Incident
 from tickwheel.scheduler.incidents import LETTERS_MAX
 from tickwheel.service.documents import Moment, instant
 from tickwheel.service.http import Reply, Request
-from tickwheel.service.intake import query, to_count
+from tickwheel.service.intake import query, refuse, to_count
 from tickwheel.service.jobs import LIST_FIELDS
-from tickwheel.service.problems import ProblemError, show
 from tickwheel.service.reach import heeds_prefix, narrowed
 from tickwheel.service.replies import document_reply
 
@@ -110,16 +109,12 @@ class Incidents:
         keys = to_count("keys", fields.get("keys", "3"), LETTERS_MAX)
         search, wanted = fields.get("search", ""), fields.get("fingerprint")
         if len(search) > _SEARCH_CHARS_MAX:
-            _refuse("search", search, f"give at most {_SEARCH_CHARS_MAX} characters")
+            refuse("search", search, f"give at most {_SEARCH_CHARS_MAX} characters")
         if wanted is not None and not _FINGERPRINT.fullmatch(wanted):
-            _refuse("fingerprint", wanted, "give one as the list of incidents has it")
+            refuse("fingerprint", wanted, "give one as the list of incidents has it")
         found = await self._scheduler.incidents(search, prefix=narrowed(call, fields.get("prefix", "")))
         shown = [_incident(each, keys) for each in found.incidents if wanted in {None, each.fingerprint}]
         return document_reply(IncidentsDocument(shown, found.looked_at, found.is_all))
-
-
-def _refuse(name: str, value: str, remedy: str) -> NoReturn:
-    raise ProblemError("invalid_value", f"{name} is {show(value)}: {remedy}", value=value, remedy=remedy)
 
 
 def _incident(incident: Incident, keys: int) -> IncidentDocument:

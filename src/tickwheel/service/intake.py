@@ -27,6 +27,7 @@ __all__ = [
     "job_key",
     "query",
     "read_body",
+    "refuse",
     "to_count",
     "to_duration",
     "to_flag",
@@ -69,7 +70,7 @@ def wanted_generation(call: Request) -> int | None:
     if unwanted.strip() != "*":
         _unreadable("If-None-Match", unwanted, "send 'If-None-Match: *', to set only what is not there")
     if wanted is not None:
-        _invalid("If-Match beside If-None-Match", wanted, "send one of them: they ask for a job and for none")
+        refuse("If-Match beside If-None-Match", wanted, "send one of them: they ask for a job and for none")
     return 0
 
 
@@ -105,9 +106,9 @@ def query(call: Request, allowed: Collection[str] = ()) -> dict[str, str]:
     fields = dict(pairs)
     for name in fields:
         if name not in allowed:
-            _invalid("the query's field", name, f"use {', '.join(sorted(allowed)) or 'no field'}")
+            refuse("the query's field", name, f"use {', '.join(sorted(allowed)) or 'no field'}")
     if len(fields) != len(pairs):
-        _invalid("the query", query_string, "give each field once")
+        refuse("the query", query_string, "give each field once")
     return fields
 
 
@@ -122,7 +123,7 @@ def to_instant(name: str, text: str) -> datetime | float:
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None:
-        _invalid(name, text, "give RFC 3339 with an offset, such as 2030-01-01T09:00:00Z, or seconds since the epoch")
+        refuse(name, text, "give RFC 3339 with an offset, such as 2030-01-01T09:00:00Z, or seconds since the epoch")
     return moment
 
 
@@ -133,7 +134,7 @@ def to_number(name: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        _invalid(name, text, "give a number")
+        refuse(name, text, "give a number")
 
 
 def to_duration(text: str) -> float | str:
@@ -151,7 +152,7 @@ def to_count(name: str, text: str, most: int) -> int:
     Return *text* as an integer in 1..*most*.
     """
     if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX and 1 <= int(text) <= most):
-        _invalid(name, text, f"give an integer in 1..{most}")
+        refuse(name, text, f"give an integer in 1..{most}")
     return int(text)
 
 
@@ -160,7 +161,7 @@ def to_flag(name: str, text: str) -> bool:
     Return whether *text* is true.
     """
     if text not in _FLAGS:
-        _invalid(name, text, "give true or false")
+        refuse(name, text, "give true or false")
     return text == "true"
 
 
@@ -230,5 +231,8 @@ def _unreadable(what: str, value: object, remedy: str) -> NoReturn:
     raise ProblemError("malformed_request", f"{what} is {show(value)}: {remedy}", value=value, remedy=remedy)
 
 
-def _invalid(what: str, value: object, remedy: str) -> NoReturn:
+def refuse(what: str, value: object, remedy: str) -> NoReturn:
+    """
+    Refuse a *value*, by naming the *remedy*.
+    """
     raise ProblemError("invalid_value", f"{what} is {show(value)}: {remedy}", value=value, remedy=remedy)

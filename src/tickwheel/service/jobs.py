@@ -15,7 +15,7 @@ from tickwheel.service.change_body import ChangeBody
 from tickwheel.service.documents import PageDocument, job_document
 from tickwheel.service.figures import Figures
 from tickwheel.service.guard import caller
-from tickwheel.service.history import history_document
+from tickwheel.service.history import HistoryDocument, record_document
 from tickwheel.service.http import Reply, Request
 from tickwheel.service.intake import job_key, query, read_body, to_count, to_flag, to_instant, wanted_generation
 from tickwheel.service.options import ServiceOptions
@@ -134,7 +134,7 @@ class Jobs:
         limit = to_count("limit", fields.get("limit", "100"), self._options.page_max)
         before = to_count("before", fields["before"], NUMBER_MAX) if "before" in fields else None
         records = await self._scheduler.history(key, before=before, limit=limit)
-        return document_reply(history_document(records))
+        return document_reply(HistoryDocument([record_document(each) for each in records]))
 
     @heeds_prefix
     async def run_now(self, call: Request) -> Reply:

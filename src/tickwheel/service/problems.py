@@ -59,11 +59,7 @@ class ProblemType:
     remedy: str
 
 
-def _table(*kinds: ProblemType) -> dict[str, ProblemType]:
-    return {kind.name: kind for kind in kinds}
-
-
-PROBLEM_TYPES: Final = _table(
+_TYPES: Final = (
     ProblemType(
         "malformed_request",
         HTTPStatus.BAD_REQUEST,
@@ -185,6 +181,7 @@ PROBLEM_TYPES: Final = _table(
         "try again after a moment; see the service's log",
     ),
 )
+PROBLEM_TYPES: Final = {kind.name: kind for kind in _TYPES}
 
 
 def show(value: object) -> str:

@@ -36,12 +36,12 @@ class Rate:
     The buckets of all clients, by their names.
     """
 
-    def __init__(self, per_s: float, burst: float | None = None) -> None:
+    def __init__(self, per_s: float) -> None:
         """
-        Let each client ask *per_s* times a second on the average, and *burst* times at once (two seconds' worth).
+        Let each client ask *per_s* times a second on the average, and two seconds' worth of that at once.
         """
         self._per_s = per_s
-        self._burst = max(1.0, 2 * per_s if burst is None else burst)
+        self._burst = max(1.0, 2 * per_s)
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
     def check(self, client: str) -> None:

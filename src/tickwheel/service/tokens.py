@@ -32,7 +32,6 @@ class Access(IntEnum):
     The rights of a token; each includes those before it.
     """
 
-    NONE = 0
     READ = 1
     WRITE = 2
 

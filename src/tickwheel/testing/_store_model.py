@@ -31,6 +31,7 @@ from tickwheel.scheduler.model import (
     Settled,
     State,
     Write,
+    key_of,
 )
 
 __all__ = ["NEW", "StoreModel"]
@@ -75,7 +76,7 @@ class StoreModel:
         """
         Return how *write* should be answered, and the job that its key should have then.
         """
-        key = write.job.key if isinstance(write, Set | Begin | SetAside | Settle | Redate) else write.key
+        key = key_of(write)
         job = self.jobs.get(key)
         if isinstance(write, Set):
             return (self._set if write.if_due_at is None else self._change)(write, job)

@@ -36,6 +36,7 @@ from tickwheel.scheduler.model import (
     Standing,
     State,
     Write,
+    key_of,
 )
 from tickwheel.scheduler.stores.contract import Store
 from tickwheel.testing._store_model import NEW, StoreModel
@@ -109,7 +110,7 @@ class _Machine:
     def compare(self, write: Write, answer: Answer) -> None:
         outcome, job = self.model.expect(write)
         same(answer.outcome, outcome, f"the answer to {write}")
-        key = write.job.key if isinstance(write, Set | Begin | SetAside | Settle | Redate) else write.key
+        key = key_of(write)
         if job != self.model.jobs.get(key) and (job is None or job.state is not State.RUNNING):
             self.model.away.pop(key, None)
         if job is None:

@@ -59,13 +59,13 @@ from tickwheel.scheduler.model import (
     Begin,
     Job,
     Outcome,
-    Redate,
     Set,
     SetAside,
     SetPause,
     Settle,
     Settled,
     Write,
+    key_of,
 )
 from tickwheel.testing._store_model import NEW, StoreModel
 
@@ -261,7 +261,7 @@ class _Checker:
 
     def _commit(self, event: Committed) -> None:
         write, answer = event.write, event.answer
-        key = _key(write)
+        key = key_of(write)
         model = self._model
         before, shard = model.jobs.get(key), model.shard_of(key)
         outcome, job = model.expect(_dated(write, event.store_ms))
@@ -309,8 +309,8 @@ class _Checker:
     def _note(self, event: Committed, before: Job | None) -> None:
         write, outcome = event.write, event.answer.outcome
         if outcome is Outcome.RESUMED:
-            self._paused.pop(_key(write), None)
-        self._callers.committed(event, _key(write))
+            self._paused.pop(key_of(write), None)
+        self._callers.committed(event, key_of(write))
         if what := self._callers.due_too_soon(event):
             self._add("short", event.at, what)
         if isinstance(write, Begin) and outcome is Outcome.BEGUN:
@@ -394,7 +394,7 @@ class _Checker:
             self._waiting[job.key] = (at, job.due_at)
 
     def _judge_late(self, before: Job | None, event: Committed, shard: int) -> None:
-        since, due_at = self._waiting.get(_key(event.write), (event.at, event.store_ms))
+        since, due_at = self._waiting.get(key_of(event.write), (event.at, event.store_ms))
         # Where the clock was stepped, a job became due with the step.
         start = max(since, event.at - (event.store_ms - due_at) * 1_000_000, self._weather.stepped)
         if before is not None:
@@ -422,10 +422,6 @@ class _Checker:
 
     def _add(self, kind: str, at: int, what: str) -> None:
         self.violations.append(Violation(kind, at, what))
-
-
-def _key(write: Write) -> str:
-    return write.job.key if isinstance(write, Set | Begin | SetAside | Settle | Redate) else write.key
 
 
 def _dated(write: Write, store_ms: int) -> Write:

@@ -5,28 +5,15 @@ The end of an attempt that its target holds, as the target sees it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from tickwheel.scheduler.engine._staged_job import Phase, StagedJob
 from tickwheel.scheduler.model import Answer, Progress
 
+if TYPE_CHECKING:
+    from tickwheel.scheduler.engine._dispatcher import Dispatcher
+
 __all__ = ["HeldEnd"]
-
-
-class Holding(Protocol):
-    """
-    The dispatcher, which starts and ends held attempts.
-    """
-
-    def start_held(self, entry: StagedJob) -> Callable[[], object] | None: ...
-
-    def end_held(
-        self,
-        entry: StagedJob,
-        result: object,
-        error: BaseException | None,
-        on_answer: Callable[[Answer | Exception], object] | None,
-    ) -> bool: ...
 
 
 class HeldEnd:
@@ -36,7 +23,7 @@ class HeldEnd:
 
     __slots__ = ("_dispatcher", "_entry")
 
-    def __init__(self, dispatcher: Holding, entry: StagedJob) -> None:
+    def __init__(self, dispatcher: Dispatcher, entry: StagedJob) -> None:
         self._dispatcher = dispatcher
         self._entry = entry
 

@@ -80,7 +80,8 @@ class RemoteClient:
                     to = {"delay": checks.seconds("delay", delay)}
                 return self._each(verb, method="PATCH", body=to)
             case CancelJobs():
-                return self._cancel(verb)
+                action, batched = ("?running=true", {"running": True}) if flag("running", verb.running) else ("", None)
+                return self._each(verb, method="DELETE", action=action, batched=batched)
             case ReplayJobs():
                 return self._replay(verb)
             case PauseJobs():
@@ -126,27 +127,18 @@ class RemoteClient:
         method: str,
         action: str = "",
         body: dict[str, Any] | None = None,
+        batched: dict[str, Any] | None = None,
     ) -> Future[list[Answer]]:
         """
-        Do the same to each key: with a request of its own to one, in a batch to many.
+        Do the same to each key: with a request of its own to one, in a batch to many, with *batched* for a body.
         """
         checked, generation = checks.check_keys(verb.keys), checks.check_generation(verb.if_generation)
         if len(checked) == 1:
             data = None if body is None else _wire.to_json(body)
             path = _wire.address(checked[0], action)
             return self._transport.submit(self._write_one(method, path, data, _condition(generation)))
-        fields = (body or {}) | {"do": verb.name, "if_generation": generation}
+        fields = (batched or body or {}) | {"do": verb.name, "if_generation": generation}
         return self._transport.submit(self._batch([_wire.to_json(fields | {"key": key}) for key in checked]))
-
-    def _cancel(self, verb: CancelJobs) -> Future[list[Answer]]:
-        if not flag("running", verb.running):
-            return self._each(verb, method="DELETE")
-        keys, generation = checks.check_keys(verb.keys), checks.check_generation(verb.if_generation)
-        if len(keys) == 1:
-            path = _wire.address(keys[0], "?running=true")
-            return self._transport.submit(self._write_one("DELETE", path, None, _condition(generation)))
-        fields = {"do": verb.name, "if_generation": generation, "running": True}
-        return self._transport.submit(self._batch([_wire.to_json(fields | {"key": key}) for key in keys]))
 
     def _replay(self, verb: ReplayJobs) -> Future[list[Answer]]:
         keys, generation = checks.check_keys(verb.keys), checks.check_generation(verb.if_generation)
@@ -161,12 +153,7 @@ class RemoteClient:
 
     async def _write(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Answer:
         status, document = await self._transport.ask(method, path, body, headers)
-        if status < 400:  # noqa: PLR2004  where errors begin
-            return _wire.answer_of(document)
-        refusal = _wire.refusal_of(document)
-        if refusal is None:
-            raise error_of(document, self._transport.url)
-        return refusal
+        return self._answer_of({"problem": document} if status >= 400 else document)  # noqa: PLR2004  where errors begin
 
     async def _write_one(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> list[Answer]:
         return [await self._write(method, path, body, headers)]

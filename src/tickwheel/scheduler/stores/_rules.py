@@ -1,5 +1,5 @@
 """
-The rules by which a write changes a job: those of `_model`, once, for every store.
+The rules by which a write changes a job: those of `model`, once, for every store.
 
 A store loads the job of a key, asks `decide`, and stores what it says. Nothing here reads a clock or a table.
 """

@@ -355,7 +355,7 @@ class Store(Protocol):
         """
         Block until another process may have written, or *timeout_s*; return whether it may have.
 
-        A hint, never the truth: after True and after a timeout alike, ask `changes`.
+        A hint, never the truth: after True and after a timeout alike, ask `look`.
         """
 
     def wake(self) -> None:

@@ -8,16 +8,18 @@ a run that is repeated from any of its cursors changes nothing twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tickwheel.scheduler import checks
 from tickwheel.scheduler.model import Actor, Answer, Cancel, Job, Move, Outcome, Replay, Resume, SetPause, Write
 from tickwheel.scheduler.recurrence import share_of
-from tickwheel.scheduler.verbs._backend import Jobs
 from tickwheel.scheduler.verbs._pages import walked
 from tickwheel.scheduler.verbs._promise import Reply
 from tickwheel.scheduler.verbs.bulk import BulkAnswer, BulkProgress, BulkRequest
+
+if TYPE_CHECKING:
+    from tickwheel.scheduler.verbs.client import Client
 
 __all__ = ["done_in_bulk"]
 
@@ -44,23 +46,7 @@ class _Run(NamedTuple):
         return f"{self.mark}.{self.now}/{key}"
 
 
-class _Writing(Jobs, Protocol):
-    """
-    A client that writes here.
-    """
-
-    def begun(self) -> tuple[int, int]:
-        """
-        Return the last generation and the time.
-        """
-
-    def write(self, make: Callable[[int, Actor | None], Sequence[Write]]) -> Reply[list[Answer]]:
-        """
-        Write what *make* makes of the time and of who asks.
-        """
-
-
-def done_in_bulk(client: _Writing, request: BulkRequest, on_progress: BulkProgress | None) -> BulkAnswer:
+def done_in_bulk(client: Client, request: BulkRequest, on_progress: BulkProgress | None) -> BulkAnswer:
     """
     Do what *request* asks for, and return how far it came; blocks.
     """

@@ -5,7 +5,6 @@ Cancel everything under a prefix, at the speed of bulk cancellation.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
 
 from tickwheel.scheduler.model import Answer, Job, Outcome, State
 from tickwheel.scheduler.verbs._backend import Jobs
@@ -14,15 +13,14 @@ from tickwheel.scheduler.verbs._promise import Reply
 from tickwheel.scheduler.verbs.jobs import CancelJobs
 from tickwheel.scheduler.verbs.requests import ListFields
 
-__all__ = ["Progress", "drained"]
-
-Progress: TypeAlias = Callable[[int], object]
-"""Called with how many more jobs were cancelled."""
+__all__ = ["drained"]
 
 
-def drained(client: Jobs, prefix: str, on_progress: Progress | None) -> list[Job]:
+def drained(client: Jobs, prefix: str, on_progress: Callable[[int], object] | None) -> list[Job]:
     """
     Cancel every pending job under *prefix* and return those that were, in the order of their keys; blocks.
+
+    *on_progress* is called with how many more were cancelled.
     """
 
     def cancel(jobs: Sequence[Job]) -> Reply[list[Answer]]:

@@ -16,11 +16,10 @@ instant, or while the job waits for a worker or runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Protocol, TypeAlias
 
 from tickwheel.scheduler.model import Answer, AttemptStatus, Contested, Job, Outcome, Standing, Write
-from tickwheel.scheduler.verbs._withdrawal_requests import WithdrawalRequests
+from tickwheel.scheduler.verbs._withdrawal_requests import WithdrawalRequests, with_status
 
 __all__ = ["Done", "Knowing", "Open", "Referee", "has_late"]
 
@@ -168,11 +167,3 @@ def is_about(status: AttemptStatus, job: Job) -> bool:
     Return whether *status* is about the attempt that is counted for *job*.
     """
     return (status.generation, status.due_at, status.attempt) == (job.generation, job.due_at, job.attempt)
-
-
-def with_status(write: Write, status: AttemptStatus) -> Write:
-    """
-    Return *write* with the *status* of the attempt that it met.
-    """
-    assert isinstance(write, Contested)
-    return replace(write, over=status)

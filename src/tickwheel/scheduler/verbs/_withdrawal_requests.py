@@ -7,10 +7,10 @@ it has started. An owner that is gone says nothing; then its lease ends, and not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from tickwheel.errors import ClosedError
 from tickwheel.scheduler._runtime import Runtime
@@ -21,7 +21,9 @@ from tickwheel.scheduler.stores import Store
 if TYPE_CHECKING:
     import threading
 
-__all__ = ["RETRY_S", "Undecided", "WithdrawalRequests"]
+    from tickwheel.scheduler.verbs._referee import Open
+
+__all__ = ["RETRY_S", "WithdrawalRequests", "with_status"]
 
 _PAUSE_FIRST_S: Final = 0.002
 _PAUSE_MAX_S: Final = 0.1
@@ -37,25 +39,6 @@ RETRY_S: Final = 5.0
 """How long a store that fails for now is asked again, here and by the writer, before the caller gets its error."""
 
 
-class Undecided(Protocol):
-    """
-    A caller's writes, some of which wait for the status of an attempt.
-    """
-
-    writes: Sequence[Write]
-    indexes: list[int]
-
-    def job(self, index: int) -> Job:
-        """
-        Return the job that the write of that *index* met.
-        """
-
-    def finish(self, answers: list[Answer] | Exception) -> None:
-        """
-        Answer the caller.
-        """
-
-
 class _Caller:
     """
     A caller for whose *part* the store is asked again and again.
@@ -63,7 +46,7 @@ class _Caller:
 
     __slots__ = ("fails_since", "part")
 
-    def __init__(self, part: Undecided) -> None:
+    def __init__(self, part: Open) -> None:
         self.part = part
         self.fails_since: float | None = None
 
@@ -84,7 +67,7 @@ class _Waiting(_Caller):
 
     __slots__ = ("remind_at", "statuses", "until")
 
-    def __init__(self, part: Undecided, now: float) -> None:
+    def __init__(self, part: Open, now: float) -> None:
         super().__init__(part)
         self.until = now + _PATIENCE_S
         self.remind_at = now
@@ -98,7 +81,7 @@ class _Stopping(_Caller):
 
     __slots__ = ("answers",)
 
-    def __init__(self, part: Undecided, answers: list[Answer]) -> None:
+    def __init__(self, part: Open, answers: list[Answer]) -> None:
         super().__init__(part)
         self.answers = answers
 
@@ -126,7 +109,7 @@ class WithdrawalRequests:
         self._is_closed = False
         self._thread: threading.Thread | None = None
 
-    def add(self, part: Undecided) -> None:
+    def add(self, part: Open) -> None:
         """
         Have the undecided writes of *part* decided; from any thread, without waiting.
         """
@@ -229,17 +212,13 @@ class WithdrawalRequests:
 
     def _decide(self, waiting: _Waiting) -> None:
         part = waiting.part
-        writes: list[Write] = []
-        for index in part.indexes:
-            write = part.writes[index]
-            assert isinstance(write, Contested)
-            writes.append(replace(write, over=waiting.statuses[index]))
+        writes = [with_status(part.writes[index], waiting.statuses[index]) for index in part.indexes]
         try:
             self._resubmit(writes, partial(self._answered, part))
         except Exception as error:  # noqa: BLE001 - whatever it is belongs to the caller
             part.finish(error)
 
-    def _answered(self, part: Undecided, answers: list[Answer] | Exception) -> None:
+    def _answered(self, part: Open, answers: list[Answer] | Exception) -> None:
         """
         Pass the *answers* on, after the owners of what is to stop have been asked.
         """
@@ -266,3 +245,11 @@ class WithdrawalRequests:
 
 def _status(job: Job, standing: Standing) -> AttemptStatus:
     return AttemptStatus(job.generation, job.due_at, job.attempt, standing)
+
+
+def with_status(write: Write, status: AttemptStatus | None) -> Write:
+    """
+    Return *write* with the *status* of the attempt that it met.
+    """
+    assert isinstance(write, Contested)
+    return replace(write, over=status)

@@ -9,23 +9,25 @@ Internal: other rooms use it, users do not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from functools import partial
-from typing import Any, Final, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from tickwheel.scheduler import checks
 from tickwheel.scheduler._registry import Registry
 from tickwheel.scheduler._retry import check_policy
 from tickwheel.scheduler.errors import InvalidJobError, InvalidRecurrenceError
-from tickwheel.scheduler.model import STOPPED, Actor, Answer, Job, RetryPolicy, Set, Write
+from tickwheel.scheduler.model import STOPPED, Actor, Answer, Job, RetryPolicy, Set
 from tickwheel.scheduler.recurrence import Cron, Interval, Misfire, Recurrence
 from tickwheel.scheduler.verbs._condition import on_what_is_read
-from tickwheel.scheduler.verbs._promise import Reply
 from tickwheel.scheduler.verbs.recurring import first_run
 from tickwheel.scheduler.verbs.requests import SetRequest
 from tickwheel.typing import Duration, Instant
+
+if TYPE_CHECKING:
+    from tickwheel.scheduler.verbs.client import Client
 
 __all__ = ["ChangeFields", "change_fields", "changed"]
 
@@ -88,22 +90,6 @@ _PARTS: Final = {
 """What each field of a rule decides of a `Recurrence`; all else of it stays to the letter."""
 
 
-class _Writing(Protocol):
-    """
-    A client that writes here.
-    """
-
-    def get(self, key: str) -> Job | None:
-        """
-        Read one job.
-        """
-
-    def write(self, make: Callable[[int, Actor | None], Sequence[Write]]) -> Reply[list[Answer]]:
-        """
-        Write what *make* makes of the time and of who asks.
-        """
-
-
 def change_fields(fields: ChangeFields) -> ChangeFields:
     """
     Return *fields* if there is any, and all are known.
@@ -121,7 +107,7 @@ def change_fields(fields: ChangeFields) -> ChangeFields:
     return fields
 
 
-def changed(client: _Writing, registry: Registry, key: str, fields: ChangeFields, if_generation: int | None) -> Answer:
+def changed(client: Client, registry: Registry, key: str, fields: ChangeFields, if_generation: int | None) -> Answer:
     """
     Change *fields* of the job of *key*, and return what came of it; blocks.
 

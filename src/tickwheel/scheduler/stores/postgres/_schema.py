@@ -19,16 +19,15 @@ SCHEMA_LOCK: Final = 0x7469636B7768656C
 """An advisory lock: one at a time looks at the version and changes it."""
 
 
-def migrate(connection: Connection, url: str, shards: int | None, migrations: list[str] = MIGRATIONS) -> int:
+def migrate(connection: Connection, url: str, shards: int | None) -> int:
     """
-    Bring the tables to the last of *migrations*, in the caller's transaction, and return the number of shards.
+    Bring the tables to the last of the migrations, in the caller's transaction, and return the number of shards.
 
     Args:
         connection: With a transaction open.
         url: What errors show.
         shards: How many it is to have at least; None for the usual number in a new store. Jobs stay in the shards where
             they are, and those that are written from now on spread over all of them.
-        migrations: All there are.
 
     Raises:
         StoreFormatError: If the database is of a newer version.
@@ -38,17 +37,17 @@ def migrate(connection: Connection, url: str, shards: int | None, migrations: li
     connection.execute("CREATE TABLE IF NOT EXISTS tickwheel_schema (version integer NOT NULL)")
     row = connection.execute("SELECT version FROM tickwheel_schema").fetchone()
     version = row[0] if row else 0
-    if version > len(migrations):
-        what = f"{url} has schema version {version}, and this tickwheel knows 1 to {len(migrations)}"
+    if version > len(MIGRATIONS):
+        what = f"{url} has schema version {version}, and this tickwheel knows 1 to {len(MIGRATIONS)}"
         raise StoreFormatError(what, "upgrade tickwheel; the database was left as it is")
     if not version and connection.execute("SELECT to_regclass('tickwheel_job')").fetchone() != (None,):
         what = f"{url} has tables of tickwheel's that somebody emptied"
         raise StoreFormatError(what, "drop its tables and sequences that are named tickwheel_*, and start again")
-    for script in migrations[version:]:
+    for script in MIGRATIONS[version:]:
         connection.execute(script)
-    if version < len(migrations):
+    if version < len(MIGRATIONS):
         connection.execute("DELETE FROM tickwheel_schema")
-        connection.execute("INSERT INTO tickwheel_schema VALUES (%s)", (len(migrations),))
+        connection.execute("INSERT INTO tickwheel_schema VALUES (%s)", (len(MIGRATIONS),))
     return make_shards(connection, shards)
 
 
