@@ -45,12 +45,12 @@ async def within(context: Context, awaitable: Awaitable[T]) -> T:
         ContextCancelledError: If the context was cancelled meanwhile; the awaitable was cancelled for it.
         DeadlineExceededError: If its deadline passed meanwhile; likewise.
     """
-    if _trio.is_in_trio():
-        return await _trio.within(context, awaitable)
     if context.done() and not asyncio.isfuture(awaitable):  # before it begins, which an eager task does when it is made
         if isinstance(awaitable, Coroutine):
             awaitable.close()
         context.raise_if_ended()
+    if _trio.is_in_trio():
+        return await _trio.within(context, awaitable)
     loop = asyncio.get_running_loop()
     requests = _cancel_requests()
     task = asyncio.ensure_future(awaitable)

@@ -174,10 +174,6 @@ async def within(context: Context, awaitable: Awaitable[T]) -> T:
     Await *awaitable* in a task of trio as long as *context* lasts; see `tickwheel.within`.
     """
     trio = import_module("trio")
-    if context.done():  # before it begins
-        if isinstance(awaitable, Coroutine):
-            awaitable.close()
-        context.raise_if_ended()
     with trio.CancelScope() as scope:
         forget = context.on_end(_in_this_run(trio, scope.cancel))
         try:

@@ -242,7 +242,7 @@ class Periodic(StandIn):
 
     def ended(self) -> None:
         """
-        End with the wheel, which holds another lock of this rank: so without this one.
+        End with the wheel.
         """
         self._is_over = self._is_cancelled = True
 
