@@ -112,6 +112,9 @@ def test_schedules(run):
     assert runs == sorted(runs)
     assert run("schedule", "next", "*/10 * * * *", "--max-runs", "2").stdout.splitlines() == runs[:2]
     assert run("schedule", "next", "0 0 1 1 *", "--until", "2000-01-01").returncode == 2
+    assert {line[-6:] for line in runs} == {"+00:00"}
+    zoned = run("schedule", "next", "0 8 31 1,7 *", "--tz", "Europe/Zurich", "--count", "2").stdout.splitlines()
+    assert {line[10:] for line in zoned} == {" 08:00:00.000+01:00", " 08:00:00.000+02:00"}
 
 
 def test_all_of_a_rule_is_shown(run):

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 import click
@@ -54,11 +54,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def local_time(ms: int) -> str:
+def local_time(ms: int, zone: tzinfo | None = None) -> str:
     """
-    Return *ms* since the epoch as ISO 8601 in the local zone, to the millisecond.
+    Return *ms* since the epoch as ISO 8601 in *zone*, by default the local one, to the millisecond.
     """
-    return datetime.fromtimestamp(ms / 1000, UTC).astimezone().isoformat(sep=" ", timespec="milliseconds")
+    return datetime.fromtimestamp(ms / 1000, UTC).astimezone(zone).isoformat(sep=" ", timespec="milliseconds")
 
 
 def print_json(document: Any) -> None:

@@ -8,6 +8,7 @@ import json
 import time
 from dataclasses import asdict
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import click
 
@@ -60,11 +61,12 @@ def list_schedules(prefix: str, count: int, store: str, as_json: bool) -> None:
 @click.option("--jitter", type=DURATION, default=0.0, help="Spread the runs of different keys over this time.")
 def next_runs(line: str, count: int, key: str, **fields: Any) -> None:
     """
-    Show when the cron line LINE would fire; nothing is stored.
+    Show when the cron line LINE would fire, in its zone; nothing is stored.
     """
     job = trial(SetRequest(key or "-", cron=line, **fields), int(time.time() * 1000))
+    zone = ZoneInfo(json.loads(job.recurrence or "{}").get("tz", fields["tz"]))
     for run in runs_of(job, count):
-        click.echo(local_time(run))
+        click.echo(local_time(run, zone))
 
 
 @command.command("backfill")
