@@ -23,7 +23,7 @@ Written by `make reference` from the document that the service has at `/openapi.
 * Durations are seconds; instants are RFC 3339 with an offset, or seconds since the epoch; they come back as RFC 3339.
 * A body is strict JSON; a name that is not known is refused.
 * `If-Match: "GENERATION"` on a write: only if the job has it; `If-None-Match: *` on PUT: only if there is none.
-* `Idempotency-Key: ANYTHING` on a write: the same request again brings the first answer again.
+* `Idempotency-Key: ANYTHING` on a write: within an hour the same process gives the same request its first answer again.
 * `Accept: application/msgpack`: any JSON document comes as MessagePack; problems stay JSON.
 * With tokens, `Authorization: Bearer TOKEN`: GET needs a read token, everything else and `/debug/` a write token.
 * A token for the keys under a prefix gets a 403 for all others, and for what is about all jobs.
