@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -246,11 +246,16 @@ def test_doctests_of_the_package(modules):
 
 def serve(arguments: list[str], folder: Path, env: dict[str, str]) -> tuple[subprocess.Popen[str], list[str]]:
     """
-    Start a service on a free port; return it with what it printed, up to its address.
+    Start a service on a free port; return it with what it printed when it was ready.
     """
     command = [sys.executable, "-P", "-m", "tickwheel.cli", "serve", *arguments, "--port", "0"]
     server = subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    return server, list(takewhile(lambda line: not line.startswith("try"), server.stdout))
+    said: list[str] = []
+    for line in server.stdout:
+        said.append(line)
+        if line.startswith("try"):
+            break
+    return server, said
 
 
 @pytest.fixture(scope="module")
