@@ -59,7 +59,7 @@ def done_in_bulk(client: Client, request: BulkRequest, on_progress: BulkProgress
     def change(jobs: Sequence[Job]) -> Reply[list[Answer]] | None:
         if request.is_dry or not jobs:
             return None
-        return client.write(lambda now, actor: [_write(request, job, run, now, actor) for job in jobs])
+        return client.write("bulk", lambda now, actor: [_write(request, job, run, now, actor) for job in jobs])
 
     matched = changed = refused = stopping = 0
     answer = BulkAnswer(0, 0, 0, None, run.at(""))

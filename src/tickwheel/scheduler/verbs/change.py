@@ -118,7 +118,7 @@ def changed(client: Client, registry: Registry, key: str, fields: ChangeFields, 
     change_fields(fields)
 
     def write(job: Job) -> Answer:
-        return client.write(partial(_writes, job, fields, registry)).result()[0]
+        return client.write("change", partial(_writes, job, fields, registry)).result()[0]
 
     return on_what_is_read(client.get, key, if_generation, write)
 

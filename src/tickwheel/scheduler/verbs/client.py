@@ -318,11 +318,11 @@ class Client:
         """
         return self.store.last_generation(), self.clock.now_ms()
 
-    def write(self, make: Callable[[int, Actor | None], Sequence[Write]]) -> Promise[list[Answer]]:
+    def write(self, verb: str, make: Callable[[int, Actor | None], Sequence[Write]]) -> Promise[list[Answer]]:
         """
-        Write what *make* makes of the time and of who asks.
+        Write for *verb* what *make* makes of the time and of who asks.
         """
-        return self._writing("bulk").submit_many(make(self.clock.now_ms(), self._asks()))
+        return self._writing(verb).submit_many(make(self.clock.now_ms(), self._asks()))
 
     def scopes(self) -> Sequence[Pause]:
         """
