@@ -28,7 +28,8 @@ class Key:
 
     def __eq__(self, other):
         self.action()
-        return isinstance(other, Key) and self.name == other.name
+        other.action()
+        return self.name == other.name
 
 
 def fail():

@@ -7,7 +7,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use tickwheel_core::{tag_of, Id, Ticket, NEVER};
 
-use crate::cache::probe::{known_hash, Probe};
+use crate::cache::probe::{known_hash, Crowd, Probe};
 use crate::cache::rules::{Hooks, Rules};
 use crate::cache::store::{Left, Reason, Store, Terms};
 use crate::cpython::cell::GilCell;
@@ -94,7 +94,7 @@ impl Cache {
     #[inline]
     pub(crate) fn find(&self, key: &Bound<'_, PyAny>, hash: isize) -> PyResult<Option<u32>> {
         let py = key.py();
-        match self.store.with(py, |store| store.probe(py, key.as_ptr(), hash, &[])) {
+        match self.store.with(py, |store| store.probe(py, key.as_ptr(), hash)) {
             Probe::Found(index) => Ok(Some(index)),
             Probe::Absent => Ok(None),
             Probe::Doubt(id, other) => self.find_by_comparing(key, hash, id, other),
@@ -102,7 +102,7 @@ impl Cache {
     }
 
     /// Let Python compare. It may do anything to this cache meanwhile: an id shows whether its entry still lives, and none is compared
-    /// twice.
+    /// twice, so that a crowd of one hash costs what it does in a dict.
     #[cold]
     #[inline(never)]
     fn find_by_comparing(
@@ -113,15 +113,14 @@ impl Cache {
         mut other: Py<PyAny>,
     ) -> PyResult<Option<u32>> {
         let py = key.py();
-        let mut rejected = Vec::new();
+        let mut crowd = Crowd::default();
         loop {
             let is_equal = other.bind(py).eq(key)?;
             drop(other);
             if is_equal && self.store.with(py, |store| store.wheel.get(id).is_some()) {
                 return Ok(Some(id.index()));
             }
-            rejected.push(id);
-            match self.store.with(py, |store| store.probe(py, key.as_ptr(), hash, &rejected)) {
+            match self.store.with(py, |store| store.probe_on(py, key.as_ptr(), hash, id, &mut crowd)) {
                 Probe::Found(index) => return Ok(Some(index)),
                 Probe::Absent => return Ok(None),
                 Probe::Doubt(next, next_other) => (id, other) = (next, next_other),
@@ -146,7 +145,7 @@ impl Cache {
         self.store.with(py, |store| {
             store.prefetch(hash);
             let beyond = store.beyond_now()?;
-            match store.probe(py, key.as_ptr(), hash, &[]) {
+            match store.probe(py, key.as_ptr(), hash) {
                 Probe::Found(index) => store.hit(py, index, beyond),
                 _ => None,
             }

@@ -1,10 +1,15 @@
 //! Looking for a key without running Python, as far as that goes.
 
+use std::collections::HashSet;
+
 use pyo3::ffi;
 use pyo3::prelude::*;
 use tickwheel_core::{tag_of, Id};
 
 use crate::cache::store::Store;
+
+/// So many levels of tuples are looked into: the key of a call with keywords is a tuple of tuples.
+const NESTED: u32 = 2;
 
 /// What looking for a key came to.
 pub(crate) enum Probe {
@@ -14,19 +19,53 @@ pub(crate) enum Probe {
     Doubt(Id, Py<PyAny>),
 }
 
+/// The entries that have the tag of one hash, each once, whatever Python does to the cache between two of them.
+#[derive(Default)]
+pub(crate) struct Crowd {
+    seen: HashSet<Id>,
+    ahead: Vec<Id>,
+}
+
 impl Store {
-    /// Look for a key, without running Python; `rejected` are entries that were compared already.
+    /// Look for a key, without running Python.
     #[inline]
-    pub(crate) fn probe(&self, py: Python<'_>, key: *mut ffi::PyObject, hash: isize, rejected: &[Id]) -> Probe {
-        for index in self.table.candidates(tag_of(hash)) {
+    pub(crate) fn probe(&self, py: Python<'_>, key: *mut ffi::PyObject, hash: isize) -> Probe {
+        self.probe_among(py, key, self.table.candidates(tag_of(hash)))
+    }
+
+    /// Go on where Python has compared an entry, which is another one.
+    pub(crate) fn probe_on(
+        &self,
+        py: Python<'_>,
+        key: *mut ffi::PyObject,
+        hash: isize,
+        compared: Id,
+        crowd: &mut Crowd,
+    ) -> Probe {
+        let Crowd { seen, ahead } = crowd;
+        seen.insert(compared);
+        let next = || loop {
+            if ahead.is_empty() {
+                // All of them at first, in the end those that came meanwhile.
+                let ids = self.table.candidates(tag_of(hash)).map(|index| self.wheel.id_at(index));
+                ahead.extend(ids.filter(|&id| seen.insert(id)));
+            }
+            let id = ahead.pop()?;
+            if self.wheel.get(id).is_some() {
+                return Some(id.index());
+            }
+        };
+        self.probe_among(py, key, std::iter::from_fn(next))
+    }
+
+    #[inline]
+    fn probe_among(&self, py: Python<'_>, key: *mut ffi::PyObject, indices: impl Iterator<Item = u32>) -> Probe {
+        for index in indices {
             let item = self.wheel.payload_at(index);
             if item.key.as_ptr() == key {
                 return Probe::Found(index);
             }
-            if !rejected.is_empty() && rejected.contains(&self.wheel.id_at(index)) {
-                continue;
-            }
-            match plainly_equal(item.key.as_ptr(), key) {
+            match plainly_equal(item.key.as_ptr(), key).or_else(|| equal_tuples(item.key.as_ptr(), key, NESTED)) {
                 Some(true) => return Probe::Found(index),
                 Some(false) => {}
                 None => return Probe::Doubt(self.wheel.id_at(index), item.key.clone_ref(py)),
@@ -51,8 +90,8 @@ pub(crate) fn known_hash(key: &Bound<'_, PyAny>) -> Option<isize> {
 /// Whether two keys of one tag are equal, where that can be decided without running Python; None where it cannot.
 #[inline]
 fn plainly_equal(a: *mut ffi::PyObject, b: *mut ffi::PyObject) -> Option<bool> {
-    // SAFETY: both are living objects and the GIL is held; comparing exact strings, integers or bytes with one another runs no
-    // Python code and allocates nothing.
+    // SAFETY: both are living objects and the GIL is held; comparing exact strings, integers, floats or bytes with one another
+    // runs no Python code and allocates nothing.
     unsafe {
         let kind = ffi::Py_TYPE(a);
         if kind != ffi::Py_TYPE(b) {
@@ -61,7 +100,30 @@ fn plainly_equal(a: *mut ffi::PyObject, b: *mut ffi::PyObject) -> Option<bool> {
         if kind == &raw mut ffi::PyUnicode_Type {
             return Some(ffi::PyUnicode_Compare(a, b) == 0);
         }
-        let is_plain = kind == &raw mut ffi::PyLong_Type || kind == &raw mut ffi::PyBytes_Type;
+        let is_number = kind == &raw mut ffi::PyLong_Type || kind == &raw mut ffi::PyFloat_Type;
+        let is_plain = is_number || kind == &raw mut ffi::PyBytes_Type;
         is_plain.then(|| ffi::PyObject_RichCompareBool(a, b, ffi::Py_EQ) == 1)
+    }
+}
+
+/// The same for tuples, as Python compares them: in order, up to the first items that are neither one object nor equal.
+#[inline(never)]
+fn equal_tuples(a: *mut ffi::PyObject, b: *mut ffi::PyObject, levels: u32) -> Option<bool> {
+    // SAFETY: both are living objects and the GIL is held; an exact tuple holds its items and never changes.
+    unsafe {
+        if levels == 0 || ffi::PyTuple_CheckExact(a) == 0 || ffi::PyTuple_CheckExact(b) == 0 {
+            return None;
+        }
+        let len = ffi::PyTuple_GET_SIZE(a);
+        if len != ffi::PyTuple_GET_SIZE(b) {
+            return Some(false);
+        }
+        for at in 0..len {
+            let (a, b) = (ffi::PyTuple_GET_ITEM(a, at), ffi::PyTuple_GET_ITEM(b, at));
+            if a != b && !plainly_equal(a, b).or_else(|| equal_tuples(a, b, levels - 1))? {
+                return Some(false);
+            }
+        }
+        Some(true)
     }
 }

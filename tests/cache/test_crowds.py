@@ -1,0 +1,134 @@
+"""
+Many keys of one hash: each is compared once, and they cost what they do in a dict.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+
+import pytest
+
+from tickwheel.cache import TTLCache
+
+SIZE = 400
+MODULUS = 2**61 - 1
+"""The hash of a multiple of it is 0."""
+
+
+class Key:
+    """
+    A key of the one hash, whose comparison with another one does something first.
+    """
+
+    def __init__(self, name, action=lambda: None):
+        self.name = name
+        self.action = action
+
+    def __hash__(self):
+        return 7
+
+    def __eq__(self, other):
+        other.action()
+        return self.name == other.name
+
+
+MAKE = {
+    "objects": Key,
+    "calls": lambda n: (n * MODULUS,),
+    "calls with keywords": lambda n: (n * MODULUS, ("name", n * MODULUS)),
+    "calls with objects": lambda n: (None, Key(n)),
+}
+
+
+@pytest.fixture
+def cache():
+    """
+    Return a cache of a crowd.
+    """
+    cache = TTLCache(1000, 60.0)
+    cache.update({Key(n): n for n in range(SIZE)})
+    return cache
+
+
+@pytest.mark.parametrize("make", MAKE.values(), ids=MAKE)
+def test_a_crowd_costs_what_it_does_in_a_dict(make):
+    """
+    Setting many keys of one hash takes a small multiple of a dict's time, not a power of it.
+    """
+
+    def spent_s(mapping):
+        begun = time.thread_time()
+        for n in range(SIZE):
+            mapping[make(n)] = n
+        return time.thread_time() - begun
+
+    assert spent_s(TTLCache(1000, 60.0)) < 30 * spent_s({})
+
+
+def test_each_is_compared_once(cache):
+    """
+    Whatever looks for a key compares each of its crowd at most once.
+    """
+    compared = []
+    key = Key("other", lambda: compared.append(1))
+    for verb in (
+        cache.get,
+        cache.__contains__,
+        cache.touch,
+        lambda key: cache.pop(key, None),
+        lambda key: cache.set(key, 1),
+    ):
+        compared.clear()
+        verb(key)
+        assert len(compared) == SIZE
+
+
+def test_a_key_that_comes_while_its_crowd_is_compared(cache):
+    """
+    A key that is put in while the last of its crowd is compared is found.
+    """
+    compared = []
+
+    def add():
+        compared.append(1)
+        if len(compared) == SIZE:
+            cache[Key("late")] = "value"
+
+    assert cache.get(Key("late", add)) == "value"
+    assert len(compared) == SIZE + 1
+
+
+def test_a_crowd_that_goes_while_its_first_is_compared(cache):
+    """
+    Of a crowd that leaves while one of its keys is compared none is compared any more, and none is found.
+    """
+    compared = []
+
+    def leave():
+        compared.append(1)
+        cache.clear()
+
+    assert cache.get(Key(SIZE - 1, leave)) is None
+    assert len(compared) == 1
+    cache.check()
+
+
+def test_tuples_are_equal_as_python_says():
+    """
+    A tuple of plain and other items, nested or not, finds what it finds in a dict.
+    """
+    nan, key = math.nan, Key("one")
+
+    def items():
+        numbers = [1, 1.0, True, None, float("1.5"), int("1" * 30), nan, float("nan")]
+        return [*numbers, "1", "ab".upper(), b"1", key, Key("one"), (), (1,), (1, 1), ((1,),), ((("a".upper(),),),)]
+
+    def keys():
+        return [(), *((item,) for item in items()), *((one, other) for one in items() for other in items())]
+
+    cache, found = TTLCache(1000, 60.0), {}
+    for n, pair in enumerate(keys()):
+        cache[pair] = found[pair] = n
+    assert dict(cache.items()) == found
+    assert [cache.get(pair) for pair in keys()] == [found.get(pair) for pair in keys()]
