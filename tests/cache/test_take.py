@@ -288,3 +288,24 @@ def test_a_load_that_waits_for_itself():
             await cache.take_async("a", lambda key: cache.take_async(key, None))
 
     asyncio.run(main())
+
+
+@pytest.mark.skipif(not hasattr(asyncio, "eager_task_factory"), reason="eager tasks came with Python 3.12")
+def test_an_eager_load_that_waits_for_itself():
+    """
+    It is refused as well where tasks run before they are handed out, at once and after a wait.
+    """
+
+    async def main():
+        asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
+        cache = TTLCache(10, 60.0)
+
+        async def late(key):
+            await asyncio.sleep(0)
+            return await cache.take_async(key, None)
+
+        for load in (lambda key: cache.take_async(key, None), late):
+            with pytest.raises(ReentrantError, match=r"take_async\('a'\)"):
+                await asyncio.wait_for(cache.take_async("a", load), 30.0)
+
+    asyncio.run(main())

@@ -183,6 +183,8 @@ class Flights:
         return task
 
     async def _run_async(self, cache: Loading, loads: dict[Any, Load], load_all: LoadsAll) -> None:
+        for flight in {load.flight for load in loads.values()}:
+            flight.task = asyncio.current_task()  # an eager task begins before `start` knows it
         error: BaseException | None = None
         try:
             self._keep(cache, loads, await load_all(list(loads)))
