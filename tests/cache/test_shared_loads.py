@@ -135,10 +135,12 @@ def test_tasks_of_two_loops_share(cache):
     assert outcome == ["first loop's"]
 
 
-@pytest.mark.parametrize("who", ["thread", "task"])
+@pytest.mark.parametrize("who", ["thread", "task", "cancelled task"])
 def test_when_the_loading_loop_ends_another_one_loads(cache, joined, who):
     """
     The end of a loop takes its loads along; a thread, or a task of another loop, that waited for one loads itself.
+
+    A task may do so in its clean-up, too.
     """
     begun = threading.Event()
 
@@ -154,12 +156,20 @@ def test_when_the_loading_loop_ends_another_one_loads(cache, joined, who):
     async def own(_key):
         return "own"
 
+    async def cleaning_up():
+        asyncio.current_task().cancel()
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            return await cache.take_async("key", own)
+
     ending, _ = in_thread(lambda: asyncio.run(main()))
     begun.wait(30.0)
     if who == "thread":
         waiting, outcome = in_thread(cache.take, "key", lambda _: "own")
     else:
-        waiting, outcome = in_thread(lambda: asyncio.run(cache.take_async("key", own)))
+        take = cleaning_up if who == "cancelled task" else lambda: cache.take_async("key", own)
+        waiting, outcome = in_thread(lambda: asyncio.run(take()))
     ending.join(30.0)
     waiting.join(30.0)
     assert (outcome, cache["key"]) == (["own"], "own")

@@ -260,11 +260,12 @@ def _outcome(load: Load) -> tuple[Any] | None:
 
 
 async def _awaited(load: Load) -> tuple[Any] | None:
+    task = asyncio.current_task()
+    before = task.cancelling() if task is not None else 0  # more than 0 in the clean-up of a cancelled task
     try:
         return await asyncio.wrap_future(load.future)
     except asyncio.CancelledError:
-        task = asyncio.current_task()
-        is_ours = task is not None and task.cancelling() > 0
+        is_ours = task is not None and task.cancelling() > before
         if is_ours or not load.future.done() or load.flight.loop is asyncio.get_running_loop():
             raise
         return None  # the task of another loop was cancelled, which perhaps ended: load here instead
