@@ -42,6 +42,8 @@ class Flights:
     The loads that are under way for one cache, by key.
 
     The cache is handed in with each call: to hold it here would make a cycle of it.
+    An error that is raised holds the frames that it has come through, and a load holds the error; so these frames let
+    go of their loads, or both would stay until the collector comes.
     """
 
     def __init__(self) -> None:
@@ -80,14 +82,14 @@ class Flights:
             todo = []
             self._join(theirs)
             try:
-                for key, load in theirs.items():
-                    outcome = _outcome(load)
+                for key, outcome in zip(theirs, map(_outcome, theirs.values()), strict=True):
                     if outcome is None:
                         todo.append(key)
                     else:
                         values[key] = outcome[0]
             finally:
                 self._leave(theirs)
+                del theirs
         return values
 
     async def take_async(self, cache: Loading, keys: Iterable[Hashable], load_all: LoadsAll) -> dict[Any, Any]:
@@ -103,14 +105,16 @@ class Flights:
             todo = []
             self._join(awaited := {**ours, **theirs})
             try:
-                for key, load in awaited.items():
-                    outcome = await _awaited(load)
+                for key, waiting in zip(awaited, map(_awaited, awaited.values()), strict=True):
+                    outcome = await waiting
                     if outcome is not None:
                         values[key] = outcome[0]
                     elif key in theirs:
                         todo.append(key)
             finally:
                 self._leave(awaited)
+                for known in (ours, theirs, awaited):
+                    known.clear()
         return values
 
     def board(self, cache: Loading, keys: Iterable[Hashable], flight: Flight) -> dict[Any, Load]:
@@ -170,14 +174,15 @@ class Flights:
             raise
         finally:  # what is not an Exception ends this thread's work, not that of others: one of them loads instead
             self._end(cache, loads, error)
+            error = None
 
     def start(self, cache: Loading, loads: dict[Any, Load], load_all: LoadsAll) -> asyncio.Task[Any]:
         """
         Load in a task of the running loop; return it.
         """
-        task = asyncio.ensure_future(self._run_async(cache, loads, load_all))
-        for load in loads.values():
-            load.flight.task = task
+        task = asyncio.ensure_future(self._run_async(cache, dict(loads), load_all))
+        for flight in {load.flight for load in loads.values()}:
+            flight.task = task
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -196,6 +201,7 @@ class Flights:
             raise
         finally:
             self._end(cache, loads, error)
+            error = None
 
     def _keep(self, cache: Loading, loads: dict[Any, Load], loaded: Any) -> dict[Any, Any]:
         if not isinstance(loaded, Mapping):
@@ -203,15 +209,18 @@ class Flights:
             raise TypeError(message)
         self.count("loaded", len(loads))
         values = {}
-        for key, load in loads.items():
-            if key in loaded:
-                values[key] = self._settle(cache, key, load, loaded[key])
-                load.future.set_result((values[key],))
+        try:
+            for key, load in loads.items():
+                if key in loaded:
+                    values[key] = self._settle(cache, key, load.ticket, loaded[key])
+                    load.future.set_result((values[key],))
+        finally:
+            del load
         return values
 
-    def _settle(self, cache: Loading, key: Any, load: Load, value: Any) -> Any:
+    def _settle(self, cache: Loading, key: Any, ticket: Ticket, value: Any) -> Any:
         try:
-            if cache.keep_loaded(load.ticket, key, value):
+            if cache.keep_loaded(ticket, key, value):
                 return value
         except ValueTooLargeError:
             self.count("uncached")
@@ -232,6 +241,7 @@ class Flights:
                     load.future.set_exception(error)
                 else:
                     load.future.set_result(None)
+        loads.clear()
 
     def _join(self, loads: dict[Any, Load]) -> None:
         with self._lock:
@@ -257,6 +267,8 @@ def _outcome(load: Load) -> tuple[Any] | None:
         return load.future.result()
     except asyncio.CancelledError:  # of a task; a thread loads instead
         return None
+    finally:
+        del load
 
 
 async def _awaited(load: Load) -> tuple[Any] | None:
@@ -269,3 +281,5 @@ async def _awaited(load: Load) -> tuple[Any] | None:
         if is_ours or not load.future.done() or load.flight.loop is asyncio.get_running_loop():
             raise
         return None  # the task of another loop was cancelled, which perhaps ended: load here instead
+    finally:
+        del load
