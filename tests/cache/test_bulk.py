@@ -31,6 +31,8 @@ def test_get_many_and_set_many():
         cache.get_many([[]])
     with pytest.raises(ValueError, match="ttl is -1: pass 0 or more"):
         cache.set_many({"z": 1}, ttl=-1)
+    with pytest.raises(TypeError, match=r"items is \[\('z', 1\)\]: pass a mapping of keys to values"):
+        cache.set_many([("z", 1)])
     with pytest.raises(ValueTooLargeError):
         TTLCache(0, 60.0).set_many({"z": 1})
 
@@ -56,6 +58,8 @@ def test_bulk_forms_of_a_subclass():
     assert cache.get_many(["a", "B", "c"]) == {"a": 1, "B": 2}
     assert cache.take_many(["a", "C"], lambda keys: dict.fromkeys(keys, 3)) == {"a": 1, "C": 3}
     assert list(cache) == ["b", "a", "c"]
+    with pytest.raises(TypeError, match=r"items is \[\('z', 1\)\]: pass a mapping of keys to values"):
+        cache.set_many([("z", 1)])
 
 
 def test_take_many_loads_what_is_missing_in_one_call():

@@ -60,7 +60,9 @@ def test_a_ttl_without_end(timer):
         (math.nan, ValueError, "maxsize is nan: it must be non-negative"),
         (None, TypeError, "maxsize is None: pass a number, math.inf for no bound"),
         ("10", TypeError, "maxsize is '10': pass a number"),
+        (10**400, ValueError, "0000, past all floats: pass math.inf for no bound"),
     ],
+    ids=["-1", "-inf", "nan", "None", "text", "10**400"],
 )
 def test_a_maxsize_that_is_none(maxsize, error, message):
     """

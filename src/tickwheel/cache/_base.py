@@ -128,7 +128,7 @@ class BaseCache(NativeCache[K, V]):
     @property
     def currsize(self) -> float:
         """
-        Return the size of all values together.
+        Return the size of all values together; sizes are added up as floats, which is exact up to 2**53.
         """
         size = self._size()
         return int(size) if size.is_integer() else size

@@ -60,6 +60,9 @@ def set_many(self: Any, items: Mapping[Any, Any], ttl: Any = None) -> None:
     """
     Set all items of a mapping, as `set` does.
     """
+    if not hasattr(items, "items"):
+        message = f"items is {items!r}: pass a mapping of keys to values"
+        raise TypeError(message)
     for key, value in items.items():
         self.set(key, value, ttl)
 

@@ -5,6 +5,7 @@ The options of a cache, checked.
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
@@ -25,7 +26,7 @@ class Options:
     The options of a cache; the classes describe each of them.
 
     Raises:
-        ValueError: If maxsize is NaN or negative, or jitter is not in 0..1.
+        ValueError: If maxsize is NaN, negative or past all floats, or jitter is not in 0..1.
         TypeError: If one of them is no number, or time would come from two places.
     """
 
@@ -61,6 +62,11 @@ def _check_number(name: str, value: object, remedy: str) -> None:
     if not isinstance(value, Real):
         message = f"{name} is {value!r}: pass a number, {remedy}"
         raise TypeError(message)
+    try:
+        float(value)
+    except OverflowError:
+        message = f"{name} is {reprlib.repr(value)}, past all floats: pass {remedy}"
+        raise ValueError(message) from None
 
 
 class Leaving:

@@ -1,5 +1,6 @@
 //! Many keys in one call.
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -20,6 +21,10 @@ impl Cache {
 
     /// Put all items of a mapping in, for one life.
     pub(crate) fn put_all<'py>(slf: &Bound<'py, Self>, items: &Bound<'py, PyAny>, life: Life) -> PyResult<()> {
+        if !items.hasattr("items")? {
+            let message = format!("items is {}: pass a mapping of keys to values", items.repr()?);
+            return Err(PyTypeError::new_err(message));
+        }
         for item in items.call_method0("items")?.try_iter()? {
             let (key, value): (Bound<'py, PyAny>, Bound<'py, PyAny>) = item?.extract()?;
             Self::put(slf, Entry { key: &key, value: &value, life, unless: Unless::Never })?;
