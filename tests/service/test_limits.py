@@ -58,7 +58,7 @@ def test_health_at_any_rate(start):
     assert [server.ask("GET", path).status for path in ("/healthz", "/readyz") for _ in range(2)] == [200] * 4
 
 
-def test_pending_max(start):
+def test_pending_max(start, until):
     """
     More jobs than may be pending are refused, one by one and in a batch; moves and cancels are not.
     """
@@ -72,8 +72,11 @@ def test_pending_max(start):
     assert (answer.status, answer.headers["retry-after"]) == (429, "1")
     assert "--pending-max" in answer.json["remedy"]
     assert server.ask("POST", "/v1/jobs:batch", {"items": items}).status == 429
+    again = {"idempotency-key": "again"}
+    assert server.job("PUT", "more", FAR, again).status == 429
     assert server.job("PATCH", "k0", {"delay": 1}).status == 200
     assert server.job("DELETE", "k1").status == 200
+    until(lambda: server.job("PUT", "more", FAR, again).status == 201)  # a 429 is not kept with its key
 
 
 def test_a_request_that_does_not_come(start):

@@ -109,6 +109,8 @@ async def _answered(call: Request, run: Endpoint) -> Reply:
     try:
         reply = await run(call)
     except ProblemError as problem:
+        if "retry-after" in problem.headers:  # a 429 or 503, which asks for the same request again
+            raise
         return problem_reply(call, problem)
     assert isinstance(reply, Reply), "no write answers with a stream"
     return reply
