@@ -86,7 +86,7 @@ class Server:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tickwheel.cli", "serve", "--port", "0", *arguments],
             cwd=folder,
-            env=os.environ | {"PYTHONUNBUFFERED": "1"} | dict(environment or {}),
+            env=os.environ | {"PYTHONUNBUFFERED": "1", "TICKWHEEL_STOP_TIMEOUT": "1.5"} | dict(environment or {}),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -80,6 +80,15 @@ _EXAMPLE = json.dumps({"delay": 3, "target": "log", "payload": "hello"})
     help="How long an attempt may take where its handler or target has no limit of its own; 0 for none.",
 )
 @click.option(
+    "--stop-timeout",
+    type=DurationRange(0),
+    default=10.0,
+    show_default="10s",
+    envvar="TICKWHEEL_STOP_TIMEOUT",
+    show_envvar=True,
+    help="How long a stop waits for handlers that run.",
+)
+@click.option(
     "--history",
     type=click.Choice(["none", "failures", "usual", "all"]),
     default=HistoryOptions().keep,
@@ -146,6 +155,7 @@ def command(
     pending_max: int | None,
     request_timeout: float,
     handler_timeout: float,
+    stop_timeout: float,
     history: str,
     history_days: float,
     history_per_key: int,
@@ -176,6 +186,7 @@ def command(
             pending_max=pending_max,
             request_timeout_s=request_timeout,
             every_min_s=every_min,
+            stop_timeout_s=stop_timeout,
             trace_url=trace_url,
         )
         named = targets.configured(target)

@@ -41,7 +41,7 @@ class ServiceOptions:
         request_timeout_s: How long a connection may take to send its first request, and any request to arrive whole.
         connections_max: How many connections may be open.
         watchers_max: How many pages may be live at once.
-        stop_timeout_s: How long a stop may take.
+        stop_timeout_s: How long a stop waits for handlers that run.
         trace_url: Where a trace is shown, with {trace_id} in the place of its id, for the page to link to.
     """
 
@@ -60,7 +60,7 @@ class ServiceOptions:
     request_timeout_s: Duration = 30.0
     connections_max: int = 20_000
     watchers_max: int = 100
-    stop_timeout_s: Duration = 1.5
+    stop_timeout_s: Duration = 10.0
     trace_url: str | None = None
 
     def __post_init__(self) -> None:

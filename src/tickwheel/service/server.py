@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import logging
 import socket
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
@@ -31,6 +32,9 @@ from tickwheel.service.strict_json import encode
 
 __all__ = ["listen", "serve"]
 
+_LOG: Final = logging.getLogger("tickwheel.service")
+_NAMED_MAX: Final = 20
+"""How many of the firings that a stop cuts off are named."""
 _HEAD_BYTES_MAX: Final = 64 * 1024
 _SWEEP_TICKS: Final = 20
 """uvicorn ticks ten times a second: late connections are looked for every two seconds."""
@@ -107,7 +111,10 @@ async def _serve(
         with _collecting_less():
             await server.serve(sockets=[listener])
     finally:
-        await scheduler.stop(options.stop_timeout_s)
+        running = await scheduler.stop(options.stop_timeout_s)
+        if running:
+            names = ", ".join(firing.fire_id for firing in running[:_NAMED_MAX])
+            _LOG.warning("stopped while %d still ran, which will be fired again: %s", len(running), names)
 
 
 @contextlib.contextmanager
