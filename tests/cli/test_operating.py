@@ -162,6 +162,16 @@ def test_token(run, tmp_path):
     assert len(tokens.known) == 2
 
 
+def test_token_with_an_empty_prefix(run, tmp_path):
+    """
+    An empty prefix, as of a variable that is not set, is no prefix: it is refused.
+    """
+    answer = run("token", "write", "--file", "tokens", "--prefix", "")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr.startswith("tickwheel: --prefix is empty: ")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_token_without_a_file(run):
     """
     Without a file the line for it is written to stderr, so that the token alone can be piped.

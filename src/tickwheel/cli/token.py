@@ -19,23 +19,25 @@ __all__ = ["command"]
 @click.argument("access", type=click.Choice(["read", "write"]))
 @click.option("--file", type=click.Path(dir_okay=False, path_type=Path), help="Add its hash to this file of tokens.")
 @click.option("--comment", default="", help="Whose token it is; written after the hash.")
-@click.option("--prefix", default="", help="Only for keys that begin with this; it sees nothing of the others.")
+@click.option("--prefix", help="Only for keys that begin with this; it sees nothing of the others.")
 @click.option(
     "--expires",
     type=DurationRange(0, is_least_open=True),
     help="How long it is valid, as 90d or 12h; without an end if not given.",
 )
-def command(*, access: str, file: Path | None, comment: str, prefix: str, expires: float | None) -> None:
+def command(*, access: str, file: Path | None, comment: str, prefix: str | None, expires: float | None) -> None:
     """
     Make a token that allows to read, or to read and write.
 
     It is printed once. The service gets only its hash: a line in the file that 'serve --tokens FILE' reads.
     """
+    if prefix == "":  # a variable that is not set
+        raise Refused(ExitCode.USAGE, "--prefix is empty: write what the keys begin with, or leave it out for all keys")
     from tickwheel.service.tokens import Access, Token, digest_of, new_token  # noqa: PLC0415  the service's libraries are an extra
 
     token = new_token()
     until = None if expires is None else time.time() + expires
-    line = Token(Access[access.upper()], digest_of(token), " ".join(comment.split()), prefix, until).line()
+    line = Token(Access[access.upper()], digest_of(token), " ".join(comment.split()), prefix or "", until).line()
     if file is not None:
         try:
             file.touch(mode=0o600)  # write access is enough to add tokens
