@@ -68,6 +68,24 @@ def test_csv(run):
     assert (jobs[1]["recurrence"]["every_ms"], jobs[1]["recurrence"]["runs_left"]) == (60_000, 5)
 
 
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("csv", "key,delay,target\nk,1h,log\n"),
+        ("jsonl", '{"key": "k", "delay": "1h", "target": "log"}\n'),
+        ("crontab", "0 9 * * MON  tea\n"),
+    ],
+)
+@pytest.mark.parametrize("name", ["-", "file"])
+def test_a_byte_order_mark(run, tmp_path, form, text, name):
+    """
+    The mark that Excel and other programs put before UTF-8 is no part of the first line.
+    """
+    (tmp_path / "file").write_bytes(b"\xef\xbb\xbf" + text.encode())
+    answer = run("import", form, name, stdin="\ufeff" + text)
+    assert answer.stdout == "imported 1 job\n", answer.stderr
+
+
 GOOD = '{"key": "good", "delay": 3600, "target": "log"}\n'
 
 
@@ -84,7 +102,7 @@ GOOD = '{"key": "good", "delay": 3600, "target": "log"}\n'
         ("csv", "key,delay,target\na,x,log\n", ("line 2", "delay is 'x'")),
         ("csv", "key,delay,target\na,1,log,more\n", ("line 2", "more cells")),
         ("csv", 'key,delay,target\n"a"x,1,log\n', ("line 2", "quotes")),
-        ("csv", "name,delay\na,1\n", ("line 2", "'name'")),
+        ("csv", "name,delay\na,1\n", ("line 1: field is 'name'",)),
     ],
 )
 def test_lines_that_cannot_be_read(run, form, text, parts):

@@ -38,7 +38,7 @@ command.add_command(import_celerybeat)
 
 
 @command.command("crontab")
-@click.argument("file", type=click.File("r", encoding="utf-8"))
+@click.argument("file", type=click.File("r", encoding="utf-8-sig"))
 @click.option(
     "--prefix",
     help="What the keys begin with; the line's number follows.  [default: the file's name and a slash, or crontab/]",
@@ -82,7 +82,7 @@ def import_crontab(
 
 
 @command.command("jsonl")
-@click.argument("file", type=click.File("r", encoding="utf-8"))
+@click.argument("file", type=click.File("r", encoding="utf-8-sig"))
 @store_option
 @json_option
 def import_jsonl(file: TextIO, store: str, as_json: bool) -> None:
@@ -93,7 +93,7 @@ def import_jsonl(file: TextIO, store: str, as_json: bool) -> None:
 
 
 @command.command("csv")
-@click.argument("file", type=click.File("r", encoding="utf-8"))
+@click.argument("file", type=click.File("r", encoding="utf-8-sig"))
 @store_option
 @json_option
 def import_csv(file: TextIO, store: str, as_json: bool) -> None:

@@ -76,9 +76,7 @@ def request_of(line: dict[str, Any]) -> SetRequest:
     Raises:
         InvalidJobError: If it has an unknown field, no key, or a time that cannot be read.
     """
-    for name in line:
-        if name not in _FIELDS:
-            raise InvalidJobError("field", name, f"the fields are {', '.join(sorted(_FIELDS))}")
+    _check_names(line, "field")
     if "key" not in line:
         raise InvalidJobError("key", None, "each line needs one")
     request = dict(line)
@@ -118,10 +116,11 @@ def csv_lines(lines: Iterable[str]) -> Iterator[Line]:
     Read a table whose first line names the fields; an empty cell is a field that is not given, a payload is JSON.
 
     Raises:
-        InvalidJobError: If a line has too many cells, or one that cannot be read.
+        InvalidJobError: If a field is unknown, or a line has too many cells, or one that cannot be read.
     """
     reader = csv.DictReader(lines, strict=True)
     try:
+        _check_names(filter(None, reader.fieldnames or ()), "line 1: field")
         for row in reader:
             where = f"line {reader.line_num}"
             if None in row:
@@ -130,6 +129,12 @@ def csv_lines(lines: Iterable[str]) -> Iterator[Line]:
     except csv.Error as error:
         where = f"line {reader.line_num + 1}"  # those before it were read
         raise InvalidJobError(where, str(error), "mend its quotes") from None
+
+
+def _check_names(names: Iterable[str], what: str) -> None:
+    for name in names:
+        if name not in _FIELDS:
+            raise InvalidJobError(what, name, f"the fields are {', '.join(sorted(_FIELDS))}")
 
 
 def _cell(name: str, text: str) -> Any:

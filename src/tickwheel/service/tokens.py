@@ -151,7 +151,7 @@ class Tokens:
             TokenFileError: If it cannot be read, or has a line of another form, or a token twice.
         """
         try:
-            lines = Path(path).read_text(encoding="utf-8").splitlines()
+            lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise TokenFileError(path, f"it cannot be read ({error})") from None
         known: dict[str, Token] = {}
