@@ -12,6 +12,7 @@ import re
 import socket
 import threading
 import time
+from concurrent.futures import Future
 from datetime import date
 
 import pytest
@@ -36,6 +37,7 @@ from tickwheel.scheduler import (
     UnsupportedError,
 )
 from tickwheel.scheduler.remote._pulls import RemotePulls
+from tickwheel.scheduler.verbs._replies import Replies
 
 pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
 
@@ -202,6 +204,46 @@ def test_a_service_that_never_answers():
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with contextlib.closing(Scheduler(url, timeout=0.3)) as client, pytest.raises(StoreError, match="no answer"):
             client.get("k")
+
+
+def test_a_stop_while_calls_are_under_way():
+    """
+    A stop ends every call: a read as closed, and a write with an error that says it may have been done.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(30)
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+
+        async def stopped():
+            scheduler = AsyncScheduler(url, timeout=60)
+            calls = scheduler.set("k", delay=1, target="log"), scheduler.cancel_many(["a", "b"]), scheduler.get("k")
+            tasks = [asyncio.create_task(call) for call in calls]
+            heard = [await asyncio.to_thread(silent.accept) for _ in tasks]
+            await scheduler.stop()
+            done, _ = await asyncio.wait(tasks, timeout=30)
+            for connection, _ in heard:
+                connection.close()
+            return [task.exception() for task in tasks if task in done]
+
+        *written, read = asyncio.run(stopped())
+        assert [type(error) for error in (*written, read)] == [StoreError, StoreError, ClosedError]
+        assert all(error.is_unknown for error in written)
+
+
+def test_an_answer_that_was_cancelled():
+    """
+    An answer that was cancelled elsewhere cancels who awaits it, and those behind it get theirs.
+    """
+
+    async def answers():
+        replies, cancelled, kept = Replies(), Future(), Future()
+        waiters = [replies.awaitable(answer) for answer in (cancelled, kept)]
+        cancelled.cancel()
+        kept.set_result(5)
+        return await asyncio.gather(*waiters, return_exceptions=True)
+
+    error, five = asyncio.run(answers())
+    assert (type(error), five) == (asyncio.CancelledError, 5)
 
 
 def test_tokens(start, monkeypatch):

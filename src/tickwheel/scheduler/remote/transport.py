@@ -63,6 +63,7 @@ class Transport:
         self._timeout_s = timeout_s
         self._lock = threading.Lock()
         self._is_closed = False
+        self._is_winding_up = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._pid = os.getpid()
@@ -79,6 +80,8 @@ class Transport:
         """
         Run *request* on the transport's loop. From any thread.
 
+        What is under way at a `close` ends with a `ClosedError`, a write with a `StoreError` as it may have been done.
+
         Raises:
             ClosedError: After `close`.
         """
@@ -93,7 +96,7 @@ class Transport:
                 except BaseException:  # no thread or no file to spare: the next request tries again
                     request.close()
                     raise
-        return asyncio.run_coroutine_threadsafe(request, loop)
+            return asyncio.run_coroutine_threadsafe(request, loop)  # in the lock: before the end of a `close`
 
     def _start(self) -> asyncio.AbstractEventLoop:
         client, loop = self._connected(), asyncio.new_event_loop()
@@ -109,7 +112,7 @@ class Transport:
 
     def close(self) -> None:
         """
-        Let go of the connections; what still waits is cancelled. Twice is allowed.
+        Let go of the connections, and end what still waits: see `submit`. Twice is allowed.
         """
         with self._lock:
             self._is_closed = True
@@ -148,8 +151,16 @@ class Transport:
         sent = {"idempotency-key": uuid.uuid4().hex} if method != "GET" else {}
         sent |= {"content-type": "application/json"} if body is not None else {}
         sent |= headers or {}
-        async with nullcontext() if patience_s else self._turns:
-            return await self._until_answered(method, path, patience_s, body=body, headers=sent, params=params)
+        try:
+            async with nullcontext() if patience_s else self._turns:
+                return await self._until_answered(method, path, patience_s, body=body, headers=sent, params=params)
+        except asyncio.CancelledError:
+            if not self._is_winding_up:  # the caller has cancelled it
+                raise
+            if method == "GET" or patience_s:
+                raise ClosedError("scheduler") from None
+            what = f"{self.url} did not answer before the scheduler was closed"
+            raise StoreError(what, "see whether it was done there", is_unknown=True) from None
 
     async def _until_answered(self, method: str, path: str, patience_s: float, **request: Any) -> tuple[int, Any]:
         deadline = asyncio.get_running_loop().time() + self._timeout_s + patience_s
@@ -242,6 +253,7 @@ class Transport:
         return httpx.AsyncClient(headers=headers, limits=limits, timeout=None, trust_env=False, verify=verify)  # noqa: S113  ours is above
 
     async def _wind_up(self) -> None:
+        self._is_winding_up = True
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -46,7 +47,11 @@ class _Inbox:
             waiter, answer = self._answered.popleft()
             if waiter.done():  # its task was cancelled
                 continue
-            error = answer.exception()
+            try:
+                error = answer.exception()
+            except CancelledError:
+                waiter.cancel()
+                continue
             if error is None:
                 waiter.set_result(answer.result())
             else:
