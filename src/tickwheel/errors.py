@@ -224,7 +224,10 @@ class InvalidValueError(TickwheelError, ValueError):
         self.name = name
         self.value = value
         self.remedy = remedy
-        text = repr(value)
+        try:
+            text = repr(value)
+        except Exception:  # noqa: BLE001 - an int too long for decimals, or anybody's class
+            text = f"<{type(value).__name__}>"
         shown = text if len(text) <= _SHOWN_MAX else f"{text[: _SHOWN_MAX - 3]}..."
         super().__init__(f"{name} is {shown}: {remedy}")
 

@@ -207,9 +207,11 @@ def nested(depth: int) -> list[object]:
         ("\udc00", "lone surrogate"),
         ("x" * 10_000_000, "it has 10000002 bytes: the limit is 1048576"),
         (nested(100_000), "nested too deeply"),
+        (nested(101), r"payload is '\.\.\.': it is nested too deeply: the limit is 100 levels"),
+        (10**5_000, "payload is <int>: pass what JSON has"),
         (endless(), "pass what JSON has"),
     ],
-    ids=["set", "nan", "inf", "bytes", "datetime", "surrogate", "10 MB", "deep", "cycle"],
+    ids=["set", "nan", "inf", "bytes", "datetime", "surrogate", "10 MB", "deep", "101 levels", "long int", "cycle"],
 )
 def test_bad_payloads(payload, said):
     """
@@ -218,6 +220,14 @@ def test_bad_payloads(payload, said):
     with pytest.raises(InvalidJobError, match=said) as caught:
         checks.encode_payload(payload)
     assert len(str(caught.value)) < 300
+
+
+def test_payloads_that_nest():
+    """
+    A hundred levels are taken, and any number of brackets that do not nest.
+    """
+    for payload in (nested(99), {"a": [nested(10)] * 50}, "[" * 1_000, {'{"' * 200: '\\"' * 200}):
+        assert checks.decode_payload(checks.encode_payload(payload)) == payload
 
 
 class Color(Enum):

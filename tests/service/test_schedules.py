@@ -11,6 +11,7 @@ import pytest
 
 FAR = {"do": "set", "delay": 3600, "target": "log"}
 PACKED = "application/msgpack"
+DEEP = eval("[" * 150 + "]" * 150)  # noqa: S307  brackets
 
 
 def times(document):
@@ -173,7 +174,6 @@ def test_ten_thousand_in_messagepack(server):
         (b"\x81\xa5items\x91", 400),
         (b"\x91" * 100_000 + b"\xc0", 422),
         ({"items": [FAR | {"key": "deep", "payload": eval("[" * 90 + "]" * 90)}]}, 200),  # noqa: S307  brackets
-        ({"items": [FAR | {"key": "deep", "payload": eval("[" * 150 + "]" * 150)}]}, 400),  # noqa: S307  brackets
         ({"items": 5}, 422),
         ({"items": [FAR | {"key": 5}]}, 422),
         ({"items": [], "more": 1}, 422),
@@ -190,10 +190,10 @@ def test_messagepack_that_is_none(server, body, status):
         assert answer.headers["content-type"] == "application/problem+json"
 
 
-@pytest.mark.parametrize("payload", [float("nan"), b"bytes", msgspec.msgpack.Ext(5, b"x"), {"a": {b"b": 1}}])
+@pytest.mark.parametrize("payload", [float("nan"), b"bytes", msgspec.msgpack.Ext(5, b"x"), {"a": {b"b": 1}}, DEEP])
 def test_payloads_that_json_cannot_carry(server, payload):
     """
-    What MessagePack has and JSON has not is refused, item by item.
+    What MessagePack has and JSON has not, or nests too deeply, is refused, item by item.
     """
     answer = packed(server, {"items": [FAR | {"key": "odd", "payload": payload}]}, accept="*/*")
     (result,) = answer.json["results"]

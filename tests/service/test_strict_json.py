@@ -11,8 +11,9 @@ import pytest
 
 msgspec = pytest.importorskip("msgspec", reason="the service extra is not installed")
 
+from tickwheel.scheduler.checks import DEPTH_MAX, is_deep  # noqa: E402 only where it is installed
 from tickwheel.service.problems import ProblemError  # noqa: E402 only where it is installed
-from tickwheel.service.strict_json import DEPTH_MAX, Body, decode, is_deep  # noqa: E402 only where it is installed
+from tickwheel.service.strict_json import Body, decode  # noqa: E402 only where it is installed
 
 
 class Tea(Body):

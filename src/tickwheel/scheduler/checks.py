@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable
 from datetime import date, datetime, timedelta
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from tickwheel.calendar import duration
 from tickwheel.calendar.instant import from_iso
@@ -25,6 +25,7 @@ from tickwheel.scheduler.model import Progress
 from tickwheel.typing import Duration, Instant
 
 __all__ = [
+    "DEPTH_MAX",
     "FAR_MS",
     "KEY_BYTES_MAX",
     "NUMBER_MAX",
@@ -43,6 +44,7 @@ __all__ = [
     "delay_ms",
     "encode_payload",
     "epoch_seconds",
+    "is_deep",
     "limit_s",
     "noted",
     "positive_s",
@@ -52,6 +54,8 @@ __all__ = [
 
 KEY_BYTES_MAX = 512
 PAYLOAD_BYTES_MAX = 1 << 20
+DEPTH_MAX: Final = 100
+"""How deep arrays and objects may nest: far past real payloads, far below any recursion limit."""
 _RATES = (0.001, 1_000_000.0)
 NUMBER_MAX = (1 << 53) - 1
 """The largest number of a record: what JSON carries exactly."""
@@ -59,6 +63,9 @@ FAR_MS = 36_525 * 86_400_000
 """100 years of 365.25 days."""
 
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+_ESCAPES: Final = re.compile(rb"\\.", re.DOTALL)
+_NEITHER_BRACKET_NOR_QUOTE: Final = bytes(set(range(256)) - set(b'[]{}"'))
+_ONE_KIND: Final = bytes.maketrans(b"{}", b"[]")
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=refuse).encode
 _decode = json.JSONDecoder().raw_decode
 """What `json.loads` does, without its look for other encodings and for white space: what we store has neither."""
@@ -250,7 +257,7 @@ def epoch_seconds(name: str, at: Instant) -> float:
 
 def encode_payload(payload: Any) -> bytes:
     """
-    Return *payload* as JSON bytes, at most 1 MiB.
+    Return *payload* as JSON bytes, at most 1 MiB, and nested at most 100 levels.
     """
     if payload is None:
         return b"null"
@@ -266,7 +273,28 @@ def encode_payload(payload: Any) -> bytes:
         raise InvalidJobError("payload", payload, f"pass what JSON has ({_reason(error)})") from None
     if len(data) > PAYLOAD_BYTES_MAX:
         raise InvalidJobError("payload", payload, f"it has {len(data)} bytes: the limit is {PAYLOAD_BYTES_MAX}")
+    if is_deep(data):
+        raise InvalidJobError("payload", "...", f"it is nested too deeply: the limit is {DEPTH_MAX} levels")
     return data
+
+
+def is_deep(body: bytes) -> bool:
+    """
+    Return whether the JSON *body* nests deeper than `DEPTH_MAX`; brackets in strings do not count.
+    """
+    if body.count(b"[") + body.count(b"{") <= DEPTH_MAX:
+        return False
+    if b"\\" in body:
+        body = _ESCAPES.sub(b"", body)
+    # Most strings have no bracket: of them two quotes are left, which can go at once, since quotes count in pairs.
+    brackets = body.translate(_ONE_KIND, _NEITHER_BRACKET_NOR_QUOTE).replace(b'""', b"")
+    if b'"' in brackets:
+        brackets = b"".join(brackets.split(b'"')[::2])
+    for _ in range(DEPTH_MAX):  # each turn peels the innermost level
+        if not brackets:
+            return False
+        brackets = brackets.replace(b"[]", b"")
+    return bool(brackets)
 
 
 def decode_payload(data: bytes) -> Any:

@@ -7,13 +7,13 @@ payload with them is refused like any other that JSON cannot carry.
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
 from tickwheel.service.http import Reply, Request
 from tickwheel.service.problems import ProblemError
-from tickwheel.service.strict_json import DEPTH_MAX, reworded
+from tickwheel.service.strict_json import reworded
 
 __all__ = ["MEDIA_TYPE", "decode", "is_msgpack", "is_wanted", "packed"]
 
@@ -54,7 +54,7 @@ def packed(reply: Reply) -> Reply:
         return reply
     try:
         body = msgspec.msgpack.encode(msgspec.json.decode(reply.body))
-    except (OverflowError, msgspec.MsgspecError):  # an integer of more than 64 bits
+    except (OverflowError, RecursionError, msgspec.MsgspecError):  # an integer of more than 64 bits, an old deep payload
         return reply
     return Reply(reply.status, MEDIA_TYPE.encode(), body, *reply.extra)
 
@@ -67,29 +67,10 @@ def decode(body: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
         ProblemError: `malformed_json` where it is not MessagePack, `invalid_value` where a value has the wrong type.
     """
     try:
-        value = decoder.decode(body)
+        return decoder.decode(body)
     except msgspec.ValidationError as error:
         message = f"the body cannot be used: {reworded(str(error))}"
         raise ProblemError("invalid_value", message) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         message = f"the body cannot be read as MessagePack: {error}"
         raise ProblemError("malformed_json", message, remedy="send one complete MessagePack object") from None
-    for item in getattr(value, "items", ()):
-        if _is_deep(getattr(item, "payload", None)):
-            message = f"a payload nests arrays and objects deeper than {DEPTH_MAX} levels"
-            raise ProblemError("malformed_json", message, remedy="nest less deeply")
-    return value
-
-
-def _is_deep(value: Any) -> bool:
-    level = [value]
-    for _ in range(DEPTH_MAX - 2):  # two levels are the batch's own
-        level = [
-            inner
-            for one in level
-            if isinstance(one, dict | list)
-            for inner in (one.values() if isinstance(one, dict) else one)
-        ]
-        if not level:
-            return False
-    return any(isinstance(one, dict | list) for one in level)

@@ -15,18 +15,12 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec.structs import asdict
 
+from tickwheel.scheduler.checks import DEPTH_MAX, is_deep
 from tickwheel.service.problems import ProblemError, show
 
-__all__ = ["DEPTH_MAX", "Body", "decode", "encode", "reworded"]
-
-DEPTH_MAX: Final = 100
-"""How deep arrays and objects may nest: far past real payloads, far below any recursion limit."""
+__all__ = ["Body", "decode", "encode", "reworded"]
 
 _SHOWN_MAX: Final = 300
-
-_ESCAPES: Final = re.compile(rb"\\.", re.DOTALL)
-_NEITHER_BRACKET_NOR_QUOTE: Final = bytes(set(range(256)) - set(b'[]{}"'))
-_ONE_KIND: Final = bytes.maketrans(b"{}", b"[]")
 
 encode = msgspec.json.Encoder().encode
 """Return a value as JSON bytes."""
@@ -81,25 +75,6 @@ def _may_repeat_names(body: bytes, value: Body) -> bool:
     twice one is lost. Without escapes a string has two quotes, there and here, so their number shows it.
     """
     return b"\\" in body or body.count(b'"') != encode(value).count(b'"')
-
-
-def is_deep(body: bytes) -> bool:
-    """
-    Return whether *body* nests deeper than `DEPTH_MAX`; true only of what has so many brackets outside its strings.
-    """
-    if body.count(b"[") + body.count(b"{") <= DEPTH_MAX:
-        return False
-    if b"\\" in body:
-        body = _ESCAPES.sub(b"", body)
-    # Most strings have no bracket: of them two quotes are left, which can go at once, since quotes count in pairs.
-    brackets = body.translate(_ONE_KIND, _NEITHER_BRACKET_NOR_QUOTE).replace(b'""', b"")
-    if b'"' in brackets:
-        brackets = b"".join(brackets.split(b'"')[::2])
-    for _ in range(DEPTH_MAX):  # each turn peels the innermost level
-        if not brackets:
-            return False
-        brackets = brackets.replace(b"[]", b"")
-    return bool(brackets)
 
 
 def _shortened(text: str) -> str:
