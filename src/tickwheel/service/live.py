@@ -83,7 +83,7 @@ class Live:
         can_write = call.scope.get("tickwheel.access") != Access.READ
         sight = Sight(narrowed(call, ""), can_write, self._trace_url)
         return StreamingResponse(
-            self._events(remaining_s(call), sight),
+            () if call.method == "HEAD" else self._events(remaining_s(call), sight),
             media_type="text/event-stream",
             headers={"cache-control": "no-store", "x-accel-buffering": "no"},
         )
