@@ -6,6 +6,9 @@ from __future__ import annotations
 
 import json
 import stat
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -280,3 +283,23 @@ def test_a_misspelt_command(run, typed, meant):
     answer = run(*typed)
     assert answer.returncode == 2
     assert answer.stderr.rstrip().endswith(f"Did you mean {meant!r}?") == (meant is not None)
+
+
+@pytest.mark.parametrize(
+    ("redirected", "said"), [("> /dev/full", "No space left on device"), (">&-", "standard output is closed")]
+)
+@pytest.mark.parametrize("command", ["list --json", "set k --delay 1h --target log", "--help"])
+def test_output_that_cannot_be_written(tmp_path, command, redirected, said):
+    """
+    Where the output cannot be written, one line says so, and the command has failed.
+    """
+    if not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full")
+    with Scheduler(f"sqlite:///{tmp_path}/tickwheel.db") as scheduler:
+        scheduler.set("there", delay=3600, target="log")
+    line = f"{sys.executable} -m tickwheel.cli {command} {redirected}"
+    answer = subprocess.run(["sh", "-c", line], cwd=tmp_path, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    assert answer.returncode == 1, answer.stderr
+    assert answer.stderr.startswith("tickwheel: ")
+    assert said in answer.stderr
+    assert answer.stderr.count("\n") == 1

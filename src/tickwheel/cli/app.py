@@ -81,6 +81,8 @@ def run(arguments: Sequence[str]) -> int:  # noqa: PLR0911  one for each way to 
     """
     if instruction := os.environ.get(_COMPLETE):
         return shell_complete(cli, {}, "tickwheel", _COMPLETE, instruction)
+    if sys.stdout is None:
+        return _say("standard output is closed: leave it open, or write it to /dev/null", ExitCode.FAILED)
     try:
         with cli.make_context("tickwheel", list(arguments)) as context:
             cli.invoke(context)
@@ -96,9 +98,11 @@ def run(arguments: Sequence[str]) -> int:  # noqa: PLR0911  one for each way to 
         return _say(str(error), exit_code_of(error))
     except (click.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        # The reader has seen enough. What is still buffered has nowhere to go.
+    except OSError as error:
+        # What is still buffered has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):  # of a reader that has seen enough
+            return _say(f"the system reports: {error}", ExitCode.FAILED)
     return ExitCode.DONE
 
 
