@@ -303,6 +303,24 @@ def test_bad_queries(server, query):
     )
 
 
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("PUT", "/v1/jobs/never"),
+        ("GET", "/v1/jobs/never"),
+        ("POST", "/v1/jobs/never:run"),
+        ("POST", "/v1/jobs:batch"),
+        ("GET", "/v1/stats"),
+        ("GET", "/v1/live"),
+    ],
+)
+def test_no_query(server, method, path):
+    """
+    A query is refused where there is none, whatever else is wrong.
+    """
+    check_problem(server.ask(method, f"{path}?x=1"), 422, "invalid_value", "the query's field is 'x': use no field")
+
+
 @pytest.mark.parametrize("query", ["prefix=%ff", "a=1&" * 100])
 def test_unreadable_queries(server, query):
     """

@@ -155,6 +155,27 @@ def test_one_host_header(server, hosts, path):
 
 def test_http_1_0_has_no_host_header(server):
     """
-    HTTP/1.0 asks for none where the name does not matter; here it is checked, unless there are tokens.
+    HTTP/1.0 asks for none where the name does not matter; here it is checked, but for probes, unless there are tokens.
     """
-    assert exchange(server, b"GET /healthz HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 421 ")
+    for path, status in ((b"/healthz", b"200"), (b"/readyz", b"200"), (b"/v1/jobs", b"421")):
+        assert exchange(server, b"GET " + path + b" HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 " + status)
+
+
+@pytest.mark.parametrize("name", [b"Idempotency-Key", b"If-Match", b"If-None-Match", b"Content-Type", b"Authorization"])
+def test_one_header_of_a_kind(server, name):
+    """
+    Two headers of which one would count are refused: others may have read the other one.
+    """
+    twice = name + b": 1\r\n" + name.lower() + b": 2\r\n"
+    answer = exchange(server, b"DELETE /v1/jobs/never HTTP/1.1\r\nHost: [::1]\r\n" + twice + b"\r\n")
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"there are 2 " + name + b" headers: send one " in answer
+
+
+def test_the_head_of_a_stream(server):
+    """
+    HEAD has the headers of the stream, and an end.
+    """
+    answer = server.ask("HEAD", "/v1/live")
+    assert (answer.status, answer.body) == (200, b"")
+    assert answer.headers["content-type"].startswith("text/event-stream")

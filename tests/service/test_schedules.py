@@ -135,6 +135,7 @@ def test_counts_and_shards(server):
     answer = server.ask("GET", "/v1/due?since=2040-01-01T00:00:00Z&step=60&steps=4")
     assert answer.json == {"counts": [1, 1, 1, 0]}
     assert server.ask("GET", "/v1/due?step=0").status == 422
+    assert server.ask("GET", "/v1/due?since=1e300").json["detail"].startswith("since is 1e+300: ")
     shards = server.ask("GET", "/v1/shards").json
     assert shards["shards"] == [{"shard": 0, "owner": shards["owner"], "epoch": shards["epoch"], "until": None}]
     assert shards["epoch"] >= 1

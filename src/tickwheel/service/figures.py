@@ -95,28 +95,25 @@ class Figures:
             remedy = "wait until some have fired, cancel some, or start the service with a larger --pending-max"
             raise ProblemError("too_many_requests", message, remedy=remedy, headers={"retry-after": "1"})
 
-    async def get_stats(self, call: Request) -> Reply:
+    async def get_stats(self, _call: Request) -> Reply:
         """
         Return the counters and figures.
         """
-        query(call)
         return document_reply(await self.stats())
 
-    async def get_wheel(self, call: Request) -> Reply:
+    async def get_wheel(self, _call: Request) -> Reply:
         """
         Return how full the slots of the near wheel are.
         """
-        query(call)
         wheel = (await self.scheduler_stats())["wheel"]
         if wheel is None:
             raise ProblemError("store_unavailable", "this process does not fire jobs now", headers={"retry-after": "1"})
         return document_reply(wheel_document(wheel, time.monotonic_ns()))
 
-    async def get_forecast(self, call: Request) -> Reply:
+    async def get_forecast(self, _call: Request) -> Reply:
         """
         Return how many jobs fall due in each part of the next minute, hour and day.
         """
-        query(call)
         return document_reply(await self._forecast.read())
 
     async def get_due(self, call: Request) -> Reply:
@@ -129,11 +126,10 @@ class Figures:
         counts = await self._scheduler.forecast(since, to_duration(fields.get("step", "1")), steps)
         return document_reply(CountsDocument(list(counts)))
 
-    async def get_shards(self, call: Request) -> Reply:
+    async def get_shards(self, _call: Request) -> Reply:
         """
         Return all shards of the store, each with the process that owns it.
         """
-        query(call)
         stats = await self.stats()
         shards = [shard_document(each) for each in await self._scheduler.shards()]
         return document_reply(ShardsDocument(stats["store"], stats["owner"], stats["epoch"], shards))

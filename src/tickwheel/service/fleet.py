@@ -16,7 +16,6 @@ from tickwheel.scheduler import AsyncScheduler, Node, Shard
 from tickwheel.service.documents import Moment, ShardDocument, instant, shard_document
 from tickwheel.service.figures import Figures
 from tickwheel.service.http import Reply, Request
-from tickwheel.service.intake import query
 from tickwheel.service.replies import document_reply
 
 __all__ = ["Fleet", "FleetDocument", "NodeDocument"]
@@ -132,11 +131,10 @@ class Fleet:
         self._scheduler = scheduler
         self._figures = figures
 
-    async def get(self, request: Request) -> Reply:
+    async def get(self, _request: Request) -> Reply:
         """
         Return every process that fires, with its shards, lateness and load.
         """
-        query(request)
         return document_reply(await self.read())
 
     async def read(self) -> FleetDocument:

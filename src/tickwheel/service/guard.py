@@ -37,6 +37,11 @@ _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _OPEN: Final = ("/static/", "/problems/", "/docs")
 _HEALTH: Final = frozenset({"/healthz", "/readyz"})
 """Answered at any rate: a flood from the proxy in front may not let its own checks fail."""
+_SINGLE: Final = (
+    *(b"host", b"origin", b"authorization", b"content-type"),
+    *(b"if-match", b"if-none-match", b"idempotency-key"),
+)
+"""The headers of which one counts."""
 _OPEN_PATHS: Final = _HEALTH | {"/", "/openapi.json", "/favicon.ico"}
 
 
@@ -58,7 +63,7 @@ class Guard:
         """
         Raise the problem of a request that is not let in.
         """
-        _check_one_host(call)
+        _check_single(call)
         text = _token(call) if self._tokens else ""
         token = self._tokens.find(text) if text else None
         is_good = token is not None and (token.until is None or token.until > time.time())
@@ -106,6 +111,8 @@ class Guard:
             raise ProblemError("forbidden", "the token only allows to read", remedy="use a write token")
 
     def _check_host(self, call: Request) -> None:
+        if b"host" not in call.headers and call.path in _HEALTH:  # as the probes of HTTP/1.0 ask
+            return
         host = call.header(b"host") or ""
         name = _hostname(host)
         if name not in self._hosts and not _is_address(name):
@@ -160,21 +167,19 @@ def _page(call: Request) -> str | None:
     return None if call.header(b"origin") is None else f"page from {address}" if address else "page"
 
 
-def _check_one_host(call: Request) -> None:
+def _check_single(call: Request) -> None:
     """
-    Refuse what RFC 9112 (3.2) has a server refuse: no Host header, or several, of which others may read another one.
+    Refuse several of a header that is read once, of which others may read another one; and no Host: RFC 9112 (3.2).
     """
-    if b"host" not in call.headers:
-        if call.scope["http_version"] == "1.0":
-            return
-        count = 0
-    elif len(call.headers) == len(call.scope["headers"]):
+    if len(call.headers) == len(call.scope["headers"]) and b"host" in call.headers:
         return
-    else:
-        count = sum(1 for name, _ in call.scope["headers"] if name == b"host")
-    if count != 1:
-        remedy = "send one Host header"
-        raise ProblemError("malformed_request", f"there are {count} Host headers: {remedy}", remedy=remedy)
+    names = [name for name, _ in call.scope["headers"]]
+    for name in _SINGLE:
+        count = names.count(name)
+        if count > 1 or (count == 0 and name == b"host" and call.scope["http_version"] != "1.0"):
+            header = name.decode().title()
+            remedy = f"send one {header} header"
+            raise ProblemError("malformed_request", f"there are {count} {header} headers: {remedy}", remedy=remedy)
 
 
 def _check_origin(call: Request) -> None:

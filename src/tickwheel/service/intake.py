@@ -7,14 +7,14 @@ Everything here raises `ProblemError` for what cannot be read; nothing guesses.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from datetime import datetime
 from typing import Final, NoReturn
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from starlette.requests import ClientDisconnect
-from starlette.types import Receive
+from starlette.types import ASGIApp, Receive
 
 from tickwheel.scheduler.checks import check_trace
 from tickwheel.scheduler.errors import InvalidJobError
@@ -34,6 +34,7 @@ __all__ = [
     "to_instant",
     "to_number",
     "wanted_generation",
+    "without_query",
 ]
 
 _ETAG: Final = re.compile(r'"(\d{1,19})"|(\d{1,19})')
@@ -110,6 +111,19 @@ def query(call: Request, allowed: Collection[str] = ()) -> dict[str, str]:
     if len(fields) != len(pairs):
         refuse("the query", query_string, "give each field once")
     return fields
+
+
+def without_query(run: Callable[[Request], Awaitable[ASGIApp]]) -> Callable[[Request], Awaitable[ASGIApp]]:
+    """
+    Return *run*, which refuses each field of a query.
+    """
+
+    async def refusing(call: Request) -> ASGIApp:
+        if call.query_string:
+            query(call)
+        return await run(call)
+
+    return refusing
 
 
 def to_instant(name: str, text: str) -> datetime | float:

@@ -14,7 +14,7 @@ from tickwheel.service.bodies import PauseScopeBody, ScopeBody
 from tickwheel.service.documents import PauseDocument, pause_document
 from tickwheel.service.guard import caller
 from tickwheel.service.http import Reply, Request
-from tickwheel.service.intake import query, read_body
+from tickwheel.service.intake import read_body
 from tickwheel.service.options import ServiceOptions
 from tickwheel.service.replies import document_reply
 from tickwheel.service.strict_json import decode
@@ -53,11 +53,10 @@ class Scopes:
         self._scheduler = scheduler
         self._options = options
 
-    async def get(self, call: Request) -> Reply:
+    async def get(self, _call: Request) -> Reply:
         """
         Return what is paused as a whole.
         """
-        query(call)
         pauses = await self._scheduler.paused_scopes()
         return document_reply(ScopesDocument([pause_document(pause) for pause in pauses]))
 

@@ -264,7 +264,7 @@ class RemoteClient:
         Count the jobs that are due in each step.
         """
         checks.check_count("steps", steps, STEPS_MAX)
-        checks.at_ms(since, _now())
+        checks.at_ms(since, _now(), "since")
         checks.span_ms("step", step)
         params = {
             "since": repr(checks.epoch_seconds("since", since)),

@@ -396,5 +396,5 @@ class Client:
         """
         self.opened()
         checks.check_count("steps", steps, STEPS_MAX)
-        since_ms = checks.at_ms(since, self.clock.now_ms())
+        since_ms = checks.at_ms(since, self.clock.now_ms(), "since")
         return self.store.count_due(since_ms, checks.span_ms("step", step), steps)
