@@ -79,7 +79,7 @@ def test_csv(run):
 @pytest.mark.parametrize("name", ["-", "file"])
 def test_a_byte_order_mark(run, tmp_path, form, text, name):
     """
-    The mark that Excel and other programs put before UTF-8 is no part of the first line.
+    The mark that Excel and other programs put before UTF-8 does not belong to the first line.
     """
     (tmp_path / "file").write_bytes(b"\xef\xbb\xbf" + text.encode())
     answer = run("import", form, name, stdin="\ufeff" + text)

@@ -167,7 +167,7 @@ def test_token(run, tmp_path):
 
 def test_token_with_an_empty_prefix(run, tmp_path):
     """
-    An empty prefix, as of a variable that is not set, is no prefix: it is refused.
+    An empty prefix, as of a variable that is not set, is refused.
     """
     answer = run("token", "write", "--file", "tokens", "--prefix", "")
     assert (answer.returncode, answer.stdout) == (2, "")
@@ -298,7 +298,9 @@ def test_output_that_cannot_be_written(tmp_path, command, redirected, said):
     with Scheduler(f"sqlite:///{tmp_path}/tickwheel.db") as scheduler:
         scheduler.set("there", delay=3600, target="log")
     line = f"{sys.executable} -m tickwheel.cli {command} {redirected}"
-    answer = subprocess.run(["sh", "-c", line], cwd=tmp_path, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    answer = subprocess.run(
+        ["sh", "-c", line], cwd=tmp_path, stderr=subprocess.PIPE, text=True, check=False, timeout=60
+    )
     assert answer.returncode == 1, answer.stderr
     assert answer.stderr.startswith("tickwheel: ")
     assert said in answer.stderr

@@ -8,11 +8,13 @@ import asyncio
 import inspect
 import threading
 import time
+from concurrent.futures import Future
 
 import pytest
 
 from tickwheel.errors import ClosedError
 from tickwheel.scheduler import AsyncScheduler, InvalidJobError, Outcome, RetryPolicy, Scheduler, SetRequest, State
+from tickwheel.scheduler.verbs._replies import Replies
 
 HOUR = 3600
 
@@ -207,3 +209,19 @@ def test_drain_reports_on_the_loop(url):
         assert seen == [(3, threading.get_ident())]
 
     asyncio.run(main())
+
+
+def test_an_answer_that_was_cancelled():
+    """
+    An answer that was cancelled elsewhere cancels who awaits it, and those behind it get theirs.
+    """
+
+    async def answers():
+        replies, cancelled, kept = Replies(), Future(), Future()
+        waiters = [replies.awaitable(answer) for answer in (cancelled, kept)]
+        cancelled.cancel()
+        kept.set_result(5)
+        return await asyncio.gather(*waiters, return_exceptions=True)
+
+    error, five = asyncio.run(answers())
+    assert (type(error), five) == (asyncio.CancelledError, 5)

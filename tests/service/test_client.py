@@ -12,7 +12,6 @@ import re
 import socket
 import threading
 import time
-from concurrent.futures import Future
 from datetime import date
 
 import pytest
@@ -37,7 +36,6 @@ from tickwheel.scheduler import (
     UnsupportedError,
 )
 from tickwheel.scheduler.remote._pulls import RemotePulls
-from tickwheel.scheduler.verbs._replies import Replies
 
 pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
 
@@ -228,22 +226,6 @@ def test_a_stop_while_calls_are_under_way():
         *written, read = asyncio.run(stopped())
         assert [type(error) for error in (*written, read)] == [StoreError, StoreError, ClosedError]
         assert all(error.is_unknown for error in written)
-
-
-def test_an_answer_that_was_cancelled():
-    """
-    An answer that was cancelled elsewhere cancels who awaits it, and those behind it get theirs.
-    """
-
-    async def answers():
-        replies, cancelled, kept = Replies(), Future(), Future()
-        waiters = [replies.awaitable(answer) for answer in (cancelled, kept)]
-        cancelled.cancel()
-        kept.set_result(5)
-        return await asyncio.gather(*waiters, return_exceptions=True)
-
-    error, five = asyncio.run(answers())
-    assert (type(error), five) == (asyncio.CancelledError, 5)
 
 
 def test_tokens(start, monkeypatch):

@@ -54,7 +54,7 @@ def packed(reply: Reply) -> Reply:
         return reply
     try:
         body = msgspec.msgpack.encode(msgspec.json.decode(reply.body))
-    except (OverflowError, RecursionError, msgspec.MsgspecError):  # an integer of more than 64 bits, an old deep payload
+    except (OverflowError, RecursionError, msgspec.MsgspecError):  # an integer of more than 64 bits, or too deep
         return reply
     return Reply(reply.status, MEDIA_TYPE.encode(), body, *reply.extra)
 
