@@ -72,17 +72,16 @@ class Connections:
             self.check_writable()
             self.file.check()
             connection = self.writer
-            connection.execute("BEGIN IMMEDIATE")
             try:
+                connection.execute("BEGIN IMMEDIATE")
                 yield connection
-            except BaseException:
-                self._roll_back(connection)
-                raise
-            try:
-                connection.execute("COMMIT")
-            except sqlite3.Error as error:
-                self._roll_back(connection)
-                raise store_error(error, self._url, is_committing=True) from error
+                try:
+                    connection.execute("COMMIT")
+                except sqlite3.Error as error:
+                    raise store_error(error, self._url, is_committing=True) from error
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -163,10 +162,6 @@ class Connections:
         if mode != "wal":
             what = f"{self._url} cannot be opened with a write-ahead log, but as {mode!r}"
             raise StoreError(what, "put the file on a local disk")
-
-    def _roll_back(self, connection: sqlite3.Connection) -> None:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
 
 
 def _reading_only(path: Path, url: str) -> str:

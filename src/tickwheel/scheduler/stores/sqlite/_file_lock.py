@@ -5,22 +5,20 @@ The lock on an open file that the system gives back when the process dies: flock
 from __future__ import annotations
 
 import os
+import time
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import Final
 
 __all__ = ["is_locked", "lock"]
 
+_TRIES: Final = 10
+_PAUSE_S: Final = 0.005
+
 if find_spec("fcntl") is not None:
     import fcntl
 
-    def lock(fd: int) -> None:
-        """
-        Lock the file for this descriptor alone, at once or not at all; closing it unlocks.
-
-        Raises:
-            BlockingIOError: If another one has locked it.
-            OSError: If the file system does not lock.
-        """
+    def _lock(fd: int) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def is_locked(fd: int) -> bool:
@@ -44,7 +42,7 @@ else:
         os.lseek(fd, _PLACE, os.SEEK_SET)
         msvcrt.locking(fd, mode, 1)  # type: ignore[attr-defined]
 
-    def lock(fd: int) -> None:
+    def _lock(fd: int) -> None:
         try:
             _at_place(fd, msvcrt.LK_NBLCK)  # type: ignore[attr-defined]
         except PermissionError as error:  # its name for a lock that another one holds
@@ -57,3 +55,21 @@ else:
         except OSError:
             return True
         return False
+
+
+def lock(fd: int) -> None:
+    """
+    Lock the file for this descriptor alone, or not at all; closing it unlocks.
+
+    Tries for 50 ms: `is_locked` of another process takes the lock for an instant.
+
+    Raises:
+        BlockingIOError: If another one has locked it.
+        OSError: If the file system does not lock.
+    """
+    for _ in range(_TRIES):
+        with suppress(BlockingIOError):
+            _lock(fd)
+            return
+        time.sleep(_PAUSE_S)
+    _lock(fd)

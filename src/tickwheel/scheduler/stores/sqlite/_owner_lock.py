@@ -61,7 +61,7 @@ class OwnerLock:
 
     def take(self, owner: str) -> None:
         """
-        Lock the file for *owner*, at once or not at all.
+        Lock the file for *owner*, or not at all; waits for no other owner.
 
         Raises:
             StoreInUseError: If another process, or another store of this one, holds it.
@@ -74,6 +74,7 @@ class OwnerLock:
             raise lock_error(self._path, error) from error
         try:
             lock(fd)
+            self._fd = fd
         except BlockingIOError:
             os.lseek(fd, 0, os.SEEK_SET)
             holder = os.read(fd, 200).decode("utf-8", "replace").strip() or "another process"
@@ -83,10 +84,13 @@ class OwnerLock:
         except OSError as error:
             os.close(fd)
             raise lock_error(self._path, error) from error
-        os.ftruncate(fd, 0)
-        os.lseek(fd, 0, os.SEEK_SET)
-        os.write(fd, f"{owner}, process {os.getpid()} on {socket.gethostname()}\n".encode())
-        self._fd = fd
+        except BaseException:
+            os.close(fd)
+            raise
+        with suppress(OSError):  # only people read it, and a full disk has no room for it
+            os.ftruncate(fd, 0)
+            os.lseek(fd, 0, os.SEEK_SET)
+            os.write(fd, f"{owner}, process {os.getpid()} on {socket.gethostname()}\n".encode())
 
     def give_back(self) -> None:
         """

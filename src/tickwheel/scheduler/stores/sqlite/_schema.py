@@ -49,7 +49,8 @@ def migrate(
         connection.execute("INSERT INTO tickwheel_schema VALUES (?)", (len(migrations),))
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # a full disk has ended it
+            connection.execute("ROLLBACK")
         raise
 
 
