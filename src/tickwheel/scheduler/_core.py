@@ -111,6 +111,8 @@ class Core:
             self._standby.begin(start)
 
     def _start(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        if self._owner is not None:  # Ctrl-C came when it had just started
+            return
         client, runtime = self.client, self.runtime
         writer = client.opened()
         timers = runtime.timers(clock=runtime.clock)
@@ -165,14 +167,14 @@ class Core:
 
     def _stop(self, deadline: float | None) -> list[Firing]:
         owner = self._owner
-        running = [] if owner is None else owner.stop(deadline)
         try:
-            self.client.close(
-                None if deadline is None else max(_LAST_COMMIT_S, deadline - self.runtime.monotonic()), self._release
-            )
-        except Exception as error:  # noqa: BLE001 - it is closed nevertheless, and its next owner takes everything up
-            _log.warning("the store was not given back in order: %s", error)
-        return running
+            return [] if owner is None else owner.stop(deadline)
+        finally:
+            left = None if deadline is None else max(_LAST_COMMIT_S, deadline - self.runtime.monotonic())
+            try:
+                self.client.close(left, self._release)
+            except Exception as error:  # noqa: BLE001 it is closed nevertheless, and its next owner takes everything up
+                _log.warning("the store was not given back in order: %s", error)
 
     def _release(self) -> None:
         if self._owner is not None:

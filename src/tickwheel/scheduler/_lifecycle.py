@@ -4,6 +4,7 @@ The rules of start and stop, once.
     call                          before start    started           stopping           stopped
     start                         starts          does nothing      ClosedError        ClosedError
     stop                          closes          stops             waits for it, []   []
+    stop, after Ctrl-C in one     -               -                 goes on            -
     stop, inside a handler        -               begins to, []     []                 -
 
 A start that fails leaves everything as before it.
@@ -30,7 +31,7 @@ class Lifecycle:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._lock = runtime.lock()
-        self._is_stopping = False
+        self._is_stopping = self._is_called = False
         self._stopped = runtime.event()
         self.is_started = False
 
@@ -60,27 +61,28 @@ class Lifecycle:
 
     def stop(self, stop: Callable[[], list[_T]], timeout: float | None, *, is_inside: bool) -> list[_T]:
         """
-        Call *stop* unless that was done, and return its result.
+        Call *stop* unless that was done to its end, and return its result.
 
         Args:
             stop: What stops; it keeps to its time itself.
             timeout: How long to wait for another call that is stopping.
             is_inside: Whether the caller is something that *stop* waits for; then it is not waited for.
         """
-        with self._lock:
-            is_first, self._is_stopping = not self._is_stopping, True
-        if not is_first:
-            if not is_inside:
-                self._stopped.wait(timeout)
-            return []
-        if is_inside:
-            try:
+        is_first = False
+        try:
+            with self._lock:
+                is_first, self._is_called, self._is_stopping = not self._is_called, True, True
+            if is_first and not is_inside:
+                return self._call(stop)
+            if is_first:
                 self._runtime.thread(target=self._call, args=(stop,), name="tickwheel-stop").start()
-            except RuntimeError:  # the system has no thread to spare: the caller may try again
-                self._is_stopping = False
-                raise
-            return []
-        return self._call(stop)
+            elif not is_inside:
+                self._stopped.wait(timeout)
+        except BaseException:  # Ctrl-C, or the system has no thread to spare: the next call goes on
+            if is_first:
+                self._is_called, self._is_stopping = False, not self.is_started
+            raise
+        return []
 
     def _call(self, stop: Callable[[], list[_T]]) -> list[_T]:
         try:

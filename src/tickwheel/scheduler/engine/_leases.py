@@ -83,6 +83,7 @@ class Leases:
         if self._thread.is_alive():
             self._thread.join()
         self.held = ()
+        self._way.owns((), set())  # what a stop that was interrupted has left may not start
         self._store.release(self._owner)
 
     def _renew(self) -> None:

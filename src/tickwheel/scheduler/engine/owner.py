@@ -36,6 +36,7 @@ from tickwheel.scheduler.engine._watcher import Watcher
 from tickwheel.scheduler.engine._withdrawals import Withdrawals
 from tickwheel.scheduler.engine.figures import Figures
 from tickwheel.scheduler.engine.resources import Resources
+from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Job
 from tickwheel.scheduler.stores import Lease
 from tickwheel.scheduler.targets import Firing
@@ -55,7 +56,7 @@ _NOTED_MAX: Final = 50
 
 class Owner:
     """
-    Fires the jobs of a store. Made, started once, stopped once.
+    Fires the jobs of a store. Made, started once, and stopped, again if that was interrupted.
     """
 
     def __init__(
@@ -89,21 +90,29 @@ class Owner:
         Take the leases, and fire from now on.
 
         Raises:
-            StoreError: If they cannot be had; nothing runs then.
+            StoreError: If they cannot be had. Whatever is raised, nothing runs then, and no lease is held.
         """
         resources = self._resources
-        self.leases.acquire()
-        self._registry.pulls.open(
-            resources.timers.call_later,
-            resources.pacer.call_later,
-            resources.clock.now_ms,
-            partial(self._armer.widen, "pull"),
-        )
-        self._registry.listen(self._stagers.changed)
-        self._stagers.start()
-        self._watcher.start()
-        self._pruner.start()
-        self.heartbeat.beat()
+        try:
+            self.leases.acquire()
+            self._registry.pulls.open(
+                resources.timers.call_later,
+                resources.pacer.call_later,
+                resources.clock.now_ms,
+                partial(self._armer.widen, "pull"),
+            )
+            self._registry.listen(self._stagers.changed)
+            self._stagers.start()
+            self._watcher.start()
+            self._pruner.start()
+            self.heartbeat.beat()
+        except StoreError:  # there are no leases
+            raise
+        except BaseException:
+            self.stop(resources.runtime.monotonic() + _CLOSING_S, is_last=False)
+            with suppress(StoreError):
+                self.leases.release()
+            raise
 
     def is_inside(self) -> bool:
         """
@@ -111,12 +120,13 @@ class Owner:
         """
         return self._dispatcher.is_inside()
 
-    def stop(self, deadline: float | None) -> list[Firing]:
+    def stop(self, deadline: float | None, *, is_last: bool = True) -> list[Firing]:
         """
         Stop firing, give back what is begun and not handed over, and wait for the rest until *deadline*.
 
         Args:
             deadline: On the runtime's `monotonic`; None for as long as it takes.
+            is_last: Whether the targets are closed, too; after that nothing can be started again.
 
         Returns:
             What still runs.
@@ -135,9 +145,10 @@ class Owner:
         self._resources.timers.close()
         self._resources.pacer.close()
         self._settler.flush()
-        self._dispatcher.coroutines.close(self._left(deadline), self._registry.closers())
+        self._dispatcher.coroutines.close(self._left(deadline), self._registry.closers() if is_last else ())
         self._dispatcher.workers.close(0 if running or self._dispatcher.leaked else self._left(deadline))
-        self._registry.handlers.end_processes()
+        if is_last:
+            self._registry.handlers.end_processes()
         self._dispatcher.processes.close(self._left(deadline))
         self._dispatcher.flush_spans()
         self._resources.timers.join(self._left(deadline))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
@@ -123,16 +124,14 @@ class Client:
         """
         Commit what waits, *release* what is owned, and close the store. Twice is allowed.
         """
-        with self._opening:
+        with self._opening, ExitStack() as steps:  # each is taken, whatever becomes of the others
             self._is_closed = True
             writer, self._writer = self._writer, None
             if writer is not None:
-                self._requests.close()
-                writer.close(timeout_s)
-                try:
-                    release()
-                finally:
-                    self.store.close()
+                steps.callback(self.store.close)
+                steps.callback(release)
+                steps.callback(writer.close, timeout_s)
+                steps.callback(self._requests.close)
 
     def _open(self) -> Writer | PartitionedWriter:
         self.store.open()

@@ -112,13 +112,13 @@ class SqliteStore:
             except BaseException:
                 connections.close()
                 raise
-            self._connections = connections
             self._listener = FileListener(self.path)
+            self._connections = connections
 
     def close(self) -> None:
-        if self._lease is not None:
-            with suppress(StoreError):
-                self._release()
+        with suppress(StoreError):
+            self.release(self._owner)
+            self._step_down()  # what Ctrl-C has left of it
         if self._follower is not None:
             self._follower.close()
         if self._connections is not None:
@@ -221,19 +221,20 @@ class SqliteStore:
         connections = self._open_connections()
         connections.check_writable()
         connections.file.check()
-        self._lock.take(owner)
         try:
+            self._lock.take(owner)
             with translated(self.url), connections.writing() as connection:
                 epoch, rescued = take_over(connection, owner, self.now_ms())
             self.abilities = replace(self.abilities, has_notify=self._listener is not None and self._listener.listen())
             connections.limit_log(COMMIT_LIMIT_PAGES)
             self._checkpointer = Checkpointer(connections.connect)
+            self._owner = owner
+            self._keep_reserve()
+            self._lease = Lease(0, epoch, None, rescued, self.now_ms())
         except BaseException:
-            self._lock.give_back()
+            if self._lease is None:  # otherwise another owner has it here
+                self._step_down()
             raise
-        self._owner = owner
-        self._keep_reserve()
-        self._lease = Lease(0, epoch, None, rescued, self.now_ms())
         return [self._lease]
 
     def renew(self, owner: str) -> list[Lease]:
@@ -259,8 +260,13 @@ class SqliteStore:
         return [self._lease]
 
     def release(self, owner: str) -> None:
-        if self._lease is not None and owner == self._owner:
-            self._release()
+        if self._lease is None or owner != self._owner:
+            return
+        try:
+            with translated(self.url), self._open_connections().writing() as connection:
+                hand_over(connection)
+        finally:
+            self._step_down()
 
     def take_up(self, shard: int, epoch: int, skills: Sequence[Skill], limit: int) -> list[Job]:
         connections = self._open_connections()
@@ -368,25 +374,18 @@ class SqliteStore:
                 self._follower = Follower(connections.connect, partial(notify, self.path))
             return self._follower
 
-    def _release(self) -> None:
-        try:
-            with translated(self.url), self._open_connections().writing() as connection:
-                hand_over(connection)
-        finally:
-            self._step_down()
-
     def _step_down(self) -> None:
         self._lease = None
-        if self._checkpointer is not None:
-            self._checkpointer.close()
-            self._checkpointer = None
-        with translated(self.url):
-            self._open_connections().limit_log()
         if self._lock.is_held:
             self._reserve.let_go()
         if self._listener is not None:
             self._listener.stop()
         self._lock.give_back()
+        if self._checkpointer is not None:
+            self._checkpointer.close()
+            self._checkpointer = None
+        with translated(self.url):
+            self._open_connections().limit_log()
 
     def _ledger(self) -> tuple[int, ...]:
         with translated(self.url), self._open_connections().reading() as connection:

@@ -1,0 +1,222 @@
+"""
+Starts and stops that do not come to their end: no thread is to be had, or somebody presses Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing
+
+import pytest
+
+from tickwheel.errors import ClosedError
+from tickwheel.scheduler import Scheduler, SchedulerOptions, SetRequest, StoreFullError
+from tickwheel.scheduler._core import Core
+from tickwheel.scheduler.engine._heartbeat import Heartbeat
+from tickwheel.scheduler.engine._leases import Leases
+from tickwheel.scheduler.engine._stagers import Stagers
+from tickwheel.scheduler.engine._watcher import Watcher
+from tickwheel.scheduler.engine._workers import Workers
+from tickwheel.scheduler.engine.owner import Owner
+from tickwheel.scheduler.stores.sqlite import SqliteStore
+from tickwheel.scheduler.verbs.writer import Writer
+
+BEFORE, AFTER = "before", "after"
+WRITERS = {"tickwheel-writer", "tickwheel-writer-own", "tickwheel-writer-callers"}
+
+
+@pytest.fixture
+def fail(monkeypatch):
+    """
+    Return what makes a method raise the first time, before or after it has done its work.
+    """
+
+    def fail_once(kind, name, when, error):
+        method, errors = getattr(kind, name), [error]
+
+        def failing(*arguments, **options):
+            if errors and when == BEFORE:
+                raise errors.pop()
+            answer = method(*arguments, **options)
+            if errors:
+                raise errors.pop()
+            return answer
+
+        monkeypatch.setattr(kind, name, failing)
+
+    return fail_once
+
+
+@pytest.fixture
+def no_thread(monkeypatch):
+    """
+    Return a function after which two threads of a name cannot be started.
+    """
+    start, left = threading.Thread.start, []
+
+    def scarce(thread):
+        if thread.name in left:
+            left.remove(thread.name)
+            what = "can't start new thread"
+            raise RuntimeError(what)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", scarce)
+    return lambda name: left.extend([name] * 2)
+
+
+@pytest.fixture
+def ours():
+    """
+    Return what names the threads of ours that run now and did not at the beginning of the test.
+    """
+    before = set(threading.enumerate())
+    return lambda: {each.name for each in set(threading.enumerate()) - before if each.name.startswith("tickwheel")}
+
+
+@pytest.fixture
+def check_gone(until, ours):
+    """
+    Return what waits until no thread of ours is left but some.
+    """
+    return lambda but=frozenset(): until(lambda: not ours() - but)
+
+
+@pytest.fixture
+def scheduler(make, file_url, record):
+    """
+    Return a scheduler with a handler, not started.
+    """
+    scheduler = make(file_url)
+    scheduler.handler("h")(record)
+    return scheduler
+
+
+@pytest.fixture
+def check_as_before(scheduler, file_url, record, check_gone):
+    """
+    Return what asserts that nothing is left of a start that failed: another one can own the file, and then this one.
+    """
+
+    def check():
+        assert not scheduler.is_started
+        check_gone(WRITERS)
+        with closing(Scheduler(file_url)) as other:
+            other.start()
+        scheduler.start()
+        scheduler.set("k", delay=0, handler="h", payload=1)
+        assert record.wait(1) == [1]
+        assert threading.active_count() == len({each.name for each in threading.enumerate()})  # none is there twice
+
+    return check
+
+
+@pytest.mark.parametrize("name", ["checkpointer", "leases", "stager", "watcher"])
+def test_no_thread_to_start_with(scheduler, check_as_before, no_thread, name):
+    """
+    A start that finds no thread leaves everything as before it, as often as it is tried.
+    """
+    no_thread(f"tickwheel-{name}")
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            scheduler.start()
+    check_as_before()
+
+
+@pytest.mark.parametrize(
+    "place",
+    [(SqliteStore, "_keep_reserve"), (Leases, "_hold"), (Stagers, "start"), (Watcher, "start"), (Heartbeat, "beat")],
+)
+@pytest.mark.parametrize("when", [BEFORE, AFTER])
+def test_ctrl_c_in_a_start(scheduler, check_as_before, fail, place, when):
+    """
+    A start that is interrupted, wherever that is, leaves everything as before it.
+    """
+    fail(*place, when, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        scheduler.start()
+    check_as_before()
+
+
+def test_ctrl_c_at_the_end_of_a_start(scheduler, record, fail, ours):
+    """
+    A start that had just succeeded is not done twice by the next.
+    """
+    fail(Core, "_start", AFTER, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        scheduler.start()
+    before = ours()
+    scheduler.start()
+    assert [each.name for each in threading.enumerate()].count("tickwheel-stager") == 1
+    assert ours() == before
+    scheduler.set("k", delay=0, handler="h", payload=1)
+    assert record.wait(1) == [1]
+
+
+def test_an_error_after_the_lock_was_taken(scheduler, check_as_before, fail):
+    """
+    A file whose new owner meets an error is free again.
+    """
+    fail(SqliteStore, "_keep_reserve", BEFORE, StoreFullError("no room", "make some"))
+    with pytest.raises(StoreFullError):
+        scheduler.start()
+    check_as_before()
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        (Stagers, "stop", BEFORE),
+        (Stagers, "stop", AFTER),
+        (Owner, "_wait", BEFORE),
+        (Workers, "close", BEFORE),
+        (Writer, "close", AFTER),
+        (Leases, "release", AFTER),
+        (SqliteStore, "_step_down", BEFORE),
+        (SqliteStore, "close", AFTER),
+    ],
+)
+def test_ctrl_c_in_a_stop(make, file_url, fail, check_gone, place):
+    """
+    A stop that is interrupted gives the file back nevertheless, and the next call does what is left.
+    """
+    scheduler = make(file_url).start()
+    go_on, started, fired = threading.Event(), threading.Event(), threading.Event()
+    scheduler.handler("h")(lambda _: (started.set(), go_on.wait(60)))
+    scheduler.set("k", delay=0, handler="h")
+    assert started.wait(60)
+    fail(*place, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        scheduler.stop(0.5)
+    assert not scheduler.is_started
+    other = make(file_url)
+    other.handler("h")(lambda _: fired.set())
+    other.start()
+    assert fired.wait(60)
+    other.stop()
+    for refused in (scheduler.start, lambda: scheduler.set("k", delay=0, handler="h")):
+        with pytest.raises(ClosedError):
+            refused()
+    go_on.set()
+    assert scheduler.stop(60) == []
+    assert scheduler.stop() == []
+    check_gone()
+
+
+def test_what_is_queued_at_an_interrupted_stop(make, file_url, record, until, fail):
+    """
+    What waited for a worker does not start once the file was given back.
+    """
+    scheduler = make(file_url, options=SchedulerOptions(workers=1)).start()
+    go_on = threading.Event()
+    scheduler.handler("h")(lambda payload: (record(payload), go_on.wait(60)))
+    scheduler.set_many(SetRequest(f"k{n}", delay=0, handler="h", payload=n) for n in range(3))
+    until(lambda: scheduler.stats()["waiting"] == 2)
+    fail(Stagers, "stop", BEFORE, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        scheduler.stop(0.5)
+    go_on.set()
+    until(lambda: scheduler._core._owner._dispatcher.waiting == 0)
+    assert scheduler.stop(60) == []
+    assert len(record.items) == 1
+    assert len(make(file_url).list().jobs) == 3
