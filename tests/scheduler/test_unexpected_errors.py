@@ -11,6 +11,7 @@ import queue
 import sqlite3
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -22,6 +23,7 @@ from tickwheel.scheduler.stores import Abilities, MemoryStore
 from tickwheel.scheduler.stores.sqlite import _checkpointer
 from tickwheel.scheduler.stores.sqlite._joining import Follower
 from tickwheel.scheduler.verbs._withdrawal_requests import WithdrawalRequests
+from tickwheel.scheduler.verbs.partitioned_writer import PartitionedWriter
 
 LEASE_MS = 150
 
@@ -201,6 +203,31 @@ def test_no_thread_for_the_pruner(make, monkeypatch, no_threads):
     make(store).start()
     assert has_pruned.wait(60)
     assert len(refused) == 2
+
+
+@pytest.mark.parametrize("name", ["tickwheel-writer-callers", "tickwheel-writer"])
+def test_no_thread_for_a_second_writer(monkeypatch, until, name):
+    """
+    Writers of which one finds no thread end all of them, so that another try does not add to them.
+    """
+    before, start, asked = set(threading.enumerate()), threading.Thread.start, []
+
+    def scarce(thread):
+        asked.append(thread.name)
+        if asked.count(name) == 1 + (name == "tickwheel-writer"):
+            what = "can't start new thread"
+            raise RuntimeError(what)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", scarce)
+    stores = [MemoryStore(), MemoryStore()]
+    for store in stores:
+        store.open()
+        store.abilities = replace(store.abilities, has_many_writers=name == "tickwheel-writer-callers")
+    with pytest.raises(RuntimeError, match="new thread"):
+        PartitionedWriter(SimpleNamespace(partitions=stores, partition_of=len), Runtime())
+    assert len(asked) == 2
+    until(lambda: set(threading.enumerate()) <= before)
 
 
 def test_no_thread_for_a_request(service_url, no_threads):

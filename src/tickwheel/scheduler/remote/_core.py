@@ -124,9 +124,10 @@ class RemoteCore:
         return self._lifecycle.stop(lambda: self._stop(deadline), timeout, is_inside=is_inside)
 
     def _stop(self, deadline: float | None) -> list[Firing]:
-        running = [] if self._puller is None else self._puller.stop(deadline)
-        self._transport.close()
-        return running
+        try:
+            return [] if self._puller is None else self._puller.stop(deadline)
+        finally:
+            self._transport.close()
 
     def nodes(self) -> Sequence[Node]:
         """

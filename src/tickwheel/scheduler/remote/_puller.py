@@ -93,8 +93,13 @@ class Puller:
             width = share_of(options.workers) if most is USUAL else min(options.workers, most or options.workers)
             thread = threading.Thread(target=self._pull, args=(name, width), name=f"tickwheel-pull-{name}", daemon=True)
             self._threads.append(thread)
-        for thread in (self._beats, *self._threads):
-            thread.start()
+        try:
+            for thread in (self._beats, *self._threads):
+                thread.start()
+        except BaseException:
+            self._stopped.set()
+            self._hurry.set()
+            raise
 
     def is_inside(self) -> bool:
         """

@@ -42,9 +42,13 @@ class PartitionedWriter:
         self._tally = Tally(runtime)
         self.times, self.sizes = self._tally.times, self._tally.sizes
         share = max(_SHARE_MIN, waiting_max // len(store.partitions))
-        self._writers = [
-            Writer(each, runtime, waiting_max=share, tally=self._tally, **options) for each in store.partitions
-        ]
+        self._writers: list[Writer] = []
+        try:
+            for each in store.partitions:
+                self._writers.append(Writer(each, runtime, waiting_max=share, tally=self._tally, **options))
+        except BaseException:
+            self.close()
+            raise
 
     def submit(self, write: Write, timeout_s: float | None = None) -> Promise[Answer]:
         """

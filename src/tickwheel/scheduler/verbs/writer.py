@@ -126,12 +126,16 @@ class Writer:
         both = [self._few, self._own]
         own, callers = ("-own", self._own_work, both), ("-callers", self._callers_work, [self._callers])
         sources = [("", self._own_work, [*both, self._callers])] if is_shared else [own, callers]
-        self._threads = [
-            runtime.thread(target=self._run, args=(work, queues), name=f"tickwheel-writer{name}", daemon=True)
-            for name, work, queues in sources
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._threads: list[threading.Thread] = []
+        try:
+            for name, work, queues in sources:
+                args = work, queues
+                thread = runtime.thread(target=self._run, args=args, name=f"tickwheel-writer{name}", daemon=True)
+                thread.start()
+                self._threads.append(thread)
+        except BaseException:
+            self.close()
+            raise
 
     def submit(self, write: Write, timeout_s: float | None = None) -> Promise[Answer]:
         """
