@@ -14,6 +14,7 @@ import pytest
 
 from tickwheel.errors import MissingExtraError
 from tickwheel.scheduler import Scheduler, model
+from tickwheel.scheduler.engine._watcher import Watcher
 from tickwheel.scheduler.errors import StoreError, StoreFormatError
 from tickwheel.scheduler.stores import Shard, open_store
 from tickwheel.testing.store_suite._base import changes_of
@@ -104,6 +105,70 @@ def test_wrong_options(make, options, message):
     """
     with pytest.raises(StoreError, match=message):
         make(options)
+
+
+def test_what_the_url_says_of_the_session(postgres, database, make, until):
+    """
+    Options of the URL hold beside ours: tables in another schema, with an owner that hears what is written there.
+    """
+    postgres.execute("CREATE SCHEMA jobs", database)
+    plain = make()
+    options = "&options=-c%20search_path%3Djobs%20-c%20jit%3Don&application_name=shop&shards=1"
+    store, client = make(options), make(options)
+    store.acquire("owner")
+    until(lambda: store.wait_for_change(0.0) is False)
+    set_one(client)
+    assert store.wait_for_change(PATIENCE_S)
+    assert (store.count()["pending"], plain.count()["pending"]) == (1, 0)
+    assert postgres.execute("SELECT count(*) FROM jobs.tickwheel_job", database) == [(1,)]
+    with store._connections.reading() as connection:
+        shown = [
+            connection.execute(f"SHOW {name}").fetchone()[0] for name in ("application_name", "jit", "search_path")
+        ]
+    assert shown == ["shop", "off", "jobs"]
+
+
+@pytest.mark.parametrize(("statement", "is_done"), [("BEGIN", True), ("COMMIT", False)])
+def test_ctrl_c_around_a_transaction(make, monkeypatch, statement, is_done):
+    """
+    A write that is interrupted as it begins or ends leaves no transaction open.
+    """
+    store = make()
+    connection = store._connections.connect()
+    execute, signals = type(connection).execute, [KeyboardInterrupt()]
+
+    def interrupted(self, sql, *values, **options):
+        if sql == statement and signals and not is_done:
+            raise signals.pop()
+        answer = execute(self, sql, *values, **options)
+        if sql == statement and signals:
+            raise signals.pop()
+        return answer
+
+    connection.close()
+    monkeypatch.setattr(type(connection), "execute", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        set_one(store, "lost")
+    assert [each.info.transaction_status for each in store._connections._idle] == [0]
+    set_one(store)
+    assert store.count()["pending"] == 1
+
+
+def test_a_start_that_fails_keeps_no_shard(postgres, database, monkeypatch):
+    """
+    A node that cannot start fully leaves all shards to the others.
+    """
+    scheduler = Scheduler(postgres.url(database))
+
+    def start(_watcher):
+        what = "can't start new thread"
+        raise RuntimeError(what)
+
+    monkeypatch.setattr(Watcher, "start", start)
+    with pytest.raises(RuntimeError, match="new thread"):
+        scheduler.start()
+    assert {shard.owner for shard in scheduler.shards()} == {None}
+    scheduler.stop()
 
 
 def test_missing_driver(make, monkeypatch):

@@ -54,6 +54,7 @@ _SETTINGS: Final = {
 }
 _IDLE: Final = "idle_in_transaction_session_timeout"
 _LINK: Final = {
+    "application_name": "tickwheel",
     "connect_timeout": "10",
     "keepalives_idle": "5",
     "keepalives_interval": "2",
@@ -100,11 +101,10 @@ class Connections:
         self._conninfo, self._url = conninfo, url
         settings = {**_SETTINGS, _IDLE: str(int(idle_s * 1000))}
         self._is_pooled = is_pooled
-        self._begin = "; SET LOCAL ".join(["BEGIN", *(f"{name} = '{value}'" for name, value in settings.items())])
-        self._options: dict[str, Any] = {"prepare_threshold": None}
-        if not is_pooled:
-            self._begin = "BEGIN"
-            self._options = {"options": " ".join(f"-c {name}={value}" for name, value in settings.items())}
+        self._begin = "BEGIN"
+        if is_pooled:
+            self._begin = "; SET LOCAL ".join(["BEGIN", *(f"{name} = '{value}'" for name, value in settings.items())])
+        self._session = " ".join(f"-c {name}={value}" for name, value in settings.items())
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
         self.lifetime = Lifetime(url)
@@ -131,9 +131,11 @@ class Connections:
         try:
             given = self._psycopg.conninfo.conninfo_to_dict(conninfo)
             link: dict[str, Any] = {name: value for name, value in _LINK.items() if name not in given}
-            connection = self._psycopg.connect(
-                conninfo, autocommit=True, application_name="tickwheel", **link, **self._options
-            )
+            if self._is_pooled:
+                link["prepare_threshold"] = None
+            else:
+                link["options"] = f"{given.get('options', '')} {self._session}"
+            connection = self._psycopg.connect(conninfo, autocommit=True, **link)
         except self._psycopg.Error as error:
             raise self._refused(error) from error
         self.teach(connection.adapters)
@@ -152,18 +154,18 @@ class Connections:
         Hold a transaction open; commit it at the end, or roll it back if anything is raised.
         """
         with self._lent() as connection:
-            connection.execute(self._begin)
             try:
+                connection.execute(self._begin)
                 yield connection
+                try:
+                    connection.execute("COMMIT")
+                except self._psycopg.Error as error:
+                    is_connected = not connection.closed
+                    raise store_error(error, self._url, is_connected=is_connected, is_committing=True) from error
             except BaseException:
                 with suppress(self._psycopg.Error):
                     connection.execute("ROLLBACK")
                 raise
-            try:
-                connection.execute("COMMIT")
-            except self._psycopg.Error as error:
-                is_connected = not connection.closed
-                raise store_error(error, self._url, is_connected=is_connected, is_committing=True) from error
 
     def reading(self) -> AbstractContextManager[Connection]:
         """

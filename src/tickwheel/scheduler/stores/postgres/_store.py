@@ -109,10 +109,10 @@ class PostgresStore:
         except BaseException:
             connections.close()
             raise
-        self._connections = connections
         self._listener = Listener(
             lambda: PostgresSubscription(connections.connect(self._listen), lambda: self._owned | {ASIDE})
         )
+        self._connections = connections
 
     def close(self) -> None:
         if self._owner is not None:
