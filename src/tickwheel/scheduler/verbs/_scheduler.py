@@ -58,8 +58,9 @@ class Scheduler(Pulling):
         Stop firing, let handlers finish, write their ends, give the store back, and close.
 
         What was pending stays in the store. What was begun and not yet handed over does not count as an attempt.
-        Before `start` it closes the client; a second call returns []. From inside a handler it returns [] at once and
-        the stop goes on without it.
+        Before `start` it closes the client; a second call returns [], or does what is left if Ctrl-C ended the first,
+        which gives the store back all the same. From inside a handler it returns [] at once and the stop goes on
+        without it.
 
         Args:
             timeout: How many seconds it may take; None for as long as the handlers do.
