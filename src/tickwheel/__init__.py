@@ -40,14 +40,7 @@ if TYPE_CHECKING:
         TickwheelError,
         TooManyTimersError,
     )
-    from tickwheel.timers.contexts import (
-        Context,
-        background,
-        with_cancel,
-        with_deadline,
-        with_timeout,
-        with_value,
-    )
+    from tickwheel.timers.contexts import Context, background, with_cancel, with_deadline, with_timeout, with_value
     from tickwheel.timers.contract import Pending, Timer
     from tickwheel.timers.periodic import Periodic
 

@@ -196,11 +196,7 @@ class TimerLoop:
         self, when: float, callback: Callable[[Unpack[_Ts]], object], *args: *_Ts, context: Context | None = None
     ) -> TimerHandle: ...
     def call_later(
-        self,
-        delay: float,
-        callback: Callable[[Unpack[_Ts]], object],
-        *args: *_Ts,
-        context: Context | None = None,
+        self, delay: float, callback: Callable[[Unpack[_Ts]], object], *args: *_Ts, context: Context | None = None
     ) -> TimerHandle: ...
 
 @final

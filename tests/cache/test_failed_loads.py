@@ -83,7 +83,7 @@ def test_a_load_in_a_thread(things, fail):
 @pytest.mark.parametrize("is_eager", [False, True], ids=["usual", "eager"])
 def test_a_load_in_a_task(things, fail, fail_async, is_eager):
     """
-    So it is for tasks, whoever waited, and whether the loader failed at once or later.
+    So it is for tasks, also of several, and whether the loader failed at once or later.
     """
     if is_eager and not hasattr(asyncio, "eager_task_factory"):
         pytest.skip("eager tasks came with Python 3.12")

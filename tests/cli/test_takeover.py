@@ -245,10 +245,7 @@ def test_what_apscheduler_has_more(run, apscheduler):
     """
     combining = pytest.importorskip("apscheduler.triggers.combining")
     interval = pytest.importorskip("apscheduler.triggers.interval")
-    for name, fields in {
-        "both days": {"day": "13", "day_of_week": "fri"},
-        "week": {"week": 7},
-    }.items():
+    for name, fields in {"both days": {"day": "13", "day_of_week": "fri"}, "week": {"week": 7}}.items():
         apscheduler.add_job("builtins:print", "cron", id=name, **fields)
     apscheduler.add_job("builtins:print", combining.AndTrigger([interval.IntervalTrigger(hours=1)]), id="and")
     apscheduler.add_job("builtins:print", "date", run_date=LATER, args=[Order()], id="class")

@@ -11,14 +11,7 @@ import sys
 import unittest
 
 from test import support
-from test.test_asyncio import (
-    test_buffered_proto,
-    test_events,
-    test_sendfile,
-    test_server,
-    test_sock_lowlevel,
-    utils,
-)
+from test.test_asyncio import test_buffered_proto, test_events, test_sendfile, test_server, test_sock_lowlevel, utils
 
 support.verbose = False
 

@@ -130,14 +130,7 @@ class Bench:
         passed = counts["passed"] + counts["failed as expected"]
         differ = len(differing or ())
         return Row(
-            suite.name,
-            self.version,
-            len(ours),
-            passed,
-            counts["skipped"],
-            counts["failed"],
-            differ,
-            len(seen) - differ,
+            suite.name, self.version, len(ours), passed, counts["skipped"], counts["failed"], differ, len(seen) - differ
         )
 
 

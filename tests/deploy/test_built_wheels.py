@@ -131,10 +131,7 @@ DAMAGES: dict[str, tuple[Callable[[dict[str, bytes]], object], str]] = {
         lambda held: held.update({NATIVE: library(linked=b"/opt/local/lib/libssl.dylib")}),
         "is linked with /opt/local/lib/libssl.dylib",
     ),
-    "no entry": (
-        lambda held: held.update({NATIVE: library().replace(b"PyInit__core", b"PyInit_other")}),
-        "exports []",
-    ),
+    "no entry": (lambda held: held.update({NATIVE: library().replace(b"PyInit__core", b"PyInit_other")}), "exports []"),
     "a huge module": (
         lambda held: held.update({NATIVE: library().ljust(2_000_001, b"\0")}),
         "has a module of 2000001 bytes",

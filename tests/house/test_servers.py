@@ -38,12 +38,7 @@ def find(root, tmp_path) -> Callable[..., tuple[int, str]]:
 
 @pytest.mark.parametrize(
     "folder",
-    [
-        "usr/sbin",
-        "usr/lib/postgresql/17/bin",
-        "opt/homebrew/opt/postgresql@16/bin",
-        "usr/local/opt/postgresql@16/bin",
-    ],
+    ["usr/sbin", "usr/lib/postgresql/17/bin", "opt/homebrew/opt/postgresql@16/bin", "usr/local/opt/postgresql@16/bin"],
 )
 def test_it_is_found_beside_the_path(find, folder):
     """

@@ -77,12 +77,7 @@ BROKEN = {
     "it never arrives": ([SET], [], [], {"lost": 1}),
     "it is forgotten for six seconds": ([SET], [arrived(7_001)], [], {"silent": 1}),
     "it is forgotten for six seconds after a fault": ([SET], [arrived(7_901)], [KILL], {"silent": 1}),
-    "it is forgotten before a fault": (
-        [SET],
-        [arrived(9_000)],
-        [Fault("kill", 8_000, 8_900)],
-        {"silent": 1},
-    ),
+    "it is forgotten before a fault": ([SET], [arrived(9_000)], [Fault("kill", 8_000, 8_900)], {"silent": 1}),
     "it never arrives in spite of a fault": ([SET], [], [KILL], {"lost": 1}),
     "it is never taken": ([SET], [arrived(1_000, taken=False)], [], {"lost": 1}),
     "its move is lost": ([SET, written("move", 500, 2, 3_000)], [], [], {"lost": 1}),

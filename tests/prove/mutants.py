@@ -376,11 +376,7 @@ def has_no_bulkhead() -> Any:
 RARE = {"gives_back_twice": 10, "starts_over_when_emptied": 14}
 """By name, the first seed of the days on which a fault shows that the others cannot show: one day in sixteen."""
 
-WHOLE_DAYS = {
-    "stops_until_the_clock_is_set": 3,
-    "trusts_ends_of_a_later_clock": 4,
-    "takes_a_retry_for_outdated": 4,
-}
+WHOLE_DAYS = {"stops_until_the_clock_is_set": 3, "trusts_ends_of_a_later_clock": 4, "takes_a_retry_for_outdated": 4}
 """By name, the first seed of the days on which a fault shows that some hours do not show: one day in eight."""
 
 ON_A_FILE = {"sees_no_step", "follows_the_wall_clock", "is_somebody_else_at_each_start", "has_no_bulkhead"}

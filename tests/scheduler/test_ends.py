@@ -39,10 +39,7 @@ def test_retries_then_success(scheduler, events):
     scheduler.set("k", delay=0, handler="h")
     (success,) = told.of(JobSucceeded)
     failures = told.of(JobFailed)
-    assert [(each.attempt, each.error) for each in failures] == [
-        (1, "RuntimeError: 1"),
-        (2, "RuntimeError: 2"),
-    ]
+    assert [(each.attempt, each.error) for each in failures] == [(1, "RuntimeError: 1"), (2, "RuntimeError: 2")]
     assert success.attempt == 3
     assert scheduler.get("k") is None
     assert {each.generation for each in (*failures, success)} == {success.generation}

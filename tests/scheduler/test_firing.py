@@ -10,15 +10,7 @@ import time
 
 import pytest
 
-from tickwheel.observe.events import (
-    JobCancelled,
-    JobExpired,
-    JobFired,
-    JobMoved,
-    JobSet,
-    JobSucceeded,
-    SettleRefused,
-)
+from tickwheel.observe.events import JobCancelled, JobExpired, JobFired, JobMoved, JobSet, JobSucceeded, SettleRefused
 from tickwheel.scheduler import Outcome, RetryPolicy, SchedulerOptions, SetRequest, State
 from tickwheel.scheduler.targets import Firing
 

@@ -94,8 +94,7 @@ def test_resumed_in_time(scheduler, clock, record):
 
 
 @pytest.mark.parametrize(
-    ("misfire", "runs"),
-    [("once", [10.0, 40.0]), ("all", [10.0, 20.0, 30.0, 40.0]), ("skip", [40.0])],
+    ("misfire", "runs"), [("once", [10.0, 40.0]), ("all", [10.0, 20.0, 30.0, 40.0]), ("skip", [40.0])]
 )
 def test_missed_runs(scheduler, clock, record, until, *, misfire, runs):
     """

@@ -11,15 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tickwheel.errors import ClosedError, InvalidDelayError
-from tickwheel.scheduler import (
-    InvalidJobError,
-    Outcome,
-    RecurrenceError,
-    RetryPolicy,
-    SetRequest,
-    State,
-    StoreError,
-)
+from tickwheel.scheduler import InvalidJobError, Outcome, RecurrenceError, RetryPolicy, SetRequest, State, StoreError
 
 HOUR = 3600
 

@@ -353,15 +353,7 @@ def test_wrong_methods(server, method, path, allow):
 
 @pytest.mark.parametrize(
     "path",
-    [
-        "/nothing",
-        "/v1",
-        "/v1/",
-        "/static/../app.py",
-        "/static/%2e%2e/app.py",
-        "/static/none.js",
-        "/problems/none",
-    ],
+    ["/nothing", "/v1", "/v1/", "/static/../app.py", "/static/%2e%2e/app.py", "/static/none.js", "/problems/none"],
 )
 def test_unknown_addresses(server, path):
     """

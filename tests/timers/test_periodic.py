@@ -108,11 +108,7 @@ def test_no_drift():
 
 @pytest.mark.parametrize(
     ("missed", "fired", "left_out"),
-    [
-        ("skip", [1, 4, 5, 6, 7], 2),
-        ("burst", [1, 3.5, 3.5, 4, 5, 6, 7], 0),
-        ("delay", [1, 4.5, 5.5, 6.5], 2),
-    ],
+    [("skip", [1, 4, 5, 6, 7], 2), ("burst", [1, 3.5, 3.5, 4, 5, 6, 7], 0), ("delay", [1, 4.5, 5.5, 6.5], 2)],
 )
 def test_missed(make_rig, missed, fired, left_out):
     """

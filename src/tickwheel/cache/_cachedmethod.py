@@ -10,13 +10,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from tickwheel.cache._base import BaseCache
-from tickwheel.cache._cached import (
-    CachedFunction,
-    chosen_key,
-    clear,
-    found,
-    refuse_generators,
-)
+from tickwheel.cache._cached import CachedFunction, chosen_key, clear, found, refuse_generators
 from tickwheel.cache._stats import CacheInfo
 
 __all__ = ["CachedMethod", "cachedmethod"]

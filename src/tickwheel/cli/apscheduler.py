@@ -142,11 +142,7 @@ def _date(fields: Mapping[str, Any], _remarks: list[str]) -> dict[str, Any]:
 
 def _interval(fields: Mapping[str, Any], remarks: list[str]) -> dict[str, Any]:
     start: datetime = fields["start_date"]
-    return {
-        "every": fields["interval"],
-        "at": next_on_grid(start, fields["interval"]),
-        **_common(fields, remarks),
-    }
+    return {"every": fields["interval"], "at": next_on_grid(start, fields["interval"]), **_common(fields, remarks)}
 
 
 def _cron(fields: Mapping[str, Any], remarks: list[str]) -> dict[str, Any]:
@@ -188,8 +184,4 @@ def _expression(expression: Foreign, field: str) -> str:
     return f"{first}{step}" if last in (None, first) else f"{first}-{last}{step}"
 
 
-_TRIGGERS: Final = {
-    "date.DateTrigger": _date,
-    "interval.IntervalTrigger": _interval,
-    "cron.CronTrigger": _cron,
-}
+_TRIGGERS: Final = {"date.DateTrigger": _date, "interval.IntervalTrigger": _interval, "cron.CronTrigger": _cron}

@@ -80,13 +80,7 @@ def list_incidents(search: str, store: str, as_json: bool) -> None:
 @bulk_options
 @store_option
 def replay_dead(
-    *,
-    keys: tuple[str, ...],
-    incident: str | None,
-    rate: float | None,
-    over: float | None,
-    store: str,
-    **chosen: Any,
+    *, keys: tuple[str, ...], incident: str | None, rate: float | None, over: float | None, store: str, **chosen: Any
 ) -> None:
     """
     Make dead jobs pending again, due now, with all their attempts: those named, or all that a filter chooses.

@@ -206,12 +206,7 @@ class TimerVerbs:
         return series
 
     def call_later_many(
-        self,
-        delays: Iterable[Seconds],
-        callback: Callable[[array[int]], object],
-        /,
-        *,
-        slack: Seconds = 0.0,
+        self, delays: Iterable[Seconds], callback: Callable[[array[int]], object], /, *, slack: Seconds = 0.0
     ) -> array[int]:
         """
         Set a timer for each of *delays* in one call, a million if need be, and return their ids, in an `array("q")`.

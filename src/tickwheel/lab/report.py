@@ -122,10 +122,7 @@ def _quiet(comparison: Comparison) -> str:
         "Nothing is due, and a driver that ticks, as skynet, Linux and Netty have it, still wakes up at each "
         "tick. The other designs sleep until something is due; here these can do so, too.",
         line_chart(
-            _PENDING,
-            Axis("CPU time a second", duration, is_log=False),
-            list(_first_by_size(comparison)),
-            series,
+            _PENDING, Axis("CPU time a second", duration, is_log=False), list(_first_by_size(comparison)), series
         ),
     )
 

@@ -230,9 +230,7 @@ def _denials(core: Any, counts: Mapping[str, int] | None) -> Iterator[Metric]:
     """
     if counts is not None:
         denials = core.CounterMetricFamily(
-            "tickwheel_denials",
-            "Requests that were refused for their token, or for want of one.",
-            labels=["reason"],
+            "tickwheel_denials", "Requests that were refused for their token, or for want of one.", labels=["reason"]
         )
         for reason, count in counts.items():
             denials.add_metric([reason], count)

@@ -333,8 +333,7 @@ class LeaseBody(Body, frozen=True):
     queue: Annotated[str, Meta(min_length=1, max_length=2048, description="The `handler` of its jobs.")]
     limit: Annotated[int, Meta(ge=1, le=LEASES_MAX, description="How many at most.")] = 1
     wait: Annotated[
-        Annotated[float, Meta(ge=0, le=WAIT_MAX_S)] | Text,
-        Meta(description="Seconds, or text, to wait for the first."),
+        Annotated[float, Meta(ge=0, le=WAIT_MAX_S)] | Text, Meta(description="Seconds, or text, to wait for the first.")
     ] = 20.0
     seconds: LeaseSpan = 60.0
 

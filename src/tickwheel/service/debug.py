@@ -28,7 +28,7 @@ PROFILE_FIELDS: Final[dict[str, Any]] = {
         "maximum": _SECONDS_MAX,
         "default": 5,
         "description": "How long to watch.",
-    },
+    }
 }
 """The fields of the query of a profile, each with its JSON schema."""
 _TEXT: Final = b"text/plain; charset=utf-8"

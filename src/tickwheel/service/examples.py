@@ -261,13 +261,7 @@ ANSWERS: Final[dict[Any, Any]] = {
     RunsDocument: {"rule": _RULE, "runs": _RUNS},
     LeasesDocument: {
         "leases": [
-            {
-                "fire_id": _FIRE_ID,
-                "attempt": 1,
-                "is_last_attempt": False,
-                "until": "2030-01-01T09:05:00Z",
-                "job": _JOB,
-            }
+            {"fire_id": _FIRE_ID, "attempt": 1, "is_last_attempt": False, "until": "2030-01-01T09:05:00Z", "job": _JOB}
         ]
     },
     EndedDocument: {"outcome": "acknowledged"},

@@ -99,12 +99,7 @@ class Reply:
         """
         All headers, with lower-case names.
         """
-        return (
-            (b"content-type", self.kind),
-            (b"content-length", b"%d" % len(self.body)),
-            *ALWAYS,
-            *self.extra,
-        )
+        return ((b"content-type", self.kind), (b"content-length", b"%d" % len(self.body)), *ALWAYS, *self.extra)
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """

@@ -30,11 +30,7 @@ INCIDENT_FIELDS: Final[dict[str, Any]] = {
         "description": "Letters with this, in whatever case, in their key, error, target or handler.",
     },
     "prefix": LIST_FIELDS["prefix"],
-    "fingerprint": {
-        "type": "string",
-        "pattern": "^[0-9a-f]{16}$",
-        "description": "Only this incident.",
-    },
+    "fingerprint": {"type": "string", "pattern": "^[0-9a-f]{16}$", "description": "Only this incident."},
     "keys": {
         "type": "integer",
         "minimum": 1,

@@ -56,7 +56,7 @@ HISTORY_FIELDS: Final[dict[str, Any]] = {
 }
 """The same of a history's."""
 CANCEL_FIELDS: Final[dict[str, Any]] = {
-    "running": {"type": "boolean", "default": False, "description": "Ask the job to stop if it runs."},
+    "running": {"type": "boolean", "default": False, "description": "Ask the job to stop if it runs."}
 }
 """The same of a cancel's."""
 _ORDERS: Final = ("key", "due")

@@ -61,10 +61,7 @@ class ProblemType:
 
 _TYPES: Final = (
     ProblemType(
-        "malformed_request",
-        HTTPStatus.BAD_REQUEST,
-        "The request cannot be read",
-        "mend the part that the detail names",
+        "malformed_request", HTTPStatus.BAD_REQUEST, "The request cannot be read", "mend the part that the detail names"
     ),
     ProblemType(
         "malformed_json",
@@ -168,12 +165,7 @@ _TYPES: Final = (
         "Too much at once",
         "wait as long as the Retry-After header says",
     ),
-    ProblemType(
-        "internal_error",
-        HTTPStatus.INTERNAL_SERVER_ERROR,
-        "A fault of the service",
-        "see the service's log",
-    ),
+    ProblemType("internal_error", HTTPStatus.INTERNAL_SERVER_ERROR, "A fault of the service", "see the service's log"),
     ProblemType(
         "store_unavailable",
         HTTPStatus.SERVICE_UNAVAILABLE,

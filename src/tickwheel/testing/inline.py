@@ -34,11 +34,7 @@ class InlineScheduler(Scheduler):
     """
 
     def __init__(
-        self,
-        clock: ManualClock,
-        *,
-        options: SchedulerOptions | None = None,
-        targets: dict[str, Target] | None = None,
+        self, clock: ManualClock, *, options: SchedulerOptions | None = None, targets: dict[str, Target] | None = None
     ) -> None:
         self._clock = clock
         self._store = make_store("memory://", clock)

@@ -228,10 +228,7 @@ class _Machine:
 
 
 def run_store_machine(
-    make_store: Callable[[], Store],
-    seed: int,
-    writes: int,
-    reopen: Callable[[Store], Store] | None = None,
+    make_store: Callable[[], Store], seed: int, writes: int, reopen: Callable[[Store], Store] | None = None
 ) -> StoreReport:
     """
     Run *writes* random writes on an empty store and compare all that can be seen.

@@ -67,12 +67,7 @@ class BulkVerbs(ABC, Unique):
         """
 
     def call_later_many(
-        self,
-        delays: Iterable[Seconds],
-        callback: Callable[[array[int]], object],
-        /,
-        *,
-        slack: Seconds = 0.0,
+        self, delays: Iterable[Seconds], callback: Callable[[array[int]], object], /, *, slack: Seconds = 0.0
     ) -> array[int]:
         """
         Set a timer for each of *delays* and return their ids.

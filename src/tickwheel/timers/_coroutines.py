@@ -69,10 +69,7 @@ def check_callback(callback: object, *, is_awaited: bool, name: str = "callback"
 
 
 def handed_on(
-    result: Any,
-    callback: object,
-    timer: object,
-    on_coroutine: Callable[[Coroutine[Any, Any, Any], Any], object] | None,
+    result: Any, callback: object, timer: object, on_coroutine: Callable[[Coroutine[Any, Any, Any], Any], object] | None
 ) -> Any:
     """
     Return the *result* of a *callback*, or None if it was a coroutine, which is given to *on_coroutine*.

@@ -88,11 +88,7 @@ class Context(Unique):
         return f"<Context deadline={self._deadline} {'live' if error is None else repr(error)}>"
 
     def child(
-        self,
-        *,
-        timers: Timers | None = None,
-        deadline: float | None = None,
-        values: Values | None = None,
+        self, *, timers: Timers | None = None, deadline: float | None = None, values: Values | None = None
     ) -> Context:
         """
         Return a context below this one, with what is not given as here; `with_cancel` and its likes are plainer.

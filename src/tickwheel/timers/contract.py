@@ -194,12 +194,7 @@ class Engine(Protocol):
         """
 
     def call_later_many(
-        self,
-        delays: Iterable[Seconds],
-        callback: Callable[[array[int]], object],
-        /,
-        *,
-        slack: Seconds = 0.0,
+        self, delays: Iterable[Seconds], callback: Callable[[array[int]], object], /, *, slack: Seconds = 0.0
     ) -> array[int]:
         """
         Set a timer for each of *delays* and return their ids, integers that `cancel_many` and `move_many` take.

@@ -49,13 +49,7 @@ class Periodic(StandIn):
     """
 
     def __init__(
-        self,
-        engine: Engine,
-        phase: Phase | WallPhase,
-        callback: Callback,
-        args: tuple[Any, ...],
-        *,
-        times: int | None,
+        self, engine: Engine, phase: Phase | WallPhase, callback: Callback, args: tuple[Any, ...], *, times: int | None
     ) -> None:
         if times is not None and _count(times) < 1:
             message = f"times is {times!r}: pass 1 or more, or None for no end"

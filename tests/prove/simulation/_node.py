@@ -71,14 +71,7 @@ class Node:
     """
 
     def __init__(
-        self,
-        number: int,
-        around: Surroundings,
-        *,
-        drift_ppm: int,
-        start_ns: int,
-        skew_ns: int,
-        is_client: bool = False,
+        self, number: int, around: Surroundings, *, drift_ppm: int, start_ns: int, skew_ns: int, is_client: bool = False
     ) -> None:
         self._number = number
         self._is_client = is_client
@@ -118,11 +111,7 @@ class Node:
             name, around.run, drift_ppm=drift, start_ns=start, skew_ns=self.skew_ns
         )
         self._store = SimulatedStore(
-            around.world,
-            machine,
-            self.line,
-            random.Random(around.dice.random()),
-            (around.calls_made, around.failing),
+            around.world, machine, self.line, random.Random(around.dice.random()), (around.calls_made, around.failing)
         )
         handlers = () if self._is_client else (*_EVERYWHERE, self.version)
         around.history.add(Deployed(around.run.now_ns, name, handlers))

@@ -146,10 +146,7 @@ def test_what_is_settled_is_passed_once(postgres, database, pages):
             store.apply([model.Begin(job, lease.epoch) for job in jobs])
             store.apply([model.Settle(job, lease.epoch) for job in jobs])
         (last,) = store.apply([model.Set(model.Job("last", 0, FAR))])
-        for look in (
-            lambda: store.upcoming(0, EVER, 1) == [last.job],
-            lambda: store.overdue([0], FAR, 200) == {},
-        ):
+        for look in (lambda: store.upcoming(0, EVER, 1) == [last.job], lambda: store.overdue([0], FAR, 200) == {}):
             store._floors.forget()
             assert [look() for _ in range(3)] == [True] * 3
             first, second, third = pages[-3:]

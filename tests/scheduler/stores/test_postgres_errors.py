@@ -154,10 +154,7 @@ def test_server_without_a_connection(postgres, database):
     """
     postgres.execute("CREATE ROLE crowded LOGIN CONNECTION LIMIT 0")
     postgres.execute(f"CREATE DATABASE closed_{database} ALLOW_CONNECTIONS false")
-    for url in (
-        postgres.url(database).replace("user=tick", "user=crowded"),
-        postgres.url(f"closed_{database}"),
-    ):
+    for url in (postgres.url(database).replace("user=tick", "user=crowded"), postgres.url(f"closed_{database}")):
         with pytest.raises(StoreError, match="the connection failed") as caught:
             open_store(url)
         assert caught.value.is_transient

@@ -17,16 +17,7 @@ from tickwheel.scheduler.stores import open_store
 from tickwheel.testing.faulty_store import FaultyStore
 
 NUMBERS = itertools.count()
-CALLS = (
-    "apply",
-    "due",
-    "changes",
-    "renew",
-    "acquire",
-    "now_ms",
-    "count",
-    "wait_for_change",
-)
+CALLS = ("apply", "due", "changes", "renew", "acquire", "now_ms", "count", "wait_for_change")
 
 
 @pytest.fixture

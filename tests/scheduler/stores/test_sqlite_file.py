@@ -312,7 +312,7 @@ def test_lock_that_is_not_to_be_had(path):
 @pytest.mark.needs("os.mkfifo")
 def test_a_full_disk_has_no_room_for_the_owners_name(make, monkeypatch):
     """
-    Who owns the file need not be readable: the lock is taken, kept and given back all the same.
+    Who owns the file need not be readable: the lock is taken, kept and given back.
     """
     first, second = make(), make()
 

@@ -140,10 +140,7 @@ def test_wrong_password(rabbitmq, make, events):
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [
-        ({"url": "http://localhost"}, "its scheme is one of amqp, amqps"),
-        ({"timeout_s": 0}, "timeout_s is 0"),
-    ],
+    [({"url": "http://localhost"}, "its scheme is one of amqp, amqps"), ({"timeout_s": 0}, "timeout_s is 0")],
 )
 def test_bad_options(options, message):
     """

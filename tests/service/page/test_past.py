@@ -12,11 +12,7 @@ TRACE = f"{'4b':0>32}"
 TRACED = {"trace": f"00-{TRACE}-{'9c':0>16}-01"}
 
 BY_A_PROGRAM = "set by a client whose name is not kept"
-ACTS = (
-    ("Move", ["moved"]),
-    ("Pause", ["paused", "moved"]),
-    ("Resume", ["resumed", "paused", "moved"]),
-)
+ACTS = (("Move", ["moved"]), ("Pause", ["paused", "moved"]), ("Resume", ["resumed", "paused", "moved"]))
 TRIES = [
     ({"attempts": 4, "base_s": 10, "jitter": 0}, "10 s, then 20 s, then 40 s"),
     ({"attempts": 3, "base_s": 10, "kind": "linear", "jitter": 0.5}, "10 s, then 20 s, or up to 50 % sooner"),

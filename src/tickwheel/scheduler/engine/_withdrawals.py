@@ -43,12 +43,7 @@ class Withdrawals:
     """
 
     def __init__(
-        self,
-        resources: Resources,
-        staged: StagedJobs,
-        settler: Settler,
-        stop: Callable[[StagedJob], object],
-        way: Way,
+        self, resources: Resources, staged: StagedJobs, settler: Settler, stop: Callable[[StagedJob], object], way: Way
     ) -> None:
         self._store = resources.store
         self._pacer = resources.pacer

@@ -60,11 +60,7 @@ class Owner:
     """
 
     def __init__(
-        self,
-        resources: Resources,
-        registry: Registry,
-        figures: Figures,
-        loop: asyncio.AbstractEventLoop | None,
+        self, resources: Resources, registry: Registry, figures: Figures, loop: asyncio.AbstractEventLoop | None
     ) -> None:
         self._resources = resources
         self.name = resources.owner

@@ -43,17 +43,7 @@ def cut_off(job: Job, now: int) -> HistoryRecord:
     Return what the history keeps of a running *job* that is rescued from nobody: its owner has given the shard back.
     """
     return HistoryRecord(
-        0,
-        now,
-        job.key,
-        job.generation,
-        job.attempt,
-        CUT_OFF,
-        "",
-        job.target,
-        job.handler,
-        job.due_at,
-        trace=job.trace,
+        0, now, job.key, job.generation, job.attempt, CUT_OFF, "", job.target, job.handler, job.due_at, trace=job.trace
     )
 
 

@@ -14,19 +14,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page, Pause, Write
 from tickwheel.scheduler.stores._reports import Aside, Cursor, Node, Shard, Sight
 
-__all__ = [
-    "Abilities",
-    "Aside",
-    "Cursor",
-    "Joins",
-    "Lease",
-    "Node",
-    "Partitioned",
-    "Shard",
-    "Sight",
-    "Skill",
-    "Store",
-]
+__all__ = ["Abilities", "Aside", "Cursor", "Joins", "Lease", "Node", "Partitioned", "Shard", "Sight", "Skill", "Store"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,11 +48,7 @@ class KafkaTarget:
     """
 
     def __init__(
-        self,
-        servers: str = "localhost:9092",
-        *,
-        config: Mapping[str, Any] | None = None,
-        timeout_s: Duration = 30.0,
+        self, servers: str = "localhost:9092", *, config: Mapping[str, Any] | None = None, timeout_s: Duration = 30.0
     ) -> None:
         config = dict(config or {})
         for name in _FIXED:

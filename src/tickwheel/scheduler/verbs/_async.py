@@ -191,12 +191,7 @@ class AsyncScheduler(Common):
         return (await self._do(ReplayJobs((key,), if_generation, delay)))[0]
 
     async def move_many(
-        self,
-        keys: Iterable[str],
-        *,
-        delay: Duration | None = None,
-        at: Instant | None = None,
-        conn: object = None,
+        self, keys: Iterable[str], *, delay: Duration | None = None, at: Instant | None = None, conn: object = None
     ) -> list[Answer]:
         """
         Give many pending jobs one instant: see `Scheduler.move_many`.
@@ -228,12 +223,7 @@ class AsyncScheduler(Common):
         return await self._do(ResumeJobs(keys))
 
     async def bulk(
-        self,
-        verb: str,
-        prefix: str = "",
-        *,
-        on_progress: BulkProgress | None = None,
-        **fields: Unpack[BulkFields],
+        self, verb: str, prefix: str = "", *, on_progress: BulkProgress | None = None, **fields: Unpack[BulkFields]
     ) -> BulkAnswer:
         """
         Do the same to all jobs that a filter chooses: see `Scheduler.bulk`.
@@ -271,10 +261,7 @@ class AsyncScheduler(Common):
         return await asyncio.to_thread(self._core.client.page, {"prefix": prefix, **fields})
 
     async def upcoming(
-        self,
-        due_from: Instant | None = None,
-        due_until: Instant | None = None,
-        limit: int = 100,
+        self, due_from: Instant | None = None, due_until: Instant | None = None, limit: int = 100
     ) -> Sequence[Job]:
         """
         Return the next pending jobs: see `Scheduler.upcoming`.

@@ -16,10 +16,7 @@ __all__ = ["refuse_own_wait", "unwrapped", "unwrapped_async"]
 
 _SESSIONS = {"sqlalchemy.orm.session.Session", "sqlalchemy.orm.scoping.scoped_session"}
 _CONNECTIONS = {"sqlalchemy.engine.base.Connection"}
-_ASYNC_SESSIONS = {
-    "sqlalchemy.ext.asyncio.session.AsyncSession",
-    "sqlalchemy.ext.asyncio.scoping.async_scoped_session",
-}
+_ASYNC_SESSIONS = {"sqlalchemy.ext.asyncio.session.AsyncSession", "sqlalchemy.ext.asyncio.scoping.async_scoped_session"}
 _ASYNC_CONNECTIONS = {"sqlalchemy.ext.asyncio.engine.AsyncConnection"}
 _DJANGO = {"django.utils.connection.ConnectionProxy", "django.db.backends.base.base.BaseDatabaseWrapper"}
 

@@ -59,7 +59,7 @@ class Scheduler(Pulling):
 
         What was pending stays in the store. What was begun and not yet handed over does not count as an attempt.
         Before `start` it closes the client; a second call returns [], or does what is left if Ctrl-C ended the first,
-        which gives the store back all the same. From inside a handler it returns [] at once and the stop goes on
+        which gives the store back nevertheless. From inside a handler it returns [] at once and the stop goes on
         without it.
 
         Args:
@@ -288,12 +288,7 @@ class Scheduler(Pulling):
         return self._do(ReplayJobs((key,), if_generation, delay))[0]
 
     def move_many(
-        self,
-        keys: Iterable[str],
-        *,
-        delay: Duration | None = None,
-        at: Instant | None = None,
-        conn: object = None,
+        self, keys: Iterable[str], *, delay: Duration | None = None, at: Instant | None = None, conn: object = None
     ) -> list[Answer]:
         """
         Give all pending jobs of *keys* one instant; answers are in order, as `move` has them.
@@ -327,12 +322,7 @@ class Scheduler(Pulling):
         return self._do(ResumeJobs(keys))
 
     def bulk(
-        self,
-        verb: str,
-        prefix: str = "",
-        *,
-        on_progress: BulkProgress | None = None,
-        **fields: Unpack[BulkFields],
+        self, verb: str, prefix: str = "", *, on_progress: BulkProgress | None = None, **fields: Unpack[BulkFields]
     ) -> BulkAnswer:
         """
         Do the same to all jobs that a filter chooses, a thousand a commit: count them first with `dry_run=True`.

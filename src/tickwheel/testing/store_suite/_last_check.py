@@ -25,11 +25,7 @@ class LastCheckTests(StoreTests):
             for key, recurrence in (("once", None), ("often", "every 5 s")):
                 job = rig.running(key, 1_000, recurrence=recurrence)
                 before = rig.get(key)
-                for answer in (
-                    *(rig.set(key, 9_000, mode) for mode in SetMode),
-                    rig.move(key, 9_000),
-                    rig.cancel(key),
-                ):
+                for answer in (*(rig.set(key, 9_000, mode) for mode in SetMode), rig.move(key, 9_000), rig.cancel(key)):
                     assert (answer.outcome, answer.job) == (Outcome.TOO_LATE, before)
                 assert rig.settle(job).outcome is Outcome.SETTLED
 

@@ -37,11 +37,7 @@ class SettleTests(StoreTests):
             assert after is not None
             assert after.generation > job.generation
             assert after == replace(
-                job,
-                generation=after.generation,
-                due_at=rig.now + 6_000,
-                expires_at=rig.now + 6_400,
-                error="last time",
+                job, generation=after.generation, due_at=rig.now + 6_000, expires_at=rig.now + 6_400, error="last time"
             )
             assert rig.get("key") == after
             assert rig.due() == [after]

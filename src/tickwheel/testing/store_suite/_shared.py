@@ -229,10 +229,7 @@ class SharedTests(StoreTests):
         with self.rig() as rig, self.peer(rig) as peer:
             job = rig.running("key")
             staged = rig.pending("pending")
-            for write in (
-                Begin(staged, rig.lease("pending").epoch),
-                Settle(job, rig.lease("key").epoch),
-            ):
+            for write in (Begin(staged, rig.lease("pending").epoch), Settle(job, rig.lease("key").epoch)):
                 (answer,) = peer.apply([write])
                 assert answer.outcome is Outcome.NOT_OWNER
             assert rig.settle(job).outcome is Outcome.SETTLED
