@@ -101,7 +101,7 @@ def run(arguments: Sequence[str]) -> int:  # noqa: PLR0911  one for each way to 
     except OSError as error:
         # What is still buffered has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):  # of a reader that has seen enough
+        if not isinstance(error, BrokenPipeError):  # whose reader has seen enough
             return _say(f"the system reports: {error}", ExitCode.FAILED)
     return ExitCode.DONE
 

@@ -4,7 +4,6 @@ What becomes of a SQLite store whose file is not as it should be.
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import shutil
@@ -14,13 +13,12 @@ import sys
 import textwrap
 from contextlib import closing
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from tickwheel.scheduler import Scheduler, model
 from tickwheel.scheduler.errors import StoreError, StoreFormatError, StoreInUseError
-from tickwheel.scheduler.stores.sqlite import SqliteStore, _file_lock, _owner_lock, _schema
+from tickwheel.scheduler.stores.sqlite import SqliteStore, _owner_lock, _schema
 from tickwheel.testing.store_suite._base import changes_of
 
 NOBODY = 65534
@@ -145,25 +143,6 @@ def test_failed_migration_leaves_the_old_version(path, make):
     assert connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'tickwheel_half'").fetchone() is None
     connection.close()
     make().count()
-
-
-@pytest.mark.parametrize("error", [sqlite3.OperationalError("database or disk is full"), KeyboardInterrupt()])
-def test_migration_whose_transaction_is_over(path, error):
-    """
-    What ended a migration is reported as it is, also where SQLite has ended the transaction, as on a full disk.
-    """
-
-    class Ended(sqlite3.Connection):
-        def execute(self, sql, *values):
-            if sql.startswith("INSERT INTO tickwheel_schema"):
-                super().execute("ROLLBACK")
-                raise error
-            return super().execute(sql, *values)
-
-    with closing(sqlite3.connect(path, isolation_level=None, factory=Ended)) as connection:
-        with pytest.raises(type(error)) as caught:
-            _schema.migrate(connection, "url")
-        assert caught.value is error
 
 
 def test_lives_beside_other_tables(path, make):
@@ -310,70 +289,6 @@ def test_lock_that_is_not_to_be_had(path):
 
 
 @pytest.mark.needs("os.mkfifo")
-def test_a_full_disk_has_no_room_for_the_owners_name(make, monkeypatch):
-    """
-    Who owns the file need not be readable: the lock is taken, kept and given back.
-    """
-    first, second = make(), make()
-
-    def write(_fd, _data):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(_owner_lock.os, "write", write)
-        assert first.acquire("one")
-    with pytest.raises(StoreInUseError, match="is owned by another process"):
-        second.acquire("two")
-    first.release("one")
-    assert second.acquire("two")
-
-
-def test_who_looks_keeps_nobody_out(path, make, monkeypatch):
-    """
-    One that has the lock for an instant, as when it lists the nodes, does not keep an owner from taking it.
-    """
-    store = make()
-    looking = os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT)
-    _file_lock._lock(looking)
-    pauses = []
-
-    def sleep(pause_s):
-        if not pauses:
-            os.close(looking)
-        pauses.append(pause_s)
-
-    monkeypatch.setattr(_file_lock, "time", SimpleNamespace(sleep=sleep))
-    assert store.acquire("owner")
-    assert len(pauses) == 1
-
-
-@pytest.mark.parametrize(("statement", "is_done"), [("BEGIN IMMEDIATE", True), ("COMMIT", False)])
-def test_ctrl_c_around_a_transaction(make, monkeypatch, statement, is_done):
-    """
-    A write that is interrupted as it begins or ends leaves no transaction open.
-    """
-    store = make()
-    connection, signals = store._connections.writer, [KeyboardInterrupt()]
-
-    class Interrupted:
-        def __getattr__(self, name):
-            return getattr(connection, name)
-
-        def execute(self, sql, *values):
-            if sql == statement and signals and not is_done:
-                raise signals.pop()
-            answer = connection.execute(sql, *values)
-            if sql == statement and signals:
-                raise signals.pop()
-            return answer
-
-    monkeypatch.setattr(store._connections, "writer", Interrupted())
-    with pytest.raises(KeyboardInterrupt):
-        set_one(store, "lost")
-    assert set_one(store).outcome == "created"
-    assert store.count()["pending"] == 1
-
-
 def test_crash_leftovers_are_taken_over(path, make):
     """
     A lock file and a FIFO that a crash left behind are used again.

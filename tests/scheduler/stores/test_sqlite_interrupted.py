@@ -1,0 +1,132 @@
+"""
+A SQLite store whose opening, ownership or write is cut short, or disturbed by a look at it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from contextlib import closing
+from types import SimpleNamespace
+
+import pytest
+
+from tickwheel.scheduler import model
+from tickwheel.scheduler.errors import StoreInUseError
+from tickwheel.scheduler.stores.sqlite import SqliteStore, _file_lock, _owner_lock, _schema
+
+
+@pytest.fixture
+def path(tmp_path):
+    """
+    Return where a store's file may be.
+    """
+    return tmp_path / "jobs.db"
+
+
+@pytest.fixture
+def make(path):
+    """
+    Return what opens stores on *path*; they are closed in the end.
+    """
+    opened = []
+
+    def make_one():
+        opened.append(SqliteStore(path))
+        opened[-1].open()
+        return opened[-1]
+
+    yield make_one
+    for store in opened:
+        store.close()
+
+
+def set_one(store, key):
+    """
+    Set a job.
+    """
+    return store.apply([model.Set(model.Job(key, 0, 0))])[0]
+
+
+@pytest.mark.parametrize("error", [sqlite3.OperationalError("database or disk is full"), KeyboardInterrupt()])
+def test_migration_whose_transaction_is_over(path, error):
+    """
+    What ended a migration is reported as it is, also where SQLite has ended the transaction, as on a full disk.
+    """
+
+    class Ended(sqlite3.Connection):
+        def execute(self, sql, *values):
+            if sql.startswith("INSERT INTO tickwheel_schema"):
+                super().execute("ROLLBACK")
+                raise error
+            return super().execute(sql, *values)
+
+    with closing(sqlite3.connect(path, isolation_level=None, factory=Ended)) as connection:
+        with pytest.raises(type(error)) as caught:
+            _schema.migrate(connection, "url")
+        assert caught.value is error
+
+
+def test_a_full_disk_has_no_room_for_the_owners_name(make, monkeypatch):
+    """
+    Who owns the file need not be readable: the lock is taken, kept and given back nevertheless.
+    """
+    first, second = make(), make()
+
+    def write(_fd, _data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_owner_lock.os, "write", write)
+        assert first.acquire("one")
+    with pytest.raises(StoreInUseError, match="is owned by another process"):
+        second.acquire("two")
+    first.release("one")
+    assert second.acquire("two")
+
+
+def test_who_looks_keeps_nobody_out(path, make, monkeypatch):
+    """
+    One that has the lock for an instant, as when it lists the nodes, does not keep an owner from taking it.
+    """
+    store = make()
+    looking = os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT)
+    _file_lock._lock(looking)
+    pauses = []
+
+    def sleep(pause_s):
+        if not pauses:
+            os.close(looking)
+        pauses.append(pause_s)
+
+    monkeypatch.setattr(_file_lock, "time", SimpleNamespace(sleep=sleep))
+    assert store.acquire("owner")
+    assert len(pauses) == 1
+
+
+@pytest.mark.parametrize(("statement", "is_done"), [("BEGIN IMMEDIATE", True), ("COMMIT", False)])
+def test_ctrl_c_around_a_transaction(make, monkeypatch, statement, is_done):
+    """
+    A write that is interrupted as it begins or ends leaves no transaction open.
+    """
+    store = make()
+    connection, signals = store._connections.writer, [KeyboardInterrupt()]
+
+    class Interrupted:
+        def __getattr__(self, name):
+            return getattr(connection, name)
+
+        def execute(self, sql, *values):
+            if sql == statement and signals and not is_done:
+                raise signals.pop()
+            answer = connection.execute(sql, *values)
+            if sql == statement and signals:
+                raise signals.pop()
+            return answer
+
+    monkeypatch.setattr(store._connections, "writer", Interrupted())
+    with pytest.raises(KeyboardInterrupt):
+        set_one(store, "lost")
+    assert set_one(store, "kept").outcome == "created"
+    assert store.count()["pending"] == 1

@@ -1,0 +1,78 @@
+"""
+Starts and stops of a service's client that do not come to their end.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from tickwheel.scheduler import Scheduler
+from tickwheel.scheduler.remote._puller import Puller
+
+pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
+
+
+@pytest.fixture
+def client(server):
+    """
+    Return a scheduler on the service that all tests here share.
+    """
+    client = Scheduler(f"http://{server.host}:{server.port}")
+    yield client
+    client.stop()
+
+
+def pulling() -> set[str]:
+    """
+    Return the names of the threads that pull now.
+    """
+    return {each.name for each in threading.enumerate()} & {"tickwheel-beats", "tickwheel-pull-a", "tickwheel-pull-b"}
+
+
+def test_no_thread_for_a_handler_that_pulls(client, monkeypatch):
+    """
+    A client that has no thread for one of its handlers pulls for none, and can start later.
+    """
+    for name in ("a", "b"):
+        client.handler(name)(print)
+    start = threading.Thread.start
+
+    def scarce(thread):
+        if thread.name == "tickwheel-pull-a":
+            what = "can't start new thread"
+            raise RuntimeError(what)
+        start(thread)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", scarce)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            client.start()
+    while pulling():
+        time.sleep(0.01)
+    assert not client.is_started
+    client.start()
+    assert len(pulling()) == 3
+
+
+def test_ctrl_c_as_a_client_stops(client, monkeypatch):
+    """
+    A client whose stop is interrupted lets go of its connections, and the next stop ends the rest.
+    """
+    client.handler("a")(print)
+    client.start()
+    stop, signals = Puller.stop, [KeyboardInterrupt()]
+
+    def interrupted(puller, deadline):
+        if signals:
+            raise signals.pop()
+        return stop(puller, deadline)
+
+    monkeypatch.setattr(Puller, "stop", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        client.stop()
+    assert client._core._transport._is_closed
+    assert client.stop() == []
+    assert "tickwheel-pull-a" not in pulling()
