@@ -89,7 +89,7 @@ unsafe extern "C" fn call_of_class(
     unsafe {
         guard(|py| {
             let args = Borrowed::from_ptr(py, args).cast_unchecked::<PyTuple>();
-            let timeout = args.get_borrowed_item(0).map_or(null_mut(), |first| first.as_ptr());
+            let timeout = args.get_borrowed_item(0).map_or(null_mut(), Borrowed::as_ptr);
             if timeout.is_null() || ffi::Py_TYPE(timeout) != timeout_object::TYPE.get() {
                 return Err(PyTypeError::new_err("this method of the class takes a Timeout first"));
             }
