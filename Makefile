@@ -190,8 +190,7 @@ types: $(VENV)/.service $(VENV)/.dev $(VENV)/.bench $(VENV)/.wheel ## check the 
 	$(BIN)/mypy --strict tests/types
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	MYPYPATH=tests/prove $(BIN)/mypy --strict -p simulation
-	$(BIN)/python -P -m mypy.stubtest tickwheel._core --mypy-config-file pyproject.toml \
-	    --allowlist scripts/stubtest-allowed
+	$(BIN)/python -P -m mypy.stubtest tickwheel._core --mypy-config-file pyproject.toml
 
 # Days of several nodes from seeds, kill -9, power cuts, zombies, clock steps, every store call failed, real cron lines.
 prove: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## prove that the scheduler loses nothing (minutes; ARGS="--seeds 2000")
