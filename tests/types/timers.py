@@ -7,11 +7,12 @@ An ignore that nothing needs is an error in both checkers, so every line is chec
 from __future__ import annotations
 
 from array import array
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import assert_type
 
-from tickwheel import Context, Pending, Periodic, Timer, TimerWheel, background
+from tickwheel import Context, Pending, Periodic, Timer, TimerWheel, aio, background
 from tickwheel.calendar import Misfire
 
 
@@ -94,6 +95,13 @@ def of_contexts(context: Context) -> None:
 
     context.call_later(1, greet, 7)  # type: ignore[arg-type]
     context.call_at(1.0, fetch)  # type: ignore[arg-type]
+
+
+async def timeouts(stack: AsyncExitStack) -> None:
+    """
+    A timeout is an asynchronous context manager, also where any will do.
+    """
+    assert_type(await stack.enter_async_context(aio.timeout(1)), aio.Timeout)
 
 
 def handles(wheel: TimerWheel) -> None:
