@@ -14,8 +14,10 @@ __all__ = ["is_locked", "lock"]
 
 _TRIES: Final = 10
 _PAUSE_S: Final = 0.005
+_CAN_SHARE: Final = find_spec("fcntl") is not None
+"""Whether a look shares the lock, as no owner does; so the two can be distinguished."""
 
-if find_spec("fcntl") is not None:
+if _CAN_SHARE:
     import fcntl
 
     def _lock(fd: int) -> None:
@@ -61,7 +63,7 @@ def lock(fd: int) -> None:
     """
     Lock the file for this descriptor alone, or not at all; closing it unlocks.
 
-    Tries for 50 ms: `is_locked` of another process takes the lock for an instant.
+    Tries for 50 ms if it may not be an owner that has it: `is_locked` of another process takes it for an instant.
 
     Raises:
         BlockingIOError: If another one has locked it.
@@ -71,5 +73,7 @@ def lock(fd: int) -> None:
         with suppress(BlockingIOError):
             _lock(fd)
             return
+        if _CAN_SHARE and is_locked(fd):
+            break
         time.sleep(_PAUSE_S)
     _lock(fd)
