@@ -86,6 +86,24 @@ def test_a_full_disk_has_no_room_for_the_owners_name(make, monkeypatch):
     assert second.acquire("two")
 
 
+def test_ctrl_c_as_the_lock_is_given_back(make, monkeypatch):
+    """
+    A release that is interrupted is ended by the close.
+    """
+    first, second = make(), make()
+    first.acquire("one")
+
+    def truncate(_fd, _length):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "ftruncate", truncate)
+        with pytest.raises(KeyboardInterrupt):
+            first.release("one")
+    first.close()
+    assert second.acquire("two")
+
+
 def test_who_looks_keeps_nobody_out(path, make, monkeypatch):
     """
     One that has the lock for an instant, as when it lists the nodes, does not keep an owner from taking it.

@@ -13,6 +13,7 @@ Internal: other rooms use it, users do not.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 from collections import deque
@@ -177,13 +178,11 @@ class Writer:
         promise: Promise[list[Answer]] = Promise(self._runtime)
         parts = [writes[i : i + self._batch_max] for i in range(0, len(writes), self._batch_max)]
         results: dict[int, list[Answer] | Exception] = {}
-        lock = self._runtime.lock()
+        answered = itertools.count(1)
 
         def done(number: int, result: list[Answer] | Exception) -> None:
-            with lock:  # a part whose writes are undecided is answered by another thread, and later
-                results[number] = result
-                is_last = len(results) == len(parts)
-            if not is_last:
+            results[number] = result
+            if next(answered) < len(parts):  # one thread at a time: undecided parts are answered later, by another
                 return
             in_order = [results[each] for each in range(len(parts))]
             if failures := [each for each in in_order if isinstance(each, Exception)]:

@@ -97,9 +97,9 @@ class OwnerLock:
         Unlock the file. Twice is allowed.
         """
         if self._fd is not None:
-            fd, self._fd = self._fd, None
             with suppress(OSError):
-                os.ftruncate(fd, 0)
+                os.ftruncate(self._fd, 0)
+            fd, self._fd = self._fd, None
             os.close(fd)
 
 
