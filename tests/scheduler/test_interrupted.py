@@ -1,5 +1,5 @@
 """
-Starts and stops that do not come to their end: no thread is to be had, or somebody presses Ctrl-C.
+Starts and stops that are cut short: the system has no thread to spare, or Ctrl-C comes.
 """
 
 from __future__ import annotations
