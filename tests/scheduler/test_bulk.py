@@ -298,7 +298,7 @@ def test_the_order_of_many_answers(tmp_path, make, record):
 
     owner.start()
     client = make(url)
-    due, far = [f"due {n}" for n in range(5)], [f"far {n:04}" for n in range(1_500)]
+    due, far = [f"{{due}} {n}" for n in range(5)], [f"far {n:04}" for n in range(1_500)]
     client.set_many([SetRequest(key, delay=0, handler="waits") for key in due])
     client.set_many([SetRequest(key, delay=HOUR, handler="waits") for key in far])
     record.wait(1)

@@ -98,7 +98,8 @@ def test_acts_on_a_job_that_fires_once(server, page):
         assert page.texts("#detail .past .outcome") == [*outcomes, "set"]
     page.click("#detail .actions button", "Cancel job")
     page.click("#detail .actions button", "Really cancel?")
-    page.wait_for(lambda: server.job("GET", "once").status == 404)
+    page.wait_for(lambda: not page.texts("#detail .past"))
+    assert server.job("GET", "once").status == 404
     page.browser.get(f"http://{server.host}:{server.port}/#job/once")
     page.wait_for(lambda: len(page.texts("#detail .past li")) == 4)
     told = [text.split(" ", 1)[1] for text in page.texts("#detail .past li")]
