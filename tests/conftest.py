@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+pytest_plugins = ["lent_servers"]
+
 pytest.register_assert_rewrite("tickwheel.testing")  # before anything imports a suite
 
 SHARED = Path(__file__).parents[2] / "shared"

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from processes import find
 from tests.prove.stalls import STALLED_S, Stalls
-from tests.scheduler.stores.processes import find
 
 from tickwheel.lab.chaos.history import History
 

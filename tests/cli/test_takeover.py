@@ -4,7 +4,6 @@ The schedules of APScheduler and Celery beat, as those programs themselves write
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import pickle
 import socket
@@ -24,7 +23,6 @@ from tickwheel.cli import pickles
 BERLIN = ZoneInfo("Europe/Berlin")
 MILLISECOND = timedelta(milliseconds=1)
 LATER = datetime(2100, 1, 1, 9, tzinfo=BERLIN)
-SERVERS = Path(__file__).parents[1] / "scheduler" / "stores" / "conftest.py"
 
 
 class Order:
@@ -89,19 +87,12 @@ def test_apscheduler(run, apscheduler):
 
 
 @pytest.fixture
-def redis_url():
+def redis_url(redis_server):
     """
-    Return the URL of a server that is stopped in the end.
+    Return the URL of an empty database.
     """
-    pytest.importorskip("redis", reason="redis is not installed: pip install 'tickwheel[redis]'")
-    spec = importlib.util.spec_from_file_location("servers", SERVERS)
-    servers = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(servers)
-    if not servers.find("redis-server"):
-        pytest.skip("Redis is not installed: there is no redis-server")
-    lent = servers.lent(servers.Redis)
-    yield f"redis://127.0.0.1:{next(lent)().port}/3"
-    next(lent, None)
+    redis_server.execute("FLUSHDB", database=3)
+    return f"redis://127.0.0.1:{redis_server.port}/3"
 
 
 def test_apscheduler_on_redis(run, redis_url):

@@ -7,7 +7,6 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib
-import importlib.util
 import os
 import re
 import shlex
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from processes import find
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -125,25 +125,6 @@ def script(path: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[tuple[object, dict[str, str]]]:
-    """
-    Return a running server, and the environment in which it is the one that is meant where no other is named.
-    """
-    source = ROOT / "tests" / "scheduler" / "stores" / "conftest.py"
-    spec = importlib.util.spec_from_file_location("servers", source)
-    servers = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(servers)
-    if not (servers.find("initdb") and servers.find("postgres") and servers.find("createdb")):
-        pytest.skip("PostgreSQL is not installed: there is no initdb, no postgres or no createdb")
-    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
-    lent = servers.lent(servers.Postgres)
-    server = next(lent)()
-    path = os.pathsep.join([str(Path(servers.find("createdb")).parent), os.environ["PATH"]])
-    yield server, {"PGHOST": str(server.folder), "PGUSER": "tick", "PATH": path}
-    next(lent, None)
-
-
 @pytest.fixture
 def environment(page: Path, request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
     """
@@ -152,8 +133,9 @@ def environment(page: Path, request: pytest.FixtureRequest) -> Iterator[dict[str
     if "postgresql:///" not in "".join(b.code for kind in ("python", "console") for b in blocks(page, kind)):
         yield dict(os.environ)
         return
-    server, names = request.getfixturevalue("postgres")
-    yield {**os.environ, **names}
+    server, programs = request.getfixturevalue("postgres"), Path(find("createdb")).parent
+    path = os.pathsep.join([str(programs), os.environ["PATH"]])
+    yield {**os.environ, "PGHOST": str(server.folder), "PGUSER": "tick", "PATH": path}
     for line in DATABASES.findall(page.read_text("utf-8")):
         server.execute(f"DROP DATABASE {line.split()[-1]} WITH (FORCE)")
 

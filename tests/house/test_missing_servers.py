@@ -54,12 +54,13 @@ def closing(root, tmp_path):
             (tmp_path / folder).mkdir(parents=True)
         for name in ("conftest.py", "systems/sitecustomize.py"):
             shutil.copy(root / "tests" / name, tmp_path / "tests" / name)
+        shutil.copytree(root / "tests" / "support", tmp_path / "tests" / "support")
         (tmp_path / "tests" / "test_some.py").write_text(TESTS, "utf-8")
         if script is not None:
             (servers := tmp_path / "scripts" / "servers").write_text(script, "utf-8")
             servers.chmod(0o755)
         command = [sys.executable, "-P", "-m", "pytest", "-ra", "-p", "no:cacheprovider", "-c", os.devnull]
-        command += ["--rootdir", tmp_path, tmp_path / "tests"]
+        command += ["-o", f"pythonpath={tmp_path / 'tests/support'}", "--rootdir", tmp_path, tmp_path / "tests"]
         environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         answer = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
         assert answer.returncode == 0, answer.stdout + answer.stderr

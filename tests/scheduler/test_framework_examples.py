@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-SERVERS = Path(__file__).parent / "stores" / "conftest.py"
 SOLD = "order/2 is rolled back, and its job is None\norder/1 is cancelled, of 1\n"
 SOLD_ASYNC = "order/4 is rolled back, and its job is None\norder/3 is cancelled\n"
 
@@ -40,21 +39,6 @@ def load(monkeypatch, tmp_path):
         return module
 
     return load_one
-
-
-@pytest.fixture
-def postgres_url():
-    """
-    Return the URL of the database of a server that is stopped in the end.
-    """
-    spec = importlib.util.spec_from_file_location("servers", SERVERS)
-    servers = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(servers)
-    if not (servers.find("initdb") and servers.find("postgres")):
-        pytest.skip("PostgreSQL is not installed: there is no initdb and no postgres")
-    lent = servers.lent(servers.Postgres)
-    yield next(lent)().url("postgres")
-    next(lent, None)
 
 
 def run(*arguments, folder):

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import importlib.util
 import json
 import os
 import queue
@@ -25,7 +24,6 @@ from urllib.parse import quote
 
 import pytest
 
-SERVERS = Path(__file__).parents[1] / "scheduler" / "stores" / "conftest.py"
 START_S = 30
 STOP_S = 10
 PATIENCE_S = 60
@@ -225,21 +223,6 @@ def until() -> Callable[[Callable[[], Any]], Any]:
         return found
 
     return ask
-
-
-@pytest.fixture
-def postgres_url() -> Iterator[str]:
-    """
-    Return the URL of an empty database, on a PostgreSQL that is there for the test alone.
-    """
-    spec = importlib.util.spec_from_file_location("store_servers", SERVERS)
-    servers = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(servers)
-    if servers.find("initdb") is None:
-        pytest.skip("PostgreSQL is not installed: there is no initdb")
-    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
-    with contextlib.contextmanager(servers.lent)(servers.Postgres) as make:
-        yield make().url("postgres")
 
 
 @pytest.fixture(scope="session")

@@ -37,7 +37,7 @@ def connect(request, tmp_path):
         def make():
             return sqlite3.connect(path, timeout=20)
     else:
-        url = request.getfixturevalue("postgres").url(request.getfixturevalue("database"))
+        url = request.getfixturevalue("postgres_url")
 
         def make():
             import psycopg  # noqa: PLC0415  only where there is a server

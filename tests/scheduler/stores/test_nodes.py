@@ -12,6 +12,7 @@ import threading
 from contextlib import closing
 
 import pytest
+from writes import set_one
 
 from tickwheel.scheduler import Outcome, Progress, Scheduler, SchedulerOptions, SetRequest, model
 from tickwheel.scheduler.errors import StoreError
@@ -62,13 +63,6 @@ def make(address):
     yield make_one
     for store in opened:
         store.close()
-
-
-def set_one(store, due_at=0):
-    """
-    Set a job and return it.
-    """
-    return store.apply([model.Set(model.Job("key", 0, due_at))])[0].job
 
 
 def test_new_store_has_sixteen_shards(make):

@@ -113,7 +113,7 @@ def test_opened_once(kind, request, tmp_path):
     A scheduler on a store that is open already uses its connections, and leaves none behind.
     """
     if kind == "postgres":
-        url = request.getfixturevalue("postgres").url(request.getfixturevalue("database"))
+        url = request.getfixturevalue("postgres_url")
     elif kind == "redis":
         url = request.getfixturevalue("redis_server").url("?prefix=opened")
     else:

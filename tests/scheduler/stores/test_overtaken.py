@@ -40,14 +40,6 @@ def sqlite_url(tmp_path):
 
 
 @pytest.fixture
-def postgres_url(postgres, database):
-    """
-    Return the address of an empty database.
-    """
-    return postgres.url(database)
-
-
-@pytest.fixture
 def redis_url(redis_server):
     """
     Return an address with a new prefix.

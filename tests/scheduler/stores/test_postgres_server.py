@@ -11,6 +11,7 @@ import sys
 from contextlib import suppress
 
 import pytest
+from writes import set_one
 
 from tickwheel.errors import MissingExtraError
 from tickwheel.scheduler import Scheduler, model
@@ -37,13 +38,6 @@ def make(postgres, database):
     yield make_one
     for store in opened:
         store.close()
-
-
-def set_one(store, key="key", due_at=0):
-    """
-    Set a job and return it.
-    """
-    return store.apply([model.Set(model.Job(key, 0, due_at))])[0].job
 
 
 def test_no_such_database(postgres):

@@ -8,7 +8,9 @@ import threading
 import time
 
 import pytest
-import redis_groups
+import redis_servers
+from processes import free_port
+from writes import set_one
 
 from tickwheel.scheduler import Scheduler, model
 from tickwheel.scheduler.errors import StoreError
@@ -23,7 +25,7 @@ def cluster(make_redis):
     """
     Return three masters with a replica each.
     """
-    cluster = redis_groups.RedisCluster(make_redis)
+    cluster = redis_servers.RedisCluster(make_redis)
     yield cluster
     cluster.stop()
 
@@ -33,17 +35,10 @@ def group(request, make_redis):
     """
     Return servers that are one store, of each kind in turn.
     """
-    kind = redis_groups.RedisCluster if request.param == "cluster" else redis_groups.RedisSentinels
+    kind = redis_servers.RedisCluster if request.param == "cluster" else redis_servers.RedisSentinels
     group = kind(make_redis)
     yield group
     group.stop()
-
-
-def set_one(store, key="key", due_at=0):
-    """
-    Set a job and return it.
-    """
-    return store.apply([model.Set(model.Job(key, 0, due_at))])[0].job
 
 
 def test_a_lost_primary(group, until):
@@ -156,7 +151,7 @@ def test_jobs_over_a_failover(group, until):
         scheduler.set("later", delay=4.0, handler="work", payload="later")
         group.fail_over(is_replicated=True)  # what it had not sent yet is another test's
         until(lambda: scheduler.set("last", delay=4.5, handler="work", payload="last"))
-        assert done.wait(redis_groups.PATIENCE_S)
+        assert done.wait(redis_servers.PATIENCE_S)
     assert set(fired) == {"first", "later", "last"}
     assert min(fired.values()) >= 0
 
@@ -200,7 +195,7 @@ def test_nobody_listens():
     If no host answers that is transient, and the password of no kind is shown.
     """
     pytest.importorskip("redis")
-    ports = [redis_groups.free_port() for _ in range(2)]
+    ports = [free_port() for _ in range(2)]
     url = f"redis+sentinel://u:secret@127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}?master=m&sentinel_password=secret"
     with pytest.raises(StoreError, match="the connection failed") as caught:
         open_store(url)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 from loads import loaded
-from redis_groups import RedisCluster
+from redis_servers import RedisCluster
 
 
 @pytest.fixture

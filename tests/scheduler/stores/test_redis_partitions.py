@@ -14,7 +14,7 @@ from collections import Counter
 from unittest import mock
 
 import pytest
-import redis_groups
+import redis_servers
 from loads import loaded
 
 from tickwheel.observe.events import OwnershipLost
@@ -50,7 +50,7 @@ def cluster(make_redis):
     Return three masters without replicas, of which two go on when one is away; one that is killed has every answer.
     """
     own = ("--cluster-require-full-coverage", "no", "--appendonly", "yes", "--appendfsync", "always")
-    cluster = redis_groups.RedisCluster(make_redis, *own, replicas=0)
+    cluster = redis_servers.RedisCluster(make_redis, *own, replicas=0)
     yield cluster
     cluster.stop()
 
@@ -366,7 +366,7 @@ def test_a_master_is_lost_under_load(make_redis, until):
 
     A call that is refused is so as transient, and the replica has taken over within ten seconds.
     """
-    cluster = redis_groups.RedisCluster(make_redis)
+    cluster = redis_servers.RedisCluster(make_redis)
     try:
         url = f"{cluster.url}lease_s=2&partitions=3"
         with loaded(f"{url}&replicas=1") as load:

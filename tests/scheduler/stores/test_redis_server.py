@@ -11,6 +11,7 @@ import sys
 import threading
 
 import pytest
+from writes import set_one
 
 from tickwheel.errors import MissingExtraError
 from tickwheel.scheduler import model
@@ -46,13 +47,6 @@ def make(redis_server):
     yield make_one
     for store in opened:
         store.close()
-
-
-def set_one(store, key="key", due_at=0, payload=b"null"):
-    """
-    Set a job and return it.
-    """
-    return store.apply([model.Set(model.Job(key, 0, due_at, payload))])[0].job
 
 
 def test_nobody_listens():

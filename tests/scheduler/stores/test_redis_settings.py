@@ -9,19 +9,12 @@ import logging
 import re
 
 import pytest
+from writes import set_one
 
-from tickwheel.scheduler import model
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores import open_store
 from tickwheel.scheduler.stores.redis._server import loss_window
 from tickwheel.testing.store_suite._base import changes_of
-
-
-def set_one(store, key="key", due_at=0, payload=b"null"):
-    """
-    Set a job and return it.
-    """
-    return store.apply([model.Set(model.Job(key, 0, due_at, payload))])[0].job
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from writes import a_set, set_one
 
 from tickwheel.scheduler import Scheduler, model
 from tickwheel.scheduler.errors import StoreError, StoreFormatError, StoreInUseError
@@ -24,56 +25,23 @@ from tickwheel.testing.store_suite._base import changes_of
 NOBODY = 65534
 
 
-@pytest.fixture
-def path(tmp_path):
-    """
-    Return where a store's file may be.
-    """
-    return tmp_path / "jobs.db"
-
-
-@pytest.fixture
-def make(path):
-    """
-    Return what opens stores on *path*; they are closed in the end.
-    """
-    opened = []
-
-    def make_one(**options):
-        store = SqliteStore(path, **options)
-        opened.append(store)
-        store.open()
-        return store
-
-    yield make_one
-    for store in opened:
-        store.close()
-
-
-def set_one(store, key="key", due_at=0):
-    """
-    Set a job.
-    """
-    return store.apply([model.Set(model.Job(key, 0, due_at))])[0]
-
-
-def test_text_file_is_refused_and_left_alone(path, make):
+def test_text_file_is_refused_and_left_alone(path, open_file):
     """
     A file that is not a database is refused by name, and not a byte of it changes.
     """
     path.write_text("these are not the jobs you are looking for\n" * 100)
     before = path.read_bytes()
     with pytest.raises(StoreFormatError, match=r"jobs.db is not a database: name another file"):
-        make()
+        open_file()
     assert path.read_bytes() == before
     assert sorted(entry.name for entry in path.parent.iterdir()) == ["jobs.db"]
 
 
-def test_damaged_file_is_told(path, make):
+def test_damaged_file_is_told(path, open_file):
     """
     A database whose pages were overwritten is called damaged, and what to do about it is said.
     """
-    store = make()
+    store = open_file()
     store.apply([model.Set(model.Job(f"key {i}", 0, i, b"x" * 500)) for i in range(500)])
     store.close()
     damaged = bytearray(path.read_bytes())
@@ -81,28 +49,28 @@ def test_damaged_file_is_told(path, make):
         damaged[page * 4096 : page * 4096 + 200] = b"\xa5" * 200
     path.write_bytes(damaged)
     with pytest.raises(StoreFormatError, match=r"jobs.db is damaged: restore a backup"):
-        make().count()
+        open_file().count()
 
 
-def test_newer_schema_is_refused(path, make):
+def test_newer_schema_is_refused(path, open_file):
     """
     A file of a newer version is refused with both versions, and stays usable for the newer program.
     """
-    make().close()
+    open_file().close()
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("UPDATE tickwheel_schema SET version = 99")
     with pytest.raises(StoreFormatError, match=r"has schema version 99, and this tickwheel knows 1 to \d+: upgrade"):
-        make()
+        open_file()
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         assert connection.execute("SELECT version FROM tickwheel_schema").fetchone() == (99,)
 
 
-def test_schema_migrates_forward(path, make):
+def test_schema_migrates_forward(path, open_file):
     """
     A file of an older version is brought forward in place, step by step, and its jobs are there.
     """
-    store = make()
-    job = set_one(store).job
+    store = open_file()
+    job = set_one(store)
     store.close()
     connection = sqlite3.connect(path, isolation_level=None)
     newer = [*_schema.MIGRATIONS, "CREATE TABLE tickwheel_second (x);", "ALTER TABLE tickwheel_second ADD COLUMN y;"]
@@ -131,21 +99,21 @@ def test_older_owner_keeps_its_schema(path):
         set_one(store)
 
 
-def test_failed_migration_leaves_the_old_version(path, make):
+def test_failed_migration_leaves_the_old_version(path, open_file):
     """
     A migration that fails half-way leaves the file as it was.
     """
-    make().close()
+    open_file().close()
     connection = sqlite3.connect(path, isolation_level=None)
     newer = [*_schema.MIGRATIONS, "CREATE TABLE tickwheel_half (x);\nCREATE TABLE tickwheel_half (x);"]
     with pytest.raises(sqlite3.OperationalError):
         _schema.migrate(connection, "url", newer)
     assert connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'tickwheel_half'").fetchone() is None
     connection.close()
-    make().count()
+    open_file().count()
 
 
-def test_lives_beside_other_tables(path, make):
+def test_lives_beside_other_tables(path, open_file):
     """
     A file that holds an application's own tables gets ours beside them.
     """
@@ -153,7 +121,7 @@ def test_lives_beside_other_tables(path, make):
         connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
         connection.execute("INSERT INTO orders VALUES (7)")
         connection.execute("PRAGMA user_version = 42")
-    set_one(make())
+    set_one(open_file())
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         assert connection.execute("SELECT id FROM orders").fetchone() == (7,)
         assert connection.execute("PRAGMA user_version").fetchone() == (42,)
@@ -176,11 +144,11 @@ def test_missing_directory_is_refused(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_disk_full(make):
+def test_disk_full(open_file):
     """
     A full disk is a transient error that says so, nothing of the batch is stored, and all goes on when there is room.
     """
-    store = make()
+    store = open_file()
     set_one(store)
     connection = store._connections.writer
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
@@ -221,11 +189,11 @@ def test_first_use_in_a_transaction(path):
             connection.execute("COMMIT")
 
 
-def test_writer_that_does_not_end(path, make):
+def test_writer_that_does_not_end(path, open_file):
     """
     While another connection holds the write lock, writes wait, and then fail as transient; reads go on.
     """
-    store = make(busy_s=0.05)
+    store = open_file(busy_s=0.05)
     set_one(store)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -235,27 +203,27 @@ def test_writer_that_does_not_end(path, make):
     assert store.get("key") is not None
     other.execute("ROLLBACK")
     other.close()
-    assert set_one(store).outcome is model.Outcome.REPLACED
+    assert store.apply([a_set()])[0].outcome is model.Outcome.REPLACED
 
 
-def test_replaced_lock_file_ends_the_lease(path, make):
+def test_replaced_lock_file_ends_the_lease(path, open_file):
     """
     An owner whose lock file was deleted no longer holds the lock that others would see, and gives up.
     """
-    store = make()
+    store = open_file()
     store.acquire("owner")
     (path.parent / "jobs.db-lock").unlink()
     assert store.renew("owner") == []
     assert store.renew("owner") == []
 
 
-def test_taken_over_behind_its_back(path, make):
+def test_taken_over_behind_its_back(path, open_file):
     """
     An owner whose lock file was deleted is a zombie once another has acquired: its writes are refused.
     """
-    store, other = make(), make()
+    store, other = open_file(), open_file()
     (lease,) = store.acquire("zombie")
-    job = set_one(store).job
+    job = set_one(store)
     assert store.apply([model.Begin(job, lease.epoch)])[0].outcome is model.Outcome.BEGUN
     (path.parent / "jobs.db-lock").unlink()
     (taken,) = other.acquire("heir")
@@ -264,11 +232,11 @@ def test_taken_over_behind_its_back(path, make):
     assert other.get("key").state is model.State.PENDING
 
 
-def test_one_file_by_two_names(tmp_path, path, make):
+def test_one_file_by_two_names(tmp_path, path, open_file):
     """
     A symbolic link to the file leads to the same lock.
     """
-    make().acquire("owner")
+    open_file().acquire("owner")
     link = tmp_path / "link.db"
     link.symlink_to(path)
     other = SqliteStore(link)
@@ -289,26 +257,26 @@ def test_lock_that_is_not_to_be_had(path):
 
 
 @pytest.mark.needs("os.mkfifo")
-def test_crash_leftovers_are_taken_over(path, make):
+def test_crash_leftovers_are_taken_over(path, open_file):
     """
     A lock file and a FIFO that a crash left behind are used again.
     """
     (path.parent / "jobs.db-lock").write_text("somebody, process 1 on another machine\n")
     os.mkfifo(path.parent / "jobs.db-wake")
-    store, peer = make(), make()
+    store, peer = open_file(), open_file()
     (lease,) = store.acquire("owner")
     assert lease.epoch == 1
     set_one(peer)
     assert store.wait_for_change(20.0) is True
 
 
-def test_another_file_where_the_owner_listens(path, make):
+def test_another_file_where_the_owner_listens(path, open_file):
     """
     Where the owner cannot listen, the store says that it does not notify, works, and does not touch what is in the way.
     """
     in_the_way = path.parent / "jobs.db-wake"
     in_the_way.write_text("mine")
-    store, peer = make(), make()
+    store, peer = open_file(), open_file()
     store.acquire("owner")
     assert store.abilities.has_notify is False
     mark = changes_of(store, 0, 1, 10, None).mark
@@ -319,11 +287,11 @@ def test_another_file_where_the_owner_listens(path, make):
     assert in_the_way.read_text() == "mine"
 
 
-def test_release_leaves_no_fifo(path, make):
+def test_release_leaves_no_fifo(path, open_file):
     """
     The FIFO goes with its owner, and the lock file stays empty.
     """
-    store = make()
+    store = open_file()
     store.acquire("owner")
     assert (path.parent / "jobs.db-wake").exists()
     store.release("owner")
@@ -331,22 +299,22 @@ def test_release_leaves_no_fifo(path, make):
     assert (path.parent / "jobs.db-lock").read_bytes() == b""
 
 
-def test_clean_close_leaves_one_file(path, make):
+def test_clean_close_leaves_one_file(path, open_file):
     """
     When the last store closes, the log is back in the database.
     """
-    store = make()
+    store = open_file()
     store.acquire("owner")
     set_one(store)
     store.close()
     assert sorted(entry.name for entry in path.parent.iterdir()) == ["jobs.db", "jobs.db-lock"]
 
 
-def test_synchronous_is_labelled(path, make):
+def test_synchronous_is_labelled(path, open_file):
     """
     The loss window of the faster mode is said, and the mode is really set.
     """
-    full, normal = make(), make(synchronous="normal")
+    full, normal = open_file(), open_file(synchronous="normal")
     assert full.abilities.loss_window == ""
     assert "power cut" in normal.abilities.loss_window
     assert full._connections.writer.execute("PRAGMA synchronous").fetchone() == (2,)
@@ -356,11 +324,11 @@ def test_synchronous_is_labelled(path, make):
 
 
 @pytest.mark.needs("os.fork")
-def test_fork(make):
+def test_fork(open_file):
     """
     A forked child can use neither the store nor its lock, and the parent keeps both.
     """
-    store = make()
+    store = open_file()
     (lease,) = store.acquire("owner")
     reader, writer = os.pipe()
     child = os.fork()
@@ -399,11 +367,11 @@ READ_ONLY = """
 
 
 @pytest.mark.parametrize(("file_mode", "folder_mode"), [(0o444, 0o777), (0o644, 0o555), (0o000, 0o777)])
-def test_without_rights(path, make, let_through, file_mode, folder_mode):
+def test_without_rights(path, open_file, let_through, file_mode, folder_mode):
     """
     A user who may not write the file or its folder, or not read it, gets an error that says so, and not a traceback.
     """
-    make().close()
+    open_file().close()
     let_through(path)
     path.chmod(file_mode)
     path.parent.chmod(folder_mode)
@@ -449,11 +417,11 @@ def mounted_read_only(path):
 
 @pytest.mark.needs("os.statvfs")
 @pytest.mark.skipif(not shutil.which("unshare"), reason="unshare is not installed: util-linux has it")
-def test_read_only_mount(path, make):
+def test_read_only_mount(path, open_file):
     """
     A file on a disk that is mounted read-only can be read, and what would write it is refused with the reason.
     """
-    store = make()
+    store = open_file()
     set_one(store)
     store.close()
     read, set_, start = mounted_read_only(path)
@@ -464,20 +432,20 @@ def test_read_only_mount(path, make):
 
 @pytest.mark.needs("os.statvfs")
 @pytest.mark.skipif(not shutil.which("unshare"), reason="unshare is not installed: util-linux has it")
-def test_read_only_mount_after_a_crash(path, make):
+def test_read_only_mount_after_a_crash(path, open_file):
     """
     A file whose log was not brought home is not read without it.
     """
-    set_one(make())
+    set_one(open_file())
     said, *_ = mounted_read_only(path)
     assert "mounted read-only, and jobs.db-wal holds what is not in it yet: copy both" in said
 
 
-def test_reader_without_the_right_to_write(path, make, let_through):
+def test_reader_without_the_right_to_write(path, open_file, let_through):
     """
     A user who may only read the file reads it while another process has it open.
     """
-    set_one(make())
+    set_one(open_file())
     let_through(path)
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")

@@ -9,6 +9,7 @@ import shutil
 import threading
 
 import pytest
+from writes import set_one
 
 from tickwheel.observe.events import OwnershipLost, StoreFailed
 from tickwheel.scheduler import Scheduler, model
@@ -24,24 +25,6 @@ def path(tmp_path):
     folder = tmp_path / "folder"
     folder.mkdir()
     return folder / "jobs.db"
-
-
-@pytest.fixture
-def make(path):
-    """
-    Return what opens stores on *path*; they are closed in the end.
-    """
-    opened = []
-
-    def make_one():
-        store = SqliteStore(path)
-        opened.append(store)
-        store.open()
-        return store
-
-    yield make_one
-    for store in opened:
-        store.close()
 
 
 def beside(path, suffix):
@@ -80,19 +63,12 @@ def lose(request, path):
     return lambda: LOSSES[request.param](path), f"{part}was moved, deleted or replaced while it was open: stop all"
 
 
-def set_one(store, key="key"):
-    """
-    Set a job.
-    """
-    return store.apply([model.Set(model.Job(key, 0, 0))])[0]
-
-
-def test_clients_notice_before_they_write(make, lose):
+def test_clients_notice_before_they_write(open_file, lose):
     """
     A client answers nothing about a file that is gone: neither a write, nor a read, nor an owner's start.
     """
     take_away, words = lose
-    store = make()
+    store = open_file()
     set_one(store)
     take_away()
     for call in (lambda: set_one(store), lambda: store.get("key"), lambda: store.acquire("late"), store.count):
@@ -123,16 +99,16 @@ def test_owner_notices_on_its_own(path, lose):
         assert words.split(":")[0] in str(seen[0])
 
 
-def test_no_second_owner(path, make):
+def test_no_second_owner(path, open_file):
     """
     While the owner of a deleted file still believes in it, nobody else owns the new one; then it gives way.
     """
-    store = make()
+    store = open_file()
     store.acquire("first")
     path.unlink()
     for suffix in ("-wal", "-shm"):
         beside(path, suffix).unlink()
-    other = make()
+    other = open_file()
     with pytest.raises(StoreInUseError, match="is owned by first"):
         other.acquire("second")
     with pytest.raises(StoreError, match="was moved, deleted or replaced"):
@@ -141,21 +117,21 @@ def test_no_second_owner(path, make):
     assert len(other.acquire("second")) == 1
 
 
-def test_joined_transaction(path, make):
+def test_joined_transaction(path, open_file):
     """
     A write that joins a transaction on the new file of that name is refused by the store of the old one.
     """
-    store = make()
+    store = open_file()
     replace(path)
     with pytest.raises(StoreError, match="was moved, deleted or replaced"):
         store.join(store._connections.writer, [model.Set(model.Job("key", 0, 0))])
 
 
-def test_deleted_fifo_is_made_again(path, make):
+def test_deleted_fifo_is_made_again(path, open_file):
     """
     An owner whose FIFO was deleted makes another at its next renewal, and hears who writes then.
     """
-    store, peer = make(), make()
+    store, peer = open_file(), open_file()
     store.acquire("owner")
     beside(path, "-wake").unlink()
     assert len(store.renew("owner")) == 1
@@ -164,11 +140,11 @@ def test_deleted_fifo_is_made_again(path, make):
     assert store.wait_for_change(20.0) is True
 
 
-def test_fifo_of_the_heir_stays(path, make):
+def test_fifo_of_the_heir_stays(path, open_file):
     """
     An owner that lost its lock leaves the FIFO of the next one where it is.
     """
-    store, heir = make(), make()
+    store, heir = open_file(), open_file()
     store.acquire("owner")
     beside(path, "-lock").unlink()
     heir.acquire("heir")
@@ -177,11 +153,11 @@ def test_fifo_of_the_heir_stays(path, make):
     assert heir.wait_for_change(20.0) is True
 
 
-def test_hard_link_is_refused(path, make):
+def test_hard_link_is_refused(path, open_file):
     """
     A file with two names is refused by either, since each name would get a log of its own; a symbolic link is fine.
     """
-    make()
+    open_file()
     link = path.with_name("link.db")
     os.link(path, link)
     for name in (path, link):

@@ -11,42 +11,10 @@ from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
+from writes import a_set, set_one
 
-from tickwheel.scheduler import model
 from tickwheel.scheduler.errors import StoreInUseError
-from tickwheel.scheduler.stores.sqlite import SqliteStore, _file_lock, _schema
-
-
-@pytest.fixture
-def path(tmp_path):
-    """
-    Return where a store's file may be.
-    """
-    return tmp_path / "jobs.db"
-
-
-@pytest.fixture
-def make(path):
-    """
-    Return what opens stores on *path*; they are closed in the end.
-    """
-    opened = []
-
-    def make_one():
-        opened.append(SqliteStore(path))
-        opened[-1].open()
-        return opened[-1]
-
-    yield make_one
-    for store in opened:
-        store.close()
-
-
-def set_one(store, key):
-    """
-    Set a job.
-    """
-    return store.apply([model.Set(model.Job(key, 0, 0))])[0]
+from tickwheel.scheduler.stores.sqlite import _file_lock, _schema
 
 
 @pytest.mark.parametrize("error", [sqlite3.OperationalError("database or disk is full"), KeyboardInterrupt()])
@@ -68,11 +36,11 @@ def test_migration_whose_transaction_is_over(path, error):
         assert caught.value is error
 
 
-def test_a_full_disk_has_no_room_for_the_owners_name(make, monkeypatch):
+def test_a_full_disk_has_no_room_for_the_owners_name(open_file, monkeypatch):
     """
     Who owns the file need not be readable: the lock is taken, kept and given back nevertheless.
     """
-    first, second = make(), make()
+    first, second = open_file(), open_file()
 
     def write(_fd, _data):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -86,11 +54,11 @@ def test_a_full_disk_has_no_room_for_the_owners_name(make, monkeypatch):
     assert second.acquire("two")
 
 
-def test_ctrl_c_as_the_lock_is_given_back(make, monkeypatch):
+def test_ctrl_c_as_the_lock_is_given_back(open_file, monkeypatch):
     """
     A release that is interrupted is ended by the close.
     """
-    first, second = make(), make()
+    first, second = open_file(), open_file()
     first.acquire("one")
 
     def truncate(_fd, _length):
@@ -104,11 +72,11 @@ def test_ctrl_c_as_the_lock_is_given_back(make, monkeypatch):
     assert second.acquire("two")
 
 
-def test_who_looks_keeps_nobody_out(path, make, monkeypatch):
+def test_who_looks_keeps_nobody_out(path, open_file, monkeypatch):
     """
     One that has the lock for an instant, as when it lists the nodes, does not keep an owner from taking it.
     """
-    store = make()
+    store = open_file()
     looking = os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT)
     if _file_lock._CAN_SHARE:
         _file_lock.fcntl.flock(looking, _file_lock.fcntl.LOCK_SH)
@@ -127,11 +95,11 @@ def test_who_looks_keeps_nobody_out(path, make, monkeypatch):
 
 
 @pytest.mark.parametrize(("statement", "is_done"), [("BEGIN IMMEDIATE", True), ("COMMIT", False)])
-def test_ctrl_c_around_a_transaction(make, monkeypatch, statement, is_done):
+def test_ctrl_c_around_a_transaction(open_file, monkeypatch, statement, is_done):
     """
     A write that is interrupted as it begins or ends leaves no transaction open.
     """
-    store = make()
+    store = open_file()
     connection, signals = store._connections.writer, [KeyboardInterrupt()]
 
     class Interrupted:
@@ -149,5 +117,5 @@ def test_ctrl_c_around_a_transaction(make, monkeypatch, statement, is_done):
     monkeypatch.setattr(store._connections, "writer", Interrupted())
     with pytest.raises(KeyboardInterrupt):
         set_one(store, "lost")
-    assert set_one(store, "kept").outcome == "created"
+    assert store.apply([a_set("kept")])[0].outcome == "created"
     assert store.count()["pending"] == 1

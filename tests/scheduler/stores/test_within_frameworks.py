@@ -31,7 +31,7 @@ def url(request, tmp_path):
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'app.db'}"
     pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
-    return request.getfixturevalue("postgres").url(request.getfixturevalue("database"))
+    return request.getfixturevalue("postgres_url")
 
 
 @pytest.fixture
@@ -217,7 +217,7 @@ def test_django(request, tmp_path, engine):
     path = tmp_path / "app.db"
     url = f"sqlite:///{path}"
     if engine == "postgresql":
-        url = request.getfixturevalue("postgres").url(request.getfixturevalue("database"))
+        url = request.getfixturevalue("postgres_url")
     command = [sys.executable, "-P", "-c", textwrap.dedent(DJANGO), url, engine, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr

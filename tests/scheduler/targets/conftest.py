@@ -17,18 +17,11 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import free_port
 
 PATIENCE_S = 120.0
 SECRET = "hunter2%2Fx"  # noqa: S105  as it is written in a URL
 PLAIN_SECRET = "hunter2/x"  # noqa: S105  as the server knows it
-
-
-def free_port():
-    """
-    Return a port of the loopback interface that nobody listens on.
-    """
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 def find(program, *places):
@@ -82,17 +75,11 @@ def folder():
 
 
 @pytest.fixture(scope="session")
-def redis_server(folder):
+def redis_server(make_redis):
     """
     Return a running Redis with a password.
     """
-    pytest.importorskip("redis", reason="redis is not installed: pip install 'tickwheel[redis]'")
-    port = free_port()
-    program = find("redis-server")
-    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--requirepass", PLAIN_SECRET]
-    server = Server(command, port=port, folder=folder)
-    yield server
-    server.stop()
+    return make_redis("--requirepass", PLAIN_SECRET)
 
 
 @pytest.fixture(scope="session")

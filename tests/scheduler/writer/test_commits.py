@@ -6,23 +6,11 @@ from __future__ import annotations
 
 import threading
 
-from tickwheel.scheduler.model import Answer, Begin, Cancel, Job, Outcome, Set, Settle
+from writes import a_set, outcomes
+
+from tickwheel.scheduler.model import Answer, Begin, Cancel, Outcome, Settle
 
 PATIENCE_S = 20.0
-
-
-def a_set(key, due_at=0):
-    """
-    Return a set of *key*.
-    """
-    return Set(Job(key, 0, due_at))
-
-
-def outcomes(answers):
-    """
-    Return the outcomes of *answers*.
-    """
-    return [answer.outcome for answer in answers]
 
 
 def test_answers_when_it_is_written(make, store):

@@ -4,24 +4,12 @@ What fails, and which callers learn of it.
 
 from __future__ import annotations
 
+from writes import a_set, outcomes
+
 from tickwheel.scheduler.errors import StoreError, StoreFullError
 from tickwheel.scheduler.model import Cancel, Job, Outcome, Set
 
 PATIENCE_S = 20.0
-
-
-def a_set(key, due_at=0):
-    """
-    Return a set of *key*.
-    """
-    return Set(Job(key, 0, due_at))
-
-
-def outcomes(answers):
-    """
-    Return the outcomes of *answers*.
-    """
-    return [answer.outcome for answer in answers]
 
 
 def a_bad_set():

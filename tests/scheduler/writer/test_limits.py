@@ -7,25 +7,12 @@ from __future__ import annotations
 import threading
 
 import pytest
+from writes import a_set, outcomes
 
 from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.model import Job, Outcome, Set
+from tickwheel.scheduler.model import Outcome
 
 PATIENCE_S = 20.0
-
-
-def a_set(key, due_at=0):
-    """
-    Return a set of *key*.
-    """
-    return Set(Job(key, 0, due_at))
-
-
-def outcomes(answers):
-    """
-    Return the outcomes of *answers*.
-    """
-    return [answer.outcome for answer in answers]
 
 
 def test_full_queue(make, store):

@@ -1,16 +1,89 @@
 """
-Several Redis servers that are one store: a cluster, and a primary that sentinels watch.
+Redis as the tests and proofs start it: one server, a cluster, and a primary that sentinels watch.
 """
 
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import time
 
+from processes import find, free_port
+
 MASTERS = 3
 PATIENCE_S = 60.0
+
+
+class Redis:
+    """
+    A server in a folder of its own, reached through a Unix socket there and a free port of the loopback.
+    """
+
+    def __init__(self, folder, *settings):
+        self.folder = folder
+        self.settings = settings
+        self.port = free_port()
+        self._process = None
+
+    def start(self):
+        """
+        Start it, and wait until it answers.
+        """
+        import redis  # noqa: PLC0415 - only where there is a server
+
+        own = ("--dir", self.folder, "--unixsocket", self.folder / "socket", "--bind", "127.0.0.1", "--port", self.port)
+        with (self.folder / "log").open("ab") as log:
+            (self.folder / "settings").touch()  # where a sentinel keeps what it learns
+            command = [find("redis-server"), self.folder / "settings", *own, "--save", "", *self.settings]
+            self._process = subprocess.Popen(list(map(str, command)), stdout=log, stderr=log)
+        give_up = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                self.execute("PING")
+            except redis.AuthenticationError:
+                return
+            except redis.ConnectionError:
+                assert self._process.poll() is None, (self.folder / "log").read_text()
+                assert time.monotonic() < give_up
+                time.sleep(0.01)  # a server says nowhere else that it is up
+            else:
+                return
+
+    def stop(self, how=signal.SIGTERM):
+        """
+        Stop it: SIGTERM lets it end well, SIGKILL is a crash.
+        """
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(PATIENCE_S)
+            self._process = None
+
+    def pause(self):
+        """
+        Suspend it.
+        """
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        """
+        Let it go on.
+        """
+        self._process.send_signal(signal.SIGCONT)
+
+    def execute(self, *command, database=0, **account):
+        """
+        Execute *command*, and return the reply.
+        """
+        import redis  # noqa: PLC0415 - only where there is a server
+
+        with redis.Redis(port=self.port, db=database, **account) as client:
+            return client.execute_command(*command)
+
+    def url(self, options="", account=""):
+        """
+        Return what a store is opened by.
+        """
+        return f"redis://{account}127.0.0.1:{self.port}/0{options}"
 
 
 class RedisCluster:
@@ -158,15 +231,6 @@ def await_replicas(primary):
     """
     offset = primary.execute("INFO", "replication")["master_repl_offset"]
     wait_for(lambda: primary.execute("INFO", "replication")["slave0"]["offset"] >= offset)
-
-
-def free_port():
-    """
-    Return a port that nobody listens on.
-    """
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 def wait_for(is_so):

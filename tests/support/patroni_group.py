@@ -12,8 +12,8 @@ import urllib.request
 from contextlib import suppress
 from pathlib import Path
 
-from processes import find, given_to_nobody
-from redis_groups import free_port, wait_for
+from processes import find, free_port, given_to_nobody
+from redis_servers import wait_for
 
 LEAST = {"ttl": 20, "loop_wait": 1, "retry_timeout": 3}
 """Seconds, the least that Patroni documents: what takes the place of a lost leader does so 20 s later."""

@@ -7,11 +7,12 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import socket
 import subprocess
 import tempfile
 from pathlib import Path
 
-PLACES = Path(__file__).parents[3] / "scripts" / "servers"
+PLACES = Path(__file__).parents[2] / "scripts" / "servers"
 
 
 def find(program):
@@ -20,6 +21,15 @@ def find(program):
     """
     answer = subprocess.run([PLACES, "--find", program], capture_output=True, text=True, check=False)
     return answer.stdout.strip() or None
+
+
+def free_port():
+    """
+    Return a port of the loopback interface that nobody listens on.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
 
 
 def lent(make):
@@ -33,10 +43,12 @@ def lent(make):
         servers[-1].start()
         return servers[-1]
 
-    yield start
-    for server in servers:
-        server.stop()
-        shutil.rmtree(server.folder)
+    try:
+        yield start
+    finally:
+        for server in servers:
+            server.stop()
+            shutil.rmtree(server.folder)
 
 
 def given_to_nobody(folder):

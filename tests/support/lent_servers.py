@@ -1,0 +1,99 @@
+"""
+A real PostgreSQL and Redis for each test that asks for one: one of each serves a whole run of pytest.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from postgres_servers import Pgbouncer, Postgres, PostgresPair
+from processes import find, lent
+from redis_servers import Redis
+
+NUMBERS = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def make_postgres():
+    """
+    Return what starts a server with the settings given; all are stopped in the end.
+    """
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
+    if not (find("initdb") and find("postgres")):
+        pytest.skip("PostgreSQL is not installed: there is no initdb and no postgres")
+    yield from lent(Postgres)
+
+
+@pytest.fixture(scope="session")
+def postgres(make_postgres):
+    """
+    Return a running server.
+    """
+    return make_postgres()
+
+
+@pytest.fixture(scope="session")
+def make_pgbouncer(postgres):
+    """
+    Return what starts a pooler before the server, with the settings given; all are stopped in the end.
+    """
+    if not find("pgbouncer"):
+        pytest.skip("PgBouncer is not installed: there is no pgbouncer")
+    yield from lent(lambda folder, *settings: Pgbouncer(folder, postgres, *settings))
+
+
+@pytest.fixture
+def postgres_pair(make_postgres):
+    """
+    Return a primary and its standby, which replicates asynchronously.
+    """
+    return PostgresPair(make_postgres)
+
+
+@pytest.fixture
+def database(postgres):
+    """
+    Return the name of an empty database, which is dropped in the end.
+    """
+    name = f"empty_{next(NUMBERS)}"
+    postgres.execute(f"CREATE DATABASE {name}")
+    yield name
+    postgres.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def postgres_url(postgres, database):
+    """
+    Return the URL of an empty database.
+    """
+    return postgres.url(database)
+
+
+@pytest.fixture(scope="session")
+def make_redis():
+    """
+    Return what starts a server with the settings given; all are stopped in the end.
+    """
+    pytest.importorskip("redis", reason="redis is not installed: pip install 'tickwheel[redis]'")
+    if not find("redis-server"):
+        pytest.skip("Redis is not installed: there is no redis-server")
+    yield from lent(Redis)
+
+
+@pytest.fixture(scope="session")
+def redis_server(make_redis):
+    """
+    Return a running server that syncs each answer.
+    """
+    return make_redis("--appendonly", "yes", "--appendfsync", "always")
+
+
+@pytest.fixture(params=["postgres", "redis"])
+def server_url(request):
+    """
+    Return the URL of an empty store on a server, of each kind in turn.
+    """
+    if request.param == "redis":
+        return request.getfixturevalue("redis_server").url(f"?prefix=test{id(request)}")
+    return request.getfixturevalue("postgres_url")

@@ -1,0 +1,189 @@
+"""
+PostgreSQL as the tests and proofs start it: one server, a primary with its standby, and a pooler.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import time
+
+from processes import find, given_to_nobody
+
+PATIENCE_S = 60.0
+
+
+class Postgres:
+    """
+    A server in a folder of its own, reached through a Unix socket there.
+    """
+
+    def __init__(self, folder, *settings, standby_of=None, backup_of=None):
+        self.folder = folder
+        self._settings = [word for setting in settings for word in ("-c", setting)]
+        self._as = given_to_nobody(folder)
+        self._process = None
+        data, trusted = folder / "data", ("-U", "tick", "-A", "trust")
+        command = [find("initdb"), "-D", data, *trusted, "-E", "UTF8", "--no-locale", "-N"]
+        if standby_of is not None:
+            source = f"host={standby_of.folder} user=tick application_name=standby"
+            command = [find("pg_basebackup"), "-D", data, "-d", source, "-c", "fast", "-R", "-N"]
+        if backup_of is not None:
+            source = f"host={backup_of.folder} user=tick"
+            command = [find("pg_basebackup"), "-D", data, "-d", source, "-c", "fast", "-N"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder, **self._as)
+        if backup_of is not None:
+            (data / "recovery.signal").touch()
+            self._settings += ["-c", "restore_command=false"]  # all that it needs is in the backup
+
+    def guard(self, user, password):
+        """
+        Make a user who must give a password.
+        """
+        self.execute(f"CREATE ROLE {user} LOGIN PASSWORD '{password}'")
+        rules = self.folder / "data" / "pg_hba.conf"
+        rules.write_text(f"local all {user} scram-sha-256\n{rules.read_text()}")
+        self.execute("SELECT pg_reload_conf()")
+
+    def start(self):
+        """
+        Start it, and wait until it answers.
+        """
+        import psycopg  # noqa: PLC0415 - only where there is a server
+
+        with (self.folder / "log").open("wb") as log:
+            command = [find("postgres"), "-D", self.folder / "data", "-k", self.folder, "-c", "listen_addresses="]
+            command += self._settings
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder, **self._as)
+        give_up = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                self.execute("SELECT 1")
+            except psycopg.OperationalError:
+                assert self._process.poll() is None, (self.folder / "log").read_text()
+                assert time.monotonic() < give_up
+                time.sleep(0.05)  # a server says nowhere else that it is up
+            else:
+                return
+
+    def stop(self, how=signal.SIGINT):
+        """
+        Stop it: SIGINT ends all sessions first, SIGQUIT is a crash.
+        """
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(PATIENCE_S)
+            self._process = None
+
+    def signal(self, how):
+        """
+        Send it a signal, and wait for nothing.
+        """
+        self._process.send_signal(how)
+
+    def execute(self, statement, database="postgres"):
+        """
+        Execute *statement*, and return its rows.
+        """
+        import psycopg  # noqa: PLC0415 - only where there is a server
+
+        with psycopg.connect(host=str(self.folder), user="tick", dbname=database, autocommit=True) as connection:
+            cursor = connection.execute(statement)
+            return cursor.fetchall() if cursor.description else []
+
+    def url(self, database):
+        """
+        Return what a store is opened by.
+        """
+        return f"postgresql:///{database}?host={self.folder}&user=tick"
+
+
+class PostgresPair:
+    """
+    A primary and a standby that streams from it, under one address.
+    """
+
+    def __init__(self, make_postgres, *, is_synchronous=False):
+        self.primary = make_postgres()
+        self.standby = make_postgres(standby_of=self.primary)
+        if is_synchronous:
+            self.primary.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            self.primary.execute("SELECT pg_reload_conf()")
+        hosts = f"{self.primary.folder},{self.standby.folder}"
+        self.url = f"postgresql:///postgres?host={hosts}&user=tick&target_session_attrs=read-write&"
+
+    def has_all(self):
+        """
+        Return whether the standby has replayed all that the primary has written.
+        """
+        ((written,),) = self.primary.execute("SELECT pg_current_wal_lsn()")
+        ((has,),) = self.standby.execute(f"SELECT pg_last_wal_replay_lsn() >= '{written}'")
+        return has
+
+    def detach(self):
+        """
+        Cut the standby off.
+        """
+        self.standby.execute("ALTER SYSTEM SET primary_conninfo = ''")
+        self.standby.execute("SELECT pg_reload_conf()")
+        give_up = time.monotonic() + PATIENCE_S
+        while self.standby.execute("SELECT pid FROM pg_stat_wal_receiver"):
+            assert time.monotonic() < give_up
+            time.sleep(0.02)  # a server says nowhere else that it has let go
+
+    def fail_over(self):
+        """
+        Lose the primary, and promote the standby.
+        """
+        self.primary.stop(signal.SIGQUIT)
+        assert self.standby.execute("SELECT pg_promote()") == [(True,)]
+
+
+class Pgbouncer:
+    """
+    A pooler of transactions before a server, reached through a Unix socket in a folder of its own.
+    """
+
+    def __init__(self, folder, server, *settings):
+        self.folder = folder
+        self._as = given_to_nobody(folder)
+        lines = ["[databases]", f"* = host={server.folder} user=tick", "[pgbouncer]", "pool_mode = transaction"]
+        lines += [f"unix_socket_dir = {folder}", "listen_port = 6432", "auth_type = any", *settings]
+        (folder / "pgbouncer.ini").write_text("\n".join(lines))
+        self._process = None
+
+    def start(self):
+        """
+        Start it, and wait until it listens.
+        """
+        with (self.folder / "log").open("wb") as log:
+            command = [find("pgbouncer"), self.folder / "pgbouncer.ini"]
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder, **self._as)
+        give_up = time.monotonic() + PATIENCE_S
+        while not listens(self.folder / ".s.PGSQL.6432"):
+            assert self._process.poll() is None, (self.folder / "log").read_text()
+            assert time.monotonic() < give_up
+            time.sleep(0.02)  # it says nowhere else that it is up
+
+    def stop(self):
+        """
+        Stop it at once.
+        """
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(PATIENCE_S)
+
+    def url(self, database):
+        """
+        Return what a store is opened by.
+        """
+        return f"postgresql:///{database}?host={self.folder}&port=6432&user=tick"
+
+
+def listens(path):
+    """
+    Return whether somebody listens on the Unix socket at *path*, which is there a moment before.
+    """
+    with socket.socket(socket.AF_UNIX) as connection:
+        return connection.connect_ex(str(path)) == 0

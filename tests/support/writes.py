@@ -1,0 +1,28 @@
+"""
+Writes as stores and the writer take them, in short.
+"""
+
+from __future__ import annotations
+
+from tickwheel.scheduler.model import Job, Set
+
+
+def a_set(key="key", due_at=0, payload=b"null"):
+    """
+    Return a set of *key*.
+    """
+    return Set(Job(key, 0, due_at, payload))
+
+
+def set_one(store, *what, **more):
+    """
+    Set a job, and return it.
+    """
+    return store.apply([a_set(*what, **more)])[0].job
+
+
+def outcomes(answers):
+    """
+    Return the outcomes of *answers*.
+    """
+    return [answer.outcome for answer in answers]
