@@ -204,6 +204,7 @@ def test_doctor_is_content(run):
     findings = [json.loads(line) for line in run("doctor", "--json").stdout.splitlines()]
     assert all(finding["ok"] for finding in findings)
     assert any("1 pending" in finding["finding"] for finding in findings)
+    assert any(finding["check"] == "fired by" and "nobody now" in finding["finding"] for finding in findings)
 
 
 @pytest.mark.parametrize("store", ["sqlite:///none/x.db", "nonsense://x"])

@@ -139,10 +139,12 @@ def test_doctor_and_top(ask, url):
     """
     The doctor looks at the service, and top watches it.
     """
-    assert "sqlite:///tickwheel.db: 0 pending" in ask("doctor").stdout
     shown = ask("top", "--url", url, "--once").stdout
     assert "pending" in shown
     (node,) = json.loads(ask("top", "--url", url, "--once", "--json").stdout)["fleet"]["nodes"]
+    found = ask("doctor").stdout
+    assert "sqlite:///tickwheel.db: 0 pending" in found
+    assert f"fired by\tok\t{node['owner']}\n" in found
     assert (node["state"], len(node["shards"])) == ("well", 1)
     assert node["owner"][:8] in shown
     assert "fired/s" in shown.partition("state")[2]

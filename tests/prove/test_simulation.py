@@ -14,7 +14,7 @@ from mutants import MUTANTS, ON_A_FILE, RARE, WHOLE_DAYS
 from simulation import Plan, check_history, run_seed, simulate
 
 HOURS = 6.0
-OFTEN, RARELY, LONG = range(0, 48, 2), range(0, 192, 16), range(0, 64, 8)
+OFTEN, RARELY, LONG = range(0, 48, 2), range(0, 192, 16), range(0, 128, 8)
 """The seeds, counted from the first, among which a fault has to show: one that any day can show, and rare ones."""
 CROWDED = 10
 """The seed of a day on which a crowd asks for the same jobs."""

@@ -133,6 +133,7 @@ def _store(store: str) -> Iterator[Finding]:
     try:
         scheduler = Scheduler(store)
         stats = scheduler.stats()
+        owners = sorted({shard.owner for shard in scheduler.shards() if shard.owner})
     except TickwheelError as error:
         yield "store", False, str(error)
     else:
@@ -141,6 +142,7 @@ def _store(store: str) -> Iterator[Finding]:
             True,
             f"{stats['store']}: {stats['pending']} pending, {stats['running']} running, {stats['dead']} dead",
         )
+        yield "fired by", True, ", ".join(owners) or "nobody now: 'tickwheel serve' fires its jobs"
         yield "loss window", True, stats["loss_window"] or "none: what is answered is on the disk"
     finally:
         if scheduler is not None:

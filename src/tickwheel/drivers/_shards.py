@@ -35,6 +35,8 @@ class ShardedWheel(Unique):
     """
     Keyed timers over several wheels. All methods may be called from any thread.
 
+    A key that changes its wheel keeps its instant, to the rounding of a float: a few nanoseconds later, never earlier.
+
     Args:
         shards: How many wheels to begin with.
         on_expire: Called with key and value when a key expires, in the thread of its shard.

@@ -42,7 +42,8 @@ class HistoryOptions:
             "all": the same of jobs that fire once, for one more row each, and each snooze; or "none".
         age_s: For how many seconds, or a timedelta or text such as "7d"; 30 days.
         per_key: How many records of one key.
-        total: How many in the whole store. All three are looked after once a minute: until then there may be more.
+        total: How many in the whole store. All three are looked after once a minute, on SQLite
+            once an hour where nothing was recorded: until then there may be more.
     """
 
     keep: str = "usual"

@@ -147,7 +147,7 @@ class Jobs:
     @heeds_prefix
     async def skip(self, call: Request) -> Reply:
         """
-        Leave out the next run of a recurring job; the last one of a series ends it.
+        Leave out the next run of a recurring job; where no other can follow, the series ends.
         """
         key, wanted = _key(call, b":skip"), wanted_generation(call)
         return answer_reply(key, await self._scheduler.skip(key, if_generation=wanted), wanted)

@@ -31,7 +31,7 @@ def skipped(client: Jobs, key: str, if_generation: int | None) -> Answer:
 
 def _write(job: Job) -> Verb:
     """
-    Return what leaves out the run that *job* waits for: the last one of a series ends it.
+    Return what leaves out the run that *job* waits for: where no other can follow, the series ends.
     """
     if job.recurrence is None:
         raise InvalidJobError("key", job.key, "its job fires once: cancel it, or move it")
