@@ -5,6 +5,7 @@ Jobs from files and to files.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -55,6 +56,28 @@ def test_a_series_that_has_begun_is_not_run_again():
     write = set_write(request_of(line), due_at - 5_000, lambda _target, _handler: USUAL_RETRY)
     assert write.job.due_at == due_at
     assert Recurrence.from_text(write.job.recurrence).rule.next(due_at) == due_at - rule.shift_ms("k") + 60_000
+
+
+def test_a_run_that_is_tried_again_is_exported_with_the_length_of_all():
+    """
+    What is worth firing for so long is so in the copy, also where a retry has taken a part of it, or all.
+    """
+    rule = Recurrence(Interval(60_000, anchor_at=7_000), expires_ms=30_000)
+    job = Job("k", 1, 7_000 + 60_000 * 1_000_000 + 29_000, expires_at=60_000 * 1_000_000 + 37_000)
+    assert exported(replace(job, recurrence=rule.to_text()))["expires"] == 30.0
+    assert exported(job)["expires"] == 1.0
+    assert exported(replace(job, due_at=job.expires_at + 1))["expires"] == 0.001
+
+
+def test_a_start_to_come_is_exported(run):
+    """
+    A cron line whose first run is put off, or whose next ones were skipped, begins there in the copy, too.
+    """
+    assert run("set", "c", "--cron", "0 9 * * *", "--at", "2081-01-01T00:00", "--target", "log").returncode == 0
+    exported_line = run("export").stdout
+    assert run("import", "jsonl", "-", "--store", "sqlite:///copy.db", stdin=exported_line).returncode == 0
+    assert run("export", "--store", "sqlite:///copy.db").stdout == exported_line
+    assert json.loads(exported_line)["at"] == "2081-01-01T09:00:00.000+00:00"
 
 
 def test_csv(run):

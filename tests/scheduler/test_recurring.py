@@ -190,6 +190,29 @@ def test_the_grace_of_a_missed_run(file_url, make, clock, events, grace, kind): 
     ends(told, kind, 1)
 
 
+def test_each_run_is_worth_firing_for_as_long_as_the_first(scheduler, clock, events):
+    """
+    However often a run was tried again, and however late, what follows it has the whole of `expires=` again.
+    """
+    told = events(scheduler)
+
+    @scheduler.handler("h", retry=RetryPolicy(attempts=3, base_ms=20_000, jitter=0, kind="linear"))
+    def handler(_payload, firing):
+        if firing.attempt == 1:
+            raise ValueError("no")
+
+    scheduler.set("k", every=60, expires=30, handler="h")
+    for number in range(1, 4):
+        clock.advance(60 if number == 1 else 40)
+        ends(told, JobFailed, number)
+        clock.advance(20)
+        ends(told, JobSucceeded, number)
+        job = scheduler.get("k")
+        assert job.expires_at - job.due_at == 30_000
+        assert "expires_ms" not in job.recurrence
+    assert scheduler.stats()["expired"] == 0
+
+
 def test_all_makes_up_for_what_a_failing_run_held_up(scheduler, clock, events):
     """
     With all, the runs that fell due while one was tried again come too, each once, and none is left out.

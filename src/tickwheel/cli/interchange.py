@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -24,6 +25,7 @@ _FIELDS: Final = frozenset(field.name for field in fields(SetRequest))
 _RETRY: Final = frozenset(field.name for field in fields(RetryPolicy))
 _NUMBERS: Final = frozenset({"delay", "every", "expires", "max_wait", "jitter", "misfire_grace"})
 _COUNTS: Final = frozenset({"max_runs"})
+_IN_MS: Final = {"misfire_grace": "grace_ms", "expires": "expires_ms"}  # there while a run is tried again
 
 Line = tuple[int, dict[str, Any]]
 """The line's number, and its fields."""
@@ -43,29 +45,37 @@ def exported(job: Job) -> dict[str, Any]:
         "retry": {field.name: getattr(retry, field.name) for field in fields(retry)},
     }
     if job.expires_at not in (None, STOPPED):
-        line["expires"] = (job.expires_at - job.due_at) / 1000
+        line["expires"] = max(1, job.expires_at - job.due_at) / 1000  # a retry may come too late
     if job.trace is not None:
         line["trace"] = job.trace
     if job.recurrence is not None:
         del line["at"]  # it comes from the rule
-        rule = json.loads(job.recurrence)
-        line |= {"misfire": rule["misfire"], "jitter": rule["jitter_ms"] / 1000}
-        if "cron" in rule:
-            line |= {"cron": rule["cron"], "tz": rule["tz"]}
-        else:
-            nominal = job.due_at - Recurrence.from_text(job.recurrence).shift_ms(job.key)
-            next_at = Interval(rule["every_ms"], rule["anchor_at"]).next(nominal - 1)  # not the first: it has passed
-            line |= {"every": rule["every_ms"] / 1000, "at": _instant(next_at)}
-        if "grace_ms" in rule:
-            line["misfire_grace"] = rule["grace_ms"] / 1000
-        if "overlap" in rule:
-            line["overlap"] = rule["overlap"]
-        if "until" in rule:
-            line["until"] = _instant(rule["until"])
-        if "exclude" in rule:
-            line |= {"exclude": rule["exclude"], "tz": rule["tz"]}
-        if "runs_left" in rule:
-            line["max_runs"] = rule["runs_left"]
+        line |= _recurring(job, job.recurrence)
+    return line
+
+
+def _recurring(job: Job, text: str) -> dict[str, Any]:
+    rule = json.loads(text)
+    line = {"misfire": rule["misfire"], "jitter": rule["jitter_ms"] / 1000}
+    nominal = job.due_at - Recurrence.from_text(text).shift_ms(job.key)
+    if "cron" in rule:
+        line |= {"cron": rule["cron"], "tz": rule["tz"]}
+        if nominal > time.time() * 1000:  # a start to come, or past runs that were skipped
+            line["at"] = _instant(nominal)
+    else:
+        next_at = Interval(rule["every_ms"], rule["anchor_at"]).next(nominal - 1)  # not the first: it has passed
+        line |= {"every": rule["every_ms"] / 1000, "at": _instant(next_at)}
+    for name, of_rule in _IN_MS.items():
+        if of_rule in rule:
+            line[name] = rule[of_rule] / 1000
+    if "overlap" in rule:
+        line["overlap"] = rule["overlap"]
+    if "until" in rule:
+        line["until"] = _instant(rule["until"])
+    if "exclude" in rule:
+        line |= {"exclude": rule["exclude"], "tz": rule["tz"]}
+    if "runs_left" in rule:
+        line["max_runs"] = rule["runs_left"]
     return line
 
 

@@ -104,7 +104,8 @@ class Job:
         attempt: How many attempts were begun in this generation.
         retry: What to do when it fails.
         expires_at: After which instant it is not worth firing, or None. Where the store gives the job another instant
-            than the one set (a move, a maximum wait, the next run; not a retry), the distance between the two stays.
+            than the one set (a move, a maximum wait, the next run; not a retry), the distance between the two stays;
+            after a retry it is what the recurrence names as `expires_ms`, which goes then.
             `STOPPED` of one that was asked to stop while it ran.
         recurrence: The canonical text of its recurrence, or None for one time.
         state: See `State`.

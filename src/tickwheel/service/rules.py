@@ -17,7 +17,8 @@ class RuleDocument(Struct, frozen=True):
 
     What says nothing is absent. `runs_left` counts the next run, `until` is the last instant that is allowed, `exclude`
     what is left out, in the zone `tz`. With `skip`, a run may begin `grace_ms` late, a minute if that is absent.
-    `run_at` is the instant of a run that is tried again or was due while another one lasted.
+    `run_at` is the instant of a run that is tried again or was due while another one lasted, and `expires_ms` for how
+    long a run is worth firing, while one is tried again.
     """
 
     misfire: Literal["once", "all", "skip"]
@@ -32,6 +33,7 @@ class RuleDocument(Struct, frozen=True):
     overlap: Literal["skip", "once", "all", "cancel"] | UnsetType = UNSET
     grace_ms: int | UnsetType = UNSET
     run_at: int | UnsetType = UNSET
+    expires_ms: int | UnsetType = UNSET
 
 
 Rule: TypeAlias = Annotated[Raw, Meta(extra_json_schema={"$ref": "#/components/schemas/RuleDocument"})]

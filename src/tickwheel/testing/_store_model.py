@@ -34,7 +34,10 @@ from tickwheel.scheduler.model import (
     key_of,
 )
 
-__all__ = ["NEW", "StoreModel"]
+__all__ = ["LENGTH", "NEW", "StoreModel"]
+
+LENGTH = ',"expires_ms":'
+"""Before the length of a run that was tried again, at the end of its recurrence."""
 
 NEW: Final = -1
 """A place for a generation, or a time of the store's clock, that the model cannot know."""
@@ -161,10 +164,9 @@ class StoreModel:
             return (Outcome.CANCELLED, None) if job.recurrence else (Outcome.TOO_LATE, job)
         if job.state == "running":
             return Outcome.TOO_LATE, job
-        moved = self._at(job, write.due_at)
         if isinstance(write, Replay):
-            return Outcome.REPLAYED, replace(moved, first_set_at=NEW)
-        return Outcome.MOVED, moved
+            return Outcome.REPLAYED, replace(self._at(_before_tries(job), write.due_at), first_set_at=NEW)
+        return Outcome.MOVED, self._at(job, write.due_at)
 
     def _pause(self, write: SetPause | Resume, job: Job | None) -> tuple[Outcome, Job | None]:
         if job is None or job.state == "dead":
@@ -203,8 +205,8 @@ class StoreModel:
         if write.how == Settled.DONE:
             if write.due_at is None:
                 return Outcome.SETTLED, None
-            rule = write.recurrence or job.recurrence
-            return Outcome.SETTLED, replace(self._at(job, write.due_at), error=write.error, recurrence=rule)
+            life = self._at(job, write.due_at)
+            return Outcome.SETTLED, replace(life, error=write.error, recurrence=write.recurrence or life.recurrence)
         after = replace(job, attempt=write.attempt, error=write.error)
         if write.how == Settled.DEAD:
             return Outcome.SETTLED, replace(after, state=State.DEAD, pause=None)
@@ -216,8 +218,16 @@ class StoreModel:
         expires_at = None if job.expires_at == STOPPED else job.expires_at
         if expires_at is not None:
             expires_at += due_at - job.due_at
+            text, _, length = (job.recurrence or "").partition(LENGTH)
+            if length:
+                job, expires_at = replace(job, recurrence=text), due_at + int(length)
         life = replace(job, generation=NEW, due_at=due_at, expires_at=expires_at, attempt=0, state=State.PENDING)
         return replace(life, lacks_handler=False)
+
+
+def _before_tries(job: Job) -> Job:
+    was_put_off = job.attempt > 1 or (job.expires_at is not None and job.expires_at <= job.due_at)
+    return replace(job, due_at=min(job.due_at, job.first_set_at)) if was_put_off and not job.recurrence else job
 
 
 def _is_due(job: Job) -> bool:

@@ -39,7 +39,7 @@ from tickwheel.scheduler.model import (
     key_of,
 )
 from tickwheel.scheduler.stores.contract import Store
-from tickwheel.testing._store_model import NEW, StoreModel
+from tickwheel.testing._store_model import LENGTH, NEW, StoreModel
 
 __all__ = ["StoreDivergenceError", "StoreReport", "run_store_machine"]
 
@@ -197,7 +197,7 @@ class _Machine:
             payload=rng.randbytes(rng.choice((0, 3, 5_000))),
             handler=rng.choice(("a", "b")),
             expires_at=rng.choice((None, due_at + 40)),
-            recurrence=rng.choice((None, "every 5 s")),
+            recurrence=rng.choice((None, None, "every 5 s", f"every 5 s{LENGTH}30")),
             first_set_at=_START + rng.randrange(100),
         )
         max_wait_ms = rng.choice((None, None, 50))

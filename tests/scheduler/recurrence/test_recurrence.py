@@ -160,6 +160,16 @@ def test_all_goes_on_from_the_run_that_was_retried():
     assert Recurrence(MINUTELY).postponed(NOON) == Recurrence(MINUTELY)
 
 
+def test_the_length_of_a_run_that_is_tried_again():
+    """
+    For how long a run is worth firing is kept from its first try on, and is not of the next run.
+    """
+    series = Recurrence(MINUTELY)
+    postponed = series.postponed(NOON, 5_000).postponed(NOON + 4_000, 1_000)
+    assert postponed == Recurrence(MINUTELY, expires_ms=5_000)
+    assert postponed.after_run("k", NOON + 4_500, NOON + 4_500, NOON + 4_600, has_run=True) == (NOON + 60_000, series)
+
+
 def test_a_clock_that_was_set():
     """
     An interval's phase and the run that is tried again move along with the clock, a calendar and an end do not.
@@ -209,6 +219,7 @@ def test_jitter_moves_each_run_alike():
         Recurrence(Cron.parse("0 9 * * mon-fri", "Europe/Berlin"), Misfire.ALL),
         Recurrence(MINUTELY, Misfire.SKIP, 5, grace_ms=1_000, until=NOON, runs_left=3),
         Recurrence(MINUTELY, Misfire.ALL, run_at=NOON),
+        Recurrence(MINUTELY, expires_ms=5),
     ],
 )
 def test_text(recurrence):

@@ -28,7 +28,7 @@ from tickwheel.scheduler._retry import wait_ms
 from tickwheel.scheduler.checks import delay_ms
 from tickwheel.scheduler.engine._staged_job import Ran, StagedJob
 from tickwheel.scheduler.errors import ERROR_CHARS_MAX, HandlerNotFoundError, error_text, kept_text
-from tickwheel.scheduler.model import Answer, Job, Outcome, Settle, Settled
+from tickwheel.scheduler.model import STOPPED, Answer, Job, Outcome, Settle, Settled
 from tickwheel.scheduler.recurrence import Recurrence
 from tickwheel.scheduler.targets import DeadLetter, Retry, Snooze
 from tickwheel.scheduler.tracebacks import traceback_text
@@ -224,7 +224,8 @@ def _unless_overtaken(again: Verdict, ran: Ran) -> Verdict:
 def _again(job: Job, epoch: int, attempt: int, due_at: int, error: str | None) -> Settle:
     text = job.recurrence
     if text is not None and due_at != job.due_at:
-        text = Recurrence.from_text(text).postponed(job.due_at).to_text()
+        length = None if job.expires_at in (None, STOPPED) else job.expires_at - job.due_at
+        text = Recurrence.from_text(text).postponed(job.due_at, length).to_text()
     return Settle(job, epoch, Settled.AGAIN, attempt, due_at, error, text)
 
 

@@ -6,8 +6,8 @@ The canonical text is JSON with sorted keys, so that any client can read it:
     {"cron":"0 9 * * 1-5","jitter_ms":0,"misfire":"once","tz":"Europe/Berlin"}
     {"anchor_at":1700000000000,"every_ms":60000,"jitter_ms":0,"misfire":"skip"}
 
-`grace_ms`, `until`, `runs_left`, `run_at`, `overlap`, and `exclude` with its `tz`, are there only where they say
-something. All stores keep the text as it is, so what is added to it needs no other schema.
+`grace_ms`, `until`, `runs_left`, `run_at`, `expires_ms`, `overlap`, and `exclude` with its `tz`, are there only where
+they say something. All stores keep the text as it is, so what is added to it needs no other schema.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tickwheel.scheduler.recurrence._overlap import Overlap
 
 __all__ = ["Recurrence", "share_of"]
 
-_MORE = ("grace_ms", "until", "runs_left", "run_at")
+_MORE = ("grace_ms", "until", "runs_left", "run_at", "expires_ms")
 _PASSED_MAX = 400
 """How many excluded stretches a search passes before it takes the series to be over: over a year of single days."""
 
@@ -49,6 +49,8 @@ class Recurrence:
         runs_left: How many runs may still end, the next one included, or None for any number.
         run_at: The instant of the run that is tried again, was snoozed, or was due while another lasted, where the
             series goes on from it.
+        expires_ms: For how long after its instant a run is worth firing, while one that expires is tried again or was
+            snoozed: its job is due later then, and the next run has this length again.
         exclude: What is left out of the series, before any jitter; all in one zone.
         overlap: What to do about instants that pass while a run lasts; None for ALL where *misfire* is, else SKIP.
     """
@@ -60,6 +62,7 @@ class Recurrence:
     until: int | None = None
     runs_left: int | None = None
     run_at: int | None = None
+    expires_ms: int | None = None
     exclude: tuple[Exclusion, ...] = ()
     overlap: Overlap | None = None
 
@@ -130,16 +133,15 @@ class Recurrence:
         if left == 0:
             return None, self
         due_at_next, run_at = self.following(key, due_at, begun, ended)
-        is_same = left == self.runs_left and run_at == self.run_at
-        return due_at_next, self if is_same else replace(self, runs_left=left, run_at=run_at)
+        after = replace(self, runs_left=left, run_at=run_at, expires_ms=None)
+        return due_at_next, self if after == self else after
 
-    def postponed(self, due_at: int) -> Recurrence:
+    def postponed(self, due_at: int, expires_ms: int | None = None) -> Recurrence:
         """
-        Return the recurrence while the run due at *due_at* waits to be tried again.
+        Return the recurrence while the run due at *due_at*, for *expires_ms* if any, waits to be tried again.
         """
-        if self.run_at is not None or self._overlaps is Overlap.SKIP:
-            return self
-        return replace(self, run_at=due_at)
+        run_at = due_at if self.run_at is None and self._overlaps is not Overlap.SKIP else self.run_at
+        return replace(self, run_at=run_at, expires_ms=expires_ms if self.expires_ms is None else self.expires_ms)
 
     def overtaken_at(self, key: str, due_at: int, begun: int) -> int | None:
         """
@@ -205,6 +207,7 @@ class Recurrence:
         if self.exclude:
             facts |= {"exclude": [str(each) for each in self.exclude], "tz": self.exclude[0].tz}
         more: dict[str, Any] = {"until": self.until, "runs_left": self.runs_left, "run_at": self.run_at}
+        more["expires_ms"] = self.expires_ms
         more["overlap"] = None if self.overlap is None else self.overlap.value
         if self.grace_ms != MISFIRE_GRACE_MS:
             more["grace_ms"] = self.grace_ms

@@ -34,7 +34,7 @@ from tickwheel.scheduler.model import (
     State,
     Write,
 )
-from tickwheel.scheduler.stores._series import put_off
+from tickwheel.scheduler.stores._series import length_of, of_next_life, put_off
 
 __all__ = ["BEGUN", "GONE", "NOT_OWNER", "REQUESTS_KEPT_MS", "Decision", "decide", "holds", "is_counted", "rescued"]
 
@@ -269,8 +269,18 @@ def _replay(write: Replay, job: Job | None, now: int, next_generation: NextGener
         return Answer(Outcome.NOT_FOUND, job), job
     if write.if_generation not in (None, job.generation):
         return Answer(Outcome.WRONG_GENERATION, job), job
-    again = replace(_next_life(job, write.due_at, next_generation()), first_set_at=now)
+    again = replace(_next_life(_from_first_try(job), write.due_at, next_generation()), first_set_at=now)
     return Answer(Outcome.REPLAYED, again), again
+
+
+def _from_first_try(job: Job) -> Job:
+    """
+    Return a dead *job* with its instant as far back as when it was set, if it fires once and tries have put that off.
+
+    How long it was worth firing is not known any more; replayed, it has that time at the least.
+    """
+    is_put_off = job.attempt > 1 or (job.expires_at is not None and job.expires_at <= job.due_at)
+    return replace(job, due_at=min(job.due_at, job.first_set_at)) if is_put_off and job.recurrence is None else job
 
 
 def _adopt(write: Adopt, job: Job | None, next_generation: NextGeneration) -> Decision:
@@ -315,8 +325,9 @@ def _settle(write: Settle, job: Job | None, next_generation: NextGeneration) -> 
     if write.how is Settled.DONE:
         if write.due_at is None:
             return GONE, None
-        recurrence = write.recurrence or job.recurrence
-        after = replace(_next_life(job, write.due_at, next_generation()), error=write.error, recurrence=recurrence)
+        after = replace(_next_life(job, write.due_at, next_generation()), error=write.error)
+        if write.recurrence is not None:
+            after = replace(after, recurrence=write.recurrence)
     elif write.how is Settled.AGAIN:
         after = replace(
             job,
@@ -356,14 +367,18 @@ def _is_same_firing(job: Job, staged: Job) -> bool:
 
 
 def _next_life(job: Job, due_at: int, generation: int) -> Job:
+    expires_at, recurrence = _shifted(job, due_at), job.recurrence
+    if expires_at is not None and recurrence is not None and (length := length_of(recurrence)) is not None:
+        expires_at, recurrence = due_at + length, of_next_life(recurrence)
     return replace(
         job,
         generation=generation,
         due_at=due_at,
         attempt=0,
         state=State.PENDING,
-        expires_at=None if job.expires_at == STOPPED else _shifted(job, due_at),
+        expires_at=None if job.expires_at == STOPPED else expires_at,
         lacks_handler=False,
+        recurrence=recurrence,
     )
 
 

@@ -145,6 +145,8 @@ def _writes(job: Job, fields: ChangeFields, registry: Registry, now: int, actor:
     if "expires" in fields:
         expires = fields["expires"]
         expires_at = None if expires is None else due_at + checks.span_ms("expires", expires)
+        if recurrence is not None:  # which a run that is tried again keeps there
+            recurrence = replace(Recurrence.from_text(recurrence), expires_ms=None).to_text()
     elif expires_at not in (None, STOPPED):
         expires_at += due_at - job.due_at
     after = replace(

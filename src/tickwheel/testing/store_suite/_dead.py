@@ -46,6 +46,19 @@ class DeadTests(StoreTests):
             assert [job.key for job in found] == ["kept", "dead again"]
             assert {job.key for job in everything(rig.store, state=State.DEAD)} == {"kept", "dead again"}
 
+    def test_replayed_past_its_expiry(self) -> None:
+        """
+        A dead letter whose tries have put it off is worth firing for as long as it was, at the least.
+        """
+        with self.rig() as rig:
+            for key, attempt, due in (("one try", 1, 0), ("two tries", 2, 900), ("put off", 1, 1_000)):
+                job = rig.running(key, due, attempt=attempt - 1, expires_at=rig.now + 1_000, first_set_at=rig.now)
+                rig.settle(job, Settled.DEAD, attempt=attempt)
+                again = rig.replay(key, 50_000).job
+                assert again is not None
+                assert again.expires_at == again.due_at + 1_000
+                assert rig.get(key) == again
+
     def test_dead_many(self) -> None:
         """
         More than two thousand come in order, each once.

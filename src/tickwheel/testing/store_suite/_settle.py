@@ -42,6 +42,21 @@ class SettleTests(StoreTests):
             assert rig.get("key") == after
             assert rig.due() == [after]
 
+    def test_the_length_of_a_run_that_was_tried_again(self) -> None:
+        """
+        The next life is worth firing for as long as the recurrence says, however late the last try was.
+        """
+        text = '{"every_ms":5000,"expires_ms":400,"grace_ms":1}'
+        with self.rig() as rig:
+            job = rig.running("key", 1_300, recurrence=text, expires_at=rig.now + 1_400)
+            rig.pending("other", 1_300, recurrence=text, expires_at=rig.now + 1_400)
+            for answer in (rig.settle(job, due_at=rig.now + 9_000), rig.move("other", 9_000)):
+                after = answer.job
+                assert after is not None
+                assert (after.due_at, after.expires_at) == (rig.now + 9_000, rig.now + 9_400)
+                assert after.recurrence == '{"every_ms":5000,"grace_ms":1}'
+                assert rig.get(after.key) == after
+
     def test_a_recurrence_that_counts(self) -> None:
         """
         A settle may give a job that lives on another recurrence; without one, and in a dead letter, it keeps its own.
