@@ -54,7 +54,7 @@ class Exclusion:
             MissingExtraError: For a line without cronsim.
         """
         check_zone(tz)
-        if type(text) is date:
+        if type(text) is date and text < date.max:
             return cls(text, text, None, tz)
         if not isinstance(text, str):
             raise RecurrenceError("exclude", text, _TAKES)
@@ -65,6 +65,8 @@ class Exclusion:
             return cls(None, None, _line(text, tz), tz)
         if days[0] > days[1]:
             raise RecurrenceError("exclude", text, "its last day is before its first: exchange them")
+        if days[1] == date.max:
+            raise RecurrenceError("exclude", text, "no day is after its last one: name an earlier one, or pass until=")
         return cls(*days, None, tz)
 
     def end(self, instant: int) -> int | None:

@@ -63,7 +63,7 @@ class Service:
         table = operations(
             jobs=Jobs(scheduler, options, figures),
             batches=Batches(scheduler, options, figures),
-            schedules=Schedules(scheduler, options),
+            schedules=Schedules(scheduler, options, figures),
             scopes=Scopes(scheduler, options),
             incidents=Incidents(scheduler),
             pulls=self._pulls,

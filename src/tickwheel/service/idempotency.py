@@ -14,6 +14,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message
 
 from tickwheel.service.http import Reply, Request
@@ -26,6 +27,8 @@ __all__ = ["IdempotencyKeys"]
 
 _KEPT_S: Final = 3600.0
 _BYTES_MAX: Final = 64 << 20
+_OF_ONE: Final = 1 << 10
+"""What is kept with an answer takes so many bytes, too."""
 _KEY_MAX: Final = 200
 _PART: Final = (b"if-match", b"if-none-match", b"content-type")
 """The headers that are part of what a request asks for."""
@@ -53,7 +56,7 @@ class IdempotencyKeys:
         Read bodies up to *body_bytes_max*.
         """
         self._body_bytes_max = body_bytes_max
-        self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
+        self._kept: OrderedDict[tuple[bytes, str], _Kept] = OrderedDict()
         self._size = 0
 
     async def reply(self, call: Request, run: Endpoint) -> ASGIApp:
@@ -64,7 +67,7 @@ class IdempotencyKeys:
         if not 0 < len(key) <= _KEY_MAX or not key.isascii() or not key.isprintable() or " " in key:
             message = f"Idempotency-Key is {show(key)}: give 1 to {_KEY_MAX} visible ASCII characters"
             raise ProblemError("malformed_request", message, value=key)
-        place = (call.header(b"authorization") or "", key)
+        place = (hashlib.sha256((call.header(b"authorization") or "").encode()).digest(), key)
         asked = await _fingerprint(call, self._body_bytes_max)
         self._forget()
         kept = self._kept.get(place)
@@ -75,7 +78,7 @@ class IdempotencyKeys:
             raise ProblemError("idempotency_key_reused", message, value=key)
         return await asyncio.shield(kept.reply)
 
-    async def _first(self, place: tuple[str, str], asked: bytes, call: Request, run: Endpoint) -> Reply:
+    async def _first(self, place: tuple[bytes, str], asked: bytes, call: Request, run: Endpoint) -> Reply:
         kept = _Kept(asked, asyncio.get_running_loop().create_future(), time.monotonic())
         self._kept[place] = kept
         try:
@@ -83,12 +86,13 @@ class IdempotencyKeys:
         except BaseException as error:
             # Nothing is kept, so that a retry is done; a caller that waits for this answer hears what happened to it.
             del self._kept[place]
+            is_heard = isinstance(error, Exception) and not isinstance(error, ClientDisconnect)
             cut_off = ProblemError("store_unavailable", "the first request with this Idempotency-Key was cut off")
-            kept.reply.set_exception(error if isinstance(error, Exception) else cut_off)
+            kept.reply.set_exception(error if is_heard else cut_off)
             kept.reply.exception()  # heard, even if nobody waits
             raise
         kept.reply.set_result(reply)
-        kept.size = len(reply.body)
+        kept.size = len(reply.body) + _OF_ONE
         self._size += kept.size
         return reply
 

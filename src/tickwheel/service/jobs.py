@@ -163,9 +163,10 @@ class Jobs:
         body = decode(await read_body(call, self._options.body_bytes_max), _CHANGE)
         wanted, fields = wanted_generation(call), body.fields()
         check_interval(fields.get("every"), fields.get("cron"), self._options.every_min_s)
-        if fields.get("handler"):
-            job = None if "target" in fields else await self._scheduler.get(key)
-            check_handler(fields.get("target", job and job.target), fields["handler"], self._scheduler)
+        if named := fields.keys() & {"target", "handler"}:
+            job = None if len(named) > 1 else await self._scheduler.get(key)  # which keeps the other one
+            target, handler = (fields.get(name, getattr(job, name, None)) for name in ("target", "handler"))
+            check_handler(target, handler, self._scheduler)
         answer = await self._scheduler.change(key, if_generation=wanted, **fields)
         return answer_reply(key, answer, wanted)
 

@@ -4,6 +4,12 @@ Values that this service refuses to set, though a job could have them.
 
 from __future__ import annotations
 
+import math
+import time
+from itertools import pairwise
+from typing import Final
+
+from tickwheel.calendar import Cron
 from tickwheel.scheduler import AsyncScheduler, HandlerNotFoundError, checks
 from tickwheel.scheduler.verbs.recurring import interval_of
 from tickwheel.service.bodies import SetBody
@@ -11,6 +17,9 @@ from tickwheel.service.problems import ProblemError
 from tickwheel.typing import Duration
 
 __all__ = ["check_handler", "check_interval", "check_set"]
+
+_LOOKED_AT: Final = 61
+"""Runs of a line: all of a minute, and one more."""
 
 
 def check_set(body: SetBody, scheduler: AsyncScheduler, every_min: Duration) -> None:
@@ -40,10 +49,23 @@ def check_interval(every: Duration | None, cron: str | None, every_min: Duration
         InvalidJobError: If the interval cannot be read.
         ProblemError: `invalid_value`, if the interval is less than *every_min*.
     """
-    every = interval_of(every, cron)
+    every_min_s, every = checks.seconds("every_min_s", every_min), interval_of(every, cron)
     if every is None:
+        if cron is not None and every_min_s > 1 and (gap_s := _least_gap_s(cron)) < every_min_s:
+            remedy = f"give one with at least {every_min_s:g} s, or start the service with a smaller --every-min"
+            message = f"cron is {cron!r}, with {gap_s:g} s between two runs: {remedy}"
+            raise ProblemError("invalid_value", message, value=cron, remedy=remedy)
         return
-    every_min_s = checks.seconds("every_min_s", every_min)
     if checks.seconds("every", every) < every_min_s:
         remedy = f"give at least {every_min_s:g} s, or start the service with a smaller --every-min"
         raise ProblemError("invalid_value", f"every is {every!r}: {remedy}", value=every, remedy=remedy)
+
+
+def _least_gap_s(cron: str) -> float:
+    """
+    Return the least time between two of the next runs of a calendar's line.
+    """
+    line, instants = Cron.parse(cron), [time.time_ns() // 1_000_000]
+    while len(instants) <= _LOOKED_AT and (instant := line.next(instants[-1])) is not None:
+        instants.append(instant)
+    return min((later - earlier for earlier, later in pairwise(instants[1:])), default=math.inf) / 1000

@@ -15,6 +15,7 @@ from tickwheel.scheduler.verbs.recurring import RUNS_MAX, runs_of
 from tickwheel.scheduler.verbs.requests import SetRequest, trial
 from tickwheel.service.bodies import CENTURY_S, BackfillBody
 from tickwheel.service.documents import BackfillDocument, Moment, PauseDocument, instant, pause_document
+from tickwheel.service.figures import Figures
 from tickwheel.service.http import Reply, Request
 from tickwheel.service.intake import job_key, query, read_body, to_count, to_duration, to_instant
 from tickwheel.service.jobs import LIST_FIELDS
@@ -120,11 +121,12 @@ class Schedules:
     The operations on recurring jobs.
     """
 
-    def __init__(self, scheduler: AsyncScheduler, options: ServiceOptions) -> None:
+    def __init__(self, scheduler: AsyncScheduler, options: ServiceOptions, figures: Figures) -> None:
         """
         Report the jobs of *scheduler*.
         """
         self._scheduler = scheduler
+        self._figures = figures
         self._options = options
 
     @heeds_prefix
@@ -156,6 +158,8 @@ class Schedules:
         key = check_key(call, job_key(call.raw_path[len(PREFIX) : -len(b":backfill")]))
         body = decode(await read_body(call, self._options.body_bytes_max), _BACKFILL)
         await self._recurring(key)
+        if not body.dry_run:
+            await self._figures.check_room(self._options.pending_max)
         answer = await self._scheduler.backfill(key, **body.fields())
         next_at = None if answer.next_at is None else instant(answer.next_at)
         return document_reply(BackfillDocument(answer.runs, answer.created, next_at))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import gc
 import logging
 import socket
@@ -152,6 +153,8 @@ class _Protocol(HttpToolsProtocol):
         self._waits_since: float | None = self.loop.time()
         self._idle_since: float | None = None
         self._head_bytes: int | None = 0
+        self._context = contextvars.copy_context()
+        """What a request that waited for another one begins in, and not in that one's."""
         self._has_begun = False
         """Whether a request began in what is being parsed."""
 
@@ -210,7 +213,7 @@ class _Protocol(HttpToolsProtocol):
         Begin what waits, or be idle.
         """
         if self.pipeline or self.transport.is_closing():
-            super().on_response_complete()
+            self._context.copy().run(super().on_response_complete)
             return
         self.server_state.total_requests += 1
         self.flow.resume_reading()

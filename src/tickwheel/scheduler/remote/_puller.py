@@ -14,7 +14,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
@@ -78,6 +78,7 @@ class Puller:
         self._handlers = handlers
         self._loop = loop
         self._stopped = threading.Event()
+        self._ended = threading.Event()
         self._lock = threading.Lock()
         self._polls: dict[str, Future[list[JobLease]]] = {}
         self._running: dict[str, _Attempt] = {}
@@ -98,7 +99,7 @@ class Puller:
                 thread.start()
         except BaseException:
             self._stopped.set()
-            self._hurry.set()
+            self._end_beats()
             raise
 
     def is_inside(self) -> bool:
@@ -117,12 +118,22 @@ class Puller:
             polls = list(self._polls.values())
         for poll in polls:
             poll.cancel()
-        for thread in self._threads:
-            thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        self._join(self._threads, deadline)
         while self._running and (deadline is None or time.monotonic() < deadline):
             time.sleep(0.005)
+        self._end_beats()
+        self._join([self._beats], deadline)  # it may be saying that a timeout is over
         self._pool.shutdown(wait=not (self._running or self._leaked), cancel_futures=True)
         return [Firing(each.lease.job, each.lease.attempt, 0.0) for each in list(self._running.values())]
+
+    @staticmethod
+    def _join(threads: Iterable[threading.Thread], deadline: float | None) -> None:
+        for thread in threads:
+            thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
+
+    def _end_beats(self) -> None:
+        self._ended.set()
+        self._hurry.set()
 
     def _pull(self, name: str, width: int) -> None:
         call = self._handlers.resolve(name)
@@ -197,15 +208,25 @@ class Puller:
         try:
             result = call.function(*arguments)
             if inspect.isawaitable(result):
-                result = self._awaited(result, attempt.timeout_s)
+                result = self._awaited(result, attempt)
         except BaseException as error:  # noqa: BLE001  even SystemExit is only this attempt's end
             return error
         return result
 
-    def _awaited(self, result: Any, timeout_s: float) -> object:
+    def _awaited(self, result: Any, attempt: _Attempt) -> object:
         async def within() -> object:
-            async with asyncio.timeout(None if math.isinf(timeout_s) else timeout_s):
-                return await result
+            task = asyncio.ensure_future(result)
+            try:
+                while not task.done():
+                    left_s = attempt.late_at - time.monotonic()
+                    if left_s <= 0:
+                        task.cancel()
+                        await asyncio.wait({task})
+                        raise TimeoutError
+                    await asyncio.wait({task}, timeout=None if math.isinf(left_s) else left_s)
+            finally:
+                task.cancel()
+            return task.result()
 
         if self._loop is None:
             return asyncio.run(within())
@@ -231,7 +252,7 @@ class Puller:
         Renew the leases of what runs, and end what is past its timeout.
         """
         beat_at = time.monotonic() + _BEAT_S
-        while not self._stopped.is_set():
+        while not self._ended.is_set():  # while a stop waits for what runs, that keeps its leases and timeouts
             soonest = min((each.late_at for each in list(self._running.values())), default=math.inf)
             self._hurry.wait(max(0.0, min(beat_at, soonest) - time.monotonic()))
             self._hurry.clear()

@@ -249,9 +249,11 @@ def stats_of(document: Any) -> Any:
         return [stats_of(each) for each in document]
     if not isinstance(document, dict):
         return document
-    return {
-        name: ms(each) if name in _INSTANTS and each is not None else stats_of(each) for name, each in document.items()
-    }
+    return {name: ms(each) if _is_instant(name, each) else stats_of(each) for name, each in document.items()}
+
+
+def _is_instant(name: str, value: object) -> bool:
+    return name in _INSTANTS and isinstance(value, str)  # a queue may have such a name, too
 
 
 def answer_of(document: Mapping[str, Any]) -> Answer:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import json
 import os
 import random
 import ssl
@@ -36,7 +35,10 @@ _T = TypeVar("_T")
 
 _WAIT_S: Final = 0.05
 _WAIT_MAX_S: Final = 2.0
-_AGAIN: Final = frozenset({429, 503})
+_AGAIN: Final = frozenset({429, 502, 503, 504})
+_LOST: Final = frozenset({0, 502, 504})
+"""No answer, or that of a proxy which got none: a write may have been done."""
+_REMEDY: Final = "is this the right address?"
 _AT_ONCE_MAX: Final = 100
 """
 How many requests are under way at once; others wait here, and their time begins when they are sent. Long polls, which
@@ -107,6 +109,7 @@ class Transport:
             loop.close()
             raise
         self._client, self._loop, self._thread, self._pid = client, loop, thread, os.getpid()
+        self._turns = asyncio.Semaphore(_AT_ONCE_MAX)  # not the one that a parent was using as it forked
         atexit.register(self.close)
         return loop
 
@@ -164,20 +167,21 @@ class Transport:
 
     async def _until_answered(self, method: str, path: str, patience_s: float, **request: Any) -> tuple[int, Any]:
         deadline = asyncio.get_running_loop().time() + self._timeout_s + patience_s
-        tries = 0
+        tries, was_lost = 0, False
         while True:
             until = min(deadline, asyncio.get_running_loop().time() + self._timeout_s / 2 + patience_s)
             status, answer, wait_s = await self._try(method, path, until, **request)
-            tries += 1
+            tries, was_lost = tries + 1, was_lost or status in _LOST
             wait_s = max(wait_s, min(_WAIT_MAX_S, _WAIT_S * 2**tries) * random.uniform(0.5, 1))  # noqa: S311  no secret
             if status not in _AGAIN and status > 0:
                 return status, answer
             if asyncio.get_running_loop().time() + wait_s >= deadline:
-                if status > 0:
+                is_unknown = was_lost and method != "GET"
+                if status > 0 and not is_unknown:
                     return status, answer
-                what = f"{self.url} did not answer in {self._timeout_s:g} s, asked {tries} times ({answer})"
-                is_write = method != "GET"
-                raise StoreError(what, "see whether it runs there", is_transient=True, is_unknown=is_write)
+                said = answer["detail"] if status > 0 else answer
+                what = f"{self.url} did not answer in {self._timeout_s:g} s, asked {tries} times ({said})"
+                raise StoreError(what, "see whether it runs there", is_transient=True, is_unknown=is_unknown)
             await asyncio.sleep(wait_s)
 
     async def document(self, *arguments: Any, **named: Any) -> Any:
@@ -215,7 +219,7 @@ class Transport:
                 )
         except TimeoutError:
             return 0, "no answer", 0.0
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             if isinstance(_first_of(error), ssl.SSLCertVerificationError):
                 what = f"{self.url} is not trusted ({str(error).lower()})"
                 raise StoreError(what, "name the file of its certificate authority in SSL_CERT_FILE") from None
@@ -226,19 +230,17 @@ class Transport:
         wait_s = 0.0
         with suppress(ValueError):
             wait_s = float(reply.headers.get("retry-after", 0))
-        try:
-            return reply.status_code, reply.json(), wait_s
-        except json.JSONDecodeError:
-            if reply.is_success and reply.headers.get("content-type", "").startswith("text/plain"):
-                return reply.status_code, reply.text, wait_s
-            if reply.is_success:
-                what = f"{self.url} answers without a document"
-                raise StoreError(what, "is this the right address?") from None
-            problem = {
-                "detail": f"status {reply.status_code} without a problem",
-                "remedy": "is this the right address?",
-            }
-            return reply.status_code, problem, wait_s
+        with suppress(ValueError):  # neither JSON nor text
+            document = reply.json()
+            if reply.is_success or isinstance(document, dict):
+                return reply.status_code, document, wait_s
+        if reply.is_success and reply.headers.get("content-type", "").startswith("text/plain"):
+            return reply.status_code, reply.text, wait_s
+        if reply.is_success:
+            what = f"{self.url} answers without a document"
+            raise StoreError(what, _REMEDY)
+        detail = f"status {reply.status_code} without a problem"
+        return reply.status_code, {"detail": detail, "remedy": _REMEDY}, wait_s
 
     def _connected(self) -> httpx.AsyncClient:
         try:

@@ -1,0 +1,108 @@
+"""
+A client whose service is behind a proxy that answers for it, in whatever way proxies do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from tickwheel.scheduler import Scheduler, StoreError
+
+pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
+
+LOST, GONE = (502, "text/html", b"<h1>Bad Gateway</h1>"), (504, "text/html", b"late")
+BUSY = (503, "application/problem+json", json.dumps({"type": "/store_unavailable", "detail": "busy"}).encode())
+
+
+@pytest.fixture
+def proxy():
+    """
+    Return the URL of a server, the answers that it gives in turn, the last again and again, and which it gave.
+    """
+    answers, given = [], []
+
+    class Handler(BaseHTTPRequestHandler):
+        def answer(self):
+            self.rfile.read(int(self.headers.get("content-length", 0)))
+            status, kind, body = answers.pop(0) if len(answers) > 1 else answers[0]
+            given.append(status)
+            self.send_response(status)
+            self.send_header("content-type", kind.partition(";")[0])
+            if "gzip" in kind:
+                self.send_header("content-encoding", "gzip")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_PUT = do_DELETE = answer  # noqa: N815 - names of the library
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", answers, given
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize("script", [[LOST], [GONE], [LOST, BUSY]])
+def test_a_write_that_a_proxy_lost(proxy, script):
+    """
+    A write is sent again after a 502 or 504, and may have been done if no other answer came.
+    """
+    url, answers, given = proxy
+    answers += script
+    with contextlib.closing(Scheduler(url, timeout=1.0)) as client, pytest.raises(StoreError) as caught:
+        client.cancel("k")
+    assert (caught.value.is_transient, caught.value.is_unknown) == (True, True)
+    assert len(given) > 1
+
+
+def test_a_write_that_was_refused_as_busy(proxy):
+    """
+    What was refused each time is not done.
+    """
+    url, answers, _ = proxy
+    answers.append(BUSY)
+    with contextlib.closing(Scheduler(url, timeout=1.0)) as client, pytest.raises(StoreError, match="busy") as caught:
+        client.cancel("k")
+    assert (caught.value.is_transient, caught.value.is_unknown) == (True, False)
+
+
+def test_a_moment_without_the_service(proxy):
+    """
+    A read is asked again, and answered once the service is back.
+    """
+    url, answers, given = proxy
+    answers += [LOST, GONE, (200, "application/json", b'{"shards": [], "owner": "o", "nodes": []}')]
+    with contextlib.closing(Scheduler(url, timeout=10.0)) as client:
+        assert list(client.shards()) == []
+    assert given == [502, 504, 200]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (500, "text/html; charset=utf-8", b"caf\xe9"),
+        (500, "application/json", b'"no"'),
+        (500, "application/json", b"null"),
+        (200, "text/html", b"caf\xe9"),
+        (200, "application/json; gzip", b"no gzip"),
+    ],
+)
+def test_answers_that_are_none(proxy, answer):
+    """
+    Whatever a proxy answers with, it is a `StoreError`.
+    """
+    url, answers, _ = proxy
+    answers.append(answer)
+    with contextlib.closing(Scheduler(url, timeout=0.5)) as client, pytest.raises(StoreError):
+        client.get("k")

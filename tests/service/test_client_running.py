@@ -1,0 +1,120 @@
+"""
+What a service's client runs while it is being stopped, and for how long an async handler of it may run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from tickwheel.scheduler import AsyncScheduler, RetryPolicy, Scheduler
+from tickwheel.scheduler.remote import _puller
+from tickwheel.scheduler.remote._pulls import RemotePulls
+
+pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
+
+ONCE = RetryPolicy(attempts=1)
+
+
+@pytest.fixture
+def client(server):
+    """
+    Return a scheduler on the service that all tests here share.
+    """
+    client = Scheduler(f"http://{server.host}:{server.port}")
+    yield client
+    client.stop()
+
+
+def test_a_stop_waits_for_what_keeps_its_lease(client, server, monkeypatch):
+    """
+    A handler that runs on while its client stops keeps its lease, and its work counts.
+    """
+    monkeypatch.setattr(_puller, "_LEASE_S", 2.0)
+    monkeypatch.setattr(_puller, "_BEAT_S", 0.3)
+    begun, extended = threading.Event(), threading.Semaphore(0)
+
+    @client.handler("slow")
+    def slow(_payload):
+        begun.set()
+        for _ in range(10):
+            assert extended.acquire(timeout=60)
+
+    client.start()
+    extend = RemotePulls.extend
+    monkeypatch.setattr(RemotePulls, "extend", lambda *asked: (extended.release(), extend(*asked))[1])
+    client.set("slow", delay=0, target="pull", handler="slow", retry=ONCE)
+    assert begun.wait(60)
+    assert client.stop(timeout=None) == []
+    assert server.job("GET", "slow").status == 404
+    assert server.job("GET", "slow", action=":history").json["records"] == []
+
+
+def test_a_stop_ends_what_is_past_its_timeout(client, server):
+    """
+    A stop without a limit waits no longer for a handler than its timeout allows.
+    """
+    begun, go_on = threading.Event(), threading.Event()
+
+    @client.handler("hangs", timeout=0.5)
+    def hangs(_payload):
+        begun.set()
+        go_on.wait(300)
+
+    client.start()
+    client.set("hangs", delay=0, target="pull", handler="hangs", retry=ONCE)
+    assert begun.wait(60)
+    client.stop(timeout=None)
+    go_on.set()
+    assert server.job("GET", "hangs").json["error"] == "TimeoutError: it did not end within 0.5 s"
+    server.job("DELETE", "hangs")
+
+
+@pytest.mark.parametrize(("beats", "state"), [(True, None), (False, "dead")])
+def test_an_async_handler_that_beats(server, beats, state):
+    """
+    Each heartbeat of an async handler starts its timeout again; one that says nothing is cancelled.
+    """
+    ended = []
+
+    async def main():
+        scheduler, done = AsyncScheduler(f"http://{server.host}:{server.port}"), asyncio.Event()
+
+        @scheduler.handler("beats", timeout=0.5)
+        async def handler(_payload, firing):
+            try:
+                for _ in range(20):
+                    await asyncio.sleep(0.05)
+                    if beats:
+                        firing.heartbeat()
+                ended.append("done")
+            except asyncio.CancelledError:
+                ended.append("cancelled")
+                raise
+            finally:
+                done.set()
+
+        async with scheduler:
+            await scheduler.set("beats", delay=0, target="pull", handler="beats", retry=ONCE)
+            await asyncio.wait_for(done.wait(), 60)
+
+    asyncio.run(main())
+    assert ended == ["done" if beats else "cancelled"]
+    found = server.job("GET", "beats")
+    assert (found.json["state"] if found.status == 200 else None) == state
+    server.job("DELETE", "beats")
+
+
+def test_a_queue_with_the_name_of_an_instant(client):
+    """
+    The figures of a queue are there, whatever its name is.
+    """
+    client.set("odd", delay=0, target="pull", handler="now")
+    give_up = time.monotonic() + 60
+    while "now" not in client.stats()["pull"]:
+        assert time.monotonic() < give_up
+        time.sleep(0.02)  # what is due is not told to those who wait elsewhere
+    client.cancel("odd")
