@@ -25,6 +25,12 @@ while (list.children.length < 30) await new Promise(requestAnimationFrame);
 return [atOnce, count()];
 """
 
+# What is at the middle of the latest note: whether it is that note, and in which dialog.
+COVERS = """
+const note = [...document.querySelectorAll(".toast")].at(-1), { x, y, width, height } = note.getBoundingClientRect();
+note.style.pointerEvents = "auto";
+return [note.contains(document.elementFromPoint(x + width / 2, y + height / 2)), note.closest("dialog")?.id ?? null];
+"""
 HAS_FOCUS = "return document.activeElement === document.querySelector(arguments[0])"
 
 
@@ -146,6 +152,42 @@ def test_undo_stays(server, page):
     page.wait_for(lambda: page.texts("#jobs .key") == ["undone"])
     page.wait_for(lambda: page.texts(".toast") == [])
     server.job("DELETE", "undone")
+
+
+def test_notes_before_a_dialog(server, page):
+    """
+    A refusal can be read and heard over the job that is open, over what is opened then, and when that is closed.
+    """
+    for key in ("noted", "noted/too"):
+        server.job("PUT", key, {"every": 600, "target": "log"})
+    page.browser.get(f"http://{server.host}:{server.port}/#job/noted")
+    page.click("#detail summary", "Edit")
+    page.run("setTimeout = ((set) => (work, ms) => ms !== 8000 && set(work, ms))(setTimeout)")  # notes stay
+    page.fill(".edit [name=every]", "often")
+    page.click(".edit button", "Save")
+    page.wait_for(lambda: "every is 'often'" in "".join(page.texts(".toast")))
+    assert page.run(COVERS) == [True, "detail"]
+    assert any("every is 'often'" in name for name in heard(page))
+    page.run("location.hash = '#job/noted%2Ftoo'")
+    page.wait_for(lambda: page.texts("#detail-title") == ["noted/too"])
+    assert page.run(COVERS) == [True, "detail"]
+    page.click("#detail [aria-label=Close]")
+    page.wait_for(lambda: page.texts("#detail-title") == [])
+    assert page.run(COVERS) == [True, None]
+    press(page, "?")
+    page.wait_for(lambda: page.run(COVERS) == [True, "keys"])
+    page.click("#keys .primary")
+    page.wait_for(lambda: page.run(COVERS) == [True, None])
+    for key in ("noted", "noted/too"):
+        server.job("DELETE", key)
+
+
+def heard(page) -> list[str]:
+    """
+    Return all texts that a screen reader finds.
+    """
+    nodes = page.browser.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+    return [str(node.get("name", {}).get("value", "")) for node in nodes if not node["ignored"]]
 
 
 def test_recent_acts(server, page):

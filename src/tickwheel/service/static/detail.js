@@ -30,7 +30,7 @@ export async function openJob(key, onChange) {
   if (mine !== asked) return; // another job was asked for meanwhile
   const parts = job ? [facts(job, runs, progress), payload(job), edit(job, () => (close(), onChange())), past(key, records, firings, job), backfill(job), actions(job, onChange)] : [gone(), past(key, records, firings)];
   dialog.dataset.key = key;
-  dialog.replaceChildren(head(key), ...parts.filter(Boolean));
+  dialog.replaceChildren(head(key), ...parts.filter(Boolean), ...dialog.querySelectorAll("#toasts")); // notes stay
   if (!dialog.open) dialog.showModal();
 }
 

@@ -6,10 +6,23 @@ import { showAct } from "./steady.js";
 import { clockTime, now_ms, printable } from "./words.js";
 
 const STAYS_MS = 8000;
+const SETTLES_MS = 100; // until a dialog that the act closes is closed, and the notes are where a screen reader follows them
 const KEPT = 50;
 
-const dialog = byId("acts"), opener = byId("show-acts");
+const area = byId("toasts"), dialog = byId("acts"), opener = byId("show-acts");
 const acts = []; // what was done in this tab, the newest first
+const modals = new Set(); // that are open, the topmost last
+
+// A modal dialog covers what is outside of it and keeps it from screen readers, so the notes are in the topmost one: from
+// when it opens, as these readers follow an area that was there before its text, until before the event of its end.
+new MutationObserver((changes) => {
+  for (const { target } of changes) {
+    modals.delete(target);
+    if (target.matches(":modal")) modals.add(target);
+  }
+  const place = [...modals].at(-1) ?? document.body;
+  if (area.parentNode !== place) place.append(area);
+}).observe(document.body, { subtree: true, attributeFilter: ["open"] });
 
 // Say that something was done, and keep it in the list.
 export function toast(text, undo) {
@@ -23,7 +36,7 @@ export function toast(text, undo) {
 
 function show(act) {
   const note = el("p", { class: "toast" }, el("span", {}, printable(act.text)), undoButton(act, () => note.remove()));
-  byId("toasts").append(note);
+  setTimeout(() => area.append(note), SETTLES_MS);
   const end = () => note.remove();
   let timer = setTimeout(end, STAYS_MS);
   const stay = () => clearTimeout(timer);
