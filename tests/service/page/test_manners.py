@@ -31,6 +31,10 @@ const note = [...document.querySelectorAll(".toast")].at(-1), { x, y, width, hei
 note.style.pointerEvents = "auto";
 return [note.contains(document.elementFromPoint(x + width / 2, y + height / 2)), note.closest("dialog")?.id ?? null];
 """
+COLOURS = """
+const button = document.querySelector(".toast button");
+return [getComputedStyle(button).color, getComputedStyle(button.parentNode).color];
+"""
 HAS_FOCUS = "return document.activeElement === document.querySelector(arguments[0])"
 
 
@@ -130,7 +134,7 @@ def test_tokens(start, page):
 
 def test_undo_stays(server, page):
     """
-    An undo does not vanish under the pointer or the focus.
+    An undo does not vanish under the pointer or the focus, and can be read there.
     """
     server.job("PUT", "undone", FAR)
     page.open(server)
@@ -141,6 +145,7 @@ def test_undo_stays(server, page):
     page.wait_for(lambda: page.find(".toast button"))
     page.run("window.stays = 300")
     ActionChains(page.browser).move_to_element(page.find(".toast button")).perform()
+    assert len(set(page.run(COLOURS))) == 1
     page.run("document.querySelector('.toast button').focus()")
     page.wait_for(lambda: page.run("return new Promise((end) => setTimeout(() => end(true), 600))"))
     ActionChains(page.browser).move_to_element(page.find("h1")).perform()
