@@ -6,11 +6,11 @@ import { button } from "./buttons.js";
 import { byId, el } from "./dom.js";
 import { outside, within } from "./reach.js";
 import { syncCalmly } from "./steady.js";
-import { attempt, refreshed } from "./toasts.js";
+import { refreshed } from "./toasts.js";
 import { moment, now_ms, printable, recurrence, until, where } from "./words.js";
 
 const RUNS = 4;
-const SHOWN = 200;
+const PAGE = 200;
 const BUDGET_MS = 1500;
 const PATIENCE_MS = 5000;
 
@@ -19,21 +19,30 @@ export class Schedules {
   constructor(onOpen, onQuery) {
     this.onOpen = onOpen;
     this.list = byId("schedules");
-    this.prefix = "";
     this.asked = 0;
     this.looked_at = -PATIENCE_MS;
     const form = byId("schedules-search");
     form.addEventListener("submit", (event) => event.preventDefault());
     form.addEventListener("input", () => {
-      this.prefix = form.elements.prefix.value;
-      onQuery({ prefix: this.prefix });
-      this.refresh();
+      onQuery({ prefix: form.elements.prefix.value });
+      this.ask(form.elements.prefix.value);
     });
+    this.upTo = el("span");
+    byId("schedules-looked").append(this.upTo, button("Look further", "quiet", () => {
+      if (this.list.children.length >= this.limit) this.limit += PAGE;
+      else this.budget *= 4;
+      this.refresh();
+    }));
     setInterval(() => this.tick(), 500);
   }
 
   showFields({ prefix = "" }) {
-    byId("schedules-search").elements.prefix.value = this.prefix = prefix;
+    byId("schedules-search").elements.prefix.value = prefix;
+    return this.ask(prefix);
+  }
+
+  ask(prefix) {
+    Object.assign(this, { prefix, limit: PAGE, budget: BUDGET_MS });
     return this.refresh();
   }
 
@@ -45,31 +54,33 @@ export class Schedules {
   async refresh() {
     this.looked_at = performance.now();
     const asked = ++this.asked;
-    if (within(this.prefix) === null) return this.fill(asked, [], null);
-    await refreshed(() => this.look(asked, [], null));
+    if (within(this.prefix) === null) return this.fill([], null);
+    await refreshed(() => this.look(asked));
   }
 
-  // Look on from `cursor`, until there is enough to show, nothing left, or no time.
-  async look(asked, found, cursor) {
-    const begun = performance.now();
+  // Look on until there is enough to show, nothing left, or no time.
+  async look(asked) {
+    const begun = performance.now(), found = [];
+    let cursor;
     do {
       const fields = new URLSearchParams({ prefix: within(this.prefix), count: RUNS, ...(cursor ? { cursor } : {}) });
       const page = await call("GET", `/v1/schedules?${fields}`);
       if (asked !== this.asked) return; // something else was asked for meanwhile
+      this.looked_at = performance.now(); // no change cuts off a long look
       found.push(...page.schedules);
       cursor = page.cursor;
-    } while (cursor && found.length < SHOWN && performance.now() - begun < BUDGET_MS);
-    this.fill(asked, found, cursor);
+    } while (cursor && found.length < this.limit && performance.now() - begun < this.budget);
+    this.fill(found, cursor);
   }
 
-  fill(asked, found, cursor) {
+  fill(found, cursor) {
     syncCalmly(this.list, found, (schedule) => `${schedule.key}/${schedule.generation}/${schedule.pause?.at}`, (schedule) => this.make(schedule), null, { question: this.prefix });
-    const empty = byId("schedules-empty"), looked = byId("schedules-looked");
+    const empty = byId("schedules-empty");
     empty.hidden = found.length > 0;
     if (within(this.prefix) === null) empty.textContent = outside();
     else empty.textContent = cursor ? "None so far." : this.prefix ? "No recurring job has such a key." : "There are no recurring jobs. Set one with “every” or “cron”.";
-    looked.hidden = !cursor;
-    if (cursor) looked.replaceChildren(`Looked at all keys up to ${cursor} `, button("Look further", "quiet", () => attempt(() => this.look(asked, found, cursor))));
+    byId("schedules-looked").hidden = !cursor;
+    this.upTo.textContent = cursor && `Looked at all keys up to ${printable(cursor)} `;
     this.tick();
   }
 

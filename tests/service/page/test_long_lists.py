@@ -1,0 +1,31 @@
+"""
+Lists that are longer than what is asked for at once: they grow by a button, as far as they can, and stay so.
+"""
+
+from __future__ import annotations
+
+
+def set_all(server, prefix: str, number: int, **fields) -> None:
+    """
+    Set so many jobs whose keys begin with *prefix*.
+    """
+    items = [{"do": "set", "key": f"{prefix}{n:04}", "target": "log", **fields} for n in range(number)]
+    assert server.ask("POST", "/v1/jobs:batch", {"items": items}).status == 200
+
+
+def test_schedules(server, page):
+    """
+    What was found by looking further stays when the list is asked for again, until another prefix is typed.
+    """
+    set_all(server, "often/", 280, every=86_400)
+    page.browser.get(f"http://{server.host}:{server.port}/#schedules")
+    page.wait_for(lambda: len(page.texts("#schedules .key")) == 200)
+    assert page.find("#schedules-looked").text == "Looked at all keys up to often/0199 Look further"
+    page.click("#schedules-looked button", "Look further")
+    page.wait_for(lambda: len(page.texts("#schedules .key")) == 280)
+    server.job("PUT", "the last", {"every": 60, "target": "log"})
+    page.wait_for(lambda: "the last" in page.texts("#schedules .key"))
+    assert len(page.texts("#schedules .key")) == 281
+    page.fill("#schedules-search input", "often")
+    page.wait_for(lambda: len(page.texts("#schedules .key")) == 200)
+    server.ask("POST", "/v1/jobs:bulk", {"do": "cancel", "prefix": ""})
