@@ -76,6 +76,24 @@ def test_keys(server, page):
     page.run("localStorage.clear()")
 
 
+def test_skip_to_the_jobs(server, page):
+    """
+    The link that skips to the jobs gives the list the focus, whatever it is searched for, and from another view, too.
+    """
+    filtered = "#overview?prefix=tea&state=paused"
+    page.browser.get(f"http://{server.host}:{server.port}/{filtered}")
+    page.wait_for(lambda: page.find("#jobs-empty").text == "No paused job matches.")
+    page.find(".skip").send_keys(Keys.ENTER)
+    page.wait_for(lambda: page.run(HAS_FOCUS, "#jobs"))
+    fields = [page.find(f"#search [name={name}]").get_property("value") for name in ("prefix", "state")]
+    assert (page.run("return location.hash"), fields) == (filtered, ["tea", "paused"])
+    page.run("location.hash = '#dead'")
+    page.wait_for(lambda: page.find("[data-view=dead]").is_displayed())
+    page.find(".skip").send_keys(Keys.ENTER)
+    page.wait_for(lambda: page.run(HAS_FOCUS, "#jobs"))
+    assert page.find("[data-view=overview]").is_displayed()
+
+
 def test_a_crowd_is_not_marked(start, page):
     """
     Of many firings in a second the first ten are marked as new and shown at once; the others come together, unmarked.

@@ -1,5 +1,5 @@
 // Keys without a modifier: "/" searches, "g" and a letter goes to a view, "?" lists them. They can be turned off, because
-// dictation may press them by accident.
+// dictation may press them by accident. The link that skips to the jobs is here, too.
 
 import { byId } from "./dom.js";
 
@@ -15,6 +15,10 @@ export function listen(current) {
   let gone_at = -PAUSE_MS;
   box.checked = localStorage.getItem(OFF) === null;
   box.addEventListener("change", () => (box.checked ? localStorage.removeItem(OFF) : localStorage.setItem(OFF, "yes")));
+  byId("skip").addEventListener("click", (event) => {
+    event.preventDefault(); // the address is that of a view, and its filters stay
+    goTo((current() ?? "overview") === "overview", skip);
+  });
   byId("show-keys").addEventListener("click", () => dialog.showModal());
   addEventListener("keydown", (event) => {
     if (!box.checked || event.ctrlKey || event.metaKey || event.altKey || isElsewhere(event.target)) return;
@@ -30,9 +34,16 @@ export function listen(current) {
 
 const isElsewhere = (node) => node.closest("input, select, textarea") || document.querySelector("dialog[open]");
 
-function search(view) {
-  const focus = () => byId(SEARCHES[view] ?? SEARCHES.overview).querySelector("input").focus();
-  if (view in SEARCHES) return focus();
+const search = (view) => goTo(view in SEARCHES, () => byId(SEARCHES[view] ?? SEARCHES.overview).querySelector("input").focus());
+
+function skip() {
+  byId("jobs").focus({ preventScroll: true });
+  byId("jobs").scrollIntoView();
+}
+
+// Give something the focus, which is in the overview unless it `isHere`.
+function goTo(isHere, focus) {
+  if (isHere) return focus();
   addEventListener("hashchange", focus, { once: true }); // after the view has taken the focus
   location.hash = "overview";
 }
