@@ -4,6 +4,8 @@ Lists that are longer than what is asked for at once: they grow by a button, as 
 
 from __future__ import annotations
 
+COUNT = "return document.querySelectorAll('#jobs .row').length"
+
 
 def set_all(server, prefix: str, number: int, **fields) -> None:
     """
@@ -11,6 +13,18 @@ def set_all(server, prefix: str, number: int, **fields) -> None:
     """
     items = [{"do": "set", "key": f"{prefix}{n:04}", "target": "log", **fields} for n in range(number)]
     assert server.ask("POST", "/v1/jobs:batch", {"items": items}).status == 200
+
+
+def grow(page) -> int:
+    """
+    Press "Show more" until nothing more can be shown, and return how many there are then.
+    """
+    while page.find("#more").is_displayed():
+        before = page.run(COUNT)
+        page.run("document.getElementById('more').click()")
+        page.wait_for(lambda before=before: page.run(COUNT) > before or page.texts(".toast"))
+        assert page.texts(".toast") == []
+    return page.run(COUNT)
 
 
 def test_schedules(server, page):
@@ -29,3 +43,17 @@ def test_schedules(server, page):
     page.fill("#schedules-search input", "often")
     page.wait_for(lambda: len(page.texts("#schedules .key")) == 200)
     server.ask("POST", "/v1/jobs:bulk", {"do": "cancel", "prefix": ""})
+
+
+def test_jobs(server, page):
+    """
+    In the order of instants a thousand jobs are shown and no more are promised; in that of keys, all.
+    """
+    set_all(server, "long/", 1010, delay=36_000)
+    page.open(server)
+    page.wait_for(lambda: page.run(COUNT) == 50)
+    assert grow(page) == 1000
+    page.fill("#search [name=prefix]", "long/")
+    page.wait_for(lambda: page.run(COUNT) == 50)
+    assert grow(page) == 1010
+    server.ask("POST", "/v1/jobs:bulk", {"do": "cancel", "prefix": "long/"})

@@ -10,6 +10,7 @@ import { localTime, moment, now_ms, printable, recurrence, span, until, where } 
 
 const PHONE = matchMedia("(max-width: 620px)"); // on which the overview is not longer than three screens
 const FIRST = PHONE.matches ? 6 : 50, PAGE = 50;
+const ASKED_MAX = 1000; // by the service, at once
 const BUDGET_MS = 1000;
 const STATES = ["pending", "running", "paused", "dead"];
 const PARTS = ["contains", "handler", "target", "error"]; // named as in the API
@@ -65,6 +66,12 @@ export class Jobs {
     return Object.fromEntries(PARTS.map((name) => [name, this.query[name]]).filter(([, value]) => value));
   }
 
+  // The order of instants is that of all that is due; it has no cursor, and ends with one answer.
+  isByDue() {
+    const { state, prefix } = this.query;
+    return state === "pending" && !within(prefix) && !Object.keys(this.parts()).length;
+  }
+
   // What is asked for, in the fields of the API.
   filter() {
     const { prefix, state, part: due } = this.query;
@@ -95,8 +102,7 @@ export class Jobs {
     const prefix = within(this.query.prefix);
     if (prefix === null) return this.fill({ jobs: [], cursor: null });
     const { state, prefix: begins, ...filter } = this.filter();
-    const isByDue = state === "pending" && !prefix && !Object.keys(this.parts()).length; // the order of instants is that of all that is due
-    const fields = { limit: this.limit, ...filter, ...(isByDue ? { order: "due" } : { prefix, ...(state && { state }) }) };
+    const fields = { limit: Math.min(this.limit, ASKED_MAX), ...filter, ...(this.isByDue() ? { order: "due" } : { prefix, ...(state && { state }) }) };
     await refreshed(() => this.look(asked, new URLSearchParams(fields)));
   }
 
@@ -122,7 +128,7 @@ export class Jobs {
     if (within(this.query.prefix) === null) empty.textContent = outside();
     else if (isCut) empty.textContent = `${jobs.length ? "More may follow" : "None so far"}: searched up to “${printable(cursor).slice(0, 80)}”.`;
     else empty.textContent = this.query.prefix || this.query.part || Object.keys(this.parts()).length || isBounded() ? `No ${this.query.state} job matches.` : `No job is ${this.query.state}.${this.query.state === "pending" ? HINT : ""}`;
-    byId("more").hidden = !cursor && jobs.length < this.limit;
+    byId("more").hidden = jobs.length < this.limit ? !cursor : this.isByDue() && this.limit >= ASKED_MAX;
     byId("more").textContent = isCut ? "Look further" : "Show more";
     this.tick();
   }
