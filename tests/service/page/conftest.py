@@ -17,6 +17,18 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 PATIENCE_S = 60
 
+# Lets the next answer to an address with this text in it wait, once it is there.
+HOLD = """
+const [text] = arguments, ask = window.fetch;
+window.release = null;
+window.fetch = async (path, options) => {
+  if (!String(path).includes(text)) return ask(path, options);
+  window.fetch = ask;
+  const answer = await ask(path, options), body = await answer.text();
+  return { ok: answer.ok, text: () => new Promise((go) => (window.release = () => go(body))) };
+};
+"""
+
 
 class Page:
     """
@@ -85,6 +97,24 @@ class Page:
             return False
 
         self.wait_for(click)
+
+    def hold(self, path: str) -> None:
+        """
+        Let the next answer to a request with *path* in its address wait until it is let go.
+        """
+        self.run(HOLD, path)
+
+    def wait_until_held(self) -> None:
+        """
+        Wait until the answer that is held is there.
+        """
+        self.wait_for(lambda: self.run("return window.release !== null"))
+
+    def let_go(self) -> None:
+        """
+        Let go the answer that is held, and return when the page has dealt with it.
+        """
+        self.run("window.release(); return new Promise((end) => setTimeout(end))")
 
     def open_job(self, key: str) -> None:
         """

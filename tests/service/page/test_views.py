@@ -90,6 +90,20 @@ def test_replay_all(server, page, letters):
     page.wait_for(lambda: all(server.job("GET", key).json["generation"] > before[key] for key in letters))
 
 
+def test_a_late_answer(server, page, letters):
+    """
+    An answer that comes after a newer one does not bring back the letters that are gone by then.
+    """
+    page.open(server)
+    page.hold("/v1/jobs?state=dead")
+    page.run("location.hash = '#dead'")
+    page.wait_until_held()
+    server.job("DELETE", letters[1])
+    page.wait_for(lambda: set(page.texts("#letters .key")) == {letters[0], letters[2]})
+    page.let_go()
+    assert letters[1] not in page.texts("#letters .key")
+
+
 def test_schedules(server, page):
     """
     Recurring jobs are listed with their rule and next runs, found by prefix, and opened.

@@ -16,6 +16,7 @@ export class Dead {
     this.onChange = onChange;
     this.limit = PAGE;
     this.jobs = [];
+    this.asked = 0;
     byId("letters-more").addEventListener("click", () => {
       this.limit += PAGE;
       this.refresh();
@@ -26,9 +27,11 @@ export class Dead {
   }
 
   async refresh() {
+    const asked = ++this.asked;
     await refreshed(async () => {
       const fields = new URLSearchParams({ state: "dead", limit: Math.min(this.limit, 1000) });
-      this.fill(await call("GET", `/v1/jobs?${fields}`));
+      const found = await call("GET", `/v1/jobs?${fields}`);
+      if (asked === this.asked) this.fill(found); // an older answer does not overwrite a newer one
     });
   }
 
