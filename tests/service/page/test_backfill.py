@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 
 from selenium.webdriver.common.keys import Keys
 
+FOCUS = "return document.activeElement.textContent"
+
 
 def test_run_the_past_again(server, page):
     """
@@ -30,6 +32,33 @@ def test_run_the_past_again(server, page):
     page.wait_for(lambda: page.texts(".backfill button") == ["Run 5 runs again"])
     page.find(".backfill [name=rate]").send_keys(Keys.ARROW_UP)
     page.wait_for(lambda: page.texts(".backfill button") == ["Count the runs"])
+    for job in server.ask("GET", "/v1/jobs?prefix=past/").json["jobs"]:
+        server.job("DELETE", job["key"])
+
+
+def test_with_the_keyboard(server, page):
+    """
+    The button keeps the focus while it counts and does nothing then, so that the next press runs what was counted.
+    """
+    job = server.job("PUT", "past/again", {"every": 600, "target": "log"}).json["job"]
+    due_at = datetime.fromisoformat(job["due_at"]).astimezone()
+    page.browser.get(f"http://{server.host}:{server.port}/#job/past%2Fagain")
+    page.click("#detail summary", "Run the past again")
+    for name, at in (("since", due_at - timedelta(hours=1)), ("until", due_at - timedelta(minutes=10))):
+        page.fill(f".backfill [name={name}]", f"{at:%Y-%m-%dT%H:%M:%S}")
+    page.hold(":backfill")
+    button = page.find(".backfill button")
+    button.send_keys(Keys.ENTER)
+    page.wait_until_held()
+    page.browser.switch_to.active_element.send_keys(Keys.ENTER)
+    assert page.run(FOCUS) == "Count the runs"
+    assert button.get_attribute("aria-disabled") == "true"
+    page.let_go()
+    page.wait_for(lambda: page.run(FOCUS) == "Run 5 runs again")
+    assert button.get_attribute("aria-disabled") is None
+    page.browser.switch_to.active_element.send_keys(Keys.ENTER)
+    page.wait_for(lambda: "Set 5 runs of past/again" in "".join(page.texts(".toast")))
+    assert len(page.texts(".toast")) == 2
     for job in server.ask("GET", "/v1/jobs?prefix=past/").json["jobs"]:
         server.job("DELETE", job["key"])
 

@@ -5,7 +5,7 @@ import { attempt } from "./toasts.js";
 // `count` returns the words and the look of the second press, and what it does; or nothing. What was counted is forgotten
 // by any change of the form, also one that comes while it is being counted, and by the function that is returned.
 export function countFirst(form, submit, text, count) {
-  let found = null, asked = 0;
+  let found = null, asked = 0, isBusy = false;
   const forget = () => {
     asked++;
     found = null;
@@ -26,9 +26,12 @@ export function countFirst(form, submit, text, count) {
   form.addEventListener("input", forget);
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    submit.disabled = true;
+    if (isBusy) return;
+    isBusy = true;
+    submit.setAttribute("aria-disabled", "true"); // `disabled` would take the focus from it
     await attempt(press);
-    submit.disabled = false;
+    submit.removeAttribute("aria-disabled");
+    isBusy = false;
   });
   forget();
   return forget;
