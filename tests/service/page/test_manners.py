@@ -270,6 +270,29 @@ def test_palette(server, page):
         server.job("DELETE", key)
 
 
+def test_arrows_before_anything_is_found(server, page):
+    """
+    Arrows that are pressed while nothing is found yet do no harm to the choice among what is found then.
+    """
+    for key in ("arrows/one", "arrows/two"):
+        server.job("PUT", key, FAR)
+    page.open(server)
+    page.hold("prefix=arrows")
+    ActionChains(page.browser).key_down(Keys.CONTROL).send_keys("k").key_up(Keys.CONTROL).perform()
+    box = page.find("#palette-input")
+    page.wait_for(box.is_displayed)
+    page.fill("#palette-input", "arrows/")
+    page.wait_until_held()
+    assert page.find("#palette-none").is_displayed()
+    box.send_keys(Keys.ARROW_DOWN, Keys.ARROW_UP, Keys.ENTER)
+    page.let_go()
+    assert page.texts("#palette-list [aria-selected=true]") == ["arrows/onepending"]
+    box.send_keys(Keys.ARROW_DOWN, Keys.ENTER)
+    page.wait_for(lambda: page.texts("#detail-title") == ["arrows/two"])
+    for key in ("arrows/one", "arrows/two"):
+        server.job("DELETE", key)
+
+
 def test_of_what_and_of_when(server, page):
     """
     Each figure says whether it is of this process or of all, and of when, for everybody to see.

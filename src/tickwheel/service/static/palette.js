@@ -63,7 +63,7 @@ export class Palette {
 
   press(event) {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (step) this.choose((this.chosen + step + this.found.length) % this.found.length);
+    if (step) this.choose((this.chosen + step + this.found.length) % (this.found.length || 1));
     else if (event.key === "Enter") this.run(this.chosen);
     else return;
     event.preventDefault();
