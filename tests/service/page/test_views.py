@@ -186,6 +186,17 @@ def test_views_are_addresses(server, page):
     page.wait_for(lambda: page.find("[data-view=fleet]").is_displayed())
 
 
+@pytest.mark.parametrize("name", ["toString", "constructor", "nothing"])
+def test_what_is_no_view(server, page, name):
+    """
+    An address that names no view leads to the overview.
+    """
+    page.browser.get("about:blank")
+    page.browser.get(f"http://{server.host}:{server.port}/#{name}")
+    page.wait_for(lambda: page.find("#link").text == "live")
+    assert page.find("[data-view=overview]").is_displayed()
+
+
 def test_no_outline_around_the_page(server, page):
     """
     What a deep link brings the focus to has no outline of the page around it, also for a user of the keyboard.

@@ -32,7 +32,7 @@ export class Views {
     const { key, name, fields } = read();
     const before = this.key;
     this.key = key;
-    if (key === undefined) this.turnTo(name in TITLES && reaches(name) ? name : "overview", fields);
+    if (key === undefined) this.turnTo(Object.hasOwn(TITLES, name) && reaches(name) ? name : "overview", fields);
     else if (!this.name) this.turnTo("overview", {});
     if (key !== before) this.onJob(key ?? null);
     this.title();
