@@ -83,6 +83,7 @@ def test_the_text():
         ("christmas", "exclude is 'christmas': pass a day such as '2026-12-25'"),
         ("2026-13-01", "exclude is '2026-13-01'"),
         ("2026-12-26/2026-12-25", "its last day is before its first"),
+        ("0001-01-01/9999-12-31", "no day is after its last one"),
         ("2026-12-26/", "exclude is '2026-12-26/'"),
         ("", "exclude is ''"),
         (5, "exclude is 5"),

@@ -4,6 +4,8 @@ Batches, cancels by prefix, and idempotency keys.
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import threading
 from dataclasses import asdict, fields
 from datetime import UTC, datetime, timedelta
@@ -15,8 +17,10 @@ from hypothesis.strategies import integers
 pytest.importorskip("msgspec", reason="the service extra is not installed")
 
 from tickwheel.scheduler import SetRequest
+from tickwheel.service import idempotency
 from tickwheel.service.bodies import SetItem
 from tickwheel.service.documents import instant
+from tickwheel.service.http import Reply, Request
 
 FAR = {"do": "set", "delay": 3600, "target": "log"}
 
@@ -245,6 +249,45 @@ def test_another_request_with_the_same_key(server):
         answer = server.job(method, key, other, headers | {"idempotency-key": "reused"})
         assert (answer.status, answer.json["type"]) == (422, "/problems/idempotency_key_reused")
     server.job("DELETE", "reused")
+
+
+def test_what_is_kept_beside_an_answer_counts(monkeypatch):
+    """
+    Of answers with small bodies only so many are kept as there is room for, each with all that is kept for it.
+    """
+    monkeypatch.setattr(idempotency, "_BYTES_MAX", 64 << 10)
+    keys = idempotency.IdempotencyKeys(1_000)
+    scope = {"method": "PUT", "raw_path": b"/", "query_string": b""}
+
+    async def receive():
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def run(_call):
+        return Reply(204, b"", b"")
+
+    async def main():
+        for number in range(200):
+            await keys.reply(Request(scope | {"headers": [(b"idempotency-key", b"%d" % number)]}, receive), run)
+
+    asyncio.run(main())
+    assert 50 < len(keys._kept) < 70
+
+
+def test_a_request_that_was_cut_off(server, until):
+    """
+    Who waits for the answer to the same request is asked to try again when the first to ask goes away.
+    """
+    body = b'{"queue": "cut off", "wait": 5}'
+    head = b"POST /v1/pull:lease HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\nIdempotency-Key: cut\r\n"
+    head += b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+    first, second = (socket.create_connection((server.host, server.port), timeout=30) for _ in range(2))
+    with second:
+        with first:
+            first.sendall(head + body)
+            until(lambda: b'"cut off"' in server.ask("GET", "/v1/stats").body)
+            second.sendall(head + body)
+        answer = b"".join(iter(lambda: second.recv(65_536), b""))
+    assert answer.startswith((b"HTTP/1.1 503", b"HTTP/1.1 200"))  # as it came before or after the end of the first
 
 
 def test_the_same_request_at_the_same_time(server):

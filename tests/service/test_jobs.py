@@ -43,6 +43,8 @@ def test_change(server):
     for wrong in ({}, {"every": 0.1}, {"cron": None}, {"delay": 5}, {"target": "handler", "handler": "nobody"}):
         assert server.job("POST", "changed", wrong, action=":change").status == 422, wrong
     assert server.job("POST", "changed", {"handler": "any queue"}, action=":change").status == 200
+    answer = server.job("POST", "changed", {"target": "handler"}, action=":change")
+    assert (answer.status, answer.json["type"]) == (422, "/problems/unknown_handler")
     server.job("PUT", "changed", {"delay": 3600, "target": "log"})
     assert server.job("POST", "changed", {"cron": "@daily"}, action=":change").status == 422
     server.job("DELETE", "changed")

@@ -79,6 +79,19 @@ def test_pending_max(start, until):
     until(lambda: server.job("PUT", "more", FAR, again).status == 201)  # a 429 is not kept with its key
 
 
+def test_pending_max_of_a_backfill(start, until):
+    """
+    A backfill sets no jobs where no more may be pending, though it may be counted.
+    """
+    server = start("--pending-max", "1")
+    assert server.job("PUT", "filled", {"every": 60, "target": "log", "at": "2040-01-01T00:00:00Z"}).status == 201
+    until(lambda: server.ask("GET", "/v1/stats").json["pending"] == 1)
+    body = {"since": "2039-12-31T23:50:00Z", "until": "2040-01-01T00:00:00Z"}
+    assert server.ask("POST", "/v1/schedules/filled:backfill", body | {"dry_run": True}).json["runs"] == 10
+    assert server.ask("POST", "/v1/schedules/filled:backfill", body).status == 429
+    assert server.ask("GET", "/v1/stats").json["pending"] == 1
+
+
 def test_a_request_that_does_not_come(start):
     """
     A request whose head or body does not come is cut off with a 408, and nothing of it is done.

@@ -101,6 +101,29 @@ def test_requests_in_one_piece(server):
     assert b"connection: close" in cancelled[0]
 
 
+def test_requests_in_one_piece_are_of_their_own(server):
+    """
+    Who asks, and within which trace, is said by each request for itself, also where it waited for the one before.
+    """
+    trace = f"00-{'1' * 32}-{'2' * 16}-01"
+    body = b'{"every": 3600, "target": "log"}'
+    put = b"PUT /v1/jobs/%b HTTP/1.1\r\nHost: [::1]\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%b\r\n%b"
+    from_page = b"Origin: http://[::1]\r\nTraceparent: %b\r\n" % trace.encode()
+    last = b"Connection: close\r\n"
+    requests = put % (b"of-page", len(body), from_page, body) + put % (b"of-program", len(body), last, body)
+    with socket.create_connection((server.host, server.port), timeout=30) as connection:
+        connection.sendall(requests)
+        answer = b"".join(iter(lambda: connection.recv(65_536), b""))
+    assert answer.count(b"HTTP/1.1 201") == 2
+    by = {key: server.job("GET", key, action=":history").json["records"][0]["by"] for key in ("of-page", "of-program")}
+    assert by["of-page"].startswith("page from")
+    assert not by["of-program"].startswith("page from")
+    assert (server.job("GET", "of-page").json["trace"] or "")[3:35] == "1" * 32
+    assert server.job("GET", "of-program").json["trace"] is None
+    for key in by:
+        server.job("DELETE", key)
+
+
 def test_an_answer_in_one_piece(server):
     """
     An answer is sent as a whole, so one read brings all of it.

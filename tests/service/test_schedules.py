@@ -112,6 +112,21 @@ def test_the_least_interval(server, start):
     assert other.job("PUT", "busy", {"every": 0.5, "target": "log"}).status == 201
 
 
+def test_the_least_interval_of_a_line(start):
+    """
+    A calendar's line whose runs come closer than that is refused as well, set or changed.
+    """
+    server = start("--every-min", "30s")
+    for line, gap_s in (("* * * * * *", 1), ("TZ=Europe/Berlin 0,20 0 9 * * *", 20)):
+        answer = server.job("PUT", "line", {"cron": line, "target": "log"})
+        assert (answer.status, answer.json["type"]) == (422, "/problems/invalid_value")
+        assert answer.json["detail"].startswith(f"cron is {line!r}, with {gap_s} s between two runs: give one with")
+    for line in ("0,30 * * * * *", "0 9 * * *"):
+        assert server.job("PUT", "line", {"cron": line, "target": "log"}).status in {200, 201}
+    assert server.job("POST", "line", {"cron": "*/10 * * * * *"}, action=":change").status == 422
+    assert server.job("PUT", "line", {"cron": "nine", "target": "log"}).json["detail"].startswith("cron is 'nine'")
+
+
 def test_a_list_of_what_comes_back(server):
     """
     Recurring jobs can be listed alone, and a value that is neither true nor false is refused.
