@@ -225,6 +225,7 @@ def test_lists_go_on(run, monkeypatch):
         (("--delay", "1h 5"), "'1h 5'"),
         (("--at", "tomorrow"), "'tomorrow'"),
         (("--at", "nan"), "nan"),
+        (("--at", "20300101"), "'20300101' may be a date"),
         (("--at", "2200-01-01"), "100 years"),
         (("--at", "2300-01-01"), "at is"),
         (("--at", "99999999999999999999"), "at is"),

@@ -121,6 +121,8 @@ GOOD = '{"key": "good", "delay": 3600, "target": "log"}\n'
         ("jsonl", GOOD + '{"delay": 1}', ("line 2", "key is None")),
         ("jsonl", GOOD + '{"key": "b", "delay": 1, "surprise": 1}', ("line 2", "'surprise'")),
         ("jsonl", GOOD + '{"key": "b", "at": "soon"}', ("line 2", "'soon'")),
+        ("jsonl", GOOD + '{"key": "b", "at": "20290101"}', ("line 2", "at is '20290101'", "write 2029-01-01 for the")),
+        ("csv", "key,at,target\na,20290101,log\n", ("line 2", "at is '20290101'", "or 20290101.0 for seconds")),
         ("jsonl", GOOD + '{"key": "b", "delay": 1, "retry": {"tries": 1}}', ("line 2", "tries")),
         ("csv", "key,delay,target\na,x,log\n", ("line 2", "delay is 'x'")),
         ("csv", "key,delay,target\na,1,log,more\n", ("line 2", "more cells")),

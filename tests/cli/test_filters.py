@@ -36,6 +36,31 @@ def test_all_that_a_filter_chooses(run):
         assert run("move", *wrong).returncode == 2
 
 
+def test_a_shift_is_not_spread(run):
+    """
+    A shift and what belongs to a spread exclude each other, and no job is moved.
+    """
+    run("set", "tea", "--delay", "1h", "--target", "log")
+    before = instants(run)
+    for other, value in (("--over", "10m"), ("--at", "2050-01-01")):
+        answer = run("move", "--prefix", "tea", "--by", "1h", other, value)
+        assert (answer.returncode, f"--by and {other} exclude" in answer.stderr) == (ExitCode.USAGE, True)
+    assert instants(run) == before
+
+
+@pytest.mark.parametrize("text", ["20290101", "202901010900", "20290101090000"])
+def test_a_date_in_digits_alone(run, text):
+    """
+    It is not read as seconds of 1970, which would choose all jobs; seconds with a fraction, and other numbers, are.
+    """
+    run("set", "tea", "--delay", "1h", "--target", "log")
+    answer = run("cancel", "--due-from", text)
+    assert answer.returncode == ExitCode.USAGE
+    assert f"'{text}' may be a date, or epoch seconds: write 2029-01-01 for the date, or {text}.0" in answer.stderr
+    for option in ("--due-from=20290101.0", "--due-from=20291301", "--due-from=1000000000", "--due-until=4e9"):
+        assert run("cancel", option, "--dry-run").stdout == "1 job to be cancelled\n"
+
+
 def test_limit_of_a_filter(run):
     """
     With a limit so many are changed, and the rest where the cursor says; what names its jobs takes neither.

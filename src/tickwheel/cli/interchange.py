@@ -14,6 +14,7 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from tickwheel.cli.values import epoch_seconds
 from tickwheel.scheduler import Job, RetryPolicy, SetRequest
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.model import STOPPED
@@ -169,9 +170,11 @@ def _instant(ms: int) -> str:
 
 def _moment(name: str, text: str) -> datetime | float:
     try:
-        return float(text)
-    except ValueError:
-        pass
+        seconds = epoch_seconds(text)
+    except ValueError as error:
+        raise InvalidJobError(name, text, str(error)) from None
+    if seconds is not None:
+        return seconds
     try:
         return datetime.fromisoformat(text)
     except ValueError:

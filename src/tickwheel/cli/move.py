@@ -46,6 +46,10 @@ def command(
     if many == (shift is None and over is None) or (many and delay is not None):
         message = "move one job by --delay or --at, and those of a filter with --by or --over"
         raise click.UsageError(message)
+    if shift is not None and (over is not None or at is not None):
+        other = "--at" if over is None else "--over"
+        message = f"--by and {other} exclude each other: shift jobs by --by, or spread them with --over and --at"
+        raise click.UsageError(message)
     with opened(store) as scheduler:
         if many:
             more = {"shift": shift} if over is None else {"over": over, "since": at}

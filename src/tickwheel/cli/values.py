@@ -5,6 +5,7 @@ Durations, times and JSON, as people type them.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from datetime import datetime
 from typing import Any, Final
@@ -13,9 +14,11 @@ import click
 
 from tickwheel.calendar import duration
 
-__all__ = ["DURATION", "JSON", "MOMENT", "DurationRange"]
+__all__ = ["DURATION", "JSON", "MOMENT", "DurationRange", "epoch_seconds"]
 
 _CENTURY_S: Final = 36_525 * 86_400
+_COMPACT: Final = re.compile(r"((?:19|20)\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?:\d{4}|\d{6})?")
+"""A date, and perhaps a time, in digits alone, of 1900 to 2099."""
 
 
 class _Duration(click.ParamType[float]):
@@ -73,9 +76,11 @@ class _Moment(click.ParamType[datetime | float]):
         if not isinstance(value, str):
             return value  # type: ignore[no-any-return]  # converted already
         try:
-            return float(value)
-        except ValueError:
-            pass
+            seconds = epoch_seconds(value)
+        except ValueError as error:
+            self.fail(f"{value!r} may be a date, or epoch seconds: {error}", param, ctx)
+        if seconds is not None:
+            return seconds
         try:
             return datetime.fromisoformat(value).astimezone()
         except (ValueError, OverflowError):
@@ -102,6 +107,22 @@ class _Json(click.ParamType[Any]):
             self.fail("the payload is nested too deeply: flatten it", param, ctx)
         except ValueError as error:
             self.fail(f"{shortened(text)} is not JSON ({error}): quote text twice, as in '\"text\"'", param, ctx)
+
+
+def epoch_seconds(text: str) -> float | None:
+    """
+    Return the seconds since the epoch that *text* is, or None if it is no number.
+
+    Raises:
+        ValueError: With the remedy, if it may be a date as well: read as seconds it is far from that day.
+    """
+    if match := _COMPACT.fullmatch(text):
+        message = f"write {'-'.join(match.groups())} for the date, or {text}.0 for seconds"
+        raise ValueError(message)
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def shortened(text: str) -> str:
