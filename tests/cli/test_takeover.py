@@ -86,6 +86,31 @@ def test_apscheduler(run, apscheduler):
     assert weekdays["recurrence"]["misfire"] == "all"
 
 
+def test_intervals_of_apscheduler_count_elapsed_time(run, apscheduler):
+    """
+    An interval keeps its phase over a change to summer time, whenever it began and however long APScheduler was down.
+    """
+    day = timedelta(hours=24)
+    begins = {month: datetime(2026, month, 1, 9, tzinfo=BERLIN) for month in (1, 7)}
+    for month, begin in begins.items():
+        apscheduler.add_job("builtins:print", "interval", hours=24, start_date=begin, id=f"runs {month}")
+        apscheduler.add_job("builtins:print", "interval", hours=24, id=f"idle {month}").modify(next_run_time=begin)
+    jobs = imported(run, "apscheduler", "sqlite:///old.db")
+    for month, begin in begins.items():
+        assert jobs[f"runs {month}"]["due_at"] == apscheduler.get_job(f"runs {month}").next_run_time
+        assert (jobs[f"idle {month}"]["due_at"] - begin.astimezone(UTC)) % day == timedelta(0)
+
+
+def test_next_runs_of_apscheduler_that_were_moved(run, apscheduler):
+    """
+    A run that was moved by `modify` is due when it was moved to, and an interval goes on from there.
+    """
+    apscheduler.add_job("builtins:print", "interval", hours=24, id="interval").modify(next_run_time=LATER)
+    apscheduler.add_job("builtins:print", "date", run_date=LATER + MILLISECOND, id="date").modify(next_run_time=LATER)
+    jobs = imported(run, "apscheduler", "sqlite:///old.db")
+    assert (jobs["interval"]["due_at"], jobs["date"]["due_at"]) == (LATER, LATER)
+
+
 @pytest.fixture
 def redis_url(redis_server):
     """
@@ -372,6 +397,25 @@ def test_celerybeat_file(run, celery_app, tmp_path):
     jobs = imported(run, "celerybeat", "celerybeat-schedule", "--skip-bad")
     check_celery(jobs)
     assert abs(jobs["hourly"]["due_at"] - last - timedelta(hours=1)) <= MILLISECOND
+
+
+@pytest.mark.parametrize("source", ["app", "file", "settings"])
+def test_crontabs_of_celery_in_local_time(run, celery_app, tmp_path, source):
+    """
+    Without UTC and a zone, crontabs are in the local time of where beat ran: the zone is asked for, and not guessed.
+    """
+    beat = pytest.importorskip("celery.beat")
+    app = __import__(celery_app).app
+    app.conf.update(timezone=None, enable_utc=False)
+    beat.PersistentScheduler(app, schedule_filename=str(tmp_path / "celerybeat-schedule")).close()
+    (tmp_path / f"{celery_app}_settings.py").write_text(
+        f"from {celery_app} import app\nCELERY_BEAT_SCHEDULE = app.conf.beat_schedule\nCELERY_ENABLE_UTC = False\n"
+    )
+    names = {"app": f"{celery_app}:app", "file": "celerybeat-schedule", "settings": f"{celery_app}_settings"}
+    answer = run("import", "celerybeat", names[source])
+    assert (answer.returncode, "left out: sums" in answer.stderr) == (2, False)
+    assert "left out: weekdays: its crontab is in the local time of where beat ran" in answer.stderr
+    check_celery(imported(run, "celerybeat", names[source], "--tz", "Europe/Berlin"))
 
 
 class Every(timedelta):

@@ -120,7 +120,7 @@ def _request(row: Mapping[str, Any], target: str, remarks: list[str]) -> SetRequ
     if read is None:
         reason = f"its trigger is a {kind.rpartition('.')[2]}, and only those of one date, interval or cron are read"
         raise CannotTakeOverError(reason)
-    for field, value in read(trigger.fields, remarks).items():
+    for field, value in read(trigger.fields, state["next_run_time"], remarks).items():
         setattr(request, field, value)
     _misfires(request, state)
     return request
@@ -136,16 +136,16 @@ def _misfires(request: SetRequest, state: Mapping[str, Any]) -> None:
         request.misfire = "once" if state.get("coalesce", True) else "all"
 
 
-def _date(fields: Mapping[str, Any], _remarks: list[str]) -> dict[str, Any]:
-    return {"at": fields["run_date"]}
+def _date(_fields: Mapping[str, Any], due: datetime, _remarks: list[str]) -> dict[str, Any]:
+    return {"at": due}
 
 
-def _interval(fields: Mapping[str, Any], remarks: list[str]) -> dict[str, Any]:
-    start: datetime = fields["start_date"]
-    return {"every": fields["interval"], "at": next_on_grid(start, fields["interval"]), **_common(fields, remarks)}
+def _interval(fields: Mapping[str, Any], due: datetime, remarks: list[str]) -> dict[str, Any]:
+    every = fields["interval"]  # counted from the run before, which may have been moved, and not from start_date
+    return {"every": every, "at": next_on_grid(due, every), **_common(fields, remarks)}
 
 
-def _cron(fields: Mapping[str, Any], remarks: list[str]) -> dict[str, Any]:
+def _cron(fields: Mapping[str, Any], _due: datetime, remarks: list[str]) -> dict[str, Any]:
     parts = {each.fields["name"]: _field(each) for each in fields["fields"]}
     start = fields["start_date"]
     zone = getattr(fields["timezone"], "key", None) or str(fields["timezone"])

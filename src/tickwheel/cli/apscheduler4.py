@@ -73,9 +73,9 @@ def _date(_state: Mapping[str, Any], due: datetime) -> dict[str, Any]:
     return {"at": due}
 
 
-def _interval(state: Mapping[str, Any], _due: datetime) -> dict[str, Any]:
+def _interval(state: Mapping[str, Any], due: datetime) -> dict[str, Any]:
     every = timedelta(**dict(zip(_UNITS, state["interval"], strict=True)))
-    return {"every": every, "at": next_on_grid(_moment(state["start_time"]), every), "until": state["end_time"]}
+    return {"every": every, "at": next_on_grid(due, every), "until": state["end_time"]}
 
 
 def _cron(state: Mapping[str, Any], due: datetime) -> dict[str, Any]:
@@ -132,10 +132,6 @@ def _instant(value: int | datetime | None) -> datetime | None:
 
 def _span(value: float | timedelta | None) -> timedelta | None:
     return timedelta(microseconds=value) if isinstance(value, int | float) else value
-
-
-def _moment(value: datetime | str) -> datetime:
-    return datetime.fromisoformat(value) if isinstance(value, str) else value
 
 
 _TRIGGERS: Final[Mapping[str, Callable[[Mapping[str, Any], datetime], dict[str, Any]]]] = {

@@ -22,8 +22,11 @@ __all__ = ["found_in_file", "found_in_settings", "is_file"]
 
 _NAMES: Final = ("beat_schedule", "CELERY_BEAT_SCHEDULE", "CELERYBEAT_SCHEDULE")
 _ZONES: Final = ("timezone", "CELERY_TIMEZONE", "TIME_ZONE")
+_UTC: Final = ("enable_utc", "CELERY_ENABLE_UTC")
 _SIZES: Final = {"minute": 60, "hour": 24, "day_of_month": 31, "month_of_year": 12, "day_of_week": 7}
 """How many values each field of a crontab has, in the order of a cron line."""
+_KEPT: Final = ("entries", "tz", "utc_enabled")
+"""What is read of the file that beat keeps."""
 _ENTRY: Final = ("name", "task", "last_run_at", "total_run_count", "schedule", "args", "kwargs", "options")
 
 
@@ -44,9 +47,10 @@ def found_in_settings(name: str, tz: str | None, target: str) -> Iterator[Found]
     if not isinstance(entries, Mapping):
         remedy = f"name a module with {', '.join(_NAMES)}, or MODULE:APP with a Celery application"
         raise Refused(ExitCode.USAGE, f"SOURCE {name!r} has no schedule: {remedy}")
-    zone = tz or next((found for each in _ZONES if (found := getattr(settings, each, None))), "UTC")
+    zone = tz or next((found for each in _ZONES if (found := getattr(settings, each, None))), None)
+    is_utc = all(getattr(settings, each, True) for each in _UTC)
     for key, entry in entries.items():
-        yield _found(str(key), dict(entry), str(zone), target)
+        yield _found(str(key), dict(entry), _zone(zone, is_utc=is_utc), target)
 
 
 def found_in_file(path: str, tz: str | None, target: str) -> Iterator[Found]:
@@ -60,13 +64,13 @@ def found_in_file(path: str, tz: str | None, target: str) -> Iterator[Found]:
     known = {("celery.schedules", name): getattr(schedules, name) for name in ("schedule", "crontab")}
     try:
         with dbm.open(path) as file:
-            values = {name: load(file[name.encode()], known) for name in ("entries", "tz") if name.encode() in file}
+            values = {name: load(file[name.encode()], known) for name in _KEPT if name.encode() in file}
     except (*dbm.error, ValueError) as error:
         message = f"{path!r} cannot be read ({error}): name the file that beat keeps, without .db and the like"
         raise Refused(ExitCode.USAGE, message) from None
-    zone = tz or values.get("tz") or "UTC"
+    zone = _zone(tz or values.get("tz"), is_utc=values.get("utc_enabled", True))
     for key, entry in values.get("entries", {}).items():
-        yield _found(str(key), dict(zip(_ENTRY, entry.arguments, strict=False)), str(zone), target)
+        yield _found(str(key), dict(zip(_ENTRY, entry.arguments, strict=False)), zone, target)
 
 
 def is_file(source: str) -> bool:
@@ -83,7 +87,14 @@ def _celery() -> Any:
         raise MissingExtraError("celery", "celery") from None
 
 
-def _found(name: str, entry: Mapping[str, Any], tz: str, target: str) -> Found:
+def _zone(zone: object, *, is_utc: bool) -> str | None:
+    """
+    Return the name of the *zone* of crontabs, or None if it is that of the machine that ran beat.
+    """
+    return str(zone) if zone else "UTC" if is_utc else None
+
+
+def _found(name: str, entry: Mapping[str, Any], tz: str | None, target: str) -> Found:
     def make(_remarks: list[str]) -> SetRequest:
         payload = {"args": list(entry.get("args") or ()), "kwargs": dict(entry.get("kwargs") or {})}
         further = dict(entry.get("options") or {})
@@ -95,7 +106,7 @@ def _found(name: str, entry: Mapping[str, Any], tz: str, target: str) -> Found:
     return checked(name, make)
 
 
-def _rule(schedule: Any, last: datetime | None, tz: str) -> dict[str, Any]:
+def _rule(schedule: Any, last: datetime | None, tz: str | None) -> dict[str, Any]:
     """
     Return what says when an entry runs.
     """
@@ -111,6 +122,9 @@ def _rule(schedule: Any, last: datetime | None, tz: str) -> dict[str, Any]:
         return {"every": every, "at": next_on_grid(last, every)}
     if not all(hasattr(schedule, field) for field in _SIZES):
         reason = f"its schedule is a {type(schedule).__qualname__}, and only intervals and crontabs are read"
+        raise CannotTakeOverError(reason)
+    if tz is None:
+        reason = "its crontab is in the local time of where beat ran, as enable_utc is off: name that zone with --tz"
         raise CannotTakeOverError(reason)
     return {"cron": _line(schedule), "tz": tz}
 

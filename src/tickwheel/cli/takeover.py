@@ -7,7 +7,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 
 import click
@@ -94,9 +94,9 @@ def readable(payload: dict[str, Any]) -> dict[str, Any]:
 
 def next_on_grid(start: datetime, every: timedelta) -> datetime:
     """
-    Return the first instant of a series that is not past, so that it keeps its phase.
+    Return the first instant of a series that is not past, in UTC, so that it keeps its phase.
     """
-    now = datetime.now(start.tzinfo)
+    start, now = start.astimezone(UTC), datetime.now(UTC)  # in a zone with summer time, days are not all 24 hours
     if start >= now or not every:
         return start
     return start + every * -((start - now) // every)
