@@ -91,6 +91,39 @@ def test_csv(run):
     assert (jobs[1]["recurrence"]["every_ms"], jobs[1]["recurrence"]["runs_left"]) == (60_000, 5)
 
 
+ENDS = "a\u2028b\u2029c\x85d"
+
+
+def test_what_ends_a_line_elsewhere(run, tmp_path):
+    """
+    What Unicode has for ends of lines is a part of a payload: raw in a file that is read, escaped in one written.
+    """
+    (tmp_path / "raw.jsonl").write_text(
+        json.dumps({"key": "k", "delay": 3600, "target": "log", "payload": ENDS}, ensure_ascii=False)
+    )
+    assert run("import", "jsonl", "raw.jsonl").stdout == "imported 1 job\n"
+    lines = run("export").stdout
+    assert len(lines.splitlines()) == 1
+    assert "a\\u2028b\\u2029c\\u0085d" in lines
+    assert run("import", "jsonl", "-", stdin=lines.replace("\n", "\r\n")).stdout == "imported 1 job\n"
+    assert run("import", "crontab", "-", stdin=f"0 9 * * *  {ENDS}\r\n").stdout == "imported 1 job\n"
+    payloads = [json.loads(line)["payload"] for line in run("list", "--json").stdout.splitlines()]
+    assert payloads == [{"command": ENDS}, ENDS]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_cells_of_more_than_one_line(run, tmp_path, end):
+    """
+    A quoted cell keeps its ends of lines, whatever those of the table are.
+    """
+    (tmp_path / "t.csv").write_bytes(
+        f'key,delay,target,payload{end}a,1h,log,"one{end}two"{end}b,1h,log,{ENDS}{end}'.encode()
+    )
+    assert run("import", "csv", "t.csv").stdout == "imported 2 jobs\n"
+    payloads = [json.loads(line)["payload"] for line in run("list", "--json").stdout.splitlines()]
+    assert payloads == [f"one{end}two", ENDS]
+
+
 @pytest.mark.parametrize(
     ("form", "text"),
     [

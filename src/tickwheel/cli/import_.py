@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO
 
 import click
 
@@ -38,7 +39,7 @@ command.add_command(import_celerybeat)
 
 
 @command.command("crontab")
-@click.argument("file", type=click.File("r", encoding="utf-8-sig"))
+@click.argument("file", type=click.File("rb"))
 @click.option(
     "--prefix",
     help="What the keys begin with; the line's number follows.  [default: the file's name and a slash, or crontab/]",
@@ -52,7 +53,7 @@ command.add_command(import_celerybeat)
 @json_option
 def import_crontab(
     *,
-    file: TextIO,
+    file: BinaryIO,
     prefix: str | None,
     target: str,
     handler: str | None,
@@ -68,7 +69,7 @@ def import_crontab(
     A job's key is made of the file's name and the line's number, so importing the file again replaces its jobs.
     A command is not run by a shell: it becomes the payload {"command": ...} of the job.
     """
-    found = list(crontab.parse(_lines(file), has_user=system, tz=tz))
+    found = list(crontab.parse(_text(file).split("\n"), has_user=system, tz=tz))
     bad = [entry for entry in found if isinstance(entry, crontab.BadLine)]
     _report(bad, is_fatal=not skip_bad)
     stem = f"{_name_of(file)}/" if prefix is None else prefix
@@ -82,27 +83,27 @@ def import_crontab(
 
 
 @command.command("jsonl")
-@click.argument("file", type=click.File("r", encoding="utf-8-sig"))
+@click.argument("file", type=click.File("rb"))
 @store_option
 @json_option
-def import_jsonl(file: TextIO, store: str, as_json: bool) -> None:
+def import_jsonl(file: BinaryIO, store: str, as_json: bool) -> None:
     """
     Set a job for each line of FILE (- reads stdin), which is a JSON document with the fields of a set and its key.
     """
-    _import_lines(interchange.json_lines(_lines(file)), store, as_json=as_json)
+    _import_lines(interchange.json_lines(_text(file).split("\n")), store, as_json=as_json)
 
 
 @command.command("csv")
-@click.argument("file", type=click.File("r", encoding="utf-8-sig"))
+@click.argument("file", type=click.File("rb"))
 @store_option
 @json_option
-def import_csv(file: TextIO, store: str, as_json: bool) -> None:
+def import_csv(file: BinaryIO, store: str, as_json: bool) -> None:
     """
     Set a job for each line of the table FILE (- reads stdin), whose first line names the fields.
 
     The fields are those of a set, and its key; a payload is JSON, or else plain text.
     """
-    _import_lines(interchange.csv_lines(_lines(file)), store, as_json=as_json)
+    _import_lines(interchange.csv_lines(io.StringIO(_text(file), newline="")), store, as_json=as_json)
 
 
 def _import_lines(lines: Iterable[interchange.Line], store: str, *, as_json: bool) -> None:
@@ -167,14 +168,14 @@ def _request(entry: crontab.CrontabLine, stem: str, target: str, handler: str | 
     return SetRequest(key, cron=entry.cron, tz=entry.tz, target=target, handler=handler, payload=payload)
 
 
-def _name_of(file: TextIO) -> str:
+def _name_of(file: BinaryIO) -> str:
     name = getattr(file, "name", _STDIN)
     return "crontab" if name == _STDIN else Path(name).name
 
 
-def _lines(file: TextIO) -> list[str]:
+def _text(file: BinaryIO) -> str:
     try:
-        return file.read().splitlines()
+        return file.read().decode("utf-8-sig")  # its ends of lines are left, as a cell of a table may hold some
     except UnicodeDecodeError as error:
         raise Refused(
             ExitCode.USAGE, f"{_name_of(file)!r} is not text in UTF-8 ({error.reason}): convert it first"

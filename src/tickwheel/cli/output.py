@@ -41,6 +41,8 @@ __all__ = [
     "table",
 ]
 
+_LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
+"""What JSON leaves in a text, and Python and others end a line at."""
 _REFUSALS = {
     Outcome.NOT_FOUND: (ExitCode.NOT_FOUND, "no job has the key {key!r}: it was never set, has run, or was cancelled"),
     Outcome.TOO_LATE: (ExitCode.TOO_LATE, "job {key!r} is running: it can be neither moved nor cancelled any more"),
@@ -63,9 +65,9 @@ def local_time(ms: int, zone: tzinfo | None = None) -> str:
 
 def print_json(document: Any) -> None:
     """
-    Print *document* on one line.
+    Print *document* on one line, whatever the reader takes for the end of one.
     """
-    click.echo(json.dumps(document, ensure_ascii=False, separators=(",", ":")))
+    click.echo(json.dumps(document, ensure_ascii=False, separators=(",", ":")).translate(_LINE_ENDS))
 
 
 def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()) -> None:
