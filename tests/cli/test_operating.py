@@ -165,6 +165,19 @@ def test_token(run, tmp_path):
     assert len(tokens.known) == 2
 
 
+def test_token_after_a_line_without_an_end(run, tmp_path):
+    """
+    A token is added on a line of its own, also where the last line of the file has no end; no empty line is added.
+    """
+    file = tmp_path / "tokens"
+    first = run("token", "read", "--file", "tokens").stdout.strip()
+    file.write_text(file.read_text().rstrip("\n"))
+    rest = [run("token", "write", "--file", "tokens").stdout.strip() for _ in range(2)]
+    tokens = Tokens.from_file(str(file))
+    assert all(tokens.find(token) for token in (first, *rest))
+    assert len(file.read_text().splitlines()) == 3
+
+
 def test_token_with_an_empty_prefix(run, tmp_path):
     """
     An empty prefix, as of a variable that is not set, is refused.

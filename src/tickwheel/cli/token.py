@@ -41,8 +41,9 @@ def command(*, access: str, file: Path | None, comment: str, prefix: str | None,
     if file is not None:
         try:
             file.touch(mode=0o600)  # write access is enough to add tokens
+            begin = "" if _ends_a_line(file) else "\n"
             with file.open("a", encoding="utf-8") as tokens:
-                tokens.write(f"{line}\n")
+                tokens.write(f"{begin}{line}\n")
         except OSError as error:
             raise Refused(
                 ExitCode.FAILED, f"{str(file)!r} cannot be written ({error.strerror}): name another"
@@ -50,3 +51,13 @@ def command(*, access: str, file: Path | None, comment: str, prefix: str | None,
     click.echo(token)
     if file is None:
         click.echo(f"add this line to the file of tokens:\n{line}", err=True)
+
+
+def _ends_a_line(file: Path) -> bool:
+    """
+    Return whether *file* is empty or its last line has an end; False where it cannot be read.
+    """
+    try:
+        return file.read_bytes()[-1:] in {b"", b"\n"}
+    except PermissionError:
+        return False  # an empty line does no harm
