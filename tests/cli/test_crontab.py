@@ -42,6 +42,23 @@ def test_importing_again_replaces(run, tmp_path):
     assert [line.split("\t")[0] for line in run("list").stdout.splitlines()] == ["my.crontab/1", "my.crontab/2"]
 
 
+def test_lines_that_are_gone(run, tmp_path):
+    """
+    Jobs of lines that the file has no more are named and counted, and not cancelled; jobs of other names are not.
+    """
+    (tmp_path / "ct").write_text("0 5 * * 1 a\n@hourly b\n@daily c\n")
+    run("import", "crontab", "ct")
+    run("set", "ct/x", "--every", "1h", "--target", "log")
+    run("set", "ct/9", "--delay", "1h", "--target", "log")
+    (tmp_path / "ct").write_text("0 5 * * 1 a\nhello\n")
+    answer = run("import", "crontab", "ct", "--skip-bad", "--json")
+    assert json.loads(answer.stdout) == {"imported": 1, "left_out": 1, "earlier": 2}
+    for key in ("ct/2", "ct/3"):
+        assert f"{key} is from an earlier import, and still fires: tickwheel cancel {key}\n" in answer.stderr
+        assert run("cancel", key).returncode == 0
+    assert run("import", "crontab", "ct", "--skip-bad").stderr.count("\n") == 1  # of the line that cannot be read
+
+
 def test_system_crontab(run):
     """
     In the system's crontab a user comes before the command.

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -15,10 +15,12 @@ import click
 from tickwheel.cli import crontab, interchange
 from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.import_schedules import import_apscheduler, import_celerybeat
+from tickwheel.cli.listing import jobs_of
 from tickwheel.cli.options import json_option, opened, store_option
 from tickwheel.cli.output import counted, print_json, printable, progress
 from tickwheel.errors import TickwheelError
 from tickwheel.scheduler import Scheduler, SetRequest
+from tickwheel.scheduler.model import State
 
 __all__ = ["command"]
 
@@ -66,7 +68,8 @@ def import_crontab(
     """
     Set a recurring job for each line of the crontab FILE (- reads stdin).
 
-    A job's key is made of the file's name and the line's number, so importing the file again replaces its jobs.
+    A job's key is made of the file's name and the line's number, so importing the file again replaces the jobs of its
+    lines. Jobs of lines that it has no more are named, and go on firing until you cancel them.
     A command is not run by a shell: it becomes the payload {"command": ...} of the job.
     """
     found = list(crontab.parse(_text(file).split("\n"), has_user=system, tz=tz))
@@ -79,7 +82,10 @@ def import_crontab(
         if isinstance(entry, crontab.CrontabLine)
     ]
     _set_all(requests, store)
-    _print_counts(len(requests), len(bad), as_json=as_json)
+    earlier = _earlier(stem, {request.key for _, request in requests}, store)
+    for key in map(printable, earlier):
+        click.echo(f"{key} is from an earlier import, and still fires: tickwheel cancel {key}", err=True)
+    _print_counts(len(requests), len(bad), as_json=as_json, earlier=len(earlier))
 
 
 @command.command("jsonl")
@@ -153,9 +159,9 @@ def _naming(number: int, addition: str = "") -> Iterator[None]:
         raise Refused(ExitCode.USAGE, f"line {number}: {error}{addition}") from None
 
 
-def _print_counts(imported: int, left_out: int, *, as_json: bool) -> None:
+def _print_counts(imported: int, left_out: int, *, as_json: bool, **further: int) -> None:
     if as_json:
-        print_json({"imported": imported, "left_out": left_out})
+        print_json({"imported": imported, "left_out": left_out, **further})
     else:
         click.echo(
             f"imported {counted(imported, 'job')}" + (f", left out {counted(left_out, 'line')}" if left_out else "")
@@ -166,6 +172,16 @@ def _request(entry: crontab.CrontabLine, stem: str, target: str, handler: str | 
     payload = {"command": entry.command} | ({"user": entry.user} if entry.user else {})
     key = f"{stem}{entry.line}"
     return SetRequest(key, cron=entry.cron, tz=entry.tz, target=target, handler=handler, payload=payload)
+
+
+def _earlier(stem: str, keys: Container[str], store: str) -> list[str]:
+    """
+    Return the keys of recurring jobs that are named as lines are, and are none of *keys*.
+    """
+    with opened(store) as scheduler:
+        jobs = jobs_of(scheduler, stem, recurring=True)
+        found = [job.key for job in jobs if job.state is not State.DEAD and job.key not in keys]
+    return [key for key in found if key.removeprefix(stem).isdecimal()]
 
 
 def _name_of(file: BinaryIO) -> str:
