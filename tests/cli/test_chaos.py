@@ -135,6 +135,7 @@ def test_postgresql(run, tmp_path: Path, postgres: str) -> None:
     [
         (["--fault", "rain"], "'rain' is not a fault: take some of kill, pause,"),
         (["--fault", "cut-store"], "--fault cut-store: SQLite is a file and has no link"),
+        (["--history", "/no/such/x"], "'/no/such/x' cannot be written: name a file in a folder that is there"),
         (["--seconds", "0"], "--seconds is 0 s: pass a duration of up to a day"),
         (["--every", "-1s"], "--every is -1 s: pass a duration"),
         (["--latency", "10ms"], "--latency 0.01 s, --jitter 0.03 s: pass 0 <= jitter <= latency <= 10s"),

@@ -59,6 +59,14 @@ def test_a_missed_threshold_is_the_exit_code(run, url) -> None:
     assert re.search(r"p50 is [0-9.]+ m?s at 20 a second: at most 0 was asked for", answer.stderr)
 
 
+def test_all_requests_are_refused(run, url) -> None:
+    """
+    A service that refuses every request has sustained nothing, whatever the thresholds are.
+    """
+    answer = run("load", url, "--stage", "20:200ms", "--target", "nowhere", "--threshold", "p99=50ms")
+    assert (answer.returncode, "no request was answered at 20 a second" in answer.stderr) == (11, True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
@@ -72,6 +80,8 @@ def test_a_missed_threshold_is_the_exit_code(run, url) -> None:
         (["--threshold", "error_rate=2"], "expected a share in 0..1"),
         (["--moves", "0.8", "--cancels", "0.3"], "--moves 0.8 and --cancels 0.3 are more than all"),
         (["--due-within", "inf"], "--due-within is inf s: pass a positive, finite duration"),
+        (["--json", "/no/such/x"], "'/no/such/x' cannot be written: name a file in a folder that is there, and yours"),
+        (["--report", "none/x"], "'none/x' cannot be written"),
         (["http://nobody/x"], "'http://nobody/x' is not the address of a service"),
     ],
 )

@@ -142,6 +142,7 @@ def test_watch_reads_what_it_shows(run: Run, tmp_path: Path) -> None:
         (["watch", "good.csv", "--wheel", "native:tick=1"], "no option 'tick': expected none"),
         (["compare", "good.csv", "--pending", "many"], "'many': expected numbers such as 1k,100k,1M"),
         (["compare", "good.csv", "--steps", "0"], "0 is not in the range"),
+        (["compare", "good.csv", "--json", "none/x"], "'none/x' cannot be written"),
         (["generate", "rain", "x.csv"], "'rain' is not one of"),
         (["generate", "heartbeats", "x.csv", "--seconds", "0"], "'0' is too short: write more than 0 s"),
     ],

@@ -108,6 +108,16 @@ def test_thresholds(metric: str, limit: float, *, is_missed: bool) -> None:
     assert all(text.startswith(f"{metric} is ") and "1 a second" in text for text in found)
 
 
+def test_a_stage_without_an_answer() -> None:
+    """
+    A stage in which nothing was answered is missed, although its latencies are zero and no threshold is set.
+    """
+    silent = stage_of([], failed=2)
+    assert misses([Threshold("p99", 0.1)], [stage_of([0.1]), silent]) == ["no request was answered at 1 a second"]
+    page = render_load(LoadResult("http://x", "here", Mix(), [silent]), misses([], [silent]), is_limited=False)
+    assert "no request was answered at 1 a second" in page
+
+
 def test_every_metric_is_read() -> None:
     """
     Each name that a threshold may have reads a number.

@@ -20,7 +20,7 @@ from rich.progress import Progress
 from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.options import json_option
 from tickwheel.cli.output import print_json, print_rows
-from tickwheel.cli.values import DURATION
+from tickwheel.cli.values import DURATION, OutputPath
 from tickwheel.lab.chaos.history import History, Outcome
 from tickwheel.lab.chaos.judge import Verdict, judge
 from tickwheel.lab.chaos.plan import FAULTS, NEEDS_STORE_LINK, FaultError, plan_of
@@ -75,9 +75,7 @@ class _Faults(click.ParamType[tuple[str, ...]]):
     "--due-within", type=DURATION, default=5.0, show_default="5s", help="Jobs are due within this time, evenly spread."
 )
 @click.option("--seed", type=int, help="The same seed makes the same jobs and faults.  [default: a new one]")
-@click.option(
-    "--history", type=click.Path(dir_okay=False, path_type=Path), help="Write what happened to this file, as JSON."
-)
+@click.option("--history", type=OutputPath(), help="Write what happened to this file, as JSON.")
 @json_option
 def command(
     *,

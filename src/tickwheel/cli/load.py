@@ -15,7 +15,7 @@ import click
 
 from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.output import print_rows, progress
-from tickwheel.cli.values import DURATION
+from tickwheel.cli.values import DURATION, OutputPath
 from tickwheel.lab.load.page import COLUMNS, render_load, stage_rows
 from tickwheel.lab.load.run import LoadResult, Mix, run_load
 from tickwheel.lab.load.stages import METRICS, LoadStage, Threshold, misses
@@ -107,12 +107,8 @@ class _Threshold(click.ParamType[Threshold]):
 @click.option("--token", envvar="TICKWHEEL_TOKEN", show_envvar=True, help="A write token, if the service needs one.")
 @click.option("--seed", type=int, default=1, show_default=True, help="The same seed makes the same requests.")
 @click.option("--keep", is_flag=True, help="Keep what is pending at the end; otherwise it is cancelled.")
-@click.option(
-    "--report", type=click.Path(dir_okay=False, path_type=Path), help="Write a page with charts to this file."
-)
-@click.option(
-    "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the figures to this file."
-)
+@click.option("--report", type=OutputPath(), help="Write a page with charts to this file.")
+@click.option("--json", "json_file", type=OutputPath(), help="Write the figures to this file.")
 def command(
     *,
     url: str,

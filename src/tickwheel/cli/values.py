@@ -5,16 +5,18 @@ Durations, times and JSON, as people type them.
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from tickwheel.calendar import duration
 
-__all__ = ["DURATION", "JSON", "MOMENT", "DurationRange", "epoch_seconds"]
+__all__ = ["DURATION", "JSON", "MOMENT", "DurationRange", "OutputPath", "epoch_seconds"]
 
 _CENTURY_S: Final = 36_525 * 86_400
 _COMPACT: Final = re.compile(r"((?:19|20)\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?:\d{4}|\d{6})?")
@@ -107,6 +109,28 @@ class _Json(click.ParamType[Any]):
             self.fail("the payload is nested too deeply: flatten it", param, ctx)
         except ValueError as error:
             self.fail(f"{shortened(text)} is not JSON ({error}): quote text twice, as in '\"text\"'", param, ctx)
+
+
+class OutputPath(click.Path):
+    """
+    A file that can be written, as far as can be known before there is what to write.
+    """
+
+    def __init__(self) -> None:
+        """
+        Take files, and no folders.
+        """
+        super().__init__(dir_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """
+        Return the path.
+        """
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        folder = path.absolute().parent
+        if not (os.access(path, os.W_OK) if path.exists() else os.access(folder, os.W_OK | os.X_OK)):
+            self.fail(f"{str(path)!r} cannot be written: name a file in a folder that is there, and yours", param, ctx)
+        return path
 
 
 def epoch_seconds(text: str) -> float | None:

@@ -11,6 +11,7 @@ import click
 
 from tickwheel.cli.lab.options import chosen, name_of, trace_argument, wheel_option
 from tickwheel.cli.output import print_rows
+from tickwheel.cli.values import OutputPath
 from tickwheel.lab.compare import STEPS, compare
 from tickwheel.lab.designs import Design
 from tickwheel.lab.report import figures_table, render_report
@@ -54,12 +55,8 @@ class _Sizes(click.ParamType[list[int]]):
 @click.option(
     "--steps", type=click.IntRange(1_000), default=STEPS, show_default=True, help="How many operations follow."
 )
-@click.option(
-    "--report", type=click.Path(dir_okay=False, path_type=Path), help="Write a page with charts to this file."
-)
-@click.option(
-    "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the figures to this file."
-)
+@click.option("--report", type=OutputPath(), help="Write a page with charts to this file.")
+@click.option("--json", "json_file", type=OutputPath(), help="Write the figures to this file.")
 def command(
     *, trace: Path, wheels: tuple[str, ...], pending: list[int], steps: int, report: Path | None, json_file: Path | None
 ) -> None:

@@ -58,7 +58,7 @@ def render_load(result: LoadResult, misses: Sequence[str], *, is_limited: bool) 
 
     Args:
         result: What was measured.
-        misses: How thresholds were missed.
+        misses: How thresholds were missed, and which stages had no answer.
         is_limited: Whether there were thresholds.
     """
     mix = result.mix
@@ -67,7 +67,7 @@ def render_load(result: LoadResult, misses: Sequence[str], *, is_limited: bool) 
         f"job, {mix.move:.0%} move one, {mix.cancel:.0%} cancel one; jobs are due within {mix.due_within_s:g} s and go "
         f"to {mix.target}. Seed {mix.seed}; {result.machine}, shared by who asks and who answers."
     )
-    verdict = "no threshold was set" if not is_limited else "; ".join(misses) or "every threshold was kept"
+    verdict = "; ".join(misses) or ("every threshold was kept" if is_limited else "no threshold was set")
     note = (
         "Latencies count from the instant at which the schedule had a request start, so a wait for a slow service is "
         "in them, and a request that got no answer counts with all its waiting; 'sent to answer' is what a client that "

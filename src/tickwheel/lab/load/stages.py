@@ -93,11 +93,12 @@ class Threshold:
 
 def misses(thresholds: Iterable[Threshold], stages: Iterable[StageFigures]) -> list[str]:
     """
-    Return how any of *stages* misses any of *thresholds*.
+    Return how any of *stages* misses any of *thresholds*, and which had no answer, and so no latency to limit.
     """
     stages = list(stages)
     found = (threshold.miss(stage) for threshold in thresholds for stage in stages)
-    return [miss for miss in found if miss is not None]
+    silent = [f"no request was answered at {stage.rate:g} a second" for stage in stages if not stage.answered]
+    return silent + [miss for miss in found if miss is not None]
 
 
 def _written(seconds: float) -> str:
