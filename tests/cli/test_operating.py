@@ -4,7 +4,9 @@ The commands of an operator: dead letters, schedules, tokens, the doctor, comple
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import stat
 import subprocess
 import sys
@@ -228,6 +230,35 @@ def test_doctor_finds(run, store):
     answer = run("doctor", "--store", store)
     assert answer.returncode == 1
     assert "WRONG" in answer.stdout
+
+
+def test_doctor_on_a_full_disk(run, monkeypatch):
+    """
+    A flush that fails is a finding with its remedy, and the other checks go on.
+    """
+
+    def full(_descriptor, _data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    run("set", "a", "--delay", "1h", "--target", "log")
+    monkeypatch.setattr(os, "write", full)
+    answer = run("doctor")
+    assert answer.returncode == 1
+    assert (
+        "flush to disk\tWRONG\tNo space left on device: make room, or name a store on another disk\n" in answer.stdout
+    )
+    assert "1 pending" in answer.stdout
+
+
+def test_doctor_finds_a_target_that_is_built_in(run, monkeypatch):
+    """
+    A variable with a built-in name is found, as `set` and `serve` refuse it.
+    """
+    monkeypatch.setenv("TICKWHEEL_TARGET_LOG", "redis://localhost/")
+    answer = run("doctor")
+    problem = "the target 'log' is built in: give yours another name\n"
+    assert (answer.returncode, f"target log\tWRONG\t{problem}" in answer.stdout) == (1, True)
+    assert run("set", "a", "--delay", "1h", "--target", "log").stderr == f"tickwheel: {problem}"
 
 
 def test_doctor_finds_a_file_that_is_no_store(run, tmp_path):

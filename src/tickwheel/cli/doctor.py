@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Final
 
 import click
@@ -85,6 +86,7 @@ def _targets() -> Iterator[Finding]:
     """
     for name, value in targets.in_environment(os.environ).items():
         try:
+            targets.check_name(name)
             (target,) = targets.made({name: value}, has_to_run=True).values()
         except Refused as refusal:
             yield f"target {name}", False, str(refusal)
@@ -110,15 +112,23 @@ def _disk(store: str) -> Iterator[Finding]:
     yield "folder", True, str(folder)
     free = shutil.disk_usage(folder).free
     yield "free space", free >= _FREE_MIN, f"{free >> 20} MiB" + ("" if free >= _FREE_MIN else ": make room")
+    try:
+        flush_ms = _flush_ms(folder)
+    except OSError as error:
+        yield "flush to disk", False, f"{error.strerror}: make room, or name a store on another disk"
+        return
+    is_quick = flush_ms < 50  # noqa: PLR2004  then a lone set takes longer than people wait
+    yield "flush to disk", is_quick, f"{flush_ms:.2f} ms" + ("" if is_quick else ": this disk is slow, use another")
+
+
+def _flush_ms(folder: Path) -> float:
     with tempfile.TemporaryFile(dir=folder) as file:
         flush = getattr(os, "fdatasync", os.fsync)  # macOS and Windows have no fdatasync
         begin = time.perf_counter()
         for _ in range(_FLUSHES):
             os.write(file.fileno(), b"tickwheel" * 100)
             flush(file.fileno())
-        flush_ms = (time.perf_counter() - begin) / _FLUSHES * 1000
-    is_quick = flush_ms < 50  # noqa: PLR2004  then a lone set takes longer than people wait
-    yield "flush to disk", is_quick, f"{flush_ms:.2f} ms" + ("" if is_quick else ": this disk is slow, use another")
+        return (time.perf_counter() - begin) / _FLUSHES * 1000
 
 
 def _store(store: str) -> Iterator[Finding]:

@@ -18,7 +18,7 @@ from tickwheel.cli.modules import imported
 from tickwheel.errors import TickwheelError
 from tickwheel.scheduler.targets import Target, make_target, shown_target
 
-__all__ = ["VARIABLE", "configured", "in_environment", "made", "shown"]
+__all__ = ["VARIABLE", "check_name", "configured", "in_environment", "made", "shown"]
 
 VARIABLE: Final = "TICKWHEEL_TARGET_"
 """What the variables begin with; the target's name follows, in capitals."""
@@ -49,9 +49,19 @@ def configured(options: Iterable[str]) -> dict[str, str]:
         named[name] = value
     found = in_environment(os.environ) | named
     for name in found:
-        if name in _BUILT_IN:
-            raise Refused(ExitCode.USAGE, f"the target {name!r} is built in: give yours another name")
+        check_name(name)
     return found
+
+
+def check_name(name: str) -> None:
+    """
+    Refuse the name of a target that is always there.
+
+    Raises:
+        Refused: With the remedy.
+    """
+    if name in _BUILT_IN:
+        raise Refused(ExitCode.USAGE, f"the target {name!r} is built in: give yours another name")
 
 
 def in_environment(environ: Mapping[str, str]) -> dict[str, str]:
