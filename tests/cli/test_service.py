@@ -10,9 +10,12 @@ import socket
 import subprocess
 import sys
 import threading
+import time
+from datetime import datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import SimpleNamespace
 from urllib.request import Request, urlopen
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -148,6 +151,30 @@ def test_doctor_and_top(ask, url):
     assert (node["state"], len(node["shards"])) == ("well", 1)
     assert node["owner"][:8] in shown
     assert "fired/s" in shown.partition("state")[2]
+
+
+@pytest.fixture
+def tokyo(monkeypatch):
+    """
+    Make the local zone that of Tokyo, nine hours ahead of UTC.
+    """
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        yield ZoneInfo("Asia/Tokyo")
+    time.tzset()
+
+
+def test_top_is_in_the_local_zone(ask, url, tokyo):
+    """
+    Firings have the time of day of the machine that shows them.
+    """
+    ask("set", "now", "--delay", "0", "--target", "log")
+    while not (firings := got(url, "/v1/firings?limit=1")["firings"]):  # each look is a request of the service
+        pass
+    fired_at = datetime.fromisoformat(firings[0]["fired_at"]).astimezone(tokyo)
+    shown = ask("top", "--url", url, "--once").stdout
+    assert f"\n{fired_at:%H:%M:%S}.{fired_at.microsecond // 1000:03}  now" in shown
 
 
 def test_what_goes_wrong(ask, run, url, monkeypatch):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import closing
+from datetime import datetime
 from typing import Any
 
 import click
@@ -84,7 +85,7 @@ def _view(look: dict[str, Any]) -> list[Any]:
         stats["failed"],
     )
     rows = [
-        (f["fired_at"][11:23], f["key"], f["handler"] or f["target"], _outcome(f), f"{f['lateness_ms']:.2f} ms")
+        (_time_of_day(f["fired_at"]), f["key"], f["handler"] or f["target"], _outcome(f), f"{f['lateness_ms']:.2f} ms")
         for f in reversed(look["firings"])
     ]
     fleet = look["fleet"]
@@ -94,6 +95,13 @@ def _view(look: dict[str, Any]) -> list[Any]:
         table(columns, [_node(each, len(fleet["shards"])) for each in fleet["nodes"]], right=columns[2:]),
         table(("fired at", "key", "goes to", "outcome", "late"), rows, right=("late",)),
     ]
+
+
+def _time_of_day(instant: str) -> str:
+    """
+    Return it in the local zone, to the millisecond.
+    """
+    return datetime.fromisoformat(instant).astimezone().strftime("%H:%M:%S.%f")[:-3]
 
 
 def _outcome(firing: dict[str, Any]) -> str:
