@@ -275,7 +275,7 @@ def test_what_is_kept_beside_an_answer_counts(monkeypatch):
 
 def test_a_request_that_was_cut_off(server, until):
     """
-    Who waits for the answer to the same request is asked to try again when the first to ask goes away.
+    A request that waits for the answer to the same one gets a 503, to be sent again, if that one is cut off.
     """
     body = b'{"queue": "cut off", "wait": 5}'
     head = b"POST /v1/pull:lease HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\nIdempotency-Key: cut\r\n"

@@ -116,5 +116,5 @@ def test_a_queue_with_the_name_of_an_instant(client):
     give_up = time.monotonic() + 60
     while "now" not in client.stats()["pull"]:
         assert time.monotonic() < give_up
-        time.sleep(0.02)  # what is due is not told to those who wait elsewhere
+        time.sleep(0.02)  # nothing signals that it is due
     client.cancel("odd")
