@@ -157,10 +157,10 @@ def make(clocks):
     """
     made = []
 
-    def make_one(*args, **kwargs):
+    def make_one(*args, kind=Scheduler, **kwargs):
         if isinstance(clock := kwargs.get("clock"), ManualClock):
             clocks.append(clock)
-        made.append(Scheduler(*args, **kwargs))
+        made.append(kind(*args, **kwargs))
         return made[-1]
 
     yield make_one

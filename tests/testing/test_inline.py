@@ -12,6 +12,7 @@ import pytest
 
 from tickwheel.errors import ClosedError
 from tickwheel.observe.events import JobDied, JobExpired, JobFailed, JobFired, JobSucceeded
+from tickwheel.observe.tracing import FIRING
 from tickwheel.scheduler import DeadLetter, HandlerNotFoundError, Outcome, RetryPolicy, Snooze, State, UnsupportedError
 from tickwheel.testing import InlineScheduler
 
@@ -168,6 +169,49 @@ def test_what_cannot_run_says_so(scheduler, manual_clock):
     scheduler.set("b", delay=1, target="pull", handler="queue")
     with pytest.raises(UnsupportedError, match="'b' goes to 'pull'"):
         manual_clock.advance(1)
+
+
+def test_what_follows_a_firing_is_the_tests(scheduler, manual_clock):
+    """
+    A log line of the test does not name the firing before it, whose handler's do.
+    """
+    seen = []
+    scheduler.handler("note")(lambda _: seen.append(FIRING.get()))
+    scheduler.set("a", delay=1, handler="note")
+    manual_clock.advance(1)
+    assert (seen[0][0], FIRING.get()) == ("a", None)
+
+
+def test_a_handler_stops_the_scheduler(scheduler, manual_clock, seen):
+    """
+    The stop does not wait for the handler that asks for it, which ends, and nothing fires after it.
+    """
+    left = []
+    scheduler.handler("stopping")(lambda _: left.append(scheduler.stop()))
+    scheduler.set("a", delay=1, handler="stopping")
+    scheduler.set("b", delay=60, handler="note", payload="b")
+    manual_clock.advance(1)
+    scheduler.stop()
+    manual_clock.advance(60)
+    assert (left, seen, scheduler.is_started) == ([[]], [], False)
+    assert scheduler.recent()[0].outcome == "succeeded"
+
+
+def test_a_paused_job_counts_elapsed_time_once_it_is_resumed(scheduler, manual_clock, seen):
+    """
+    Its instant is written again when it is resumed after the clock was set, alone or with all of its handler.
+    """
+    for key in ("job", "scope"):
+        scheduler.set(key, delay=1800, handler="note", payload=key)
+    scheduler.pause("job")
+    scheduler.pause_scope("handler:note")
+    manual_clock.step_wall(-3600)
+    manual_clock.advance(1799)
+    scheduler.resume("job")
+    scheduler.resume_scope("handler:note")
+    assert seen == []
+    manual_clock.advance(1)
+    assert sorted(seen) == ["job", "scope"]
 
 
 def test_start_and_stop(manual_clock):

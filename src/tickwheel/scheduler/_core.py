@@ -8,7 +8,7 @@ import asyncio
 import logging
 import os
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, Final
@@ -48,6 +48,9 @@ _LAST_COMMIT_S: Final = 0.05
 class Core:
     """
     The core that `Scheduler` and `AsyncScheduler` share.
+
+    Attributes:
+        make_owner: Makes what fires; a scheduler for tests puts another one here.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class Core:
         self._standby = Standby(runtime)
         self._figures = Figures()
         self._owner: Owner | None = None
+        self.make_owner: Callable[[Resources, Registry, Figures, asyncio.AbstractEventLoop | None], Owner] = Owner
         self._life = (0, "")
         self.hooks = Hooks(runtime)
         self.registry = Registry(targets, options, runtime)
@@ -130,7 +134,7 @@ class Core:
             self._options,
             self._tracer,
         )
-        owner = Owner(resources, self.registry, self._figures, loop)
+        owner = self.make_owner(resources, self.registry, self._figures, loop)
         self._owner = owner  # commits of callers may come from here on
         try:
             owner.start()

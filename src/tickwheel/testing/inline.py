@@ -4,15 +4,14 @@ A scheduler for tests: time is a manual clock's, and jobs fire in the thread tha
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, Self
+from functools import partial
+from typing import Any
 
 from tickwheel.scheduler import Scheduler, SchedulerOptions
 from tickwheel.scheduler.engine.inline import Inline
 from tickwheel.scheduler.stores import make_store
-from tickwheel.scheduler.targets import Firing, Target
+from tickwheel.scheduler.targets import Target
 from tickwheel.testing.manual_clock import ManualClock
-from tickwheel.typing import Duration
 
 __all__ = ["InlineScheduler"]
 
@@ -21,11 +20,11 @@ class InlineScheduler(Scheduler):
     """
     A `Scheduler` in memory whose jobs fire in the thread that moves the clock, one after the other.
 
-    They fire inside `clock.advance` and `clock.jump`.
-    Attempts, retries, recurrence and expiry are those of a `Scheduler`. An async handler runs on an event loop of its
-    own. What a handler raises is a failed attempt; an AssertionError also comes out of the call that moves the time.
-    Limits and timeouts of handlers do not apply. Where the clock reads whole milliseconds, `delay=60` fires after
-    exactly 60 s.
+    They fire inside `clock.advance` and `clock.jump`; what is due when it starts fires at `clock.advance(0)`.
+    Attempts, retries, recurrence, expiry, stops and counts are those of a `Scheduler`. An async handler runs on an
+    event loop of its own. What a handler raises is a failed attempt; an AssertionError also comes out of the call that
+    moves the time. Limits and timeouts of handlers do not apply. Where the clock reads whole milliseconds, `delay=60`
+    fires after exactly 60 s.
 
     Args:
         clock: What moves the time.
@@ -36,42 +35,9 @@ class InlineScheduler(Scheduler):
     def __init__(
         self, clock: ManualClock, *, options: SchedulerOptions | None = None, targets: dict[str, Target] | None = None
     ) -> None:
-        self._clock = clock
-        self._store = make_store("memory://", clock)
-        self._history = (options or SchedulerOptions()).history
-        super().__init__(self._store, options=options, targets=targets, clock=_JustBefore(clock))
-        self._inline: Inline | None = None
-
-    def start(self, *, role: str = "owner") -> Self:
-        """
-        Fire jobs as the clock moves; what is due already fires at `clock.advance(0)`. Started already, it does nothing.
-        """
-        if self._inline is None:
-            core: Any = self._core  # that of a store, not of a service
-            core.client.opened()
-            runtime = replace(core.runtime, clock=self._clock)
-            self._inline = Inline(self._store, core.registry, core.hooks, runtime, self._history)
-            self._clock.attach(self._inline)
-        return self
-
-    def stop(self, timeout: Duration | None = 10.0) -> list[Firing]:
-        """
-        Leave the clock, and close; what is pending is gone. Twice is allowed.
-        """
-        if self._inline is not None:
-            self._clock.detach(self._inline)
-            self._inline.close()
-            self._inline = None
-        return super().stop(timeout)
-
-    close = stop
-
-    @property
-    def is_started(self) -> bool:
-        """
-        Return whether jobs fire as the clock moves.
-        """
-        return self._inline is not None
+        super().__init__(make_store("memory://", clock), options=options, targets=targets, clock=_JustBefore(clock))
+        core: Any = self._core  # that of a store, not of a service
+        core.make_owner = partial(Inline, clock)
 
 
 class _JustBefore:

@@ -1,5 +1,8 @@
 """
-Jobs fired in the thread that moves the clock: what a manual clock attaches instead of an owner with its threads.
+The owner of an inline scheduler: jobs fire in the thread that moves the clock, instead of threads of the owner's own.
+
+It is made of an owner's roles. The clock takes the place of the stager and the armer, which bring jobs to their
+instants; what follows is the same: the dispatcher judges, the settler writes, the withdrawals stop.
 
 Internal: other rooms use it, users do not.
 """
@@ -7,56 +10,109 @@ Internal: other rooms use it, users do not.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, Protocol
 
-from tickwheel.scheduler._hooks import Hooks
-from tickwheel.scheduler._options import HistoryOptions
+from tickwheel.clock import Clock
+from tickwheel.observe.tracing import FIRING
 from tickwheel.scheduler._registry import Registry
-from tickwheel.scheduler._runtime import Runtime
-from tickwheel.scheduler.checks import FAR_MS, decode_payload
-from tickwheel.scheduler.engine import _verdict
-from tickwheel.scheduler.engine._recorder import Recorder
-from tickwheel.scheduler.engine._settler import ended_event
-from tickwheel.scheduler.engine._spans import fired_event
+from tickwheel.scheduler._storeclock import StoreClock
+from tickwheel.scheduler.checks import FAR_MS
+from tickwheel.scheduler.engine._redater import Redater
 from tickwheel.scheduler.engine._staged_job import StagedJob
+from tickwheel.scheduler.engine.elapsed import Elapsed
+from tickwheel.scheduler.engine.figures import Figures
+from tickwheel.scheduler.engine.owner import Owner
+from tickwheel.scheduler.engine.resources import Resources
 from tickwheel.scheduler.errors import UnsupportedError
-from tickwheel.scheduler.model import Begin, Job, SetAside, State, scope_over
+from tickwheel.scheduler.model import Answer, Begin, Job, SetAside, Write, scope_over
 from tickwheel.scheduler.stores import Store
 from tickwheel.scheduler.targets import Call, Firing
 
-__all__ = ["Inline"]
+__all__ = ["Inline", "Moving"]
 
 _NS: Final = 1_000_000
 """Nanoseconds in a millisecond."""
 _EVER: Final = 2**63 - 1
 
 
-class Inline:
+class Moving(Clock, Protocol):
+    """
+    A manual clock, which fires what is attached to it as it moves.
+    """
+
+    def attach(self, attached: Inline) -> None:
+        """
+        Fire *attached* from now on.
+        """
+
+    def detach(self, attached: Inline) -> None:
+        """
+        Leave *attached* alone.
+        """
+
+
+class Inline(Owner):
     """
     Fires the jobs of a store in memory, one at a time, in order of their instants.
 
-    It keeps the rules of attempts, retries, recurrence and expiry. Limits and timeouts of handlers do not apply:
-    nothing runs beside anything, and no time passes while a handler runs.
+    Limits and timeouts of handlers do not apply: nothing runs beside anything, and no time passes while a handler runs.
 
     Args:
-        store: Open, and owned by nobody.
+        clock: What moves the time; the store reads its time of day.
+        resources: Those of an owner. Its wheels are closed, because nothing here may wait.
         registry: The targets.
-        hooks: Hear of what happens, in the thread that moves the clock.
-        runtime: Gives the clock, whose time of day the store reads, and chance.
-        history: What is kept of attempts that ended.
+        figures: Count what was done.
+        loop: Not needed: each async handler has an event loop of its own.
     """
 
     def __init__(
-        self, store: Store, registry: Registry, hooks: Hooks, runtime: Runtime, history: HistoryOptions
+        self,
+        clock: Moving,
+        resources: Resources,
+        registry: Registry,
+        figures: Figures,
+        loop: asyncio.AbstractEventLoop | None,
     ) -> None:
-        self._store, self._registry, self._hooks = store, registry, hooks
-        self._clock, self._random = runtime.clock, runtime.random
-        self._recorder = Recorder(history, "inline", lambda: self._clock.wall_ns() / _NS)
-        self._epoch = store.acquire("inline")[0].epoch
+        for wheel in (resources.timers, resources.pacer):
+            wheel.close()  # a role that wants to wait does at once what it would have waited for
+        self._clock, self._store = clock, resources.store
+        runtime = replace(resources.runtime, clock=clock)
+        self._store_clock = StoreClock(runtime)
+        self._elapsed = Elapsed(self._store_clock, runtime)
+        writer: Any = _AtOnce(resources.store)
+        resources = replace(resources, runtime=runtime, writer=writer, clock=self._store_clock, elapsed=self._elapsed)
+        super().__init__(resources, registry, figures, loop)
+        self._redater = Redater(resources, on_lives=self._elapsed.met)
+        self._epoch = self._era = 0
         self._paused: set[str] = set()
+        self._raised: BaseException | None = None
+
+    def start(self) -> None:
+        """
+        Take the store, and fire as the clock moves.
+        """
+        self.leases.acquire()
+        self._epoch = self.leases.held[0].epoch
+        self._elapsed.met(self._pending())
+        self._clock.attach(self)
+
+    def stop(self, deadline: float | None, *, is_last: bool = True) -> list[Firing]:
+        """
+        Stop as an owner does, and leave the clock.
+        """
+        running = super().stop(deadline, is_last=is_last)
+        self._clock.detach(self)  # last: it waits for the call that moves the clock
+        return running
+
+    def is_inside(self) -> bool:
+        """
+        Return whether a handler runs: then it is the caller, since nothing runs beside it.
+        """
+        return self.staged.busy > 0
 
     def arm(self) -> int | None:
         """
@@ -80,20 +136,45 @@ class Inline:
             self._fire(job)
         return count
 
-    def close(self) -> None:
+    def counted(self, jobs: Sequence[Job], era: int) -> None:
         """
-        Give the store back. Twice is allowed.
+        Take notice as an owner does, by the clock's era here: callers have a clock of their own, which counts others.
         """
-        self._store.release("inline")
+        super().counted(jobs, self._store_clock.reading()[1])
+
+    def written(self, jobs: Sequence[Job], cancelled: Sequence[str] = ()) -> None:
+        """
+        Write the instants of committed *jobs* again that the clock has overtaken; nothing is staged before it fires.
+        """
+        self._notice_step()
+        self._elapsed.met(jobs)
+        self._redater.right(jobs, self._epoch, is_news=True)
+
+    def _notice_step(self) -> None:
+        """
+        Write all instants again that count elapsed time, if the clock was set.
+        """
+        era = self._store_clock.reading()[1]
+        if era != self._era:
+            self._era = era
+            self._redater.stepped()
+            self._redater.right(self._pending(), self._epoch, is_news=True)
+
+    def _pending(self) -> list[Job]:
+        return self._store.due(0, _EVER, None, _EVER)
 
     def _now_ms(self) -> int:
         return self._clock.wall_ns() // _NS
 
     def _next(self, last: int) -> Job | None:
+        if self._is_stopping:
+            return None
+        self._notice_step()
         paused = {pause.scope for pause in self._store.scopes()}
         if paused != self._paused:
             self._paused = paused
-            self._store.take_up(0, self._epoch, [(each.target, each.handler) for each in self._store.aside()], _EVER)
+            aside = [(each.target, each.handler) for each in self._store.aside()]
+            self.written(self._store.take_up(0, self._epoch, aside, _EVER))
         while jobs := self._store.due(0, last + 1, None, 1):
             if scope_over(jobs[0].target, jobs[0].handler, paused) is None:
                 return jobs[0]
@@ -101,50 +182,58 @@ class Inline:
         return None
 
     def _fire(self, job: Job) -> None:
-        entry = StagedJob(job, self._epoch, job.due_at)
         call = self._registry.call_of(job)
         if call.is_held:
             what = f"{job.key!r} goes to {job.target!r}, which ends its firings in its own time"
             raise UnsupportedError(what, "test it with a started Scheduler")
+        entries = self.staged.stage([job], self._epoch, is_news=True)
+        self.staged.begin(entries, 1)
         self._store.apply([Begin(job, self._epoch)])
-        begun = replace(job, attempt=entry.attempt, state=State.RUNNING)
-        self._store.report_started([begun])  # so that a handler that sets its own key gets its answer
-        raised: BaseException | None = None
-        verdict = _verdict.judge_expired(job, self._epoch, self._now_ms())
-        if verdict is None:
-            entry.begun_ms = self._now_ms()
-            entry.fired_at = self._clock.wall_ns() / _NS
-            self._hooks.emit(fired_event(entry))
-            try:
-                result = _run(call, job, entry)
-                verdict = _verdict.judge_result(job, self._epoch, result, entry.ran(self._now_ms()), self._random)
-            except BaseException as error:  # noqa: BLE001  it is this attempt's end; what is the test's own goes on below
-                verdict = _verdict.judge_error(job, self._epoch, error, entry.ran(self._now_ms()), self._random)
-                raised = error
-        verdict = self._recorder.noted(entry, verdict)
-        answer = self._store.apply([verdict.settle])[0]
-        self._store.attempts([begun])  # nobody asks any more
-        self._hooks.emit(ended_event(entry, verdict, answer))
-        if isinstance(raised, AssertionError) or not isinstance(raised, Exception | None):
+        [entry] = self.staged.begun(entries)
+        function = partial(self._called, entry, call)
+        entry.call = replace(call, function=function, is_async=False, timeout_s=None)
+        token = FIRING.set(None)
+        try:
+            self._dispatcher._run(entry)  # noqa: SLF001  what a worker thread would call
+        finally:
+            FIRING.reset(token)  # what the test does next is not part of the firing
+        raised, self._raised = self._raised, None
+        if isinstance(raised, AssertionError) or not isinstance(raised, Exception | asyncio.CancelledError | None):
             raise raised
 
-
-def _run(call: Call, job: Job, entry: StagedJob) -> object:
-    arguments: list[Any] = [decode_payload(job.payload)] if call.wants_payload else []
-    if call.wants_firing:
-        arguments.append(Firing(job, entry.attempt, entry.fired_at))
-    if not call.is_async:
-        return call.function(*arguments)
-    return _awaited(lambda: call.function(*arguments))
+    def _called(self, entry: StagedJob, call: Call, *arguments: Any) -> object:
+        try:
+            return _awaited(entry, call, arguments) if call.is_async else call.function(*arguments)
+        except BaseException as error:
+            self._raised = error  # it is this attempt's end; what is the test's own goes on after that
+            raise
 
 
-def _awaited(begin: Callable[[], Any]) -> object:
+class _AtOnce:
+    """
+    A writer that commits in the thread that posts.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def post(self, writes: Sequence[Write], done: Callable[[list[Answer]], object]) -> None:
+        done(self._store.apply(writes))
+
+
+def _awaited(entry: StagedJob, call: Call, arguments: Sequence[Any]) -> object:
     """
     Await on an event loop of its own: in this thread, or in another one if a loop runs in this one.
     """
 
     async def run() -> object:
-        return await begin()
+        task = asyncio.current_task()
+        assert task is not None
+        entry.expire = partial(asyncio.get_running_loop().call_soon_threadsafe, task.cancel)
+        try:
+            return await call.function(*arguments)
+        finally:
+            entry.expire = None
 
     try:
         asyncio.get_running_loop()
