@@ -133,8 +133,8 @@ class Recurrence:
         if left == 0:
             return None, self
         due_at_next, run_at = self.following(key, due_at, begun, ended)
-        after = replace(self, runs_left=left, run_at=run_at, expires_ms=None)
-        return due_at_next, self if after == self else after
+        is_same = left == self.runs_left and run_at == self.run_at and self.expires_ms is None
+        return due_at_next, self if is_same else replace(self, runs_left=left, run_at=run_at, expires_ms=None)
 
     def postponed(self, due_at: int, expires_ms: int | None = None) -> Recurrence:
         """

@@ -46,10 +46,12 @@ function older(key, list, before) {
     if (records.length < PAGE) node.remove();
     else before = records.at(-1).number;
   };
+  let isAsked = false;
   const node = button("Show older ones", "quiet", async () => {
-    node.disabled = true; // until it is answered: a second press would show the same page twice
+    if (isAsked) return; // a second press would show the same page twice
+    isAsked = true;
     await attempt(read);
-    node.disabled = false;
+    isAsked = false;
   });
   return node;
 }
