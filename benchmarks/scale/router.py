@@ -117,6 +117,9 @@ class _Jobs:
         for client in self._clients:
             client.refresh()
 
+    def now_ms(self) -> int:
+        return int(self._clients[0].now_ms())
+
     def set(self, request: SetRequest) -> Reply[Answer]:
         answer: Reply[Answer] = self._of(request.key).set(request)
         return answer

@@ -45,7 +45,17 @@ class StoreClock:
     has elapsed. `moved_ms` says how far an instant of an earlier era is from the same distance in the current one.
     """
 
-    __slots__ = ("_anchor_ns", "_clock", "_elapsed_ns", "_listener", "_lock", "_offset_ms", "_sampled_at", "_skews")
+    __slots__ = (
+        "_anchor_ns",
+        "_clock",
+        "_elapsed_ns",
+        "_listener",
+        "_lock",
+        "_offset_ms",
+        "_sampled_at",
+        "_skews",
+        "shown_ms",
+    )
 
     def __init__(self, runtime: Runtime) -> None:
         self._clock = clock = runtime.clock
@@ -55,6 +65,8 @@ class StoreClock:
         self._sampled_at = 0.0
         self._anchor_ns = clock.wall_ns() - self._elapsed_ns()
         self._skews: list[int] = [0]
+        self.shown_ms = 0
+        """The latest time that was shown before the clock was set back: what is later has never come."""
         self._listener: Callable[[], object] | None = None
 
     @property
@@ -154,7 +166,7 @@ class StoreClock:
         self._offset_ms = believed if is_kept else lowest
         self._sampled_at = after
         if believed is not None and not lowest - _SERVER_STEP_MS < believed < highest + _SERVER_STEP_MS:
-            self._begin_era(round(lowest - believed))
+            self._begin_era(round(lowest - believed), believed + after)
 
     def local(self) -> float:
         """
@@ -176,9 +188,11 @@ class StoreClock:
             if -_STEP_NS < step_ns < _STEP_NS:
                 return
             self._anchor_ns += step_ns
-            self._begin_era(round(step_ns / 1e6))
+            self._begin_era(round(step_ns / 1e6), (wall_ns - step_ns) / 1e6)
 
-    def _begin_era(self, step_ms: int) -> None:
+    def _begin_era(self, step_ms: int, shown_ms: float) -> None:
+        if step_ms < 0:
+            self.shown_ms = max(self.shown_ms, int(shown_ms))
         self._skews.append(self._skews[-1] + step_ms)
         if self._listener is not None:
             self._listener()

@@ -142,7 +142,7 @@ class StoreModel:
             return Outcome.WRONG_GENERATION, job
         outcome, after = self._set(write, job)
         if after is not None and after.generation == NEW:
-            after = replace(after, attempt=before.attempt, error=before.error)
+            after = replace(after, attempt=min(before.attempt, write.job.retry.attempts - 1), error=before.error)
         return outcome, after
 
     def _ask(self, write: Move | Cancel | Replay, job: Job | None) -> tuple[Outcome, Job | None]:  # noqa: C901, PLR0911 - cases
@@ -165,7 +165,7 @@ class StoreModel:
         if job.state == "running":
             return Outcome.TOO_LATE, job
         if isinstance(write, Replay):
-            return Outcome.REPLAYED, replace(self._at(_before_tries(job), write.due_at), first_set_at=NEW)
+            return Outcome.REPLAYED, replace(self._at(job, write.due_at), first_set_at=NEW)
         return Outcome.MOVED, self._at(job, write.due_at)
 
     def _pause(self, write: SetPause | Resume, job: Job | None) -> tuple[Outcome, Job | None]:
@@ -221,13 +221,10 @@ class StoreModel:
             text, _, length = (job.recurrence or "").partition(LENGTH)
             if length:
                 job, expires_at = replace(job, recurrence=text), due_at + int(length)
+            if not job.recurrence and (job.state == "dead" or job.attempt):
+                expires_at = max(expires_at, due_at + (job.expires_at or 0) - job.first_set_at)
         life = replace(job, generation=NEW, due_at=due_at, expires_at=expires_at, attempt=0, state=State.PENDING)
         return replace(life, lacks_handler=False)
-
-
-def _before_tries(job: Job) -> Job:
-    was_put_off = job.attempt > 1 or (job.expires_at is not None and job.expires_at <= job.due_at)
-    return replace(job, due_at=min(job.due_at, job.first_set_at)) if was_put_off and not job.recurrence else job
 
 
 def _is_due(job: Job) -> bool:

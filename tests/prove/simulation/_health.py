@@ -213,7 +213,7 @@ class Health:
             and self._owners.get(shard) == event.machine
             and not is_of_former_clock
         ):
-            due = event.at + (job.due_at - event.store_ms) * 1_000_000
+            due = event.at + max(0, job.due_at - event.store_ms) * 1_000_000  # a line may have held it up until then
             self._promised[job.key, job.generation] = (due, event.machine)
         if isinstance(write, Begin) and event.answer.outcome is Outcome.BEGUN:
             self._busy[write.job.key][write.job.generation] = event.machine

@@ -89,7 +89,7 @@ def test_instants_that_were_missed_are_no_overlap():
     series = Recurrence(MINUTELY, overlap=Overlap.ONCE)
     late = (NOON, NOON + 150_000, NOON + 170_000)
     assert series.following("k", *late) == (NOON + 180_000, None)
-    assert series.postponed(NOON).following("k", *late) == (NOON + 170_000, None)
+    assert series.postponed("k", NOON, NOON).following("k", *late) == (NOON + 170_000, None)
 
 
 def test_when_a_run_is_overtaken():
@@ -98,7 +98,7 @@ def test_when_a_run_is_overtaken():
     """
     series = Recurrence(MINUTELY, overlap=Overlap.CANCEL)
     assert series.overtaken_at("k", NOON, NOON) == NOON + 60_000
-    assert series.postponed(NOON).overtaken_at("k", NOON + 59_000, NOON + 59_000) == NOON + 60_000
+    assert series.postponed("k", NOON, NOON).overtaken_at("k", NOON + 59_000, NOON + 59_000) == NOON + 60_000
     assert series.overtaken_at("k", NOON, NOON + 130_000) == NOON + 180_000  # what it missed stops nothing
     assert [
         Recurrence(MINUTELY, overlap=each).overtaken_at("k", NOON, NOON) for each in (None, "skip", "once", "all")
@@ -153,11 +153,11 @@ def test_all_goes_on_from_the_run_that_was_retried():
     With all, a run that is tried again later is followed by the instants that passed meanwhile.
     """
     series = Recurrence(MINUTELY, Misfire.ALL)
-    postponed = series.postponed(NOON).postponed(NOON + 90_000)
+    postponed = series.postponed("k", NOON, NOON).postponed("k", NOON + 90_000, NOON + 90_000)
     assert postponed == Recurrence(MINUTELY, Misfire.ALL, run_at=NOON)
     begun = NOON + 200_000
     assert postponed.after_run("k", begun, begun, begun + 1, has_run=True) == (NOON + 60_000, series)
-    assert Recurrence(MINUTELY).postponed(NOON) == Recurrence(MINUTELY)
+    assert Recurrence(MINUTELY).postponed("k", NOON, NOON) == Recurrence(MINUTELY)
 
 
 def test_the_length_of_a_run_that_is_tried_again():
@@ -165,7 +165,7 @@ def test_the_length_of_a_run_that_is_tried_again():
     For how long a run is worth firing is kept from its first try on, and is not of the next run.
     """
     series = Recurrence(MINUTELY)
-    postponed = series.postponed(NOON, 5_000).postponed(NOON + 4_000, 1_000)
+    postponed = series.postponed("k", NOON, NOON, 5_000).postponed("k", NOON + 4_000, NOON + 4_000, 1_000)
     assert postponed == Recurrence(MINUTELY, expires_ms=5_000)
     assert postponed.after_run("k", NOON + 4_500, NOON + 4_500, NOON + 4_600, has_run=True) == (NOON + 60_000, series)
 

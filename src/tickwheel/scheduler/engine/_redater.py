@@ -3,7 +3,8 @@ The redater: writes instants again that no longer mean what they meant, because 
 
 What counts elapsed time (see `_elapsed`) is moved by as much as the clock was; an interval's anchor moves along, which
 keeps its phase. What follows the calendar is moved only where the clock was set back: to the first instant of its cron
-line from the corrected time on. What is due "at" stays where it is.
+line from the corrected time on, if the clock had shown it; one that was skipped, or is before a start, has never come.
+What is due "at" stays where it is.
 
 Every job that is read or written comes past here on its way into memory. One that is off is not staged: it is written,
 and comes again from that commit.
@@ -126,7 +127,7 @@ class Redater:
         except RecurrenceError:  # its firing says so
             return None
         due_at = recurrence.next(job.key, self._clock.now_ms())
-        if due_at is None or due_at >= job.due_at:
+        if due_at is None or due_at >= job.due_at or due_at > self._clock.shown_ms:
             return None
         return Redate(job, epoch, due_at, job.recurrence)
 

@@ -109,7 +109,7 @@ def judge_result(job: Job, epoch: int, result: Any, ran: Ran, random: Chance) ->
     if issubclass(kind, DeadLetter):
         return _dead(job, epoch, kept_text(result.reason))
     if issubclass(kind, Snooze):
-        again = _again(job, epoch, job.attempt, ran.ended + _ms(result.delay), job.error)
+        again = _again(job, epoch, job.attempt, ran.ended + _ms(result.delay), job.error, begun=ran.begun)
         return _unless_overtaken(Verdict(again, Ending.SNOOZED), ran)
     if issubclass(kind, Retry):
         wait = None if result.after is None else _ms(result.after)
@@ -196,7 +196,7 @@ def given_back(job: Job, epoch: int, *, rests: bool = False) -> Verdict:
     """
     Return the end of an attempt that was counted and not made: it does not count.
     """
-    return Verdict(_again(job, epoch, job.attempt, job.due_at, job.error), Ending.GIVEN_BACK, rests)
+    return Verdict(_again(job, epoch, job.attempt, job.due_at, job.error, begun=job.due_at), Ending.GIVEN_BACK, rests)
 
 
 def _failed(job: Job, epoch: int, error: str, ran: Ran, random: Chance, *, wait: int | None = None) -> Verdict:
@@ -204,7 +204,7 @@ def _failed(job: Job, epoch: int, error: str, ran: Ran, random: Chance, *, wait:
     if attempt < job.retry.attempts:
         if wait is None:
             wait = wait_ms(job.retry, attempt, random())
-        again = _again(job, epoch, attempt, ran.ended + wait, error)
+        again = _again(job, epoch, attempt, ran.ended + wait, error, begun=ran.begun)
         return _unless_overtaken(Verdict(again, Ending.RETRIED), ran)
     done = _done(job, epoch, ran, error)
     return _dead(job, epoch, error) if done.due_at is None else Verdict(done, Ending.DIED)
@@ -221,11 +221,11 @@ def _unless_overtaken(again: Verdict, ran: Ran) -> Verdict:
     return Verdict(_done(settle.job, settle.epoch, ran, settle.error or _OVERTAKEN), Ending.DIED)
 
 
-def _again(job: Job, epoch: int, attempt: int, due_at: int, error: str | None) -> Settle:
+def _again(job: Job, epoch: int, attempt: int, due_at: int, error: str | None, *, begun: int) -> Settle:
     text = job.recurrence
     if text is not None and due_at != job.due_at:
         length = None if job.expires_at in (None, STOPPED) else job.expires_at - job.due_at
-        text = Recurrence.from_text(text).postponed(job.due_at, length).to_text()
+        text = Recurrence.from_text(text).postponed(job.key, job.due_at, begun, length).to_text()
     return Settle(job, epoch, Settled.AGAIN, attempt, due_at, error, text)
 
 

@@ -136,12 +136,18 @@ class Recurrence:
         is_same = left == self.runs_left and run_at == self.run_at and self.expires_ms is None
         return due_at_next, self if is_same else replace(self, runs_left=left, run_at=run_at, expires_ms=None)
 
-    def postponed(self, due_at: int, expires_ms: int | None = None) -> Recurrence:
+    def postponed(self, key: str, due_at: int, begun: int, expires_ms: int | None = None) -> Recurrence:
         """
         Return the recurrence while the run due at *due_at*, for *expires_ms* if any, waits to be tried again.
+
+        The series goes on from it where instants that pass meanwhile get a run, or some were missed until it had begun.
         """
-        run_at = due_at if self.run_at is None and self._overlaps is not Overlap.SKIP else self.run_at
+        goes_on = self._overlaps is not Overlap.SKIP or self._makes_up(key, due_at, begun)
+        run_at = due_at if self.run_at is None and goes_on else self.run_at
         return replace(self, run_at=run_at, expires_ms=expires_ms if self.expires_ms is None else self.expires_ms)
+
+    def _makes_up(self, key: str, due_at: int, begun: int) -> bool:
+        return self.misfire is Misfire.ALL and (missed := self.next(key, due_at)) is not None and missed <= begun
 
     def overtaken_at(self, key: str, due_at: int, begun: int) -> int | None:
         """

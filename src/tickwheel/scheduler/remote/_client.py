@@ -55,6 +55,12 @@ class RemoteClient:
         Read nothing.
         """
 
+    def now_ms(self) -> int:
+        """
+        Return this machine's time, which the service's is taken for.
+        """
+        return time.time_ns() // 1_000_000
+
     def set(self, request: SetRequest) -> Future[Answer]:
         """
         Set one job.

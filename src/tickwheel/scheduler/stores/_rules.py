@@ -191,7 +191,8 @@ def _change(write: Set, job: Job | None, now: int, next_generation: NextGenerati
     if known is not None and known.due_at != write.if_due_at:
         return Answer(Outcome.WRONG_GENERATION, job), job
     if known is not None:
-        write = replace(write, job=replace(write.job, attempt=known.attempt, error=known.error))
+        attempt = min(known.attempt, write.job.retry.attempts - 1)  # one is left, whatever the new policy
+        write = replace(write, job=replace(write.job, attempt=attempt, error=known.error))
     return _set(write, job, now, next_generation)
 
 
@@ -269,18 +270,10 @@ def _replay(write: Replay, job: Job | None, now: int, next_generation: NextGener
         return Answer(Outcome.NOT_FOUND, job), job
     if write.if_generation not in (None, job.generation):
         return Answer(Outcome.WRONG_GENERATION, job), job
-    again = replace(_next_life(_from_first_try(job), write.due_at, next_generation()), first_set_at=now)
+    again = replace(_next_life(job, write.due_at, next_generation()), first_set_at=now)
+    if again.recurrence is not None:
+        again = replace(again, recurrence=put_off(again.recurrence))  # a series that had ended missed nothing
     return Answer(Outcome.REPLAYED, again), again
-
-
-def _from_first_try(job: Job) -> Job:
-    """
-    Return a dead *job* with its instant as far back as when it was set, if it fires once and tries have put that off.
-
-    How long it was worth firing is not known any more; replayed, it has that time at the least.
-    """
-    is_put_off = job.attempt > 1 or (job.expires_at is not None and job.expires_at <= job.due_at)
-    return replace(job, due_at=min(job.due_at, job.first_set_at)) if is_put_off and job.recurrence is None else job
 
 
 def _adopt(write: Adopt, job: Job | None, next_generation: NextGeneration) -> Decision:
@@ -370,6 +363,9 @@ def _next_life(job: Job, due_at: int, generation: int) -> Job:
     expires_at, recurrence = _shifted(job, due_at), job.recurrence
     if expires_at is not None and recurrence is not None and (length := length_of(recurrence)) is not None:
         expires_at, recurrence = due_at + length, of_next_life(recurrence)
+    elif expires_at is not None and recurrence is None and (job.state is State.DEAD or job.attempt):
+        # Tries may have put it off, and how long it was worth firing is not known any more: as long, at the least.
+        expires_at = max(expires_at, due_at + (job.expires_at or 0) - job.first_set_at)
     return replace(
         job,
         generation=generation,

@@ -46,6 +46,11 @@ class Jobs(Protocol):
         Read it, if that is so.
         """
 
+    def now_ms(self) -> int:
+        """
+        Return the store's time as it is known here, in ms since the epoch.
+        """
+
     def set(self, request: SetRequest) -> Reply[Answer]:
         """
         Set one job.

@@ -26,16 +26,20 @@ def skipped(client: Jobs, key: str, if_generation: int | None) -> Answer:
         InvalidJobError: If it fires once.
         StoreError: Transient, if others keep changing it.
     """
-    return on_what_is_read(client.get, key, if_generation, lambda job: client.submit(_write(job)).result()[0])
+
+    def write(job: Job) -> Answer:
+        return client.submit(_write(job, client.now_ms())).result()[0]
+
+    return on_what_is_read(client.get, key, if_generation, write)
 
 
-def _write(job: Job) -> Verb:
+def _write(job: Job, now: int) -> Verb:
     """
-    Return what leaves out the run that *job* waits for: where no other can follow, the series ends.
+    Return what leaves out the run that *job* waits for, and those missed until *now*; a series without another ends.
     """
     if job.recurrence is None:
         raise InvalidJobError("key", job.key, "its job fires once: cancel it, or move it")
-    due_at = Recurrence.from_text(job.recurrence).next(job.key, job.due_at)
+    due_at = Recurrence.from_text(job.recurrence).next(job.key, max(job.due_at, now))
     if due_at is None:
         return CancelJobs((job.key,), job.generation)
     at = (due_at - 0.5) / 1000  # instants are rounded up to the millisecond, and a float is not exact

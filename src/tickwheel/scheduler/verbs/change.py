@@ -145,10 +145,11 @@ def _writes(job: Job, fields: ChangeFields, registry: Registry, now: int, actor:
     if "expires" in fields:
         expires = fields["expires"]
         expires_at = None if expires is None else due_at + checks.span_ms("expires", expires)
-        if recurrence is not None:  # which a run that is tried again keeps there
-            recurrence = replace(Recurrence.from_text(recurrence), expires_ms=None).to_text()
-    elif expires_at not in (None, STOPPED):
-        expires_at += due_at - job.due_at
+        recurrence = _without_length(recurrence)
+    elif expires_at not in (None, STOPPED) and due_at != job.due_at:
+        length = None if recurrence is None else Recurrence.from_text(recurrence).expires_ms
+        expires_at = due_at + (expires_at - job.due_at if length is None else length)
+        recurrence = _without_length(recurrence)
     after = replace(
         job,
         due_at=due_at,
@@ -161,6 +162,13 @@ def _writes(job: Job, fields: ChangeFields, registry: Registry, now: int, actor:
     )
     noted = None if actor is None or (recurrence is None and not actor.is_always) else actor
     return [Set(after, if_generation=job.generation, if_due_at=job.due_at, actor=noted)]
+
+
+def _without_length(text: str | None) -> str | None:
+    """
+    Return a recurrence without what a run that is tried again keeps there: how long it is worth firing.
+    """
+    return text and replace(Recurrence.from_text(text), expires_ms=None).to_text()
 
 
 def _rescheduled(job: Job, before: Recurrence, given: dict[str, Any], now: int) -> tuple[int, str]:

@@ -87,6 +87,7 @@ class Client:
     ) -> None:
         self.store = store
         self.clock = clock
+        self.now_ms = self.clock.now_ms
         self._registry = registry
         self._options = options
         self._runtime = runtime
