@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 from simulation import History, Plan, check_history, simulate
 from simulation._day import QUEUEING, VERSIONED
+from simulation._health import Health
 from simulation.history import (
     Answered,
     Called,
@@ -29,6 +30,7 @@ from tickwheel.scheduler.model import (
     Answer,
     AttemptStatus,
     Begin,
+    Job,
     Outcome,
     Pause,
     Set,
@@ -434,3 +436,19 @@ def test_what_is_paused_is_not_taken_up(events):
     index = place(events, TakenUp)
     paused, resumed = Scoped(events[index].at, ("handler",)), Scoped(events[index].at, ())
     assert "scope" in kinds((*events[:index], paused, events[index], resumed, *events[index + 1 :]))
+
+
+@pytest.mark.parametrize(("waited_s", "found"), [(4, False), (6, True)])
+def test_a_delay_that_a_line_held_up(waited_s, found):
+    """
+    A delay counts from its commit, if that came later than its instant: nobody could begin the job before.
+    """
+    health, job = Health(), Job("k", 1, 1_000)
+    health._owners[0], health._handlers["n0.1"] = "n0.1", (job.handler,)
+    at = 9 * 10**9
+    write = Set(replace(job, generation=0), era=0)
+    health.committed(Committed(at, "n0.1", 9_000, write, Answer(Outcome.CREATED, job)), 0, is_of_former_clock=False)
+    late = at + waited_s * 10**9
+    begun = Committed(late, "n0.1", late // 10**6, Begin(job, 1), Answer(Outcome.BEGUN, job))
+    kinds = {kind for kind, _ in health.judge(job, late, begun, 0)}
+    assert ("clock" in kinds) is found

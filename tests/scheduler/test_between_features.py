@@ -1,0 +1,204 @@
+"""
+What two features do to each other: each is right alone, and nothing is lost, repeated or untrue where they meet.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tickwheel.scheduler import DeadLetter, RetryPolicy, Snooze, State
+from tickwheel.testing import InlineScheduler, ManualClock
+
+START = 1_000_000_000
+DAY = 86_400
+
+
+@pytest.fixture
+def clock():
+    """
+    Return a clock that moves only when a test moves it, from a whole second on.
+    """
+    return ManualClock(0, wall=START)
+
+
+@pytest.fixture
+def scheduler(clock):
+    """
+    Return a started one on that clock.
+    """
+    with InlineScheduler(clock) as scheduler:
+        yield scheduler
+
+
+@pytest.fixture
+def runs(scheduler, clock):
+    """
+    Return the instants at which the handler "h" ran so far, in seconds from the start; it ends as `ends` says in turn.
+    """
+    made = Runs()
+
+    @scheduler.handler("h")
+    def handler(_payload):
+        made.append(clock.wall_ns() / 1e9 - START)
+        end = made.ends.pop(0) if made.ends else None
+        if isinstance(end, Exception):
+            raise end
+        return end
+
+    return made
+
+
+class Runs(list):
+    """
+    Instants, and what the next runs end with.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.ends = []
+
+
+def after(*waits_s, attempts=5):
+    """
+    Return a policy that tries again after these waits.
+    """
+    waits_ms = tuple(wait * 1_000 for wait in waits_s)
+    return RetryPolicy(attempts=attempts, kind="list", waits_ms=waits_ms, jitter=0, max_ms=10 * DAY * 1_000)
+
+
+def due_in(scheduler, clock):
+    """
+    Return in how many seconds the job is due, and how long it is worth firing from then on.
+    """
+    job = scheduler.get("k")
+    length = None if job.expires_at is None else (job.expires_at - job.due_at) / 1_000
+    return job.due_at / 1_000 - clock.wall_ns() / 1e9, length
+
+
+@pytest.mark.parametrize("how", ["skipped", "moved", "with a start"])
+def test_a_step_back_brings_back_only_what_had_come(scheduler, clock, how):
+    """
+    A cron job that is due later than at the next match of its line stays so when the clock is set back a little.
+    """
+    scheduler.set("k", cron="0 * * * *", handler="h", at=START + 10 * DAY if how == "with a start" else None)
+    if how == "skipped":
+        scheduler.skip("k")
+    elif how == "moved":
+        scheduler.move("k", at=START + 10 * DAY)
+    before = scheduler.get("k").due_at
+    clock.advance(10)
+    clock.step_wall(-1)
+    clock.advance(1)
+    assert scheduler.get("k").due_at == before
+    clock.step_wall(7_200)
+    clock.step_wall(-7_200)
+    clock.advance(1)
+    assert scheduler.get("k").due_at <= before
+
+
+@pytest.mark.parametrize("verb", ["run_now", "move"])
+def test_moved_while_it_waits_to_be_tried_again(scheduler, clock, runs, verb):
+    """
+    A job that fires once and is moved between two tries is worth firing for as long as before, at the least.
+    """
+    runs.ends.append(ValueError("no"))
+    scheduler.set("k", delay=10, expires=300, handler="h", retry=after(600))
+    clock.advance(70)
+    if verb == "run_now":
+        scheduler.run_now("k")
+        clock.advance(1)
+        assert runs == [10, 70]
+        return
+    scheduler.move("k", delay=3_600)
+    left_s, length = due_in(scheduler, clock)
+    assert (left_s, length) == (pytest.approx(3_600, abs=0.01), pytest.approx(310, abs=1))
+
+
+def test_snoozed_dead_and_replayed_again_and_again(scheduler, clock, runs):
+    """
+    Each replay gives a job at least the time that it had at first.
+    """
+    scheduler.set("k", delay=0, expires=300, handler="h")
+    for _ in range(4):
+        runs.ends += [Snooze(120), DeadLetter("no")]
+        clock.advance(0)
+        clock.advance(121)
+        assert scheduler.get("k").state is State.DEAD
+        scheduler.replay("k")
+        assert due_in(scheduler, clock)[1] >= 299.9
+    assert len(runs) == 8
+
+
+def test_another_rule_for_a_run_that_is_snoozed(scheduler, clock, runs):
+    """
+    The instant of the new rule is worth firing for the whole of `expires=`.
+    """
+    runs.ends.append(Snooze(400))
+    scheduler.set("k", every=3_600, expires=300, handler="h")
+    clock.advance(3_601)
+    scheduler.change("k", every=1_800)
+    assert due_in(scheduler, clock)[1] == 300
+    clock.advance(1_801)
+    assert len(runs) == 2
+
+
+def test_fewer_attempts_than_were_made(scheduler, clock, runs):
+    """
+    A policy with fewer attempts than a run has used leaves it one, and the series goes on after that.
+    """
+    runs.ends += [ValueError("no")] * 4
+    scheduler.set("k", every=3_600, handler="h", retry=after(60, attempts=10))
+    clock.advance(3_600 + 130)
+    assert scheduler.get("k").attempt == 3
+    scheduler.change("k", retry=after(60, attempts=2))
+    clock.advance(60)
+    job = scheduler.get("k")
+    assert (job.state, job.error) == (State.PENDING, "ValueError: no")
+    clock.advance(3_600)
+    assert len(runs) == 5
+
+
+@pytest.mark.parametrize("ends", [[DeadLetter("no")], [ValueError("no"), DeadLetter("no")]])
+def test_a_replayed_series_missed_nothing(scheduler, clock, runs, ends):
+    """
+    A series that had ended goes on with one run, whichever try ended it, although it makes up for all that it missed.
+    """
+    runs.ends += ends
+    scheduler.set("k", every=60, misfire="all", handler="h", retry=after(1))
+    clock.advance(100)
+    before = len(runs)
+    clock.advance(3_600)
+    scheduler.replay("k")
+    clock.advance(1)
+    assert len(runs) == before + 1
+
+
+@pytest.mark.parametrize("end", [ValueError("no"), Snooze(1)])
+def test_missed_runs_of_which_the_first_is_tried_again(scheduler, clock, runs, end):
+    """
+    Each missed run is made up for, also where none that passes while one lasts would be.
+    """
+    runs.ends.append(end)
+    scheduler.set("k", every=60, misfire="all", overlap="skip", handler="h", retry=after(1))
+    scheduler.pause("k")
+    clock.advance(310)
+    scheduler.resume("k")
+    clock.advance(5)
+    assert len(runs) == 6
+    assert due_in(scheduler, clock)[0] == pytest.approx(45, abs=0.01)
+
+
+@pytest.mark.parametrize("misfire", ["once", "all", "skip"])
+def test_skip_what_is_overdue(scheduler, clock, runs, misfire):
+    """
+    A run that was held up is left out by a skip, with those that passed meanwhile; the next one is still to come.
+    """
+    scheduler.set("k", every=60, misfire=misfire, handler="h")
+    scheduler.pause("k")
+    clock.advance(200)
+    scheduler.skip("k")
+    scheduler.resume("k")
+    clock.advance(1)
+    assert runs == []
+    clock.advance(39)
+    assert runs == [pytest.approx(240, abs=0.01)]
