@@ -18,17 +18,17 @@ Internal: other rooms use it, users do not.
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final
 from urllib.parse import parse_qsl, urlencode
 
 from tickwheel.scheduler._identity import one_life
+from tickwheel.scheduler._mark import Mark, restored, unpaused
 from tickwheel.scheduler.errors import StoreError, StoreInUseError
 from tickwheel.scheduler.model import (
     Adopt,
@@ -38,7 +38,10 @@ from tickwheel.scheduler.model import (
     Job,
     JobQuery,
     Outcome,
+    Pause,
+    Resume,
     Set,
+    SetPause,
     Settle,
     Settled,
     State,
@@ -48,7 +51,6 @@ from tickwheel.scheduler.stores import Store
 
 __all__ = ["Migration", "MigrationReport", "SameStoreError", "identity_of", "is_parked", "pages_of"]
 
-_MARK: Final = "on its way to another store; if no 'tickwheel migrate' runs, run it again: "
 _SCRATCH: Final = "tickwheel/migrate"
 """A key of our own, by which two stores are known to be two."""
 
@@ -67,27 +69,6 @@ class SameStoreError(ValueError):
     """
 
 
-class _Mark(NamedTuple):
-    """
-    The error text of a parked job, parsed: which migration it belongs to, what it was, and whose copy it is.
-    """
-
-    source: str
-    target: str
-    state: str
-    error: str | None
-    generation: int
-
-    def text(self) -> str:
-        return _MARK + json.dumps(self)
-
-    @classmethod
-    def of(cls, job: Job) -> _Mark | None:
-        if job.state is not State.DEAD or not (job.error or "").startswith(_MARK):
-            return None
-        return cls(*json.loads((job.error or "").removeprefix(_MARK)))
-
-
 @dataclass(slots=True)
 class MigrationReport:
     """
@@ -98,7 +79,7 @@ class MigrationReport:
         finished: How many of them an earlier migration had left on their way.
         changed: How many somebody else set, replayed or cancelled while they were on their way; theirs holds.
         conflicts: Keys that both stores have, which were left where they were.
-        others: Keys of the source that run, or that are on their way to a third store.
+        others: Keys of the source that run, that are on their way to a third store, or that it refused to park.
         left: How many jobs the source has now.
         is_complete: Whether these are the conflicts and the others and nothing else, and all that was moved is as it
             was.
@@ -140,7 +121,7 @@ def is_parked(job: Job) -> bool:
     """
     Return whether *job* is on its way.
     """
-    return _Mark.of(job) is not None
+    return Mark.of(job) is not None
 
 
 class Migration:
@@ -179,6 +160,8 @@ class Migration:
         self._renew_at = 0.0
         self._renew_s = 0.0
         self._is_faithful = True
+        self._refused: dict[str, Job] = {}
+        """What the source did not park, as it was then."""
         self.report = MigrationReport()
 
     def run(self) -> MigrationReport:
@@ -280,12 +263,15 @@ class Migration:
                 continue
             if self._mark_of(job):
                 parked.append(job)
-            elif job.state is State.RUNNING or is_parked(job):
+            elif job.state is State.RUNNING or is_parked(job) or self._refused.get(job.key) == job:
                 self.report.others.append(job.key)
             else:
                 fresh.append(job)
         self.report.finished += len(parked)
         parked += self._park(fresh)
+        taken = {job.key for job in parked}
+        # Most likely somebody has changed them meanwhile; what the next pass finds unchanged would come back each time.
+        self._refused |= {job.key: job for job in fresh if job.key not in taken}
         staged = self._stage(parked)
         self._activate(self._remove(staged))
         return len(fresh) + len(parked)
@@ -293,12 +279,13 @@ class Migration:
     def _park(self, jobs: list[Job]) -> list[Job]:
         writes: list[Write] = []
         for job in jobs:
-            error = _Mark(*self._names, job.state.value, job.error, 0).text()
+            error = Mark.on(job, *self._names).text()
             if job.state is State.DEAD:
                 writes.append(Adopt(replace(job, error=error), job.generation))
-            else:
-                epoch = self._epochs[self._source.shard_of(job.key)]
-                writes += (Begin(job, epoch), Settle(job, epoch, Settled.DEAD, job.attempt, error=error))
+                continue
+            epoch = self._epochs[self._source.shard_of(job.key)]
+            firing = Begin(job, epoch), Settle(job, epoch, Settled.DEAD, job.attempt, error=error)
+            writes += firing if job.pause is None else _as_resumed(job, job.pause, firing)
         answers = [*self._write(self._source, writes, "parked")]
         for epoch in self._epochs.values():  # what is not in the shard of its key is in another one
             writes = [
@@ -312,7 +299,9 @@ class Migration:
         if writes and any(answer.outcome is Outcome.NOT_OWNER for answer in answers[-len(writes) :]):
             raise self._lost()
         done = (Outcome.CREATED, Outcome.SETTLED)
-        return [answer.job for answer in answers if answer.job and answer.outcome in done]
+        parked = [answer.job for answer in answers if answer.job and answer.outcome in done]
+        resumed = {answer.job.key for answer in answers if answer.job and answer.outcome is Outcome.KEPT}
+        return [unpaused(job) if job.key in resumed else job for job in parked]  # a caller was quicker
 
     def _stage(self, parked: list[Job]) -> list[tuple[Job, Job]]:
         copies = [self._copy(job) for job in parked]
@@ -324,9 +313,7 @@ class Migration:
                 staged.append((job, found))
             elif found and found.state is State.DEAD and found.error == copy.error:
                 staged.append((job, found))  # an earlier run came as far as this
-            elif (
-                found and found.state is State.DEAD and (self._mark_of(found) or _restored(job).state is State.PENDING)
-            ):
+            elif found and found.state is State.DEAD and (self._mark_of(found) or restored(job).state is State.PENDING):
                 again.append((job, Adopt(copy, found.generation)))  # a dead letter does not hold its key
             else:
                 clashing.append(job)
@@ -336,7 +323,7 @@ class Migration:
             else:
                 clashing.append(job)
         self.report.conflicts += [job.key for job in clashing]
-        self._source.apply([Adopt(_restored(job), job.generation) for job in clashing])
+        self._source.apply([Adopt(restored(job), job.generation) for job in clashing])
         return staged
 
     def _remove(self, staged: list[tuple[Job, Job]]) -> list[Job]:
@@ -350,7 +337,7 @@ class Migration:
         return removed
 
     def _activate(self, copies: list[Job]) -> None:
-        jobs = [_restored(copy) for copy in copies]
+        jobs = [restored(copy) for copy in copies]
         writes = [Adopt(job, copy.generation) for job, copy in zip(jobs, copies, strict=True)]
         answers = self._write(self._target, writes, "activated")
         for job, answer in zip(jobs, answers, strict=True):
@@ -363,15 +350,15 @@ class Migration:
         self._on_progress(len(copies))
 
     def _copy(self, parked: Job) -> Job:
-        mark = _Mark.of(parked)
+        mark = Mark.of(parked)
         assert mark is not None
         return replace(parked, error=mark._replace(generation=parked.generation).text())
 
-    def _mark_of(self, job: Job) -> _Mark | None:
+    def _mark_of(self, job: Job) -> Mark | None:
         """
         Return the mark of a *job* that is on the way of this migration.
         """
-        mark = _Mark.of(job)
+        mark = Mark.of(job)
         return mark if mark and (mark.source, mark.target) == self._names else None
 
     def _write(self, store: Store, writes: Sequence[Write], step: str) -> Sequence[Answer]:
@@ -382,6 +369,11 @@ class Migration:
         return answers
 
 
-def _restored(parked: Job) -> Job:
-    mark: Any = _Mark.of(parked)
-    return replace(parked, state=State(mark.state), error=mark.error)
+def _as_resumed(job: Job, pause: Pause, firing: Sequence[Write]) -> list[Write]:
+    """
+    Return what does *firing* to a paused *job*, which begins only while it is resumed.
+
+    Where the lease is lost, and the firing is refused, the last write pauses it again; a dead letter it leaves alone.
+    """
+    again = SetPause(job.key, pause.by, pause.note, job.generation)
+    return [Resume(job.key, job.generation), *firing, again]

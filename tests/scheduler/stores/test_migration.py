@@ -5,6 +5,7 @@ Jobs go from any store to any other, whatever ends the migration, and none of th
 from __future__ import annotations
 
 import itertools
+import json
 import random
 import signal
 import subprocess
@@ -19,7 +20,7 @@ import pytest
 
 from tickwheel.scheduler import model
 from tickwheel.scheduler.errors import StoreError, StoreInUseError
-from tickwheel.scheduler.migration import Migration, SameStoreError
+from tickwheel.scheduler.migration import Migration, SameStoreError, identity_of
 from tickwheel.scheduler.stores import open_store
 
 NUMBERS = itertools.count()
@@ -105,8 +106,29 @@ def fill(store):
         store.apply([model.Begin(job, epoch), model.Settle(job, epoch, how, 3, error="it \x01 broke")])
     begun = store.apply([model.Set(model.Job("begun", 0, DUE))])[0].job
     store.apply([model.Begin(begun, leases[store.shard_of("begun")])])
+    return fill_paused(store)
+
+
+def fill_paused(store):
+    """
+    Set paused jobs, which would be due: one for once, a series, and one that runs; return all that are there, by key.
+    """
+    leases = {lease.shard: lease.epoch for lease in owned(store)}
+    for key, recurrence in (("paused", None), ("paused series", "every 5 s"), ("paused run", "every 5 s")):
+        job = store.apply([model.Set(model.Job(key, 0, DUE, recurrence=recurrence, attempt=2, error="why"))])[0].job
+        if key == "paused run":
+            store.apply([model.Begin(job, leases[store.shard_of(key)])])
+        pause = model.SetPause(key, "ops", 'the mail server\n"moves" ✈', over=model.ANY_ATTEMPT)
+        assert store.apply([pause])[0].outcome is model.Outcome.PAUSED
     store.release("filler")
     return {job.key: job for job in everything(store)}
+
+
+def is_due(job):
+    """
+    Return whether `fire` fires *job*.
+    """
+    return job.due_at < FAR and job.pause is None
 
 
 def owned(store, owner="filler"):
@@ -198,7 +220,7 @@ def test_more_shards(new_url, kind):
             assert len(leases) == 64
             assert len({target.shard_of(key) for key in found}) > 2
             fired = Counter(key for key, _ in fire(target))
-            assert fired == Counter(key for key, job in before.items() if job.due_at < FAR)
+            assert fired == Counter(key for key, job in before.items() if is_due(job))
 
 
 @pytest.mark.slow
@@ -217,10 +239,111 @@ def test_killed_between_steps(stores, step):
     report = Migration(source, target, batch=BATCH).run()
     assert report.is_complete
     fired += fire(target)
-    assert Counter(key for key, _ in fired) == Counter(key for key, job in before.items() if job.due_at < FAR)
-    staying = {key: as_moved(job) for key, job in before.items() if job.due_at >= FAR}
+    assert Counter(key for key, _ in fired) == Counter(key for key, job in before.items() if is_due(job))
+    staying = {key: as_moved(job) for key, job in before.items() if not is_due(job)}
     assert {job.key: as_moved(job) for job in everything(target)} == staying
     assert everything(source) == []
+
+
+@pytest.mark.parametrize("stores", PAIRS, indirect=True, ids="-".join)
+def test_pauses_outlast_every_break(stores):
+    """
+    Broken off after each step in turn and begun again, a migration brings every pause, with when, by whom and why.
+    """
+    source, target, _, _ = stores
+    before = {key: as_moved(job) for key, job in fill_paused(source).items()}
+    for step in STEPS:
+        with pytest.raises(SystemExit):
+            Migration(source, target, batch=1, on_step=lambda name, last=step: name == last and sys.exit()).run()
+        assert [*fire(source), *fire(target)] == []
+    report = Migration(source, target, batch=1).run()
+    assert (report.left, report.changed, report.others, report.is_complete) == (0, 0, [], True)
+    assert {job.key: as_moved(job) for job in everything(target)} == before
+    assert (source.count_paused(), target.count_paused()) == (0, 3)
+
+
+def test_a_mark_of_an_earlier_version(stores):
+    """
+    A job that a version without pauses left on its way arrives.
+    """
+    source, target, _, _ = stores
+    words = json.dumps([identity_of(source), identity_of(target), "pending", "why", 0])
+    error = f"on its way to another store; if no 'tickwheel migrate' runs, run it again: {words}"
+    source.apply([model.Adopt(model.Job("old", 0, FAR, state=model.State.DEAD, error=error))])
+    report = Migration(source, target).run()
+    assert (report.moved, report.finished, report.is_complete) == (1, 1, True)
+    assert (target.get("old").state, target.get("old").error) == ("pending", "why")
+
+
+class Parking:
+    """
+    A store that, once a migration begins to park, does to its writes what a test says.
+    """
+
+    def __init__(self, store, change):
+        self._store = store
+        self._change = change
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    def apply(self, writes):
+        """
+        Write what comes of *writes*.
+        """
+        is_parking = any(isinstance(write, model.Begin) for write in writes)
+        return self._store.apply([self._change(write) for write in writes] if is_parking else writes)
+
+
+def test_what_cannot_be_parked_ends_nothing(stores):
+    """
+    A job that the source never begins is reported, all others are moved, and the migration ends.
+    """
+    source, target, _, _ = stores
+    source.apply([model.Set(model.Job(key, 0, FAR)) for key in ("a", "b", "c")])
+
+    def refuse(write):
+        is_stuck = isinstance(write, (model.Begin, model.Settle)) and write.job.key == "b"
+        return replace(write, job=replace(write.job, generation=0)) if is_stuck else write
+
+    report = Migration(Parking(source, refuse), target, batch=2).run()
+    assert (report.moved, report.others, report.left) == (2, ["b"], 1)
+
+
+def test_a_lost_lease_resumes_nothing(stores):
+    """
+    Where somebody else takes the source over before a paused job is parked, it stays paused.
+    """
+    source, target, _, _ = stores
+    source.apply([model.Set(model.Job("a", 0, DUE)), model.SetPause("a", "ops", "why")])
+
+    def lose(write):
+        return replace(write, epoch=2**40) if isinstance(write, (model.Begin, model.Settle)) else write
+
+    with pytest.raises(StoreInUseError, match="another owner has taken the source over"):
+        Migration(Parking(source, lose), target).run()
+    pause = source.get("a").pause
+    assert (pause.by, pause.note) == ("ops", "why")
+    assert Migration(source, target).run().is_complete
+    assert target.get("a").pause == pause
+
+
+def test_who_resumes_a_job_meanwhile_wins(stores):
+    """
+    A job that is resumed or paused just before it is parked arrives as the caller wants it.
+    """
+    source, target, _, _ = stores
+    source.apply([*(model.Set(model.Job(key, 0, FAR)) for key in ("a", "b")), model.SetPause("a", "ops")])
+    meddling = [[model.Resume("a"), model.SetPause("b", "ops", "why")]]
+
+    def meddle(write):
+        for writes in (meddling.pop() for _ in meddling[:]):
+            source.apply(writes)
+        return write
+
+    assert Migration(Parking(source, meddle), target).run().is_complete
+    assert target.get("a").pause is None
+    assert target.get("b").pause.note == "why"
 
 
 @pytest.mark.parametrize("stores", [("sqlite", "sqlite"), ("postgres", "redis")], indirect=True, ids="-".join)
@@ -318,20 +441,24 @@ def test_what_callers_do_meanwhile_holds(stores):
     assert everything(source) == []
 
 
+@pytest.mark.parametrize("stores", PAIRS, indirect=True, ids="-".join)
 def test_conflicts_stay(stores):
     """
-    A key that is live in both stores stays in both, and is reported; a dead letter of the target gives way.
+    A key that is live in both stores stays in both as it was, paused or not, and is reported; a dead letter gives way.
     """
     source, target, _, _ = stores
     source.apply([model.Set(model.Job(key, 0, FAR, b"old")) for key in ("both", "dead", "free")])
+    pause = source.apply([model.SetPause("both", "ops", "why")])[0].job.pause
     target.apply([model.Set(model.Job("both", 0, FAR, b"new"))])
     target.apply([model.Adopt(model.Job("dead", 0, FAR, state=model.State.DEAD))])
     report = Migration(source, target).run()
     assert (report.conflicts, report.moved, report.left, report.is_complete) == (["both"], 2, 1, True)
-    assert [(job.key, job.payload, job.state) for job in everything(source)] == [("both", b"old", "pending")]
+    assert [(job.key, job.payload, job.pause) for job in everything(source)] == [("both", b"old", pause)]
+    assert target.get("both").pause is None
     assert {job.key: job.payload for job in everything(target)} == {"both": b"new", "dead": b"old", "free": b"old"}
     target.apply([model.Cancel("both")])
     assert Migration(source, target).run().moved == 1
+    assert target.get("both").pause == pause
 
 
 def test_one_store_is_not_two(stores):
@@ -354,13 +481,8 @@ def test_another_migration_is_left_alone(stores, new_url):
     source, target, _, _ = stores
     third = open_store(new_url("sqlite"))
     before = fill(source)
-
-    def end(step):
-        if step == "staged":
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        Migration(source, third, on_step=end).run()
+    with pytest.raises(SystemExit):
+        Migration(source, third, on_step=lambda name: name == "staged" and sys.exit()).run()
     report = Migration(source, target).run()
     assert (report.moved, sorted(report.others)) == (0, sorted(before))
     report = Migration(source, third).run()
