@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tickwheel.scheduler import AsyncScheduler, InvalidJobError, RetryPolicy, State
+from tickwheel.scheduler import AsyncScheduler, DeadLetter, InvalidJobError, RetryPolicy, State
 from tickwheel.testing import ManualClock
 
 NOON = datetime(2030, 1, 10, 12, tzinfo=UTC)
@@ -70,6 +70,42 @@ def test_it_may_be_repeated(scheduler):
     assert scheduler.backfill("report", *week).created == 4
     again = scheduler.backfill("report", *week)
     assert (again.runs, again.created) == (4, 0)
+
+
+def test_what_runs_is_not_run_twice(scheduler, record, until):
+    """
+    A job that runs when the backfill is repeated is left alone, and its instant is not counted.
+    """
+    go_on = threading.Event()
+    scheduler.handler("busy")(lambda payload: (record(payload), go_on.wait(60)))
+    scheduler.set("long", every=60, handler="busy", payload=1)
+    since, ends = NOON - timedelta(seconds=120), NOON + timedelta(seconds=60)
+    assert scheduler.backfill("long", since, ends, limit=2).created == 2
+    scheduler.start()
+    record.wait(2)
+    until(lambda: all(job.state is State.RUNNING for job in scheduler.list("long@").jobs))
+    running = [*scheduler.list("long@").jobs]
+    again = scheduler.backfill("long", since, ends, rate=1e-3)
+    assert (again.runs, again.created) == (3, 1)
+    assert [job for job in scheduler.list("long@").jobs if job.state is State.RUNNING] == running
+    go_on.set()
+    until(lambda: [job.state for job in scheduler.list("long@").jobs] == [State.PENDING])
+    assert len(record.items) == 2
+
+
+def test_what_died_is_run_again(scheduler, until):
+    """
+    A dead letter holds no instant; one that somebody paused does, and stays paused.
+    """
+    week = (NOON - 7 * DAY, NOON)
+    scheduler.handler("h")(lambda _: DeadLetter("no"))
+    scheduler.backfill("report", *week)
+    paused, *others = keys(scheduler)
+    scheduler.pause(paused)
+    scheduler.start()
+    until(lambda: all(scheduler.get(key).state is State.DEAD for key in others))
+    assert scheduler.backfill("report", *week, rate=1e-3).created == len(others)
+    assert scheduler.get(paused).is_paused
 
 
 def test_at_a_rate(scheduler):
@@ -169,5 +205,6 @@ def test_other_faces(service_url, make, url):
     assert asyncio.run(ask()).created == 5
     remote = make(service_url)
     until = remote.set("k", every=60, target="log").job.due_at / 1000
-    answer = remote.backfill("k", until - 300, until, rate=1)
-    assert (answer.runs, answer.created, answer.next_at) == (5, 5, None)
+    for created in (5, 0):
+        answer = remote.backfill("k", until - 300, until, rate=1e-3)
+        assert (answer.runs, answer.created, answer.next_at) == (5, created, None)

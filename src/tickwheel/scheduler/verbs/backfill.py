@@ -1,8 +1,8 @@
 """
 Run again what a recurring job ran, or would have run, in a range of the past: one job for each of its instants.
 
-They are set in order, a thousand a commit, under keys that name job and instant: one that still waits is not set again,
-and a backfill that was broken off can be repeated.
+They are set in order, a thousand a commit, under keys that name job and instant: one that still waits or runs is not
+set again, and a backfill that was broken off can be repeated.
 
 Internal: other rooms use it, users do not.
 """
@@ -108,7 +108,7 @@ def _request(job: Job, run: int, delay: float) -> SetRequest:
         target=job.target,
         handler=job.handler,
         retry=job.retry,
-        mode="keep",
+        if_generation=0,  # mode="keep" would replace one that runs
     )
 
 
