@@ -60,7 +60,7 @@ def test_a_write_that_a_proxy_lost(proxy, script):
     """
     url, answers, given = proxy
     answers += script
-    with contextlib.closing(Scheduler(url, timeout=1.0)) as client, pytest.raises(StoreError) as caught:
+    with contextlib.closing(Scheduler(url, timeout=3.0)) as client, pytest.raises(StoreError) as caught:
         client.cancel("k")
     assert (caught.value.is_transient, caught.value.is_unknown) == (True, True)
     assert len(given) > 1

@@ -33,8 +33,7 @@ def test_a_stop_waits_for_what_keeps_its_lease(client, server, monkeypatch):
     """
     A handler that runs on while its client stops keeps its lease, and its work counts.
     """
-    monkeypatch.setattr(_puller, "_LEASE_S", 2.0)
-    monkeypatch.setattr(_puller, "_BEAT_S", 0.3)
+    monkeypatch.setattr(_puller, "_BEAT_S", 0.1)
     begun, extended = threading.Event(), threading.Semaphore(0)
 
     @client.handler("slow")
@@ -83,11 +82,11 @@ def test_an_async_handler_that_beats(server, beats, state):
     async def main():
         scheduler, done = AsyncScheduler(f"http://{server.host}:{server.port}"), asyncio.Event()
 
-        @scheduler.handler("beats", timeout=0.5)
+        @scheduler.handler("beats", timeout=2.0)
         async def handler(_payload, firing):
             try:
                 for _ in range(20):
-                    await asyncio.sleep(0.05)
+                    await asyncio.sleep(0.15)
                     if beats:
                         firing.heartbeat()
                 ended.append("done")
