@@ -4,6 +4,7 @@ Waiters: until a time or a wake-up, and no wake-up is lost.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from pathlib import Path
@@ -92,6 +93,21 @@ def test_boot_time_is_waited_for_in_boot_time():
     assert isinstance(waiter, BootWaiter)
     facts = Path(f"/proc/self/fdinfo/{waiter._timer}").read_text("ascii")
     assert f"clockid: {time.CLOCK_BOOTTIME}" in facts
+
+
+@pytest.mark.skipif(not BootWaiter.is_available(), reason="this system has no timerfd")
+def test_a_wake_up_after_the_end(tmp_path):
+    """
+    What is collected with a waiter may wake it after its end: no file that has its number by then is written to.
+    """
+    waiter = BootWaiter()
+    token = waiter._token
+    waiter.__del__()
+    with (tmp_path / "file").open("wb") as file:
+        os.dup2(file.fileno(), token)
+        waiter.wake()
+        os.close(token)
+    assert (tmp_path / "file").read_bytes() == b""
 
 
 @pytest.mark.skipif(not BootWaiter.is_available(), reason="this system has no timerfd")

@@ -142,7 +142,7 @@ RULES = {
     "every": {"every": 60, "until": "2099-01-01T00:00:00Z", "max_runs": 9},
     "skip": {"every": "1h", "misfire": "skip", "misfire_grace": "2m", "overlap": "cancel"},
     "all": {"every": "1h", "misfire": "all", "exclude": ["2030-12-24/2030-12-26", "* * * * SAT,SUN"]},
-    "retried": {"every": "1h", "delay": 0, "misfire": "all", "retry": {"attempts": 2, "base_s": 3600}},
+    "retried": {"every": "1h", "delay": 0, "misfire": "all", "expires": "2h", "retry": {"attempts": 2, "base_s": 3600}},
 }
 
 

@@ -60,12 +60,14 @@ class BootWaiter:
         """
         Let the waiting thread, or else the next wait, return at once.
         """
-        os.eventfd_write(self._token, 1)
+        if self._token >= 0:
+            os.eventfd_write(self._token, 1)
 
     def __del__(self) -> None:
         for name in ("_timer", "_token"):
-            if hasattr(self, name):
+            if getattr(self, name, -1) >= 0:
                 os.close(getattr(self, name))
+                setattr(self, name, -1)  # what goes in one cycle may call after this, when another file has the number
 
 
 def _libc() -> Any:
