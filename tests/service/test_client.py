@@ -153,14 +153,16 @@ def test_what_the_service_alone_knows(client):
 
 
 @pytest.mark.needs("os.fork")
-def test_a_fork(client):
+def test_a_fork(client, monkeypatch):
     """
-    A child that was forked asks on connections of its own, and ends.
+    A child that was forked asks on connections and in turns of its own, however many its parent had taken, and ends.
     """
     client.set("forked", delay=3600, target="log")
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if client.cancel("forked").outcome is Outcome.CANCELLED else 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(client._core._transport, "_turns", asyncio.Semaphore(0))
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if client.cancel("forked").outcome is Outcome.CANCELLED else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert client.get("forked") is None
 
