@@ -225,6 +225,17 @@ def until() -> Callable[[Callable[[], Any]], Any]:
     return ask
 
 
+@pytest.fixture
+def client(server: Server) -> Iterator[Any]:
+    """
+    Return a scheduler on the service that all tests here share.
+    """
+    from tickwheel.scheduler import Scheduler  # noqa: PLC0415  not before a test needs it
+
+    with contextlib.closing(Scheduler(f"http://{server.host}:{server.port}")) as client:
+        yield client
+
+
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory) -> Callable[..., tuple[str, str]]:
     """

@@ -51,16 +51,6 @@ def url_of(server) -> str:
     return f"http://{server.host}:{server.port}"
 
 
-@pytest.fixture
-def client(server):
-    """
-    Return a scheduler on the service that all tests here share.
-    """
-    client = Scheduler(url_of(server))
-    yield client
-    client.stop()
-
-
 def whole(connection) -> bytes:
     """
     Return the next message that comes on *connection*, head and body.

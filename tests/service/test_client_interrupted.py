@@ -9,20 +9,9 @@ import time
 
 import pytest
 
-from tickwheel.scheduler import Scheduler
 from tickwheel.scheduler.remote._puller import Puller
 
 pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
-
-
-@pytest.fixture
-def client(server):
-    """
-    Return a scheduler on the service that all tests here share.
-    """
-    client = Scheduler(f"http://{server.host}:{server.port}")
-    yield client
-    client.stop()
 
 
 def pulling() -> set[str]:

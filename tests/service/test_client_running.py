@@ -10,23 +10,13 @@ import time
 
 import pytest
 
-from tickwheel.scheduler import AsyncScheduler, RetryPolicy, Scheduler
+from tickwheel.scheduler import AsyncScheduler, RetryPolicy
 from tickwheel.scheduler.remote import _puller
 from tickwheel.scheduler.remote._pulls import RemotePulls
 
 pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
 
 ONCE = RetryPolicy(attempts=1)
-
-
-@pytest.fixture
-def client(server):
-    """
-    Return a scheduler on the service that all tests here share.
-    """
-    client = Scheduler(f"http://{server.host}:{server.port}")
-    yield client
-    client.stop()
 
 
 def test_a_stop_waits_for_what_keeps_its_lease(client, server, monkeypatch):

@@ -9,9 +9,7 @@ import socket
 import subprocess
 import time
 
-from processes import find, given_to_nobody
-
-PATIENCE_S = 60.0
+from processes import PATIENCE_S, find, given_to_nobody, wait_until_up
 
 
 class Postgres:
@@ -50,22 +48,11 @@ class Postgres:
         """
         Start it, and wait until it answers.
         """
-        import psycopg  # noqa: PLC0415 - only where there is a server
-
         with (self.folder / "log").open("wb") as log:
             command = [find("postgres"), "-D", self.folder / "data", "-k", self.folder, "-c", "listen_addresses="]
             command += self._settings
             self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder, **self._as)
-        give_up = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                self.execute("SELECT 1")
-            except psycopg.OperationalError:
-                assert self._process.poll() is None, (self.folder / "log").read_text()
-                assert time.monotonic() < give_up
-                time.sleep(0.05)  # a server says nowhere else that it is up
-            else:
-                return
+        wait_until_up(self._process, self.folder / "log", self._answers)
 
     def stop(self, how=signal.SIGINT):
         """
@@ -81,6 +68,14 @@ class Postgres:
         Send it a signal, and wait for nothing.
         """
         self._process.send_signal(how)
+
+    def _answers(self):
+        import psycopg  # noqa: PLC0415 - only where there is a server
+
+        try:
+            return bool(self.execute("SELECT 1"))
+        except psycopg.OperationalError:
+            return False
 
     def execute(self, statement, database="postgres"):
         """
@@ -160,11 +155,7 @@ class Pgbouncer:
         with (self.folder / "log").open("wb") as log:
             command = [find("pgbouncer"), self.folder / "pgbouncer.ini"]
             self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder, **self._as)
-        give_up = time.monotonic() + PATIENCE_S
-        while not listens(self.folder / ".s.PGSQL.6432"):
-            assert self._process.poll() is None, (self.folder / "log").read_text()
-            assert time.monotonic() < give_up
-            time.sleep(0.02)  # it says nowhere else that it is up
+        wait_until_up(self._process, self.folder / "log", lambda: listens(self.folder / ".s.PGSQL.6432"))
 
     def stop(self):
         """

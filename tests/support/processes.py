@@ -10,8 +10,10 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
+PATIENCE_S = 60.0
 PLACES = Path(__file__).parents[2] / "scripts" / "servers"
 
 
@@ -30,6 +32,17 @@ def free_port():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return free.getsockname()[1]
+
+
+def wait_until_up(process, log, is_up):
+    """
+    Return once *is_up*; if the *process* ends before that, or takes too long, show its *log*.
+    """
+    give_up = time.monotonic() + PATIENCE_S
+    while not is_up():
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < give_up, log.read_text()
+        time.sleep(0.02)  # a server says nowhere else that it is up
 
 
 def lent(make):

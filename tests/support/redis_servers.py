@@ -8,10 +8,9 @@ import signal
 import subprocess
 import time
 
-from processes import find, free_port
+from processes import PATIENCE_S, find, free_port, wait_until_up
 
 MASTERS = 3
-PATIENCE_S = 60.0
 
 
 class Redis:
@@ -29,25 +28,12 @@ class Redis:
         """
         Start it, and wait until it answers.
         """
-        import redis  # noqa: PLC0415 - only where there is a server
-
         own = ("--dir", self.folder, "--unixsocket", self.folder / "socket", "--bind", "127.0.0.1", "--port", self.port)
         with (self.folder / "log").open("ab") as log:
             (self.folder / "settings").touch()  # where a sentinel keeps what it learns
             command = [find("redis-server"), self.folder / "settings", *own, "--save", "", *self.settings]
             self._process = subprocess.Popen(list(map(str, command)), stdout=log, stderr=log)
-        give_up = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                self.execute("PING")
-            except redis.AuthenticationError:
-                return
-            except redis.ConnectionError:
-                assert self._process.poll() is None, (self.folder / "log").read_text()
-                assert time.monotonic() < give_up
-                time.sleep(0.01)  # a server says nowhere else that it is up
-            else:
-                return
+        wait_until_up(self._process, self.folder / "log", self._answers)
 
     def stop(self, how=signal.SIGTERM):
         """
@@ -69,6 +55,16 @@ class Redis:
         Let it go on.
         """
         self._process.send_signal(signal.SIGCONT)
+
+    def _answers(self):
+        import redis  # noqa: PLC0415 - only where there is a server
+
+        try:
+            return bool(self.execute("PING"))
+        except redis.AuthenticationError:
+            return True
+        except redis.ConnectionError:
+            return False
 
     def execute(self, *command, database=0, **account):
         """

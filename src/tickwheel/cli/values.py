@@ -135,7 +135,7 @@ class OutputPath(click.Path):
 
 def epoch_seconds(text: str) -> float | None:
     """
-    Return the seconds since the epoch that *text* is, or None if it is no number.
+    Return *text* as seconds since the epoch, or None if it is not a number.
 
     Raises:
         ValueError: With the remedy, if it may be a date as well: read as seconds it is far from that day.
