@@ -208,6 +208,22 @@ def test_on_end(clock, wheel):
     assert called == ["first", "second", "late"]
 
 
+def test_on_end_that_nobody_would_await():
+    """
+    A coroutine function is refused, with what to pass instead: nobody who ends a context has a loop for it.
+    """
+
+    async def close() -> None:
+        """
+        Be never called.
+        """
+
+    with pytest.raises(TypeError, match=r"close.*asyncio\.run_coroutine_threadsafe"):
+        background().on_end(close)
+    with pytest.raises(TypeError, match="pass something that can be called"):
+        background().on_end(None)
+
+
 def test_on_end_that_raises(caplog):
     """
     A callback that raises is logged, and the others are called.

@@ -25,7 +25,7 @@ from typing import Any, Protocol, Self, TypeAlias, TypeVarTuple
 from tickwheel.clock import to_float, to_timeout
 from tickwheel.errors import ContextCancelledError, DeadlineExceededError, TickwheelError
 from tickwheel.timers._bound import BoundCallback, DeadlineCallback
-from tickwheel.timers._coroutines import check_callback
+from tickwheel.timers._coroutines import check_callback, is_coroutine_function
 from tickwheel.timers._ending import Ending
 from tickwheel.timers.contract import Timer
 from tickwheel.typing import Seconds, Unique
@@ -182,9 +182,15 @@ class Context(Unique):
             A function that takes this back; harmless later.
 
         Raises:
-            TypeError: If *callback* is not callable.
+            TypeError: If *callback* is not callable, or a coroutine function, which nobody would await.
         """
         check_callback(callback, is_awaited=True)
+        if is_coroutine_function(callback):
+            message = (
+                f"callback is {callback!r}, which makes a coroutine, and nobody here would await it: "
+                "pass a function that hands it to its event loop by asyncio.run_coroutine_threadsafe"
+            )
+            raise TypeError(message)
         return self.ending.then(lambda _: callback())
 
     def bind(self, timer: Timer) -> Timer:
