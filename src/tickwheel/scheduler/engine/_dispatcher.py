@@ -70,8 +70,8 @@ class Dispatcher:
             for size in (options.workers, options.processes, options.coroutines)
         )
         self._queues = {"thread": threads, "process": processes, "loop": tasks}
-        self.workers = Workers(self._run, threads, runtime, resources.starter("a worker"))
-        self.processes = Workers(self._run, processes, runtime, resources.starter("a worker"))
+        self.workers = Workers(self.run, threads, runtime, resources.starter("a worker"))
+        self.processes = Workers(self.run, processes, runtime, resources.starter("a worker"))
         self.coroutines = Coroutines(self._run_async, tasks, loop, runtime, resources.starter("the event loop"))
         self._of_threads = Timeouts(resources, self.workers, self._end_late)
         self._of_tasks = Timeouts(resources, self.coroutines, self._end_late)
@@ -226,9 +226,9 @@ class Dispatcher:
             self._pacer.call_later(0, self._way.hand_over, [entry])
         return False
 
-    def _run(self, entry: StagedJob) -> None:
+    def run(self, entry: StagedJob) -> None:
         """
-        Run a sync handler, on a worker thread.
+        Run a sync handler in this thread, which is a worker's or the one of an inline scheduler.
         """
         if not self._may_start(entry):
             return

@@ -194,7 +194,7 @@ class Inline(Owner):
         entry.call = replace(call, function=function, is_async=False, timeout_s=None)
         token = FIRING.set(None)
         try:
-            self._dispatcher._run(entry)  # noqa: SLF001  what a worker thread would call
+            self._dispatcher.run(entry)
         finally:
             FIRING.reset(token)  # what the test does next is not part of the firing
         raised, self._raised = self._raised, None
