@@ -27,6 +27,7 @@ from tickwheel.scheduler import (
     State,
     TooManyWaitingError,
 )
+from tickwheel.scheduler.model import Answer
 from tickwheel.scheduler.targets import pull
 from tickwheel.testing import ManualClock
 
@@ -157,6 +158,34 @@ def test_set_anew_while_leased(scheduler):
     assert scheduler.get("k").state is State.PENDING
 
 
+def test_a_cancel_ends_the_lease(scheduler, until):
+    """
+    A job that is cancelled while it is leased takes no place any more, and its worker always gets the same answer.
+    """
+    scheduler.set_many([due("k")])
+    (lease,) = scheduler.lease("q", seconds=43_200)
+    assert scheduler.cancel("k", running=True).outcome is Outcome.STOPPING
+    until(lambda: scheduler.stats()["pull"] == {})
+    for call in (scheduler.extend, scheduler.ack, scheduler.ack, scheduler.nack):
+        with pytest.raises(LeaseEndedError, match="its job was cancelled while it was leased"):
+            call(lease.fire_id)
+
+
+def test_the_next_run_ends_the_lease(scheduler, until):
+    """
+    A lease that lasts until the next run of its job is due ends then, with overlap="cancel", and the worker hears why.
+    """
+    scheduler.set("k", every=1, overlap="cancel", target="pull", handler="q")
+    (first,) = scheduler.lease("q", seconds=3600)
+    (second,) = scheduler.lease("q", seconds=3600)
+    assert second.fire_id != first.fire_id
+    for _ in range(2):
+        with pytest.raises(LeaseEndedError, match="the next run of its job was due"):
+            scheduler.ack(first.fire_id)
+    scheduler.cancel("k", running=True)
+    until(lambda: scheduler.stats()["pull"] == {})
+
+
 def test_one_that_recurs(scheduler):
     """
     An acknowledged run of a job that recurs is followed by the next one.
@@ -245,16 +274,39 @@ def test_a_cancelled_wait_loses_nothing(url):
     assert asyncio.run(main()) is None
 
 
-def test_what_is_counted_and_not_fetched_is_given_back(record):
+@pytest.fixture
+def clock():
+    """
+    Return the clock of `target`.
+    """
+    return ManualClock()
+
+
+@pytest.fixture
+def target(clock, record):
+    """
+    Return a target of its own, open, without a scheduler.
+    """
+    with TimerWheel(clock=clock) as wheel:
+        target = pull.PullTarget(threading.Lock())
+        target.open(wheel.call_later, wheel.call_later, lambda: 0, record)
+        yield target
+
+
+def hold(target, end, *keys):
+    """
+    Give *target* a firing of each of *keys*, with what *end* makes of it as its end, and return them.
+    """
+    firings = [Firing(Job(key, 1, 0), 1, 0.0, stopping=_Stopping()) for key in keys]
+    target.resolve("q").function([(firing, end(firing)) for firing in firings])
+    return firings
+
+
+def test_what_is_counted_and_not_fetched_is_given_back(target, clock, record):
     """
     A firing whose worker left just before its instant is there for the next one, and goes back uncounted in a second.
     """
-    clock = ManualClock()
-    wheel = TimerWheel(clock=clock)
-    target = pull.PullTarget(threading.Lock())
-    target.open(wheel.call_later, wheel.call_later, lambda: 0, record)
-    firings = [Firing(Job(key, 1, 0), 1, 0.0) for key in ("taken", "left")]
-    target.resolve("q").function([(firing, _End(record, firing)) for firing in firings])
+    hold(target, lambda firing: _End(record, firing), "taken", "left")
     (lease,) = target.lease("q", 1, 0, 60).result(0)
     assert lease.fire_id == "taken/1/1"
     clock.advance(0.99)
@@ -262,7 +314,78 @@ def test_what_is_counted_and_not_fetched_is_given_back(record):
     clock.advance(0.01)
     assert record.items == [("left/1/1", Snooze(0))]
     assert target.limits("q").places() == 1
-    wheel.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "first", "later"),
+    [
+        (Answer(Outcome.SETTLED, None), None, None),
+        (Answer(Outcome.NOT_FOUND, None), "set again or cancelled", "set again or cancelled"),
+        (OSError("the disk is full"), "the disk is full", "never leased here"),
+    ],
+)
+def test_a_repeat_is_answered_as_the_first(target, record, answer, first, later):
+    """
+    An acknowledgement that is repeated before it is written waits for that, and gets its answer, whatever it is.
+    """
+    (firing,) = hold(target, lambda firing: _End(record, firing), "k")
+    (lease,) = target.lease("q", 1, 0, 60).result(0)
+    both = [target.settle(lease.fire_id, None), target.settle(lease.fire_id, None)]
+    refused = target.settle(lease.fire_id, Snooze(0))
+    assert [each.done() for each in both] == [False, False]
+    with pytest.raises(LeaseEndedError, match="acknowledged"):
+        refused.result(0)
+    assert len(record.items) == 1
+    firing.stopping.written(answer)
+    for done, said in (*((each, first) for each in both), (target.settle(lease.fire_id, None), later)):
+        assert done.done()
+        assert said is None if done.exception() is None else said in str(done.exception())
+
+
+def test_an_acknowledgement_that_a_cancel_overtakes(target, record):
+    """
+    It is refused as all that follow are: the job was cancelled.
+    """
+
+    class Ended(_End):
+        """
+        One that a cancel has ended already.
+        """
+
+        def __call__(self, *_):
+            """
+            Have ended before.
+            """
+            self.firing.stopping.is_stopped = True
+            self.firing.stopping.expire()
+            return False
+
+    hold(target, lambda firing: Ended(record, firing), "k")
+    (lease,) = target.lease("q", 1, 0, 60).result(0)
+    for _ in range(2):
+        with pytest.raises(LeaseEndedError, match="its job was cancelled"):
+            target.settle(lease.fire_id, None).result(0)
+
+
+def test_what_was_started_for_a_worker_that_had_gone(target, record):
+    """
+    It is ready for the next worker, unless its job is cancelled: then nobody gets it.
+    """
+    gone = target.lease("q", 1, 60, 60)
+    gone.set_running_or_notify_cancel = lambda: False  # it hung up, and is not out of the queue yet
+    (firing,) = hold(target, lambda firing: _End(record, firing), "k")
+    assert target.figures()["q"] == {"ready": 1, "leased": 0, "workers": 0}
+    firing.stopping.expire()
+    assert target.figures() == {}
+
+
+class _Stopping:
+    """
+    What says whether a firing is to stop; and gets the store's answer to its end.
+    """
+
+    is_stopped = is_overtaken = False
+    expire = written = None
 
 
 class _End:
@@ -273,23 +396,18 @@ class _End:
     def __init__(self, record, firing):
         self.record, self.firing = record, firing
 
-    def has_ended(self):
-        """
-        Return that it goes on.
-        """
-        return False
-
     def start(self):
         """
         Let it start.
         """
         return lambda: None
 
-    def __call__(self, result=None, **_more):
+    def __call__(self, result=None, _error=None, on_answer=None):
         """
-        End it.
+        End it, and keep what gets the answer.
         """
         self.record((self.firing.fire_id, result))
+        self.firing.stopping.written = on_answer
         return True
 
 

@@ -168,7 +168,8 @@ class Dispatcher:
                     if report_start is None:
                         continue
                     report_start()
-                batch.append((Firing(entry.job, entry.attempt, entry.fired_at or self._clock.now()), end))
+                fired_at = entry.fired_at or self._clock.now()
+                batch.append((Firing(entry.job, entry.attempt, fired_at, stopping=entry), end))
         if batch:
             call.function(batch)
 
@@ -196,6 +197,7 @@ class Dispatcher:
         End an attempt that its target holds; return whether it had not ended before.
         """
         self._held.pop(entry, None)
+        entry.expire = None  # an entry lives until its end is written, and what its target has of it need not
         return self._settler.add(entry, self._judge(entry, entry.begun_at, result, error), on_answer)
 
     def stop(self, entry: StagedJob) -> None:
@@ -209,12 +211,13 @@ class Dispatcher:
         entry.is_stopped = True
         call = entry.call
         assert call is not None  # it runs
-        if call.is_held:
-            self.end_held(entry, None, JobStoppedError(entry.job.key), None)
-        elif call.is_async:
+        if call.is_async:
             self._of_tasks.stop(entry)
-        elif (kill := entry.expire) is not None:
-            kill()
+            return
+        if (expire := entry.expire) is not None:
+            expire()
+        if call.is_held:  # after its target has let go of it
+            self.end_held(entry, None, JobStoppedError(entry.job.key), None)
 
     def _may_start(self, entry: StagedJob) -> bool:
         """

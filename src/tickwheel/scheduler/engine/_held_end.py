@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tickwheel.scheduler.engine._staged_job import Phase, StagedJob
+from tickwheel.scheduler.engine._staged_job import StagedJob
 from tickwheel.scheduler.model import Answer, Progress
 
 if TYPE_CHECKING:
@@ -29,9 +29,6 @@ class HeldEnd:
 
     def start(self) -> Callable[[], object] | None:
         return self._dispatcher.start_held(self._entry)
-
-    def has_ended(self) -> bool:
-        return self._entry.phase not in (Phase.BEGUN, Phase.RUNNING)
 
     def note(self, progress: Progress) -> None:
         self._entry.progress = progress

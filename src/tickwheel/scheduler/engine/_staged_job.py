@@ -98,7 +98,7 @@ class StagedJob:
         call: How to run it, from its instant on.
         late_at: When its timeout is over, by the monotonic clock.
         is_late: Whether that was so.
-        expire: Cancels its task, or kills its process, if it has one.
+        expire: Cancels its task, kills its process, or lets its target drop it, if it has one of these.
         is_stopped: Whether it was asked to stop: its job was cancelled while it ran, or its next run is due.
         is_overtaken: Whether it was for the latter.
         has_started: Whether its target has it, or had.

@@ -88,10 +88,12 @@ class Stopping(Protocol):
 
     Attributes:
         is_stopped: Whether it is.
+        is_overtaken: Whether that is for the next run of its job, and not because the job was cancelled.
         expire: Called once it is; what is set later than that is not called.
     """
 
     is_stopped: bool
+    is_overtaken: bool
     expire: Callable[[], object] | None
 
 
@@ -251,11 +253,6 @@ class End(Protocol):
         Returns:
             Reports the start to observers, to be called without a lock; None if the attempt may not start, and is not
             to be handed on.
-        """
-
-    def has_ended(self) -> bool:
-        """
-        Return whether it has started and ended, such as by a cancel of its job.
         """
 
     def note(self, progress: Progress) -> None:

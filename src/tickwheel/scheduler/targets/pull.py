@@ -7,6 +7,7 @@ The pull target: firings wait in a named queue, and workers in any language come
                              moved, cancelled or set again        forgotten
     leased                   acknowledged                         done
                              refused                              again, or dead
+                             its job is cancelled                 gone, and the worker is refused
                              its time is over                     a failed attempt: again by its policy, or dead
 
 A queue is as wide as the workers that wait at it, so what nobody asks for stays pending: it can be moved and cancelled,
@@ -16,7 +17,6 @@ it is settled. So a lease ends with that process, and its job is fired again wit
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
@@ -25,6 +25,7 @@ from typing import Final
 
 from tickwheel.scheduler.errors import InvalidJobError, LeaseEndedError, TooManyWaitingError
 from tickwheel.scheduler.model import Answer, Outcome, Progress
+from tickwheel.scheduler.targets._endings import Endings
 from tickwheel.scheduler.targets._job_lease import JobLease
 from tickwheel.scheduler.targets._pull_queue import CallLater, Held, Queue, Served, Worker
 from tickwheel.scheduler.targets.contract import Call, End, Firing, Limits, Snooze
@@ -37,11 +38,11 @@ _LEASED_MAX: Final = 5_000
 """How many may be leased at once: half of what may be running, so that other targets go on."""
 _WAITING_MAX: Final = 1_000
 """How many workers may wait at once."""
-_ENDED_MAX: Final = 10_000
-"""How many ended leases are remembered, to answer a late worker what became of its own."""
 
 _SUPERSEDED: Final = "the job was set again or cancelled meanwhile, and what it is now counts"
 _TAKEN_OVER: Final = "another process has taken its shard over, and fires it again"
+_CANCELLED: Final = "its job was cancelled while it was leased"
+_OVERTAKEN: Final = "the next run of its job was due while it was leased"
 
 
 class PullTarget:
@@ -53,7 +54,7 @@ class PullTarget:
         self._lock = lock
         self._queues: dict[str, Queue] = {}
         self._leases: dict[str, Held] = {}
-        self._ended: OrderedDict[str, str] = OrderedDict()
+        self._endings = Endings()
         self._waiting = 0
         self._open: tuple[CallLater, CallLater, Callable[[], int], Callable[[str], object]] | None = None
 
@@ -86,7 +87,7 @@ class PullTarget:
             self._open = None
             workers = [worker for queue in self._queues.values() for worker in queue.workers]
             for fire_id in self._leases:
-                self._remember(fire_id, "the scheduler stopped while it was leased, and it is fired again")
+                self._endings.end(fire_id, "the scheduler stopped while it was leased, and it is fired again")
             self._leases.clear()
             self._queues.clear()
             self._waiting = 0
@@ -137,6 +138,8 @@ class PullTarget:
                 queue = self._queues.setdefault(name, Queue())
                 for firing, end in batch:
                     held = Held(name, firing, end)
+                    if firing.stopping is not None:
+                        firing.stopping.expire = partial(self._stop, held)
                     held.timer = is_open[1](_GRACE_S, self._give_back, held)
                     queue.ready.append(held)
                 served = self._serve(queue)
@@ -148,12 +151,20 @@ class PullTarget:
         Give back a firing for which nobody came.
         """
         with self._lock:
-            queue = self._queues.get(held.queue)
-            if queue is None or held not in queue.ready:
-                return
-            queue.ready.remove(held)
-            self._tidy(held.queue, queue)
-        held.end(Snooze(0))
+            was_ready = self._take_out(held)
+        if was_ready:
+            held.end(Snooze(0))
+
+    def _stop(self, held: Held) -> None:
+        """
+        Let go of a firing whose job was cancelled, or whose next run is due.
+        """
+        with self._lock:
+            if self._leases.get(held.firing.fire_id) is held:
+                self._drop(held)
+                self._endings.end(held.firing.fire_id, _stopped(held))
+            else:  # it was started for a worker that had gone
+                self._take_out(held)
 
     # ---- the workers' side -----------------------------------------------------------------------------------------
 
@@ -191,35 +202,38 @@ class PullTarget:
         """
         End the lease of *fire_id* with a *result*, as handlers return it, or an *error*; done once it is written.
 
-        The future fails with `LeaseEndedError` if the lease has ended, or the job was set again meanwhile.
+        Called again, as after an answer that was lost, it ends as the first time, and no sooner. The future fails with
+        `LeaseEndedError` if the lease has ended, or the job was set again meanwhile.
         """
-        done: Future[None] = Future()
-        done.set_running_or_notify_cancel()  # it is written, whether or not anybody waits
         what = "refused" if error is not None or result is not None else "acknowledged"
         with self._lock:
             held = self._leases.get(fire_id)
             if held is None:
-                ended = self._ended.get(fire_id)
-                if ended == what:  # the answer to the first call was lost on its way
-                    done.set_result(None)
-                else:
-                    done.set_exception(LeaseEndedError(fire_id, ended))
-                return done
-            self._drop(held, what)
+                return self._endings.repeated(fire_id, what)
+            self._drop(held)
+            done = self._endings.settle(fire_id, what)
 
         def written(answer: Answer | Exception) -> None:
             if isinstance(answer, Exception):
-                done.set_exception(answer)
+                end(None, answer)
             elif answer.outcome is Outcome.SETTLED:
+                end(what)
+            else:
+                refuse(_TAKEN_OVER if answer.outcome is Outcome.NOT_OWNER else _SUPERSEDED)
+
+        def refuse(became: str | None) -> None:
+            end(became, LeaseEndedError(fire_id, became))
+
+        def end(became: str | None, failed: Exception | None = None) -> None:
+            with self._lock:
+                self._endings.end(fire_id, became)
+            if failed is None:
                 done.set_result(None)
             else:
-                became = _TAKEN_OVER if answer.outcome is Outcome.NOT_OWNER else _SUPERSEDED
-                with self._lock:
-                    self._remember(fire_id, became)
-                done.set_exception(LeaseEndedError(fire_id, became))
+                done.set_exception(failed)
 
-        if not held.end(result, error, written):
-            done.set_exception(LeaseEndedError(fire_id, None))
+        if not held.end(result, error, written):  # it was asked to stop just before
+            refuse(_stopped(held))
         return done
 
     def extend(self, fire_id: str, seconds: float, progress: Progress | None = None) -> int:
@@ -231,8 +245,8 @@ class PullTarget:
         """
         with self._lock:
             held = self._leases.get(fire_id)
-            if held is None or self._open is None or held.end.has_ended():
-                raise LeaseEndedError(fire_id, self._ended.get(fire_id))
+            if held is None or self._open is None:
+                raise LeaseEndedError(fire_id, self._endings.became(fire_id))
             if progress is not None:
                 held.end.note(progress)
             return self._lease(held, seconds)
@@ -241,7 +255,8 @@ class PullTarget:
         with self._lock:
             if self._leases.get(held.firing.fire_id) is not held:
                 return
-            self._drop(held, f"its time of {seconds:g} s was over, and it is fired again")
+            self._drop(held)
+            self._endings.end(held.firing.fire_id, f"its time of {seconds:g} s was over, and it is fired again")
         held.end(None, TimeoutError(f"the lease of {seconds:g} s ended without an acknowledgement"))
 
     def _stop_waiting(self, name: str, worker: Worker) -> None:
@@ -316,24 +331,40 @@ class PullTarget:
         held.until = now_ms() + int(seconds * 1000)
         return held.until
 
-    def _drop(self, held: Held, what: str) -> None:
+    def _drop(self, held: Held) -> None:
         del self._leases[held.firing.fire_id]
         if held.timer is not None:
             held.timer.cancel()
-        self._remember(held.firing.fire_id, what)
         queue = self._queues[held.queue]
         queue.leased -= 1
         self._tidy(held.queue, queue)
 
-    def _remember(self, fire_id: str, what: str) -> None:
-        self._ended[fire_id] = what
-        self._ended.move_to_end(fire_id)
-        if len(self._ended) > _ENDED_MAX:
-            self._ended.popitem(last=False)
+    def _take_out(self, held: Held) -> bool:
+        """
+        Take *held* out of what is ready; return whether it was there.
+        """
+        queue = self._queues.get(held.queue)
+        if queue is None or held not in queue.ready:
+            return False
+        queue.ready.remove(held)
+        if held.timer is not None:
+            held.timer.cancel()
+        self._tidy(held.queue, queue)
+        return True
 
     def _tidy(self, name: str, queue: Queue) -> None:
         if queue.is_empty:
             self._queues.pop(name, None)
+
+
+def _stopped(held: Held) -> str | None:
+    """
+    Return why *held* was asked to stop, if it was; otherwise the scheduler stops.
+    """
+    stopping = held.firing.stopping
+    if stopping is None or not stopping.is_stopped:
+        return None
+    return _OVERTAKEN if stopping.is_overtaken else _CANCELLED
 
 
 def _announce(served: Served) -> None:
