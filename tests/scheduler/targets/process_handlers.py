@@ -102,6 +102,18 @@ def end(payload):
         raise SystemExit(4)
     elif payload == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
+    elif payload == "real-time":
+        os.kill(os.getpid(), 40)
+    elif payload == "fork":
+        if os.fork() == 0:
+            threading.Event().wait()
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def take(payload):
+    """
+    Take the payload, however large.
+    """
 
 
 def hang(payload):

@@ -6,14 +6,31 @@ from __future__ import annotations
 
 import functools
 import importlib
+import multiprocessing
 import os
+import pickle
+import re
+import signal
+import sys
+import threading
 import time
+import types
 from pathlib import Path
 
 import pytest
 
-from tickwheel.observe.events import JobDied, JobFailed, JobSnoozed, JobSucceeded
-from tickwheel.scheduler import InvalidJobError, Outcome, Progress, RetryPolicy, SchedulerOptions, State
+from tickwheel.observe.events import JobDied, JobFailed, JobSnoozed, JobStopped, JobSucceeded
+from tickwheel.scheduler import (
+    Firing,
+    InvalidJobError,
+    Job,
+    Outcome,
+    Progress,
+    RetryPolicy,
+    SchedulerOptions,
+    State,
+)
+from tickwheel.scheduler.targets import _processes
 
 ODD = ("fail_mutely", "answer_oddly", "start_another")
 ONCE = RetryPolicy(attempts=1)
@@ -108,6 +125,8 @@ def test_answers_travel(started, tmp_path):
         ("kill", "its process was ended by SIGKILL"),
         ("exit", "its process ended with exit code 3"),
         ("sys.exit", "SystemExit: 4"),
+        pytest.param("real-time", "its process was ended by signal 40", marks=pytest.mark.needs("signal.SIGRTMIN")),
+        pytest.param("fork", "its process was ended by SIGSEGV", marks=pytest.mark.needs("os.fork")),
     ],
 )
 def test_a_process_that_ends(started, tmp_path, payload, error):
@@ -281,6 +300,118 @@ def test_a_process_that_died_while_idle(started, tmp_path):
     scheduler.set("two", delay=0, handler="note", payload=str(path))
     assert told.of(JobSucceeded, "two")[0].attempt == 1
     assert len(set(lines(path))) == 2
+
+
+@pytest.fixture
+def main_module(monkeypatch, tmp_path):
+    """
+    Return what replaces the main module, which a new process imports, by one of the text given.
+    """
+
+    def replace(text):
+        path = tmp_path / "main.py"
+        path.write_text(text)
+        module = types.ModuleType("__main__")
+        module.__file__ = str(path)
+        monkeypatch.setitem(sys.modules, "__main__", module)
+
+    return replace
+
+
+LARGE = "x" * 900_000
+"""More than a pipe takes while nobody reads it."""
+
+
+@pytest.mark.parametrize("payload", ["x", LARGE], ids=["small", "large"])
+def test_a_main_module_that_exits(make, handlers, events, main_module, payload):
+    """
+    A process that ends while it starts is a failed attempt that says how it ended, however large the payload is.
+    """
+    main_module("import os; os._exit(7)")
+    scheduler = make("memory://")
+    scheduler.handler("take", executor="process", retry=ONCE)(handlers.take)
+    told = events(scheduler)
+    scheduler.start().set("k", delay=0, handler="take", payload=payload)
+    assert told.of(JobDied)[0].error == "its process ended with exit code 7"
+
+
+def test_a_main_module_that_hangs(make, handlers, events, main_module, monkeypatch):
+    """
+    A process that does not get ready is killed after a while, with the remedy.
+    """
+    monkeypatch.setattr(_processes, "_UP_S", 0.5)
+    main_module("import threading; threading.Event().wait()")
+    scheduler = make("memory://")
+    scheduler.handler("take", executor="process", retry=ONCE)(handlers.take)
+    told = events(scheduler)
+    scheduler.start().set("k", delay=0, handler="take", payload=LARGE)
+    assert "did not begin within 0.5 s, and was killed: let its modules do nothing long" in told.of(JobDied)[0].error
+    assert multiprocessing.active_children() == []
+
+
+def test_a_cancel_while_it_starts(make, handlers, events, main_module, tmp_path):
+    """
+    A process that hangs while it starts is killed once its job is cancelled.
+    """
+    started = tmp_path / "pids"
+    main_module(
+        f"import os, pathlib, threading; pathlib.Path({str(started)!r}).write_text(f'{{os.getpid()}}\\n')\n"
+        "threading.Event().wait()"
+    )
+    scheduler = make("memory://")
+    scheduler.handler("take", executor="process")(handlers.take)
+    told = events(scheduler)
+    scheduler.start().set("k", delay=0, handler="take", payload=LARGE)
+    (pid,) = lines(started)
+    assert scheduler.cancel("k", running=True).outcome is Outcome.STOPPING
+    assert told.of(JobStopped)
+    assert not is_alive(pid)
+
+
+@pytest.mark.needs("signal.SIGSTOP")
+def test_a_process_that_takes_no_call(make, handlers, events, monkeypatch, tmp_path):
+    """
+    An idle process that somebody has stopped is killed after a while, and replaced.
+    """
+    scheduler = make("memory://")
+    for name in ("note", "take"):
+        scheduler.handler(name, executor="process", retry=ONCE)(getattr(handlers, name))
+    told = events(scheduler)
+    scheduler.start().set("one", delay=0, handler="note", payload=str(tmp_path / "pids"))
+    assert told.of(JobSucceeded, "one")
+    (pid,) = lines(tmp_path / "pids")
+    process = scheduler._core.registry.handlers._processes._idle[0]
+    assert process._pipe.poll(60)  # it is ready
+    os.kill(pid, signal.SIGSTOP)
+    real, waits = threading.Timer, iter([0.1])  # the others have their minute
+    monkeypatch.setattr(_processes.threading, "Timer", lambda seconds, end: real(next(waits, seconds), end))
+    scheduler.set("two", delay=0, handler="take", payload=LARGE)
+    assert told.of(JobSucceeded, "two")[0].attempt == 1
+    assert not is_alive(pid)
+
+
+def test_a_handler_under_another_decorator(make, handlers, events, monkeypatch):
+    """
+    A function that its module has under another decorator parks its jobs with the remedy, and no process is started.
+    """
+    scheduler = make("memory://")
+    scheduler.handler("take", executor="process")(handlers.take)
+    monkeypatch.setattr(handlers, "take", functools.wraps(handlers.take)(lambda payload: payload))
+    told = events(scheduler)
+    scheduler.start().set("k", delay=0, handler="take", payload=1)
+    assert re.search(r"not the same object.*above all other decorators", told.of(JobDied)[0].error)
+    assert told.of(JobDied)[0].attempt == 1
+    assert multiprocessing.active_children() == []
+
+
+def test_what_cannot_be_pickled_takes_no_process():
+    """
+    A call that cannot be sent raises before a process is started.
+    """
+    pool = _processes.ProcessPool()
+    with pytest.raises((AttributeError, pickle.PicklingError), match="lambda"):
+        pool.run(lambda payload: payload, 5.0, (1,), Firing(Job("k", 1, 0), 1, 0.0))
+    assert not pool._all
 
 
 async def coroutine(payload):

@@ -4,19 +4,28 @@ Handlers in processes of their own: what crashes there, or hangs, takes only its
 Each process runs one call at a time, for one of the dispatcher's threads, and is kept for the next one. They are
 spawned, not forked: a fork would inherit locks that threads hold here. So a function is found by its module's name over
 there, and the main module is imported, not run: it needs its `if __name__ == "__main__":`.
+
+    here                                         there
+                                                 ready: it has started, or its last call has ended
+    a call, pickled
+                                                 begun: it has found the function, and calls it
+                                                 beat, as often as the handler likes
+                                                 done or failed, and ready again
+
+Nothing is sent to a process that has not said that it is ready: what is larger than the pipe would wait for it.
 """
 
 from __future__ import annotations
 
 import inspect
+import math
 import os
 import pickle
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from tickwheel.scheduler.errors import HandlerFailedError, InvalidJobError, error_text
@@ -27,14 +36,19 @@ from tickwheel.scheduler.tracebacks import traceback_text
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-__all__ = ["ProcessPool", "check_importable"]
+__all__ = ["ProcessPool", "check_importable", "check_sendable"]
 
 _UP_S: Final = 60.0
-"""How long a new process may take to import what it needs."""
+"""How long a process may take to start, to take a call, and to import what that needs; each of the three."""
+_PIPE_BYTES: Final = 4_096
+"""How much every system's pipe takes while nobody reads it."""
 _LEAVE_S: Final = 1.0
 """How long an idle process may take to end when it is asked to."""
 
-_BEGUN, _BEAT, _DONE, _FAILED = "begun", "beat", "done", "failed"
+_READY, _BEGUN, _BEAT, _DONE, _FAILED = "ready", "begun", "beat", "done", "failed"
+_REMEDY: Final = (
+    "executor='process' needs a plain function at the top level of a module, registered above all other decorators"
+)
 
 
 class ProcessPool:
@@ -65,22 +79,21 @@ class ProcessPool:
             TimeoutError: If it was killed for taking too long.
             Abandoned: If the pool was closed meanwhile.
         """
+        request = _request(function, arguments)
         while True:
             process = self._take()
-            try:
-                process.send(function, arguments)
-            except OSError:  # it ended while it was idle: nothing was begun
-                self._drop(process)
-                continue
             is_whole = False
             try:
                 with _killed_by(firing, process):
+                    process.ask(request)
                     result = process.answer(timeout_s, arguments[-1])
                 is_whole = not firing.cancelled
             except HandlerFailedError as error:
                 is_whole = error.is_whole
                 if self._is_closed and not is_whole:
                     raise Abandoned from None
+                if process.was_idle and not (is_whole or firing.cancelled):  # nothing was begun
+                    continue
                 raise
             finally:
                 if is_whole:
@@ -108,7 +121,9 @@ class ProcessPool:
             if self._is_closed:
                 raise Abandoned
             if self._idle:
-                return self._idle.pop()
+                process = self._idle.pop()
+                process.was_idle = True
+                return process
             process = _Process()
             self._all.add(process)
             return process
@@ -127,6 +142,9 @@ class ProcessPool:
 class _Process:
     """
     One process, seen from here: the head of a session of its own, so that what it starts can be ended with it.
+
+    Attributes:
+        was_idle: Whether it had run calls before, and has not begun with the one that it was asked for.
     """
 
     def __init__(self) -> None:
@@ -137,39 +155,63 @@ class _Process:
         self._process = context.Process(target=_serve, args=(far,), name="tickwheel-handler", daemon=True)
         self._process.start()
         self._leads_group = False
+        self.was_idle = False
         far.close()
 
-    def send(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    def ask(self, request: bytes) -> None:
         """
-        Ask for a call.
+        Ask for the call that *request* is, once it is ready for one.
         """
-        packed = [_pack(each) if isinstance(each, Firing) else each for each in arguments]
-        self._pipe.send((function, packed))
+        while self._hear(_UP_S, _not_begun())[0] != _READY:
+            pass  # a thread that the call before has left behind
+        try:
+            with nullcontext() if len(request) <= _PIPE_BYTES else self._killed_after(_UP_S):
+                self._pipe.send_bytes(request)
+        except OSError:
+            raise self._ended() from None
+
+    @contextmanager
+    def _killed_after(self, seconds: float) -> Iterator[None]:
+        """
+        Kill it unless this is over within *seconds*; by a thread, which takes longer to start than most calls take.
+        """
+        limit = threading.Timer(seconds, self.kill)
+        limit.start()
+        try:
+            yield
+        finally:
+            limit.cancel()
 
     def answer(self, timeout_s: float | None, last: object) -> object:
         """
         Wait for its end.
         """
-        wait_s: float | None = _UP_S
-        deadline = time.monotonic() + _UP_S
+        too_long = TimeoutError(f"it did not end within {timeout_s or math.inf:g} s, and its process was killed")
+        kind, what = self._hear(_UP_S, _not_begun())
         while True:
-            try:
-                if not self._pipe.poll(None if wait_s is None else max(0.0, deadline - time.monotonic())):
-                    message = f"it did not end within {wait_s:g} s, and its process was killed"
-                    raise TimeoutError(message)
-                kind, what = self._pipe.recv()
-            except (EOFError, ConnectionError):
-                raise HandlerFailedError(self._how_it_ended(), is_whole=False) from None
-            self._leads_group = True  # before it says anything
-            if kind == _DONE:
+            if kind == _BEGUN:
+                self.was_idle = False
+            elif kind == _DONE:
                 return what
-            if kind == _FAILED:
+            elif kind == _FAILED:
                 text, trace = what
                 raise HandlerFailedError(text, is_whole=True, remote_traceback=trace)
-            if kind == _BEAT and isinstance(last, Firing):
+            elif isinstance(last, Firing):  # a beat
                 last.progress(*what) if what else last.heartbeat()
-            wait_s = timeout_s
-            deadline = time.monotonic() + (timeout_s or 0)
+            kind, what = self._hear(timeout_s, too_long)
+
+    def _hear(self, wait_s: float | None, too_late: Exception) -> tuple[str, Any]:
+        """
+        Return what it says next, or raise *too_late* after *wait_s*.
+        """
+        try:
+            if not self._pipe.poll(wait_s):
+                raise too_late
+            kind, what = self._pipe.recv()
+        except (EOFError, ConnectionError):
+            raise self._ended() from None
+        self._leads_group = True  # before it says anything
+        return kind, what
 
     def leave(self) -> None:
         """
@@ -194,12 +236,14 @@ class _Process:
             self._process.kill()
             self._process.join()
 
-    def _how_it_ended(self) -> str:
+    def _ended(self) -> HandlerFailedError:
+        """
+        Return how it ended.
+        """
         self.kill()  # what is left of it; how it ended is fixed before its end of the pipe closes
         code = self._process.exitcode
-        if code is not None and code < 0:
-            return f"its process was ended by {signal.Signals(-code).name}"
-        return f"its process ended with exit code {code}"
+        how = f"was ended by {_signal(-code)}" if code is not None and code < 0 else f"ended with exit code {code}"
+        return HandlerFailedError(f"its process {how}", is_whole=False)
 
 
 @contextmanager
@@ -236,19 +280,44 @@ def check_importable(name: str, function: Callable[..., Any]) -> None:
     Raises:
         InvalidJobError: With the remedy.
     """
-    remedy = "executor='process' needs a plain function at the top level of a module"
     if inspect.iscoroutinefunction(function):
-        raise InvalidJobError("handler", name, f"it is async: {remedy}")
-    if inspect.isfunction(function):
-        if "<" in function.__qualname__:
-            raise InvalidJobError("handler", name, f"{function.__qualname__} is defined inside another: {remedy}")
-        if function.__module__ == "__main__" and not hasattr(sys.modules["__main__"], "__file__"):
-            raise InvalidJobError("handler", name, f"it was typed in, and is in no file: {remedy}")
+        raise InvalidJobError("handler", name, f"it is async: {_REMEDY}")
+    if not inspect.isfunction(function):
+        check_sendable(name, function)
         return
+    if "<" in function.__qualname__:
+        raise InvalidJobError("handler", name, f"{function.__qualname__} is defined inside another: {_REMEDY}")
+    if function.__module__ == "__main__" and not hasattr(sys.modules["__main__"], "__file__"):
+        raise InvalidJobError("handler", name, f"it was typed in, and is in no file: {_REMEDY}")
+
+
+def check_sendable(name: str, function: Callable[..., Any]) -> None:
+    """
+    Refuse a handler that cannot be sent to another process; a function has to be there under its name for that.
+
+    Raises:
+        InvalidJobError: With the remedy.
+    """
     try:
         pickle.dumps(function)
     except Exception as error:  # noqa: BLE001  pickling raises anything
-        raise InvalidJobError("handler", name, f"it cannot be sent to a process ({error}): {remedy}") from None
+        raise InvalidJobError("handler", name, f"it cannot be sent to a process ({error}): {_REMEDY}") from None
+
+
+def _request(function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
+    return pickle.dumps((function, [_pack(each) if isinstance(each, Firing) else each for each in arguments]))
+
+
+def _not_begun() -> HandlerFailedError:
+    what = f"its process did not begin within {_UP_S:g} s, and was killed: let its modules do nothing long on import"
+    return HandlerFailedError(what, is_whole=False)
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # those for real time have no names
+        return f"signal {number}"
 
 
 def _pack(firing: Firing) -> tuple[Any, ...]:
@@ -261,9 +330,13 @@ def _serve(pipe: Connection) -> None:
     """
     if hasattr(os, "setsid"):
         os.setsid()
+        os.register_at_fork(
+            after_in_child=pipe.close
+        )  # held by what a handler forks, it would hide the end of this one
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who types it means the scheduler, which then stops this one
     while True:
         try:
+            pipe.send((_READY, None))
             function, packed = pipe.recv()
         except (EOFError, ConnectionError):
             return

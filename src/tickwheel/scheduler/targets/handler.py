@@ -11,7 +11,7 @@ from typing import Any
 from tickwheel.scheduler.checks import check_handler
 from tickwheel.scheduler.errors import HandlerNotFoundError, InvalidJobError
 from tickwheel.scheduler.model import RetryPolicy
-from tickwheel.scheduler.targets._processes import ProcessPool, check_importable
+from tickwheel.scheduler.targets._processes import ProcessPool, check_importable, check_sendable
 from tickwheel.scheduler.targets.contract import USUAL, Call, Limits, Usual
 
 __all__ = ["HandlerTarget"]
@@ -31,6 +31,7 @@ class HandlerTarget:
     def __init__(self, usual_timeout_s: float | None, on_registered: Callable[[], object] | None = None) -> None:
         self._usual_timeout_s = usual_timeout_s
         self._calls: dict[str, Call] = {}
+        self._sent: dict[str, Callable[..., Any]] = {}
         self._policies: dict[str, RetryPolicy] = {}
         self._limits: dict[str, Limits] = {}
         self._processes = ProcessPool()
@@ -73,6 +74,7 @@ class HandlerTarget:
         wants_firing = _arguments(name, function) == _BOTH
         if executor == "process":
             check_importable(name, function)
+            self._sent[name] = function
             self._calls[name] = Call(
                 lambda *arguments: self._processes.run(
                     function, seconds, arguments if wants_firing else arguments[:-1], arguments[-1]
@@ -130,10 +132,12 @@ class HandlerTarget:
         """
         Return the registered function.
         """
-        try:
-            return self._calls[handler]
-        except KeyError:
-            raise HandlerNotFoundError(handler) from None
+        call = self._calls.get(handler)
+        if call is None:
+            raise HandlerNotFoundError(handler)
+        if call.in_process:  # not when it was registered, as a decorator does that before its module has the function
+            check_sendable(handler, self._sent[handler])
+        return call
 
     def end_processes(self) -> None:
         """
