@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import threading
 import time
@@ -17,7 +18,8 @@ from urllib.parse import unquote
 import pytest
 
 from tickwheel.observe.events import JobDied, JobFailed, JobSucceeded
-from tickwheel.scheduler import DeadLetter, Firing, InvalidJobError, Job, Retry, RetryPolicy, State
+from tickwheel.scheduler import DeadLetter, Firing, InvalidJobError, Job, Retry, RetryPolicy, Snooze, State
+from tickwheel.scheduler.targets import webhook
 from tickwheel.scheduler.targets._signing import read_secret, signature
 from tickwheel.scheduler.targets.webhook import WebhookError, WebhookTarget
 
@@ -37,6 +39,7 @@ class Receiver(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Answering)
         self.received = []
         self.answers = {}
+        self.is_released = threading.Event()
 
     @property
     def url(self):
@@ -59,7 +62,7 @@ class Answering(BaseHTTPRequestHandler):
         self.server.received.append((self.path, dict(self.headers), body))
         status, headers, text = self.server.answers.get(self.path, (204, {}, ""))
         if status == "slow":
-            time.sleep(1)  # longer than the sender's patience
+            self.server.is_released.wait(60)  # longer than the sender's patience
             status = 204
         self.send_response(status)
         for name, value in headers.items():
@@ -80,10 +83,18 @@ def receiver():
     """
     Return a listening server.
     """
+    yield from listening()
+
+
+def listening():
+    """
+    Give a listening server, and end it.
+    """
     server = Receiver()
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield server
+    server.is_released.set()
     server.shutdown()
     thread.join()
     server.server_close()
@@ -219,6 +230,81 @@ def test_no_answer(receiver):
     receiver.answers["/"] = ("slow", {}, "")
     with pytest.raises(WebhookError, match=r"did not answer within 0.1 s"):
         sent(f"{receiver.url}/", timeout_s=0.1, **LOOPBACK)
+
+
+@pytest.fixture
+def other():
+    """
+    Return a second receiver.
+    """
+    yield from listening()
+
+
+def sent_all(urls, **options):
+    """
+    Send a firing to each of *urls* at once, and return the answers and errors.
+    """
+    target = WebhookTarget(**options, **LOOPBACK)
+
+    async def send():
+        try:
+            return await asyncio.gather(
+                *(target.resolve(url).function(firing(url)) for url in urls), return_exceptions=True
+            )
+        finally:
+            await target.close()
+
+    return asyncio.run(send()), target.figures()
+
+
+def test_one_that_hangs_beside_others(receiver, other, monkeypatch):
+    """
+    A receiver that hangs has places of its own: others get their requests, and answer, as if it was not there.
+    """
+    monkeypatch.setattr(webhook, "_AT_ONCE", 2)
+    receiver.answers["/"] = ("slow", {}, "")
+    (*hung, answer), figures = sent_all([f"{receiver.url}/"] * 3 + [f"{other.url}/"], timeout_s=2.0)
+    assert all("did not answer within 2 s" in str(each) for each in hung)
+    assert answer is None
+    assert figures == {receiver.url: {"state": "closed", "failures": 3, "open_s": 0.0}}
+
+
+def test_a_wait_for_a_place_takes_no_time(receiver, monkeypatch):
+    """
+    The time of an attempt begins when its receiver has a place for it.
+    """
+    monkeypatch.setattr(webhook, "_AT_ONCE", 1)
+    receiver.answers["/slow"] = ("slow", {}, "")
+    (late, answer), figures = sent_all([f"{receiver.url}/slow", f"{receiver.url}/"], timeout_s=3.0)
+    assert "did not answer within 3 s" in str(late)
+    assert answer is None
+    assert figures == {}
+
+
+def test_what_waits_when_a_receiver_fails(receiver, monkeypatch):
+    """
+    What waits for a place while its receiver fails too often is put off, and the receiver is left alone.
+    """
+    monkeypatch.setattr(webhook, "_AT_ONCE", 1)
+    receiver.answers["/"] = ("slow", {}, "")
+    (late, *others), figures = sent_all([f"{receiver.url}/"] * 4, timeout_s=0.5, failures_max=1)
+    assert isinstance(late, WebhookError)
+    assert all(isinstance(each, Snooze) for each in others)
+    assert figures[receiver.url]["failures"] == 1
+
+
+def test_a_lack_of_files(receiver, monkeypatch):
+    """
+    Where this process may open no more sockets the attempt fails, and the receiver is not left alone for it.
+    """
+
+    def refuse(_address):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(webhook.Guard, "check", lambda _, address: refuse(address))
+    errors, figures = sent_all([f"{receiver.url}/"] * 3, failures_max=1)
+    assert all("cannot be reached: Too many open files" in str(each) for each in errors)
+    assert figures == {}
 
 
 def test_nobody_there(receiver):

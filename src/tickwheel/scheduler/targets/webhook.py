@@ -10,16 +10,22 @@ The webhook target: an HTTP POST to the URL that the job names as its handler.
 
 A receiver (scheme, host and port) that does not answer, or answers 5xx, several times in a row is left alone for a
 while: its jobs are put off, which costs them no attempt, and then one of them asks whether it is back.
+
+Each receiver has places of its own, so that one that hangs keeps no other waiting. The time of an attempt begins when
+it has got one, and so does what the breaker sees of it.
 """
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import socket
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
 
 from tickwheel.observe.events import Event
 from tickwheel.scheduler import checks
@@ -40,7 +46,8 @@ __all__ = ["WebhookError", "WebhookTarget"]
 
 TIMEOUT_S = 15.0
 """From the look-up of the name to the end of the answer's head."""
-_CONNECTIONS_MAX = 100
+_AT_ONCE = 100
+"""How many requests one receiver gets at once; all of them together are bounded by `SchedulerOptions.coroutines`."""
 _RETRY_AFTER_MAX_S = 86_400.0
 """A receiver may ask for a wait of a day; a longer one is cut to that."""
 _BROKEN = 500
@@ -54,9 +61,9 @@ class WebhookError(Exception):
     The receiver did not accept a firing.
     """
 
-    def __init__(self, message: str, *, is_up: bool = False) -> None:
+    def __init__(self, message: str, *, is_up: bool | None = False) -> None:
         """
-        Keep the *message*, and whether the receiver works in spite of it.
+        Keep the *message*, and whether the receiver works in spite of it; None if that is not known.
         """
         super().__init__(message)
         self.is_up = is_up
@@ -94,6 +101,7 @@ class WebhookTarget:
         self._breakers = Breakers(failures_max, checks.positive_s("open_s", open_s))
         self._keys = tuple(read_secret(secret) for secret in secrets)
         self._guard = Guard(allow)
+        self._places: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._timeout_s = checks.positive_s("timeout_s", timeout_s)
         self._session: aiohttp.ClientSession | None = None
 
@@ -145,6 +153,13 @@ class WebhookTarget:
 
     async def _post(self, firing: Firing) -> DeadLetter | Retry | Snooze | None:
         receiver = _receiver(firing.job.handler)
+        places = self._places.get(receiver)
+        if places is None:
+            self._places[receiver] = places = asyncio.Semaphore(_AT_ONCE)
+        async with places:
+            return await self._post_to(receiver, firing)
+
+    async def _post_to(self, receiver: str, firing: Firing) -> DeadLetter | Retry | Snooze | None:
         wait = self._breakers.enter(receiver)
         if wait is not None:
             return Snooze(wait)
@@ -175,6 +190,8 @@ class WebhookTarget:
             if isinstance(error.os_error, AddressRefusedError):
                 return None, DeadLetter(f"{url}: {error.os_error}")
             message = f"{url} cannot be reached: {error.os_error.strerror or error.os_error}"
+            if error.os_error.errno in (errno.EMFILE, errno.ENFILE):  # it is this process or system that lacks files
+                raise WebhookError(message, is_up=None) from None
         except TimeoutError:
             message = f"{url} did not answer within {self._timeout_s:g} s"
         except client.ClientError as error:
@@ -188,9 +205,7 @@ class WebhookTarget:
         if self._session is None:
             client = library("aiohttp", "webhook")
             self._session = client.ClientSession(
-                connector=client.TCPConnector(
-                    limit=_CONNECTIONS_MAX, use_dns_cache=False, socket_factory=self._new_socket
-                ),
+                connector=client.TCPConnector(limit=0, use_dns_cache=False, socket_factory=self._new_socket),
                 timeout=client.ClientTimeout(total=self._timeout_s),
                 cookie_jar=client.DummyCookieJar(),
                 auto_decompress=False,
