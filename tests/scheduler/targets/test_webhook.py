@@ -67,8 +67,12 @@ class Answering(BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
-        self.send_header("content-length", str(len(text)))
+        self.send_header("content-length", "100" if text in ("stalls", "breaks off") else str(len(text)))
         self.end_headers()
+        if text == "stalls":
+            self.server.is_released.wait(60)
+        if text in ("stalls", "breaks off"):
+            return
         with contextlib.suppress(BrokenPipeError):  # the sender's patience is over
             self.wfile.write(text.encode())
 
@@ -202,6 +206,23 @@ def test_retry_after(receiver, status, value, least, most):
     answer = sent(f"{receiver.url}/", **LOOPBACK)
     assert isinstance(answer, Retry)
     assert least <= answer.after <= most
+
+
+@pytest.mark.parametrize("text", ["stalls", "breaks off"])
+def test_a_body_that_does_not_come(receiver, monkeypatch, text):
+    """
+    The status counts, whatever becomes of the body of a refusal.
+    """
+    monkeypatch.setattr(webhook, "_BODY_S", 0.1)
+    receiver.answers["/gone"] = (410, {}, text)
+    receiver.answers["/busy"] = (503, {"retry-after": "7"}, text)
+    receiver.answers["/odd"] = (404, {}, text)
+    gone, busy = sent(f"{receiver.url}/gone", **LOOPBACK), sent(f"{receiver.url}/busy", **LOOPBACK)
+    assert gone == DeadLetter(f"{receiver.url}/gone answered 410 Gone")
+    assert busy == Retry(7.0, f"{receiver.url}/busy answered 503 Service Unavailable")
+    with pytest.raises(WebhookError, match="answered 404 Not Found") as caught:
+        sent(f"{receiver.url}/odd", **LOOPBACK)
+    assert caught.value.is_up
 
 
 def test_unreadable_retry_after(receiver):

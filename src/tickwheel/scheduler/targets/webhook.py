@@ -54,6 +54,8 @@ _BROKEN = 500
 """From this status on, it is the receiver that does not work, and not what was sent to it."""
 _SHOWN_BYTES = 200
 """How much of a refusal's body is kept with the error."""
+_BODY_S = 1.0
+"""How long that may take to come: the status counts without it."""
 
 
 class WebhookError(Exception):
@@ -234,7 +236,7 @@ async def _verdict(answer: aiohttp.ClientResponse) -> DeadLetter | Retry | None:
     status = answer.status
     if 200 <= status < 300:  # noqa: PLR2004  the statuses of success
         return None
-    body = (await answer.content.read(_SHOWN_BYTES)).decode(errors="replace").strip()
+    body = await _body(answer)
     text = f"{answer.url} answered {status} {answer.reason}" + (f": {body}" if body else "")
     if status in (410, 413):
         return DeadLetter(text if status == 410 else f"the message is too large: {text}")  # noqa: PLR2004  gone
@@ -242,6 +244,19 @@ async def _verdict(answer: aiohttp.ClientResponse) -> DeadLetter | Retry | None:
     if status in (429, 503) and after is not None:
         return Retry(after, text)
     raise WebhookError(text, is_up=status < _BROKEN)
+
+
+async def _body(answer: aiohttp.ClientResponse) -> str:
+    """
+    Return the beginning of the body of *answer*; nothing where it does not come, or breaks off.
+    """
+    client = library("aiohttp", "webhook")
+    try:
+        async with asyncio.timeout(_BODY_S):
+            body = await answer.content.read(_SHOWN_BYTES)
+    except (TimeoutError, client.ClientError):
+        return ""
+    return body.decode(errors="replace").strip()
 
 
 def _receiver(url: str) -> str:
