@@ -203,5 +203,5 @@ def test_bad_options(options):
     """
     Bounds are positive.
     """
-    with pytest.raises(InvalidJobError, match=r"pass (a number|seconds), more than 0"):
+    with pytest.raises(InvalidJobError, match=r"pass (an integer in 1|seconds, more than 0)"):
         WebhookTarget(**options)

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import errno
 import json
+import math
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -225,11 +226,29 @@ def test_a_body_that_does_not_come(receiver, monkeypatch, text):
     assert caught.value.is_up
 
 
-def test_unreadable_retry_after(receiver):
+def test_an_unreadable_answer(receiver):
+    """
+    The error of an answer that cannot be read has nothing of the request's headers, and so no signature.
+    """
+    receiver.answers["/"] = (200, {"x": "a" * 20_000}, "")
+    with pytest.raises(WebhookError, match="sent an answer that cannot be read: Got more than") as caught:
+        sent(f"{receiver.url}/", secrets=[SECRET], **LOOPBACK)
+    assert "signature" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "soon",
+        "Wed, 21 Oct 99999999999999999999 07:28:00 GMT",
+        "Wed, 21 Oct 2026 07:28:00 +99999999999999999999",
+    ],
+)
+def test_unreadable_retry_after(receiver, value):
     """
     A Retry-After that names no time leaves the wait to the policy.
     """
-    receiver.answers["/"] = (503, {"retry-after": "soon"}, "")
+    receiver.answers["/"] = (503, {"retry-after": value}, "")
     with pytest.raises(WebhookError, match="503"):
         sent(f"{receiver.url}/", **LOOPBACK)
 
@@ -361,6 +380,10 @@ def test_the_inside_is_refused(receiver, host):
         "//example.com",
         "http://[::1",
         "http://x:0/",
+        "http://a..b/",
+        "http://.example/",
+        "http://bücher..de/",
+        f"http://{'a' * 64}.com/",
     ],
 )
 def test_bad_urls(url):
@@ -369,6 +392,40 @@ def test_bad_urls(url):
     """
     with pytest.raises(InvalidJobError, match="a webhook needs a URL"):
         WebhookTarget().check(url)
+
+
+def test_good_hosts():
+    """
+    A trailing dot, labels of 63 characters, addresses, and names in other scripts are possible.
+    """
+    for host in ("example.com.", f"{'a' * 63}.com", "[::1]:80", "[fe80::1%25lo]", "127.0.0.1", "bücher.de"):
+        WebhookTarget().check(f"http://{host}/")
+
+
+def test_a_host_that_is_too_long_when_it_is_encoded():
+    """
+    A host that only its encoding shows to be impossible ends the job.
+    """
+    answer = sent(f"http://{'ü' * 62}.example/")
+    assert isinstance(answer, DeadLetter)
+    assert "cannot be called" in answer.reason
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"failures_max": "5"}, "failures_max is '5': pass an integer"),
+        ({"failures_max": 2.5}, "failures_max is 2.5: pass an integer"),
+        ({"timeout_s": math.inf}, "timeout_s is inf: pass seconds, at most 86400"),
+        ({"open_s": math.inf}, "open_s is inf: pass seconds, at most 86400"),
+    ],
+)
+def test_impossible_options(options, said):
+    """
+    What no request or breaker can work with is refused by name when the target is made.
+    """
+    with pytest.raises(InvalidJobError, match=said):
+        WebhookTarget(**options)
 
 
 def test_passwords_in_urls():

@@ -52,6 +52,9 @@ _RETRY_AFTER_MAX_S = 86_400.0
 """A receiver may ask for a wait of a day; a longer one is cut to that."""
 _BROKEN = 500
 """From this status on, it is the receiver that does not work, and not what was sent to it."""
+_LENGTH_MAX_S = 86_400.0
+_FAILURES_MAX = 1_000_000
+_LABEL_MAX = 63
 _SHOWN_BYTES = 200
 """How much of a refusal's body is kept with the error."""
 _BODY_S = 1.0
@@ -85,7 +88,7 @@ class WebhookTarget:
         open_s: For how long.
 
     Raises:
-        InvalidJobError: If a secret is too short or unreadable, or a bound is not positive.
+        InvalidJobError: If a secret is too short or unreadable, a bound is not positive, or a time is over a day.
         ValueError: If one of *allow* is not a network.
     """
 
@@ -98,13 +101,12 @@ class WebhookTarget:
         failures_max: int = 5,
         open_s: Duration = 30.0,
     ) -> None:
-        if not failures_max > 0:
-            raise InvalidJobError("failures_max", failures_max, "pass a number, more than 0")
-        self._breakers = Breakers(failures_max, checks.positive_s("open_s", open_s))
+        failures_max = checks.check_count("failures_max", failures_max, _FAILURES_MAX)
+        self._breakers = Breakers(failures_max, _bounded_s("open_s", open_s))
         self._keys = tuple(read_secret(secret) for secret in secrets)
         self._guard = Guard(allow)
         self._places: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
-        self._timeout_s = checks.positive_s("timeout_s", timeout_s)
+        self._timeout_s = _bounded_s("timeout_s", timeout_s)
         self._session: aiohttp.ClientSession | None = None
 
     def __repr__(self) -> str:
@@ -116,7 +118,7 @@ class WebhookTarget:
         """
         try:
             parts = urlsplit(handler)
-            is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+            is_url = parts.scheme in ("http", "https") and _is_host(parts.hostname or "") and parts.port != 0
         except ValueError:
             is_url = False
         if not is_url or not handler.isprintable() or " " in handler:
@@ -196,6 +198,8 @@ class WebhookTarget:
                 raise WebhookError(message, is_up=None) from None
         except TimeoutError:
             message = f"{url} did not answer within {self._timeout_s:g} s"
+        except client.ClientResponseError as error:  # whose repr has the headers of the request, signature and all
+            message = f"{url} sent an answer that cannot be read: {error.message}"
         except client.ClientError as error:
             message = f"{url} broke off: {error!r}"
         raise WebhookError(message) from None
@@ -232,6 +236,13 @@ class WebhookTarget:
         return found
 
 
+def _bounded_s(name: str, value: Duration) -> float:
+    number = checks.positive_s(name, value)
+    if number > _LENGTH_MAX_S:
+        raise InvalidJobError(name, value, f"pass seconds, at most {_LENGTH_MAX_S:g}")
+    return number
+
+
 async def _verdict(answer: aiohttp.ClientResponse) -> DeadLetter | Retry | None:
     status = answer.status
     if 200 <= status < 300:  # noqa: PLR2004  the statuses of success
@@ -259,6 +270,13 @@ async def _body(answer: aiohttp.ClientResponse) -> str:
     return body.decode(errors="replace").strip()
 
 
+def _is_host(name: str) -> bool:
+    """
+    Return whether *name* can be looked up: none of its labels is empty, or longer than the DNS allows.
+    """
+    return all(0 < len(label) <= _LABEL_MAX for label in name.removesuffix(".").split("."))
+
+
 def _receiver(url: str) -> str:
     """
     Return what fails and comes back as one: scheme, host and port.
@@ -275,7 +293,7 @@ def _retry_after(value: str | None) -> float | None:
         return None
     try:
         seconds = float(value) if value.isdigit() else _until(parsedate_to_datetime(value))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return min(max(0.0, seconds), _RETRY_AFTER_MAX_S)
 
