@@ -15,10 +15,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from tickwheel.observe.events import StoreFailed
-from tickwheel.scheduler import Scheduler, SchedulerOptions, SetRequest, _standby
+from tickwheel.observe.events import JobDied, JobSucceeded, StoreFailed
+from tickwheel.scheduler import RetryPolicy, Scheduler, SchedulerOptions, SetRequest, _standby
 from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.engine import _pruner
+from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.model import Settle
 from tickwheel.scheduler.stores import Abilities, MemoryStore
 from tickwheel.scheduler.stores.sqlite import _checkpointer
 from tickwheel.scheduler.stores.sqlite._joining import Follower
@@ -118,6 +120,70 @@ def test_goes_on(make, record, caplog, call):
     assert store.trips == 2
     assert "negative integer" in failed[0].error
     assert any(line.exc_info for line in caplog.records)
+
+
+class Picky(MemoryStore):
+    """
+    A store that cannot write the end of *unwanted*, nor any text that is not ASCII.
+    """
+
+    def __init__(self, unwanted=""):
+        super().__init__()
+        self.unwanted = unwanted
+        self.refusals = 0
+
+    def apply(self, writes):
+        """
+        Write them, unless one of them cannot be.
+        """
+        for each in writes:
+            if isinstance(each, Settle) and (each.job.key == self.unwanted or not str(each).isascii()):
+                self.refusals += 1
+                what = "memory: a value cannot be stored"
+                raise StoreError(what, "pass another")
+        return super().apply(writes)
+
+
+def test_an_end_that_is_never_written(make, events):
+    """
+    An end that a store refuses for good holds up no other: what ended with it is settled, and so is what comes later.
+    """
+    store = Picky("unwanted")
+    scheduler = make(store)
+    told = events(scheduler)
+    scheduler.handler("h")(print)
+    scheduler.start()
+    keys = ["unwanted", *map(str, range(20))]
+    scheduler.set_many(SetRequest(key, delay=0, handler="h") for key in keys)
+    for key in keys[1:]:
+        told.of(JobSucceeded, key)
+    scheduler.set("later", delay=0, handler="h")
+    told.of(JobSucceeded, "later")
+    assert store.refusals
+    assert [job.key for job in scheduler.list().jobs] == ["unwanted"]
+    store.unwanted = ""
+    told.of(JobSucceeded, "unwanted")
+
+
+def test_text_that_a_store_does_not_take(make, events):
+    """
+    What a handler raises and notes is stored in ASCII where the store refuses it as it is.
+    """
+    scheduler = make(Picky())
+    told = events(scheduler)
+
+    @scheduler.handler("h", retry=RetryPolicy(attempts=1))
+    def handler(_payload, firing):
+        firing.progress(0.5, "日")
+        what = "日本"
+        raise ValueError(what)
+
+    scheduler.start()
+    scheduler.set("k", delay=0, handler="h")
+    told.of(JobDied, "k")
+    assert scheduler.get("k").error == r"ValueError: \u65e5\u672c"
+    (kept, *_) = scheduler.history("k")
+    assert (kept.error, kept.note) == (r"ValueError: \u65e5\u672c", r"\u65e5")
 
 
 def test_stop_closes(caplog):

@@ -254,3 +254,10 @@ def kept_text(text: object, chars_max: int = ERROR_CHARS_MAX) -> str:
     if cut.isascii() and "\0" not in cut:
         return cut
     return cut.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")[:chars_max]
+
+
+def ascii_text(text: str | None) -> str | None:
+    r"""
+    Return *text* in ASCII, with other characters as `\u65e5`, and cut.
+    """
+    return text and text.encode("ascii", "backslashreplace").decode("ascii")[:ERROR_CHARS_MAX]

@@ -14,7 +14,7 @@ import pytest
 from writes import set_one
 
 from tickwheel.errors import MissingExtraError
-from tickwheel.scheduler import Scheduler, model
+from tickwheel.scheduler import RetryPolicy, Scheduler, model
 from tickwheel.scheduler.engine._watcher import Watcher
 from tickwheel.scheduler.errors import StoreError, StoreFormatError
 from tickwheel.scheduler.stores import Shard, open_store
@@ -195,6 +195,29 @@ def test_key_that_postgres_does_not_take(make):
         set_one(store, "nul \0 byte")
     assert not caught.value.is_transient
     assert set_one(store).key == "key"
+
+
+def test_an_error_that_the_database_cannot_hold(postgres, until):
+    """
+    A handler's error in characters that the database's encoding lacks is kept in ASCII, and stops no other firing.
+    """
+    postgres.execute("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'")
+    scheduler = Scheduler(f"{postgres.url('latin')}&client_encoding=utf8")
+    done = []
+    scheduler.handler("good")(done.append)
+
+    @scheduler.handler("bad", retry=RetryPolicy(attempts=1))
+    def bad(_payload):
+        what = "日本"
+        raise ValueError(what)
+
+    with scheduler:
+        scheduler.set("bad", delay=0, handler="bad")
+        died = until(lambda: scheduler.list(state="dead").jobs)
+        scheduler.set("good", delay=0, handler="good", payload=1)
+        until(lambda: done and not scheduler.list(state="running").jobs)
+    assert [job.error for job in died] == [r"ValueError: \u65e5\u672c"]
+    postgres.execute("DROP DATABASE latin WITH (FORCE)")
 
 
 def test_lost_connections(postgres, make, until):

@@ -2,7 +2,8 @@
 The settler: writes down how attempts ended.
 
 An end that the store refuses belongs to a job that was set again, or to a shard that has another owner: it is counted,
-and not tried again.
+and not tried again. One that the store cannot write is tried again, and holds up no other: where the store fails for
+good, each end of the batch goes alone from then on, and its text in ASCII, which every database takes.
 """
 
 from __future__ import annotations
@@ -31,12 +32,15 @@ from tickwheel.scheduler.engine._verdict import Ending, Verdict, is_refused
 from tickwheel.scheduler.engine._way import Way
 from tickwheel.scheduler.engine.figures import Figures
 from tickwheel.scheduler.engine.resources import Resources
+from tickwheel.scheduler.errors import StoreError, ascii_text
 from tickwheel.scheduler.model import Answer, Outcome, State
 
 __all__ = ["Settler", "ended_event"]
 
 _RETRY_S: Final = 0.5
 """After which an end that the store did not answer is written again."""
+_LATER_S: Final = 5.0
+"""The same for one that the store cannot write, also in ASCII: there may be many, each in a commit of its own."""
 
 
 class Settler:
@@ -97,24 +101,25 @@ class Settler:
     def _gatherer_of(self, verdict: Verdict) -> Gatherer:
         return self._gatherers[verdict.settle.epoch % len(self._gatherers)]
 
-    def _post(self, batch: list[Ended], *, is_again: bool = False) -> None:
+    def _post(self, batch: list[Ended], *, is_again: bool = False, is_alone: bool = False) -> None:
         try:
             writes = [verdict.settle for _, verdict in batch]
             if is_again:
                 writes = [replace(settle, is_first=False) for settle in writes]
-            self._writer.post(writes, partial(self._settled, batch, is_again=is_again))
+            self._writer.post(writes, partial(self._settled, batch, is_again=is_again, is_alone=is_alone))
         except ClosedError as error:  # a stop ran out of time: the next owner takes these up
             self._staged.settle(entry for entry, _ in batch)
             self._gatherer_of(batch[0][1]).end()
             self._pass_on(batch, [error] * len(batch))
 
-    def _settled(self, batch: list[Ended], result: list[Answer] | Exception, *, is_again: bool) -> None:
+    def _settled(self, batch: list[Ended], result: list[Answer] | Exception, *, is_again: bool, is_alone: bool) -> None:
         if isinstance(result, Exception):
-            self._write_again(batch, result)
+            self._write_again(batch, result, is_alone=is_alone)
             return
         entries = [entry for entry, _ in batch]
         freed = self._staged.settle(entries)
-        self._gatherer_of(batch[0][1]).go_on()
+        if not is_alone:
+            self._gatherer_of(batch[0][1]).go_on()
         lives = [
             job
             for (_, verdict), answer in zip(batch, result, strict=True)
@@ -137,24 +142,51 @@ class Settler:
                 self._hooks.emit(ended_event(entry, verdict, answer))
         self._way.settled(entries, freed)
 
-    def _write_again(self, batch: list[Ended], error: Exception) -> None:
+    def _write_again(self, batch: list[Ended], error: Exception, *, is_alone: bool) -> None:
         """
-        Write *batch* once more later; if it was written after all, it is refused then.
+        Write *batch* once more; if it was written after all, it is refused then.
 
         What became of its jobs was not reported in that case, and has to be read: next runs, next attempts.
         """
         self._hooks.failed("settling firings", error)
+        pause_s = _RETRY_S
+        if not (isinstance(error, StoreError) and (error.is_transient or error.is_unknown)):
+            if not is_alone:
+                self._part(batch)
+                return
+            before, batch = batch, [_in_ascii(*ended) for ended in batch]
+            if batch == before:
+                pause_s = _LATER_S
         try:
-            self._pacer.call_later(_RETRY_S, partial(self._post, batch, is_again=True))
+            self._pacer.call_later(pause_s, partial(self._post, batch, is_again=True, is_alone=is_alone))
         except ClosedError:
             self._staged.settle(entry for entry, _ in batch)
             self._pass_on(batch, [error] * len(batch))
+
+    def _part(self, batch: list[Ended]) -> None:
+        """
+        Write each end of *batch* alone from now on, since one of them may never be written, and let others go on.
+        """
+        for ended in batch:
+            self._post([ended], is_again=True, is_alone=True)
+        self._gatherer_of(batch[0][1]).go_on()
 
     def _pass_on(self, batch: list[Ended], answers: Sequence[Answer | Exception]) -> None:
         for (entry, _), answer in zip(batch, answers, strict=True):
             on_answer = self._on_answer.pop(entry, None)
             if on_answer is not None:
                 on_answer(answer)
+
+
+def _in_ascii(entry: StagedJob, verdict: Verdict) -> Ended:
+    """
+    Return the end with what its target said in ASCII: a database may have an encoding that lacks the characters.
+    """
+    settle, record = verdict.settle, verdict.settle.record
+    if record is not None:
+        error, where, trace, note = map(ascii_text, (record.error, record.traceback, record.trace, record.note))
+        record = record._replace(error=error, traceback=where, trace=trace, note=note)
+    return entry, replace(verdict, settle=replace(settle, error=ascii_text(settle.error), record=record))
 
 
 def ended_event(entry: StagedJob, verdict: Verdict, answer: Answer) -> Event:  # noqa: PLR0911 - one for each ending
