@@ -165,6 +165,22 @@ def test_an_end_that_is_never_written(make, events):
     told.of(JobSucceeded, "unwanted")
 
 
+def test_a_failure_that_lasts_is_logged(make, caplog, until):
+    """
+    A scheduler that has no hook logs that its store fails for good, once for all tries.
+    """
+    store = Picky("unwanted")
+    scheduler = make(store)
+    scheduler.handler("h")(print)
+    scheduler.start()
+    scheduler.set("unwanted", delay=0, handler="h")
+    until(lambda: store.refusals > 2)
+    store.unwanted = ""
+    until(lambda: not scheduler.list().jobs)
+    said = "settling firings failed, and will be tried again: memory: a value cannot be stored: pass another"
+    assert [line.message for line in caplog.records] == [said]
+
+
 def test_text_that_a_store_does_not_take(make, events):
     """
     What a handler raises and notes is stored in ASCII where the store refuses it as it is.

@@ -44,6 +44,9 @@ _ROUTINE: Final = (
 )
 """What goes as it should."""
 
+_LATELY_S: Final = 60.0
+"""An action that fails in the same way after so long has succeeded meanwhile, since all are tried again sooner."""
+
 _log = logging.getLogger("tickwheel.scheduler")
 
 
@@ -55,10 +58,11 @@ class Hooks:
     listens to makes none.
     """
 
-    __slots__ = ("_curious", "_hooks", "_lock", "is_active", "is_curious")
+    __slots__ = ("_curious", "_failures", "_hooks", "_lock", "_monotonic", "is_active", "is_curious")
 
     def __init__(self, runtime: Runtime) -> None:
-        self._lock = runtime.lock()
+        self._lock, self._monotonic = runtime.lock(), runtime.monotonic
+        self._failures: dict[str, tuple[str, float]] = {}
         self._hooks: tuple[EventHook, ...] = ()
         self._curious: tuple[EventHook, ...] = ()
         self.is_active = False
@@ -88,12 +92,26 @@ class Hooks:
 
     def failed(self, action: str, error: Exception) -> None:
         """
-        Report that *action* failed, and will be tried again; an *error* that no store should raise is logged as well.
+        Report that *action* failed, and will be tried again.
+
+        An *error* that no store should raise is logged as well, and one that does not pass, when it comes first.
         """
         if not isinstance(error, StoreError):
             _log.error("%s failed unexpectedly; it will be tried again", action, exc_info=error)
+        elif not error.is_transient and self._is_news(action, str(error)):
+            _log.error("%s failed, and will be tried again: %s", action, error)
         if self.is_active:
             self.emit(StoreFailed(action, error_text(error)))
+
+    def _is_news(self, action: str, text: str) -> bool:
+        """
+        Return whether *action* did not fail in this way lately.
+        """
+        now = self._monotonic()
+        with self._lock:
+            before, at = self._failures.get(action, ("", now))
+            self._failures[action] = text, now
+        return text != before or now - at > _LATELY_S
 
     def emit(self, event: Event) -> None:
         """
