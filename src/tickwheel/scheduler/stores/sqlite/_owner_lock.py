@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import socket
-import stat
 import weakref
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Final
 from tickwheel.scheduler.errors import StoreError, StoreInUseError
 from tickwheel.scheduler.stores.sqlite._file_lock import is_locked, lock
 from tickwheel.scheduler.stores.sqlite._open_file import inode_of
+from tickwheel.scheduler.stores.sqlite._side_file import make_side_file, open_side_file
 
 __all__ = ["OwnerLock", "is_same", "lock_error"]
 
@@ -49,7 +49,7 @@ class OwnerLock:
         if self._fd is not None:
             return True
         try:
-            fd = os.open(self._path, os.O_RDWR)
+            fd = open_side_file(self._path)
         except FileNotFoundError:
             return False
         except OSError:
@@ -65,11 +65,12 @@ class OwnerLock:
 
         Raises:
             StoreInUseError: If another process, or another store of this one, holds it.
-            StoreError: If the file system does not lock.
+            StoreError: If the file system does not lock, or something else has the name of the lock.
         """
-        mode = stat.S_IMODE(self._database.stat().st_mode)
         try:
-            fd = os.open(self._path, os.O_RDWR | os.O_CREAT, mode)
+            fd = make_side_file(self._path, self._database)
+        except StoreError:
+            raise
         except OSError as error:
             raise lock_error(self._path, error) from error
         try:
@@ -108,7 +109,7 @@ def lock_error(path: Path, error: OSError) -> StoreError:
     Return the `StoreError` for a lock that could not even be tried.
     """
     if isinstance(error, PermissionError):
-        return StoreError(f"{path}: access is denied", "give this user the right to write the database's folder")
+        return StoreError(f"{path}: access is denied", f"give this user the right to write {path.name} and its folder")
     what = f"{path} cannot be locked ({error.strerror})"
     return StoreError(what, "put the file on a local disk; network file systems may not lock")
 

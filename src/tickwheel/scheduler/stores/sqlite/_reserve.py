@@ -19,9 +19,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from tickwheel.scheduler.errors import StoreFullError
+from tickwheel.scheduler.errors import StoreError, StoreFullError
 from tickwheel.scheduler.model import Adopt, Set, Settle, Write
 from tickwheel.scheduler.stores.sqlite._queries import SQL
+from tickwheel.scheduler.stores.sqlite._side_file import make_side_file
 
 __all__ = ["JOB_BYTES", "Reserve", "growth_of", "is_growing", "moved_size"]
 
@@ -33,6 +34,8 @@ _SPARE: Final = 1 << 18
 
 JOB_BYTES: Final = 8_192
 """What a job takes at most beside twice its payload, in pages that are half empty."""
+
+_FULL: Final = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 _GROWING: Final = (Set, Adopt)
 
@@ -79,6 +82,7 @@ class Reserve:
 
         Raises:
             StoreFullError: If there is no room for it.
+            StoreError: If it cannot be made for another reason.
         """
         with self._lock:
             self._room -= more
@@ -90,8 +94,7 @@ class Reserve:
                 try:
                     self._resize(wanted)
                 except OSError as error:
-                    what = f"{self._url}: the disk is full ({error.strerror})"
-                    raise StoreFullError(what, "free some space; nothing was written", is_transient=True) from error
+                    raise self._refused(error) from error
             self._room = self._bytes - added
 
     def spend(self) -> None:
@@ -128,8 +131,22 @@ class Reserve:
     def _added(self, moved: int) -> int:
         return max(0, moved - self._database.stat().st_size) + _SPARE
 
+    def _open(self) -> int:
+        try:
+            return make_side_file(self._path, self._database)
+        except (PermissionError, StoreError):  # of an owner that was killed, or somebody's link: it holds nothing
+            self._path.unlink()
+            return make_side_file(self._path, self._database)
+
+    def _refused(self, error: OSError) -> StoreError:
+        if error.errno in _FULL:
+            what = f"{self._url}: the disk is full ({error.strerror})"
+            return StoreFullError(what, "free some space; nothing was written", is_transient=True)
+        what = f"{self._path} cannot be made ({error.strerror or error})"
+        return StoreError(what, "remove it, and give this user the right to write its folder; nothing was written")
+
     def _resize(self, size: int) -> None:
-        fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        fd = self._open()
         try:
             if os.fstat(fd).st_size > size:
                 os.ftruncate(fd, size)

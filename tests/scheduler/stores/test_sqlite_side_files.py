@@ -1,0 +1,147 @@
+"""
+The files beside a SQLite file: whose they are, and what is in their place.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from writes import set_one
+
+from tickwheel.scheduler.errors import StoreError, StoreFullError
+from tickwheel.scheduler.stores.sqlite import SqliteStore, _reserve
+
+NOBODY = 65534
+
+
+def beside(path, name):
+    """
+    Return the path of a file beside the database.
+    """
+    return path.with_name(f"{path.name}-{name}")
+
+
+@pytest.mark.needs("os.O_NOFOLLOW")
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_links_are_not_followed(path, tmp_path, open_file, link):
+    """
+    A link where the lock belongs is refused by name, and one where the reserve belongs is replaced: no target changes.
+    """
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.write_text("precious")
+    second.write_bytes(bytes(5_000_000))
+    link(second, beside(path, "reserve"))
+    store = open_file()
+    link(first, beside(path, "lock"))
+    with pytest.raises(StoreError, match=r"jobs\.db-lock is a link or not a regular file, .*: remove it"):
+        store.acquire("owner")
+    beside(path, "lock").unlink()
+    store.acquire("owner")
+    set_one(store)
+    assert stat.S_ISREG(beside(path, "reserve").lstat().st_mode)
+    store.release("owner")
+    assert (first.read_text(), second.stat().st_size) == ("precious", 5_000_000)
+
+
+@pytest.mark.needs("os.mkfifo")
+def test_no_file_where_the_lock_belongs(path, open_file):
+    """
+    A FIFO where the lock belongs is refused, and nobody waits for it.
+    """
+    store = open_file()
+    os.mkfifo(beside(path, "lock"))
+    with pytest.raises(StoreError, match=r"jobs\.db-lock is a link or not a regular file"):
+        store.acquire("owner")
+
+
+@pytest.mark.needs("os.fchmod")
+def test_rights_of_side_files(path, open_file):
+    """
+    All users who may write the database may write the lock and the reserve, whatever the umask of the owner.
+    """
+    store = open_file()
+    path.chmod(0o666)
+    before = os.umask(0o077)
+    try:
+        store.acquire("owner")
+    finally:
+        os.umask(before)
+    modes = [stat.S_IMODE(beside(path, name).stat().st_mode) for name in ("lock", "reserve")]
+    assert modes == [0o666, 0o666]
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can make files for another user")
+def test_files_of_root(path, open_file):
+    """
+    Side files that root makes belong to the user whose the database is.
+    """
+    store = open_file()
+    os.chown(path, NOBODY, NOBODY)
+    store.acquire("owner")
+    assert [beside(path, name).stat().st_uid for name in ("lock", "reserve")] == [NOBODY, NOBODY]
+
+
+OWNING = """
+    import os, sys
+    from tickwheel.scheduler.model import Job, Set
+    from tickwheel.scheduler.stores.sqlite import SqliteStore
+    from tickwheel.scheduler.errors import StoreError
+    if os.geteuid() == 0:
+        os.setgid(NOBODY); os.setuid(NOBODY)
+    store = SqliteStore(sys.argv[1])
+    try:
+        store.open()
+        store.acquire("owner")
+        print(store.apply([Set(Job(str(n), 0, 0, bytes(2_000))) for n in range(1_000)])[0].outcome)
+    except StoreError as error:
+        print(error)
+    store.close()
+"""
+
+
+@pytest.mark.needs("os.geteuid")
+@pytest.mark.parametrize(
+    ("name", "said"), [("reserve", "created"), ("lock", "right to write jobs.db-lock and its folder")]
+)
+def test_files_of_another_user(path, let_through, name, said):
+    """
+    A reserve that a killed owner of another user left is replaced; a lock of another user is named, with the remedy.
+    """
+    store = SqliteStore(path)
+    store.open()
+    store.close()
+    let_through(path)
+    beside(path, name).touch()
+    beside(path, name).chmod(0)
+    if os.geteuid() == 0:
+        for each in (path, path.parent):
+            os.chown(each, NOBODY, NOBODY)
+    program = textwrap.dedent(OWNING).replace("NOBODY", str(NOBODY))
+    command = [sys.executable, "-c", program, path]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert answer.stderr == ""
+    assert said in answer.stdout
+
+
+def test_a_reserve_that_cannot_be_made(open_file, monkeypatch):
+    """
+    Only a disk without room is called full; another reason is named with the file.
+    """
+    store, codes = open_file(), [errno.EDQUOT, errno.EACCES]
+
+    def refuse(*_):
+        raise OSError(codes[0], os.strerror(codes[0]))
+
+    monkeypatch.setattr(_reserve, "_fill", refuse)
+    store.acquire("owner")
+    with pytest.raises(StoreFullError, match="the disk is full"):
+        set_one(store)
+    codes.pop(0)
+    with pytest.raises(StoreError, match=r"jobs\.db-reserve .*: remove it"):
+        set_one(store)
