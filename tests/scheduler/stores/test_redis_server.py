@@ -122,6 +122,26 @@ def test_no_memory(server, make):
     assert set_one(store, "more").key == "more"
 
 
+def test_a_store_is_opened_without_memory(server, make):
+    """
+    Without memory another process can open the store, list, cancel, take over and fire, which frees memory.
+    """
+    first = make("&shards=1", server)
+    jobs = [set_one(first, key) for key in ("a", "b")]
+    first.close()
+    server.execute("SCRIPT", "FLUSH")  # as a server that was started again
+    server.execute("CONFIG", "SET", "maxmemory", "1mb")
+    store = make("&shards=1", server)
+    assert store.count()["pending"] == 2
+    assert store.apply([model.Cancel("b")])[0].outcome == "cancelled"
+    (lease,) = store.acquire("owner")
+    for write in (model.Begin(jobs[0], lease.epoch), model.Settle(jobs[0], lease.epoch)):
+        store.apply([write])
+    assert store.count() == {"pending": 0, "running": 0, "dead": 0}
+    with pytest.raises(StoreError, match="the server has no memory left"):
+        set_one(store, "more")
+
+
 def test_scripts_are_lost(redis_server, make):
     """
     A server that has forgotten its scripts is given them again.

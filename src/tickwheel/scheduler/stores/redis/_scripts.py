@@ -13,13 +13,15 @@ from typing import Final
 __all__ = ["SCRIPTS", "Script", "packed", "packed_lists"]
 
 _FREEING: Final = "flags=allow-oom"
-"""For a server without memory: what was begun can still be settled, and so its memory be freed."""
+"""
+For a server without memory: a store can be opened, and what is there be fired and cancelled, and so its memory freed.
+"""
 
 _READING: Final = "flags=no-writes"
 
 _FLAGS: Final = {
-    "open": ("open", ""),
-    "probe": ("probe", ""),
+    "open": ("open", _FREEING),
+    "probe": ("probe", _FREEING),
     "apply": ("apply", ""),
     "apply_freeing": ("apply", _FREEING),
     "take_up": ("take_up", _FREEING),
