@@ -72,6 +72,7 @@ UNDO = {
             12: "DROP TABLE tickwheel_scope",
             13: "ALTER TABLE tickwheel_history DROP COLUMN note",
             14: "ALTER TABLE tickwheel_shard DROP COLUMN lease_ms; ALTER TABLE tickwheel_node DROP COLUMN lease_ms",
+            15: "ALTER TABLE tickwheel_server DROP COLUMN table_oid, DROP COLUMN database_oid",
         },
     ),
 }

@@ -6,11 +6,15 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import subprocess
 import threading
 
 import pytest
+from processes import find
+from writes import set_one
 
 from tickwheel.scheduler import Scheduler
+from tickwheel.scheduler.stores import open_store
 
 FAR_S = 86_400
 
@@ -67,6 +71,54 @@ def test_sqlite(tmp_path, until):
     with contextlib.closing(sqlite3.connect(copy)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     restored(f"sqlite:///{copy}", before)
+
+
+@pytest.mark.parametrize("how", ["into a new database", "over the old one", "copied"])
+def test_postgres_on_the_same_server(postgres, database, caplog, how):
+    """
+    A dump that is restored on the same server, or a copy of a database there, gives no generation out twice.
+    """
+    if not find("pg_dump"):
+        pytest.skip("there is no pg_dump")
+    at, dump = ["-h", postgres.folder, "-U", "tick"], postgres.folder / f"{database}.dump"
+    url = postgres.url(database)
+    store = open_store(url)
+    set_one(store, "before")
+    subprocess.run([find("pg_dump"), *at, "-Fc", "-f", dump, database], check=True)
+    postgres.execute(f"CREATE DATABASE copy_of_{database}")
+    if how == "copied":
+        store.close()
+        postgres.execute(f"DROP DATABASE copy_of_{database}")
+        postgres.execute(f"CREATE DATABASE copy_of_{database} TEMPLATE {database}")
+        store = open_store(url)
+    lost = set_one(store, "lost")
+    store.close()
+    if how == "into a new database":
+        subprocess.run([find("pg_restore"), *at, "-d", f"copy_of_{database}", dump], check=True)
+    if how == "over the old one":
+        subprocess.run([find("pg_restore"), *at, "--clean", "-1", "-d", database, dump], check=True)
+    caplog.clear()
+    store = open_store(url if how == "over the old one" else postgres.url(f"copy_of_{database}"))
+    assert store.get("lost") is None
+    assert set_one(store, "after").generation > lost.generation
+    assert "the same one after a restore: generations and epochs leap" in caplog.text
+    store.close()
+    postgres.execute(f"DROP DATABASE copy_of_{database} WITH (FORCE)")
+
+
+def test_postgres_restored_beneath_a_node(postgres, database, until):
+    """
+    A client that was open while a dump was restored over its tables notices it with its next set.
+    """
+    if not find("pg_dump"):
+        pytest.skip("there is no pg_dump")
+    at, dump = ["-h", postgres.folder, "-U", "tick"], postgres.folder / f"{database}.dump"
+    store = open_store(postgres.url(database))
+    subprocess.run([find("pg_dump"), *at, "-Fc", "-f", dump, database], check=True)
+    lost = set_one(store, "lost")
+    subprocess.run([find("pg_restore"), *at, "--clean", "-1", "-d", database, dump], check=True)
+    assert until(lambda: set_one(store, "after")).generation > lost.generation
+    store.close()
 
 
 def test_postgres(make_postgres, until):

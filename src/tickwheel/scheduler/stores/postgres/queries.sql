@@ -36,7 +36,8 @@ FROM tickwheel_job WHERE key = ANY(%s) ORDER BY shard, due_at, generation FOR UP
 -- The first, all of them unless they follow each other, the time, and whether it is the server of the last time.
 SELECT min(number), CASE WHEN max(number) - min(number) >= count(*) THEN array_agg(number ORDER BY number) END,
     floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint,
-    (SELECT timeline = left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) FROM tickwheel_server)
+    (SELECT timeline = left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) AND table_oid = tableoid
+        FROM tickwheel_server)
 FROM (SELECT nextval('tickwheel_generation') AS number FROM generate_series(1, %s)) AS drawn;
 
 -- name: raise_generation

@@ -3,10 +3,14 @@
 -- name: notice_server
 -- Whether it is another one, whether any is known, and how many shards there are.
 WITH c AS (
-    SELECT system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) AS timeline FROM pg_control_system()
+    SELECT system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) AS timeline, d.oid AS database
+    FROM pg_control_system(), pg_database AS d WHERE d.datname = current_database()
 ), moved AS (
-    UPDATE tickwheel_server AS s SET system_identifier = c.system_identifier, timeline = c.timeline FROM c
-    WHERE (s.system_identifier, s.timeline) IS DISTINCT FROM (c.system_identifier, c.timeline)
+    UPDATE tickwheel_server AS s SET system_identifier = c.system_identifier, timeline = c.timeline,
+        table_oid = s.tableoid, database_oid = c.database
+    FROM c
+    WHERE (s.system_identifier, s.timeline, s.table_oid, s.database_oid)
+        IS DISTINCT FROM (c.system_identifier, c.timeline, s.tableoid, c.database)
     RETURNING 1
 )
 SELECT EXISTS (SELECT FROM moved), EXISTS (SELECT FROM tickwheel_server),
@@ -17,7 +21,8 @@ SELECT EXISTS (SELECT FROM moved), EXISTS (SELECT FROM tickwheel_server),
 SELECT pg_advisory_xact_lock(%s);
 
 -- name: make_server_again
-INSERT INTO tickwheel_server
+-- What else is known of it is added by the next look.
+INSERT INTO tickwheel_server (system_identifier, timeline)
 SELECT system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) FROM pg_control_system()
 WHERE NOT EXISTS (SELECT FROM tickwheel_server);
 
