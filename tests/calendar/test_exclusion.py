@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tickwheel.calendar import Exclusion
+from tickwheel.calendar import Cron, Exclusion
 from tickwheel.errors import RecurrenceError
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -29,7 +29,7 @@ def ms(text, fold=0):
         ("2026-12-25", "2026-12-26 00:00:00", None),
         ("2026-12-24/2027-01-02", "2026-12-31 12:00:00", "2027-01-03 00:00:00"),
         (date(2026, 3, 29), "2026-03-29 12:00:00", "2026-03-30 00:00:00"),
-        ("* * * * SAT,SUN", "2026-12-26 09:30:10", "2026-12-27 00:00:00"),
+        ("* * * * SAT,SUN", "2026-12-26 09:30:10", "2026-12-28 00:00:00"),
         ("* * * * SAT,SUN", "2026-12-25 09:30:10", None),
         ("* 9 * * *", "2026-12-25 09:30:10", "2026-12-25 10:00:00"),
         ("30 9 * * *", "2026-12-25 09:30:10", "2026-12-25 09:31:00"),
@@ -39,15 +39,46 @@ def ms(text, fold=0):
         ("* 30 9 * * *", "2026-12-25 09:30:10", "2026-12-25 09:31:00"),
         ("11 30 9 * * *", "2026-12-25 09:30:10", None),
         ("* * LW * *", "2026-12-31 09:30:10", "2027-01-01 00:00:00"),
+        ("0-59 9-11,13 * * *", "2026-12-25 09:30:10", "2026-12-25 12:00:00"),
+        ("*/1 22-23 * * *", "2026-12-25 22:30:10", "2026-12-26 00:00:00"),
+        ("*/1 */1 * * SAT,SUN", "2026-12-26 09:30:10", "2026-12-28 00:00:00"),
+        ("30-39 9 * * *", "2026-12-25 09:31:10", "2026-12-25 09:40:00"),
+        ("30-59 9 * * *", "2026-12-25 09:31:10", "2026-12-25 10:00:00"),
+        ("10-19,30 30 9 * * *", "2026-12-25 09:30:10", "2026-12-25 09:30:20"),
+        ("50-59 30 9 * * *", "2026-12-25 09:30:55", "2026-12-25 09:31:00"),
+        ("* * 28-31 11 ?", "2026-11-28 09:30:10", "2026-12-01 00:00:00"),
+        ("* * 15W,25 * *", "2026-12-25 09:30:10", "2026-12-26 00:00:00"),
+        ("* * 15W,25 * *", "2026-11-16 09:30:10", "2026-11-17 00:00:00"),
+        ("* * 15W,25 * *", "2026-11-15 09:30:10", None),
         ("@daily", "2026-12-31 00:00:59", "2026-12-31 00:01:00"),
     ],
 )
 def test_until_when(exclusion, instant, end):
     """
-    What is excluded is so until the end of the second, minute, hour, day or days that are named as a whole.
+    What is excluded is so until the first second, minute, hour or day that is not, however its field is written.
     """
     found = Exclusion.parse(exclusion, "Europe/Berlin").end(ms(instant) + 999)
     assert found == (None if end is None else ms(end))
+
+
+@pytest.mark.parametrize(
+    ("line", "exclusion", "end"),
+    [
+        ("*/5 * * * *", "*/5 * * * SAT,SUN", "2026-12-28 00:00:00"),
+        ("*/5 * * * *", "*/10 * * * SAT,SUN", "2026-12-26 09:35:00"),
+        ("0,30 9-17 * * *", "30 9-12 * * SAT", "2026-12-26 10:00:00"),
+        ("30 9-17 * * *", "30 9-12 * * SAT", "2026-12-26 13:00:00"),
+        ("*/10 * * * * *", "*/10 30-34 * * * *", "2026-12-26 09:35:00"),
+    ],
+)
+def test_until_when_a_line_is_left_out(line, exclusion, end):
+    """
+    Between the times of a line nothing needs to be excluded.
+    """
+    found = Exclusion.parse(exclusion, "Europe/Berlin").end(
+        ms("2026-12-26 09:30:00"), Cron.parse(line, "Europe/Berlin")
+    )
+    assert found == ms(end)
 
 
 @pytest.mark.parametrize("fold", [0, 1])

@@ -295,7 +295,7 @@ def test_listing(client):
         ),
         ({"every": 60, "exclude": "2040-01-01"}, RecurrenceError, "exclude is '2040-01-01': pass a list of days"),
         ({"every": 60, "exclude": 5}, RecurrenceError, "exclude is 5: pass a list of days"),
-        ({"every": 60, "exclude": ["* * * * *"]}, RecurrenceError, "exclude is ['* * * * *']: no run is left"),
+        ({"every": 60, "exclude": ["* * * * *"]}, RecurrenceError, "exclude is ['* * * * *']: no run is found"),
         ({"every": 60, "exclude": ["2040-01-01"], "tz": "Mars"}, RecurrenceError, "tz is 'Mars': pass an IANA zone"),
         ({"delay": 1, "until": "2040-01-01T00:00Z"}, InvalidJobError, "until is '2040-01-01T00:00Z': it is for"),
         ({"delay": 1, "misfire_grace": 5}, InvalidJobError, "misfire_grace is 5: it is for recurring jobs"),

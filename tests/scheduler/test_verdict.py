@@ -10,7 +10,7 @@ from random import random
 import pytest
 
 from tickwheel.scheduler import DeadLetter, HandlerNotFoundError, Job, Retry, RetryPolicy, Snooze
-from tickwheel.scheduler.engine._staged_job import Ran
+from tickwheel.scheduler.engine._staged_job import Ran, StagedJob
 from tickwheel.scheduler.engine._verdict import (
     Ending,
     fatal,
@@ -19,10 +19,11 @@ from tickwheel.scheduler.engine._verdict import (
     judge_expired,
     judge_result,
     poison,
+    stopped,
 )
 from tickwheel.scheduler.errors import ERROR_CHARS_MAX
 from tickwheel.scheduler.model import Settled
-from tickwheel.scheduler.recurrence import Interval, Misfire, Overlap, Recurrence
+from tickwheel.scheduler.recurrence import Exclusion, Interval, Misfire, Overlap, Recurrence
 
 NOW = 1_700_000_000_000
 RAN = Ran(NOW, NOW + 5)
@@ -229,6 +230,27 @@ def test_skipped_runs():
     skipping = Recurrence(Interval(60_000, NOW), Misfire.SKIP).to_text()
     assert judge_expired(job(0, skipping), 7, NOW + 60_000) is None
     assert facts(judge_expired(job(0, skipping), 7, NOW + 60_001))[:2] == (Ending.EXPIRED, Settled.DONE)
+
+
+@pytest.mark.parametrize("ends", ["succeeds", "fails", "is late", "is overtaken"])
+def test_a_search_that_gave_up(ends):
+    """
+    A series whose next run is not found for all that is left out stays, as a dead letter that says so.
+    """
+    exclude = tuple(map(Exclusion.parse, ("*/2 * * 14-20 * *", "1-59/2 * * 14-20 * *")))
+    one = job(2, Recurrence(Interval(1_000, NOW), exclude=exclude).to_text(), expires_at=NOW + 9)
+    if ends == "is overtaken":
+        entry = StagedJob(one, 7, 0.0)
+        entry.is_overtaken = True
+        verdict = stopped(entry, RAN)
+    elif ends == "is late":
+        verdict = judge_expired(one, 7, NOW + 10)
+    else:
+        result = Retry() if ends == "fails" else None
+        verdict = judge_result(one, 7, result, RAN, random)
+    ending, how, _, due_at, error = facts(verdict)
+    assert (ending, how, due_at) == (Ending.DIED, Settled.DEAD, None)
+    assert error.startswith("exclude is ['*/2 * * 14-20 * *', ")
 
 
 def test_poison():

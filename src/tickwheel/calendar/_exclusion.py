@@ -19,7 +19,10 @@ from tickwheel.errors import RecurrenceError
 __all__ = ["Exclusion"]
 
 _DAY: Final = timedelta(days=1)
-_GRAINS: Final = (timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1), _DAY)
+_UNITS: Final = (timedelta(hours=1), timedelta(minutes=1), timedelta(seconds=1))
+_SIZES: Final = (24, 60, 60)
+_AHEAD: Final = timedelta(weeks=52)
+"""How far ahead the end of a stretch of days is looked for at a time."""
 _TAKES: Final = "pass a day such as '2026-12-25', days such as '2026-12-24/2027-01-02', or a cron line"
 
 
@@ -69,16 +72,20 @@ class Exclusion:
             raise RecurrenceError("exclude", text, "no day is after its last one: name an earlier one, or pass until=")
         return cls(*days, None, tz)
 
-    def end(self, instant: int) -> int | None:
+    def end(self, instant: int, line: Cron | None = None) -> int | None:
         """
         Return until when *instant* is left out, at the least, or None if it is not; both in ms since the epoch.
+
+        Args:
+            instant: Before the year 9999.
+            line: The series, if it is one of this zone's wall clock: what is between its times need not be excluded.
         """
-        zone = zone_of(self.tz)
-        wall = wall_of(instant // 1000, zone)
-        end = self._end(wall)
+        zone, start = zone_of(self.tz), instant // 1000
+        wall = wall_of(start, zone)
+        end = self._end(wall, _fields.WHOLE_DAY if line is None else _fields.clock_of(six_fields(line.line)))
         if end is None:
             return None
-        return max(instant_of(end, zone), instant // 1000 + 1) * 1000
+        return max(instant_of(end, zone), start + 1) * 1000
 
     def __str__(self) -> str:
         """
@@ -88,9 +95,9 @@ class Exclusion:
             return self.line.line
         return f"{self.first}" if self.first == self.last else f"{self.first}/{self.last}"
 
-    def _end(self, wall: datetime) -> datetime | None:
+    def _end(self, wall: datetime, among: _fields.Clock) -> datetime | None:
         if self.line is not None:
-            return _end_of_match(self.line.line, wall)
+            return _end_of_match(self.line.line, wall, among)
         assert self.first is not None
         assert self.last is not None
         return datetime.combine(self.last + _DAY, time()) if self.first <= wall.date() <= self.last else None
@@ -105,17 +112,29 @@ def _line(text: str, tz: str) -> Cron:
         raise RecurrenceError("exclude", text, f"{_TAKES}; as a line, {error.remedy}") from None
 
 
-def _end_of_match(line: str, wall: datetime) -> datetime | None:
+def _end_of_match(line: str, wall: datetime, among: _fields.Clock) -> datetime | None:
     """
-    Return the end of the second, minute, hour or day of *wall* that *line* names as a whole, or None.
+    Return the end of the stretch around *wall* that *line* names, or None if it does not name that.
+
+    Its finest part that does not name all of *among* decides: the stretch ends at the next one that it leaves free, or
+    with the minute, the hour or the day. Where there is no such part, it ends with the last of the days.
     """
-    names_seconds = len(line.split()) == WITH_SECONDS
-    start = wall if names_seconds else wall.replace(second=0)
     fields = six_fields(line)
-    if _fields.next_wall(fields, start, inclusive=True) != start:
-        return None
-    clock = [*fields.split()[:3]] if names_seconds else ["*", *fields.split()[1:3]]
-    grain = next((index for index, field in enumerate(clock) if field != "*"), len(clock))
+    named = _fields.clock_of(fields)
+    if len(line.split()) < WITH_SECONDS:
+        named = (*named[:2], _fields.WHOLE_DAY[2])
     shown = (wall.hour, wall.minute, wall.second)
-    hour, minute, second = (*shown[: len(shown) - grain], *(0,) * grain)
-    return datetime.combine(wall.date(), time(hour, minute, second)) + _GRAINS[grain]
+    is_named = all(value in values for value, values in zip(shown, named, strict=True))
+    if not is_named or not _fields.names_day(fields, wall.date()):
+        return None
+    begins = (wall.replace(minute=0, second=0), wall.replace(second=0), wall)
+    for index in (2, 1, 0):
+        free = among[index] - named[index]
+        if free:
+            value = min((each for each in free if each > shown[index]), default=_SIZES[index])
+            return begins[index] + (value - shown[index]) * _UNITS[index]
+    day = wall.date() + _DAY
+    last = wall.date() + _AHEAD
+    while day < last and _fields.names_day(fields, day):
+        day += _DAY
+    return datetime.combine(day, time())

@@ -7,9 +7,9 @@ Why cronsim, and what it and croniter do differently: docs/decisions/cron-calend
 
 from __future__ import annotations
 
-from datetime import datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tickwheel.calendar import _days
 from tickwheel.errors import MissingExtraError
@@ -17,8 +17,14 @@ from tickwheel.errors import MissingExtraError
 if TYPE_CHECKING:
     from cronsim import CronSim
 
-__all__ = ["BadFieldError", "NeverFiresError", "check", "next_wall"]
+__all__ = ["WHOLE_DAY", "BadFieldError", "Clock", "NeverFiresError", "check", "clock_of", "names_day", "next_wall"]
 
+Clock: TypeAlias = tuple[frozenset[int], frozenset[int], frozenset[int]]
+"""
+The hours, minutes and seconds that a line names.
+"""
+
+WHOLE_DAY: Final[Clock] = (frozenset(range(24)), frozenset(range(60)), frozenset(range(60)))
 _SECOND = timedelta(seconds=1)
 _YEARS = 50
 _LAST_YEAR = 9900
@@ -66,6 +72,34 @@ def next_wall(fields: str, wall: datetime, *, inclusive: bool) -> datetime | Non
     start = wall - _SECOND if inclusive else wall
     found = (_next_of(each, special, start) for each, special in _alternatives(fields))
     return min((each for each in found if each is not None), default=None)
+
+
+@lru_cache(maxsize=4096)
+def clock_of(fields: str) -> Clock:
+    """
+    Return the times of the day that six readable *fields* name.
+    """
+    simulator, _ = _readers(fields)[0]  # they differ in their days alone
+    return frozenset(simulator.hours), frozenset(simulator.minutes), frozenset(simulator.seconds)
+
+
+def names_day(fields: str, day: date) -> bool:
+    """
+    Return whether six readable *fields* name *day*.
+    """
+    return any(
+        day.month in simulator.months and simulator.match_day(day) and (special is None or _days.is_match(special, day))
+        for simulator, special in _readers(fields)
+    )
+
+
+@lru_cache(maxsize=4096)
+def _readers(fields: str) -> tuple[tuple[CronSim, str | None], ...]:
+    """
+    Return what cronsim made of each of the alternatives, to be asked about single days.
+    """
+    start = datetime(2000, 1, 1)  # noqa: DTZ001  a wall clock has no zone
+    return tuple((_simulator(each, start), special) for each, special in _alternatives(fields))
 
 
 def _next_of(fields: str, special: str | None, start: datetime) -> datetime | None:

@@ -18,7 +18,7 @@ from tickwheel.cli.options import exclude_option, json_option, key_argument, ope
 from tickwheel.cli.output import counted, local_time, print_json, print_rows
 from tickwheel.cli.values import DURATION, MOMENT
 from tickwheel.scheduler import Job
-from tickwheel.scheduler.verbs.recurring import runs_of
+from tickwheel.scheduler.verbs.recurring import runs_found, runs_of
 from tickwheel.scheduler.verbs.requests import SetRequest, trial
 
 __all__ = ["command"]
@@ -41,7 +41,7 @@ def list_schedules(prefix: str, count: int, store: str, as_json: bool) -> None:
     List the recurring jobs whose key begins with PREFIX, with their next runs.
     """
     with opened(store) as scheduler:
-        found = ((job, runs_of(job, count)) for job in jobs_of(scheduler, prefix, recurring=True))
+        found = ((job, runs_found(job, count)) for job in jobs_of(scheduler, prefix, recurring=True))
         if as_json:
             for job, runs in found:
                 print_json(schedule_document(job, runs))

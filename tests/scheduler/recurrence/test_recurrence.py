@@ -4,6 +4,7 @@ Intervals, missed runs, jitter, and the text that is stored.
 
 import itertools
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -130,7 +131,7 @@ def test_until(misfire):
     """
     series = Recurrence(MINUTELY, misfire, jitter_ms=30_000, until=NOON + 120_000)
     shift = series.shift_ms("k")
-    assert series.upcoming("k", NOON, 5) == [NOON + each + shift for each in (0, 60_000, 120_000)][shift == 0 :]
+    assert list(series.upcoming("k", NOON, 5)) == [NOON + each + shift for each in (0, 60_000, 120_000)][shift == 0 :]
     last = NOON + 120_000 + shift
     assert series.following("k", last - 60_000, last - 60_000, last - 60_000) == (last, None)
     assert series.after_run("k", last, last, last, has_run=True)[0] is None
@@ -141,7 +142,7 @@ def test_max_runs():
     Each run that ends counts, one that was left out does not, and after the last one there is none.
     """
     series = Recurrence(MINUTELY, runs_left=2)
-    assert series.upcoming("k", NOON, 5) == [NOON + 60_000]
+    assert list(series.upcoming("k", NOON, 5)) == [NOON + 60_000]
     assert series.after_run("k", NOON, NOON, NOON, has_run=False) == (NOON + 60_000, series)
     due_at, rest = series.after_run("k", NOON, NOON, NOON + 5, has_run=True)
     assert (due_at, rest) == (NOON + 60_000, Recurrence(MINUTELY, runs_left=1))
@@ -185,7 +186,7 @@ def test_runs_end_with_the_calendar():
     Runs past the year 9999, which no calendar can express, are left out.
     """
     century = Recurrence(Interval(100 * 365 * 86_400_000, NOON))
-    runs = century.upcoming("k", NOON, 1000)
+    runs = list(century.upcoming("k", NOON, 1000))
     assert 70 < len(runs) < 90
     assert datetime.fromtimestamp(runs[-1] / 1000, UTC).year > 9890
 
@@ -208,7 +209,7 @@ def test_jitter_moves_each_run_alike():
     With jitter, successive instants are still one interval apart, even where the shift is longer than the interval.
     """
     for jitter_ms in (30_000, 500_000):
-        instants = Recurrence(MINUTELY, jitter_ms=jitter_ms).upcoming("some key", NOON, 5)
+        instants = list(Recurrence(MINUTELY, jitter_ms=jitter_ms).upcoming("some key", NOON, 5))
         assert [later - earlier for earlier, later in itertools.pairwise(instants)] == [60_000] * 4
 
 
@@ -276,9 +277,59 @@ def test_no_misfire_brings_an_excluded_run_back(misfire):
     assert recurrence.following("k", NOON, NOON + 600_000, NOON + 600_000) == (after + 20_000, None)
 
 
-def test_nothing_is_left():
+@pytest.mark.parametrize(
+    ("line", "exclude"),
+    [
+        ("*/5 * * * *", "*/5 * * * SAT,SUN"),
+        ("*/5 * * * *", "0-59 * * * SAT,SUN"),
+        ("*/5 * * * * *", "*/1 * * * * SAT,SUN"),
+        ("*/5 * * * * *", "*/5 * * * * SAT,SUN"),
+        (None, "*/5 * * * SAT,SUN"),
+        (None, "* 0-59 0-23 * * SAT,SUN"),
+    ],
+)
+def test_a_long_stretch_is_passed(line, exclude):
     """
-    A series of which the exclusions leave nothing is over, and the search for its next run ends soon.
+    After the last run of a Friday the series goes on on Monday, however the line of the weekend is written.
     """
-    assert Recurrence(MINUTELY, exclude=berlin("* * * * *")).nominal(NOON) is None
-    assert Recurrence(MINUTELY, exclude=berlin("*/2 * * * *", "1-59/2 * * * *")).nominal(NOON) is None
+    rule = Interval(300_000, NOON - 500_000) if line is None else Cron.parse(line, "Europe/Berlin")
+    zone = ZoneInfo("Europe/Berlin")
+    friday = int(datetime(2023, 11, 17, 23, 59, 59, tzinfo=zone).timestamp()) * 1000
+    monday = int(datetime(2023, 11, 20, tzinfo=zone).timestamp()) * 1000
+    assert Recurrence(rule, exclude=berlin(exclude)).next("k", friday) == monday
+
+
+ODD_AND_EVEN = ("*/2 * * 14-20 * *", "1-59/2 * * 14-20 * *")
+"""Two lines that leave out a week in 600,000 stretches."""
+
+
+@pytest.mark.parametrize("exclude", [("* * * * *",), ("*/2 * * * *", "1-59/2 * * * *"), ODD_AND_EVEN])
+def test_a_search_that_finds_nothing(exclude):
+    """
+    Where no run is found the search ends soon, and does not say that the series is over; a list has those before.
+    """
+    recurrence = Recurrence(Interval(1_000, NOON), exclude=berlin(*exclude), overlap=Overlap.CANCEL)
+    with pytest.raises(RecurrenceError, match="no run is found in 50 years, or 10000 stretches of theirs"):
+        recurrence.nominal(NOON)
+    assert recurrence.overtaken_at("k", NOON, NOON) is None
+    before = Recurrence(Interval(1_000, NOON), exclude=berlin(*ODD_AND_EVEN))
+    found = []
+    with pytest.raises(RecurrenceError):
+        found.extend(before.upcoming("k", NOON - 86_400_000, 86_400))
+    monday = datetime(2023, 11, 14, tzinfo=ZoneInfo("Europe/Berlin"))
+    assert found[-1] == int(monday.timestamp()) * 1000 - 1000
+
+
+def test_an_end_before_what_is_found():
+    """
+    An end comes first: a series of which the rest is left out until then is over.
+    """
+    assert Recurrence(MINUTELY, exclude=berlin("2023-11-14/2023-11-20"), until=NOON + 1).nominal(NOON) is None
+
+
+def test_exclusions_at_the_end_of_the_calendar():
+    """
+    In the year 9999, where no next one can be looked at, nothing is excluded.
+    """
+    century = Recurrence(Interval(100 * 365 * 86_400_000, NOON), exclude=berlin("* * 31 12 *"))
+    assert 70 < len(list(century.upcoming("k", NOON, 1000))) < 90

@@ -123,10 +123,9 @@ class Redater:
         if not self._elapsed.is_old(job) and self._clock.monotonic() > self._sure_at:
             return None
         try:
-            recurrence = Recurrence.from_text(job.recurrence)
+            due_at = Recurrence.from_text(job.recurrence).next(job.key, self._clock.now_ms())
         except RecurrenceError:  # its firing says so
             return None
-        due_at = recurrence.next(job.key, self._clock.now_ms())
         if due_at is None or due_at >= job.due_at or due_at > self._clock.shown_ms:
             return None
         return Redate(job, epoch, due_at, job.recurrence)

@@ -10,6 +10,8 @@ The verdict on an attempt that ended: done, again or dead, and when next. Pure: 
     Retry                           as a failure                     as a failure
     DeadLetter, no handler, poison  dead letter                     dead letter: the series ends until it is replayed
     expired or missed               gone                             next run
+    any, and the search for the                                      dead letter, as whether there is a next run is not
+      next run gives up                                              known
     cancelled while it ran          gone, unless it succeeded        gone
     its next run due, "cancel"                                       next run, the error kept with it
 """
@@ -27,7 +29,13 @@ from tickwheel._core import make_fast
 from tickwheel.scheduler._retry import wait_ms
 from tickwheel.scheduler.checks import delay_ms
 from tickwheel.scheduler.engine._staged_job import Ran, StagedJob
-from tickwheel.scheduler.errors import ERROR_CHARS_MAX, HandlerNotFoundError, error_text, kept_text
+from tickwheel.scheduler.errors import (
+    ERROR_CHARS_MAX,
+    HandlerNotFoundError,
+    InvalidRecurrenceError,
+    error_text,
+    kept_text,
+)
 from tickwheel.scheduler.model import STOPPED, Answer, Job, Outcome, Settle, Settled
 from tickwheel.scheduler.recurrence import Recurrence
 from tickwheel.scheduler.targets import DeadLetter, Retry, Snooze
@@ -114,7 +122,7 @@ def judge_result(job: Job, epoch: int, result: Any, ran: Ran, random: Chance) ->
     if issubclass(kind, Retry):
         wait = None if result.after is None else _ms(result.after)
         return _failed(job, epoch, kept_text(result.reason), ran, random, wait=wait)
-    return Verdict(_done(job, epoch, ran), Ending.SUCCEEDED)
+    return _done(job, epoch, ran, Ending.SUCCEEDED)
 
 
 def judge_error(job: Job, epoch: int, error: BaseException, ran: Ran, random: Chance) -> Verdict:
@@ -137,7 +145,7 @@ def judge_expired(job: Job, epoch: int, now: int) -> Verdict | None:
         is_late = Recurrence.from_text(job.recurrence).is_missed(job.due_at, now)
     if not is_late:
         return None
-    return Verdict(_done(job, epoch, Ran(now, now), has_run=False), Ending.EXPIRED)
+    return _done(job, epoch, Ran(now, now), Ending.EXPIRED, has_run=False)
 
 
 def poison(job: Job, epoch: int) -> Verdict | None:
@@ -167,7 +175,7 @@ def stopped(entry: StagedJob, ran: Ran) -> Verdict:
     A job that was cancelled is gone; one whose next run was due goes on with that.
     """
     if entry.is_overtaken:
-        return Verdict(_done(entry.job, entry.epoch, ran, _OVERTAKEN), Ending.DIED)
+        return _done(entry.job, entry.epoch, ran, Ending.DIED, _OVERTAKEN)
     return Verdict(Settle(entry.job, entry.epoch, error="cancelled while it ran"), Ending.STOPPED)
 
 
@@ -206,8 +214,9 @@ def _failed(job: Job, epoch: int, error: str, ran: Ran, random: Chance, *, wait:
             wait = wait_ms(job.retry, attempt, random())
         again = _again(job, epoch, attempt, ran.ended + wait, error, begun=ran.begun)
         return _unless_overtaken(Verdict(again, Ending.RETRIED), ran)
-    done = _done(job, epoch, ran, error)
-    return _dead(job, epoch, error) if done.due_at is None else Verdict(done, Ending.DIED)
+    done = _done(job, epoch, ran, Ending.DIED, error)
+    is_last = done.settle.how is Settled.DONE and done.settle.due_at is None
+    return _dead(job, epoch, error) if is_last else done
 
 
 def _unless_overtaken(again: Verdict, ran: Ran) -> Verdict:
@@ -218,7 +227,7 @@ def _unless_overtaken(again: Verdict, ran: Ran) -> Verdict:
     limit = overtaken_at(settle.job, ran.begun)
     if limit is None or settle.due_at is None or settle.due_at < limit:
         return again
-    return Verdict(_done(settle.job, settle.epoch, ran, settle.error or _OVERTAKEN), Ending.DIED)
+    return _done(settle.job, settle.epoch, ran, Ending.DIED, settle.error or _OVERTAKEN)
 
 
 def _again(job: Job, epoch: int, attempt: int, due_at: int, error: str | None, *, begun: int) -> Settle:
@@ -234,13 +243,16 @@ def _dead(job: Job, epoch: int, error: str, attempt: int | None = None) -> Verdi
     return Verdict(Settle(job, epoch, Settled.DEAD, count, None, error[:ERROR_CHARS_MAX]), Ending.DIED)
 
 
-def _done(job: Job, epoch: int, ran: Ran, error: str | None = None, *, has_run: bool = True) -> Settle:
+def _done(job: Job, epoch: int, ran: Ran, ending: Ending, error: str | None = None, *, has_run: bool = True) -> Verdict:
     if job.recurrence is None:
-        return Settle(job, epoch)
+        return Verdict(Settle(job, epoch), ending)
     before = Recurrence.from_text(job.recurrence)
-    due_at, after = before.after_run(job.key, job.due_at, *ran, has_run=has_run)
+    try:
+        due_at, after = before.after_run(job.key, job.due_at, *ran, has_run=has_run)
+    except InvalidRecurrenceError as gave_up:  # whether the series is over is not known, so it may not end in silence
+        return _dead(job, epoch, error_text(gave_up))
     text = job.recurrence if after is before else after.to_text()
-    return Settle(job, epoch, Settled.DONE, 0, due_at, error, text)
+    return Verdict(Settle(job, epoch, Settled.DONE, 0, due_at, error, text), ending)
 
 
 def _ms(seconds: float) -> int:

@@ -13,10 +13,11 @@ they say something. All stores keep the text as it is, so what is added to it ne
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Final
 
 from tickwheel.calendar import Cron, Exclusion, Misfire
 from tickwheel.calendar.misfire import MISFIRE_GRACE_MS
@@ -28,11 +29,12 @@ from tickwheel.scheduler.recurrence._overlap import Overlap
 __all__ = ["Recurrence", "share_of"]
 
 _MORE = ("grace_ms", "until", "runs_left", "run_at", "expires_ms")
-_PASSED_MAX = 400
-"""How many excluded stretches a search passes before it takes the series to be over: over a year of single days."""
-
-_LAST_MS = 253_402_214_400_000
-"""A day before the year 10000, which no calendar here has, in whatever zone it is shown."""
+_PASSES_MAX: Final = 10_000
+"""How many stretches of what is excluded a search passes before it gives up; each costs up to 50 microseconds."""
+_AHEAD_MS: Final = 50 * 366 * 86_400_000
+"""How far a search goes, as for a line of cron."""
+_LAST_MS: Final = 253_370_764_800_000
+"""The year 9999: no calendar here has the one after it, and an exclusion looks ahead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,29 +68,51 @@ class Recurrence:
     exclude: tuple[Exclusion, ...] = ()
     overlap: Overlap | None = None
 
-    def next(self, key: str, after: int) -> int | None:
+    def next(self, key: str, after: int, passes: Iterable[object] | None = None) -> int | None:
         """
         Return the job's first instant later than *after*, or None if there is none.
+
+        Args:
+            key: The job's.
+            after: In ms since the epoch.
+            passes: As for `nominal`.
+
+        Raises:
+            InvalidRecurrenceError: As `nominal`.
         """
         shift = self.shift_ms(key)
-        nominal = self.nominal(after - shift)
+        nominal = self.nominal(after - shift, passes)
         return None if nominal is None else nominal + shift
 
-    def nominal(self, after: int) -> int | None:
+    def nominal(self, after: int, passes: Iterable[object] | None = None) -> int | None:
         """
-        Return the series' first instant later than *after*, before any jitter.
+        Return the series' first instant later than *after*, before any jitter, or None if there is none.
 
         A day that a zone's calendar leaves out was missed, like any run that nobody could fire: `skip` leaves it out.
+
+        Args:
+            after: In ms since the epoch.
+            passes: As many instants are looked at, if they are excluded; an iterator that several searches may share.
+
+        Raises:
+            InvalidRecurrenceError: If so much is excluded that the search gives up: whether there is one is not known.
         """
-        for _ in range(_PASSED_MAX):
+        last = after + _AHEAD_MS
+        line = self.rule if isinstance(self.rule, Cron) else None
+        for _ in range(_PASSES_MAX) if passes is None else passes:
             found = self._of_rule(after)
             if found is None or (self.until is not None and found > self.until):
                 return None
-            end = next((end for each in self.exclude if (end := each.end(found)) is not None), None)
+            if not self.exclude or found >= _LAST_MS:
+                return found
+            end = next((end for each in self.exclude if (end := each.end(found, line)) is not None), None)
             if end is None:
                 return found
             after = end - 1
-        return None
+            if after >= last:
+                break
+        found_nothing = f"no run is found in 50 years, or {_PASSES_MAX} stretches of theirs: exclude less"
+        raise InvalidRecurrenceError("exclude", [str(each) for each in self.exclude], found_nothing)
 
     def _of_rule(self, after: int) -> int | None:
         if isinstance(self.rule, Interval):
@@ -157,7 +181,10 @@ class Recurrence:
         """
         if self.overlap is not Overlap.CANCEL:
             return None
-        return self.next(key, max(begun, due_at if self.run_at is None else self.run_at))
+        try:
+            return self.next(key, max(begun, due_at if self.run_at is None else self.run_at))
+        except InvalidRecurrenceError:  # none is near, and the end of the run says so
+            return None
 
     @property
     def _overlaps(self) -> Overlap:
@@ -180,20 +207,28 @@ class Recurrence:
         """
         return self.misfire is Misfire.SKIP and now - due_at > self.grace_ms
 
-    def upcoming(self, key: str, after: int, count: int) -> list[int]:
+    def upcoming(self, key: str, after: int, count: int, passes: Iterable[object] | None = None) -> Iterator[int]:
         """
-        Return the *count* instants after the run due at *after*, fewer where the series ends: in the year 9999 at last.
+        Yield the *count* instants after the run due at *after*, fewer where the series ends: in the year 9999 at last.
+
+        Args:
+            key: The job's.
+            after: In ms since the epoch.
+            count: How many.
+            passes: As for `nominal`; all of them share these.
+
+        Raises:
+            InvalidRecurrenceError: As `nominal`.
         """
-        found: list[int] = []
+        passes = iter(range(count + _PASSES_MAX) if passes is None else passes)
         if self.runs_left is not None:
             count = min(count, self.runs_left - 1)
-        while len(found) < count:
-            due_at = self.next(key, after)
+        for _ in range(count):
+            due_at = self.next(key, after, passes)
             if due_at is None or due_at >= _LAST_MS:
                 break
-            found.append(due_at)
+            yield due_at
             after = due_at
-        return found
 
     def shift_ms(self, key: str) -> int:
         """

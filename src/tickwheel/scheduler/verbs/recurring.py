@@ -6,7 +6,8 @@ Internal: other rooms use it, users do not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tickwheel.calendar.misfire import MISFIRE_GRACE_MS
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from tickwheel.scheduler.verbs.requests import SetRequest
     from tickwheel.typing import Duration
 
-__all__ = ["EXCLUDE_MAX", "RUNS_MAX", "check_once", "first_run", "interval_of", "runs_of"]
+__all__ = ["EXCLUDE_MAX", "RUNS_MAX", "check_once", "first_run", "interval_of", "runs_found", "runs_of"]
 
 EXCLUDE_MAX = 366
 RUNS_MAX = 1 << 31
@@ -95,19 +96,30 @@ def first_run(request: SetRequest, key: str, start: int | None, now: int) -> tup
     if due is None or (recurrence.until is not None and recurrence.until < now):
         if request.until is not None:
             raise InvalidRecurrenceError("until", request.until, "no run is due until then: name a later instant")
-        if request.exclude:
-            raise InvalidRecurrenceError(
-                "exclude", request.exclude, "no run is left in what they exclude: exclude less"
-            )
         raise InvalidRecurrenceError("cron", request.cron, "it does not fire within 50 years of its start")
     return max(due + recurrence.shift_ms(key), now), recurrence.to_text()
 
 
-def runs_of(job: Job, count: int) -> list[int]:
+def runs_of(job: Job, count: int, passes: Iterable[object] | None = None) -> Iterator[int]:
     """
-    Return the next *count* runs of a recurring *job* in ms since the epoch, the one that it waits for first.
+    Yield the next *count* runs of a recurring *job* in ms since the epoch, the one that it waits for first.
+
+    Raises:
+        InvalidRecurrenceError: If the search gives up, because so much is left out; see `Recurrence.nominal`.
     """
-    return [job.due_at, *Recurrence.from_text(job.recurrence or "").upcoming(job.key, job.due_at, count - 1)]
+    yield job.due_at
+    yield from Recurrence.from_text(job.recurrence or "").upcoming(job.key, job.due_at, count - 1, passes)
+
+
+def runs_found(job: Job, count: int, passes: Iterable[object] | None = None) -> list[int]:
+    """
+    Return what `runs_of` yields until the search gives up.
+    """
+    found: list[int] = []
+    with suppress(InvalidRecurrenceError):
+        for run in runs_of(job, count, passes):
+            found.append(run)  # noqa: PERF402  those before the error count
+    return found
 
 
 def _grace_ms(request: SetRequest) -> int:
