@@ -13,11 +13,11 @@ from tickwheel.errors import RecurrenceError
 BERLIN = ZoneInfo("Europe/Berlin")
 
 
-def ms(text, fold=0):
+def ms(text):
     """
     Return the instant at which Berlin's wall clock shows *text*.
     """
-    return int(datetime.fromisoformat(text).replace(tzinfo=BERLIN, fold=fold).timestamp()) * 1000
+    return int(datetime.fromisoformat(text).replace(tzinfo=BERLIN).timestamp()) * 1000
 
 
 @pytest.mark.parametrize(
@@ -81,15 +81,67 @@ def test_until_when_a_line_is_left_out(line, exclusion, end):
     assert found == ms(end)
 
 
-@pytest.mark.parametrize("fold", [0, 1])
-def test_an_hour_that_comes_twice(fold):
+def left(exclusion, tz, start, hours=8):
     """
-    The hour that clocks repeat is excluded both times, and a search never goes back in it.
+    Return the ten minutes of *hours* from *start* in UTC that *exclusion* leaves, and all of them, as *tz* shows them.
     """
-    instant = ms("2026-10-25 02:30:00", fold)
-    for line in ("* 2 * * *", "30 2 * * *"):
-        end = Exclusion.parse(line, "Europe/Berlin").end(instant)
-        assert instant < end <= ms("2026-10-25 03:00:00")
+    series = Cron.parse("*/10 * * * *", tz)
+    first = int(datetime.fromisoformat(start).timestamp()) * 1000
+    last, excluded = first + hours * 3_600_000, Exclusion.parse(exclusion, tz)
+    everything, found, after = [], [], first - 1
+    while (instant := series.next(after)) < last:
+        everything.append(instant)
+        after = instant
+    after = first - 1
+    while (instant := series.next(after)) < last:
+        end = excluded.end(instant, series)
+        if end is None:
+            found.append(instant)
+        after = instant if end is None else end - 1
+    shown = [[datetime.fromtimestamp(each / 1000, ZoneInfo(tz)) for each in some] for some in (found, everything)]
+    return shown[0], shown[1]
+
+
+@pytest.mark.parametrize(
+    ("exclusion", "is_named"),
+    [
+        ("50 2 * * *", lambda wall: (wall.hour, wall.minute) == (2, 50)),
+        ("30-59 2 * * *", lambda wall: wall.hour == 2 and wall.minute >= 30),
+        ("* 2 * * *", lambda wall: wall.hour == 2),
+        ("* 1 * * *", lambda wall: wall.hour == 1),
+        ("40 1 * * *", lambda wall: (wall.hour, wall.minute) == (1, 40)),
+        ("50 23 * * *", lambda wall: (wall.hour, wall.minute) == (23, 50)),
+        ("* * * * SAT", lambda wall: wall.weekday() == 5),
+        ("* * * * SUN", lambda wall: wall.weekday() == 6),
+        ("2026-10-24", lambda wall: wall.date() == date(2026, 10, 24)),
+    ],
+)
+@pytest.mark.parametrize(
+    ("tz", "start"),
+    [
+        ("Europe/Zurich", "2026-10-24T22:00Z"),
+        ("Europe/Zurich", "2026-03-28T22:00Z"),
+        ("Australia/Lord_Howe", "2026-04-04T12:00Z"),
+        ("Asia/Beirut", "2026-10-24T18:00Z"),
+        ("America/St_Johns", "2010-11-06T23:00Z"),  # from 00:01 back to 23:01
+    ],
+)
+def test_what_is_left_where_clocks_change(tz, start, exclusion, is_named):
+    """
+    Where clocks are set back or forward, nothing is left out but what a line names, and that each time.
+    """
+    found, everything = left(exclusion, tz, start)
+    assert found == [wall for wall in everything if not is_named(wall)]
+
+
+def test_runs_that_a_gap_moves():
+    """
+    The runs of an hour that never comes are at its end, which the excluded times before it do not reach over.
+    """
+    night = Cron.parse("30 1,2 * * *", "Europe/Zurich")
+    excluded = Exclusion.parse("30 1-2 * * SUN", "Europe/Zurich")
+    end = excluded.end(int(datetime.fromisoformat("2026-03-29T00:30Z").timestamp()) * 1000, night)
+    assert end == int(datetime.fromisoformat("2026-03-29T01:00Z").timestamp()) * 1000
 
 
 def test_the_text():

@@ -13,7 +13,7 @@ from typing import Final
 
 from tickwheel.calendar import _fields
 from tickwheel.calendar._cron import WITH_SECONDS, Cron, check_zone, six_fields, zone_of
-from tickwheel.calendar._zones import instant_of, wall_of
+from tickwheel.calendar._zones import first_change, wall_of
 from tickwheel.errors import RecurrenceError
 
 __all__ = ["Exclusion"]
@@ -76,6 +76,8 @@ class Exclusion:
         """
         Return until when *instant* is left out, at the least, or None if it is not; both in ms since the epoch.
 
+        A change of the zone's offset ends a stretch: what the clock shows from there on is compared again.
+
         Args:
             instant: Before the year 9999.
             line: The series, if it is one of this zone's wall clock: what is between its times need not be excluded.
@@ -85,7 +87,8 @@ class Exclusion:
         end = self._end(wall, _fields.WHOLE_DAY if line is None else _fields.clock_of(six_fields(line.line)))
         if end is None:
             return None
-        return max(instant_of(end, zone), start + 1) * 1000
+        until = start + int((end - wall).total_seconds())
+        return (first_change(zone, start, until) or until) * 1000  # from a change on the clock shows something else
 
     def __str__(self) -> str:
         """
