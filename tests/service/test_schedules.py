@@ -4,10 +4,16 @@ Recurring jobs, counts of what falls due, shards, and MessagePack.
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from datetime import datetime, timedelta
 
 import msgspec
 import pytest
+
+from tickwheel.scheduler import AsyncScheduler
+from tickwheel.service import ServiceOptions, schedules
+from tickwheel.service.http import Request
 
 FAR = {"do": "set", "delay": 3600, "target": "log"}
 PACKED = "application/msgpack"
@@ -46,6 +52,68 @@ def test_schedules(server):
     server.job("PUT", "s/century", {"every": 36_525 * 86_400, "target": "log"})
     assert 70 < len(server.ask("GET", "/v1/schedules/s%2Fcentury?count=1000").json["runs"]) < 90
     server.ask("POST", "/v1/jobs:bulk", {"do": "cancel", "prefix": "s/"})
+
+
+def test_a_page_shows_so_many_runs(server):
+    """
+    With a high count a page has fewer jobs, and its cursor goes on to the others.
+    """
+    for number in range(12):
+        server.job("PUT", f"m/{number:02}", {"every": 60, "target": "log"})
+    cursor, pages = "", []
+    while cursor is not None:
+        page = server.ask("GET", f"/v1/schedules?prefix=m/&count=1000{cursor and '&cursor=' + cursor}").json
+        assert {len(schedule["runs"]) for schedule in page["schedules"]} == {1000}
+        pages.append([schedule["key"] for schedule in page["schedules"]])
+        cursor = page["cursor"]
+    assert [len(page) for page in pages] == [10, 2]
+    assert pages[0] + pages[1] == [f"m/{number:02}" for number in range(12)]
+    server.ask("POST", "/v1/jobs:bulk", {"do": "cancel", "prefix": "m/"})
+
+
+def test_runs_that_are_not_found(server):
+    """
+    Where much more is left out than a request passes, a job shows the runs before that, and a trial is refused.
+    """
+    exclude = ["*/2 * * 2-3 1 ?", "1-59/2 * * 2-3 1 ?"]
+    rule = {"cron": "* * * * * *", "at": "2040-01-01T23:59:58Z", "exclude": exclude, "target": "log"}
+    assert server.job("PUT", "far", rule).status == 201
+    runs = server.ask("GET", "/v1/schedules/far?count=9").json["runs"]
+    assert runs == ["2040-01-01T23:59:58Z", "2040-01-01T23:59:59Z"]
+    query = f"cron=*+*+*+*+*+*&at=2040-01-01T23:59:58Z&exclude={';'.join(exclude).replace(' ', '+')}"
+    assert server.ask("GET", f"/v1/schedules:next?{query}&count=2").json["runs"] == runs
+    answer = server.ask("GET", f"/v1/schedules:next?{query}&count=3")
+    assert (answer.status, answer.json["type"]) == (422, "/problems/invalid_value")
+    assert "no run is found in 50 years, or too many stretches" in answer.json["detail"]
+    server.job("DELETE", "far")
+
+
+@pytest.mark.parametrize("path", ["/v1/schedules", "/v1/schedules/found", "/v1/schedules:next"])
+def test_the_loop_goes_on_while_runs_are_looked_for(monkeypatch, path):
+    """
+    Runs are looked for on another thread than the one that serves all other requests.
+    """
+    threads = []
+
+    def seen(*_arguments):
+        threads.append(threading.get_ident())
+        return []
+
+    monkeypatch.setattr(schedules, "runs_of", seen)
+    monkeypatch.setattr(schedules, "runs_found", seen)
+
+    async def ask():
+        async with AsyncScheduler("memory://") as scheduler:
+            await scheduler.set("found", every=3600, target="log")
+            room = schedules.Schedules(scheduler, ServiceOptions(), None)
+            query = b"every=60" if path.endswith(":next") else b""
+            scope = {"method": "GET", "path": path, "raw_path": path.encode(), "query_string": query, "headers": []}
+            run = {"/v1/schedules": room.list, "/v1/schedules:next": room.next}.get(path, room.get)
+            return await run(Request(scope, None))
+
+    asyncio.run(ask())
+    assert len(threads) == 1
+    assert threads[0] != threading.get_ident()
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,16 @@ Schedules: recurring jobs, when they run, and when a rule would.
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
 from tickwheel.scheduler import AsyncScheduler, Job
-from tickwheel.scheduler.verbs.recurring import RUNS_MAX, runs_of
+from tickwheel.scheduler.verbs.recurring import RUNS_MAX, runs_found, runs_of
 from tickwheel.scheduler.verbs.requests import SetRequest, trial
 from tickwheel.service.bodies import CENTURY_S, BackfillBody
 from tickwheel.service.documents import BackfillDocument, Moment, PauseDocument, instant, pause_document
@@ -39,6 +41,10 @@ __all__ = [
 
 PREFIX: Final = b"/v1/schedules/"
 _COUNT_MAX: Final = 1000
+_RUNS_MAX: Final = 10_000
+"""How many runs a page shows; each costs some 50 microseconds."""
+_PASSES_MAX: Final = 10_000
+"""How many stretches of what rules exclude a request passes besides."""
 _DURATION: Final = [{"type": "number", "maximum": CENTURY_S}, {"type": "string", "maxLength": 101}]
 COUNT_FIELDS: Final[dict[str, Any]] = {
     "count": {
@@ -85,7 +91,9 @@ _BACKFILL: Final = Decoder(BackfillBody)
 
 class ScheduleDocument(Struct, frozen=True):
     """
-    A recurring job: its rule, as it is stored, and its next runs.
+    A recurring job: its rule, as it is stored, and its next runs; fewer than asked for where they end.
+
+    There are fewer, too, where so much is left out between them that the search for them gives up.
     """
 
     key: str
@@ -101,6 +109,8 @@ class ScheduleDocument(Struct, frozen=True):
 class SchedulesDocument(Struct, frozen=True):
     """
     One page of recurring jobs, in the order of their keys; pass `cursor` on for the next, null on the last.
+
+    A page shows 10,000 runs at most, so with a high `count` it has fewer jobs than `limit`.
     """
 
     schedules: list[ScheduleDocument]
@@ -136,10 +146,11 @@ class Schedules:
         """
         fields: dict[str, Any] = dict(query(call, SCHEDULES_FIELDS))
         count = _count(fields)
-        limit = to_count("limit", fields.pop("limit", "100"), 100)
+        limit = min(to_count("limit", fields.pop("limit", "100"), 100), _RUNS_MAX // count)
         fields["prefix"] = narrowed(call, fields.get("prefix", ""))
         page = await self._scheduler.list(**fields, recurring=True, limit=limit)
-        return document_reply(SchedulesDocument([_schedule(job, count) for job in page.jobs], page.cursor))
+        schedules = await asyncio.to_thread(_schedules, page.jobs, count)
+        return document_reply(SchedulesDocument(schedules, page.cursor))
 
     @heeds_prefix
     async def get(self, call: Request) -> Reply:
@@ -148,7 +159,8 @@ class Schedules:
         """
         key = check_key(call, job_key(call.raw_path[len(PREFIX) :]))
         count = _count(query(call, COUNT_FIELDS))
-        return document_reply(_schedule(await self._recurring(key), count))
+        (schedule,) = await asyncio.to_thread(_schedules, [await self._recurring(key)], count)
+        return document_reply(schedule)
 
     @heeds_prefix
     async def backfill(self, call: Request) -> Reply:
@@ -190,25 +202,34 @@ class Schedules:
             fields["exclude"] = fields["exclude"].split(";")
         if "every" not in fields and "cron" not in fields:
             raise ProblemError("invalid_value", "there is no rule: give every or cron", remedy="give every or cron")
-        job = trial(SetRequest(fields.pop("key", "") or "-", **fields), int(time.time() * 1000))
-        return document_reply(RunsDocument(Raw((job.recurrence or "").encode()), _runs(job, count)))
+        request = SetRequest(fields.pop("key", "") or "-", **fields)
+        return document_reply(await asyncio.to_thread(_tried, request, count))
 
 
 def _count(fields: dict[str, Any]) -> int:
     return to_count("count", fields.pop("count", "1"), _COUNT_MAX)
 
 
-def _runs(job: Job, count: int) -> list[Any]:
-    return [instant(run) for run in runs_of(job, count)]
+def _tried(request: SetRequest, count: int) -> RunsDocument:
+    job = trial(request, int(time.time() * 1000))
+    return RunsDocument(Raw((job.recurrence or "").encode()), [instant(run) for run in runs_of(job, count)])
 
 
-def _schedule(job: Job, count: int) -> ScheduleDocument:
+def _schedules(jobs: Sequence[Job], count: int) -> list[ScheduleDocument]:
+    """
+    Return *jobs* with *count* runs each, or as many as are found in a fair share of what a request may pass.
+    """
+    passes = range(count + _PASSES_MAX // max(1, len(jobs)))
+    return [_schedule(job, runs_found(job, count, passes)) for job in jobs]
+
+
+def _schedule(job: Job, runs: Sequence[int]) -> ScheduleDocument:
     return ScheduleDocument(
         key=job.key,
         generation=job.generation,
         state=job.state.value,
         rule=Raw((job.recurrence or "").encode()),
-        runs=_runs(job, count),
+        runs=[instant(run) for run in runs],
         target=job.target,
         handler=job.handler,
         pause=None if job.pause is None else pause_document(job.pause),

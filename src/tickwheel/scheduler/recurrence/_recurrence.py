@@ -111,8 +111,10 @@ class Recurrence:
             after = end - 1
             if after >= last:
                 break
-        found_nothing = f"no run is found in 50 years, or {_PASSES_MAX} stretches of theirs: exclude less"
-        raise InvalidRecurrenceError("exclude", [str(each) for each in self.exclude], found_nothing)
+        what = [str(each) for each in self.exclude]
+        raise InvalidRecurrenceError(
+            "exclude", what, "no run is found in 50 years, or too many stretches: exclude less"
+        )
 
     def _of_rule(self, after: int) -> int | None:
         if isinstance(self.rule, Interval):

@@ -30,6 +30,8 @@ RUNS_MAX = 1 << 31
 _GRACE_MIN_MS = 1_000
 _LINES_MAX = 10
 """Each costs some 40 microseconds an instant that it is asked about, a day a tenth of that."""
+_PASSES_MAX = 1_000
+"""How many stretches of what is excluded are passed at a set, which may hold up an event loop: some 50 milliseconds."""
 _EVERY = "@every "
 _NOISE_MS = 1e-6
 """What a float of seconds may be off a whole number of milliseconds: 0.07 * 1000 is 70.00000000000001."""
@@ -92,7 +94,7 @@ def first_run(request: SetRequest, key: str, start: int | None, now: int) -> tup
         exclude=_exclude(request.exclude, rule.tz if isinstance(rule, Cron) else request.tz),
         overlap=None if request.overlap is None else checks.choice("overlap", request.overlap, Overlap),
     )
-    due = recurrence.nominal(after)
+    due = recurrence.nominal(after, range(_PASSES_MAX))
     if due is None or (recurrence.until is not None and recurrence.until < now):
         if request.until is not None:
             raise InvalidRecurrenceError("until", request.until, "no run is due until then: name a later instant")
