@@ -245,6 +245,7 @@ def test_lists_go_on(run, monkeypatch):
         (("--delay", "1", "--target", "webhook", "--handler", "ftp://example.com"), "ftp://example.com"),
         (("--delay", "1", "--if-generation", "x"), "'x'"),
         (("--delay", "1", "--nonsense"), "--nonsense"),
+        (("--every", "1d", "--tz", "Nope/X"), "tz is 'Nope/X': pass an IANA zone"),
     ],
     ids=lambda value: " ".join(value)[:30] if isinstance(value, tuple) else "",
 )

@@ -19,7 +19,7 @@ LINES = """\
 {"key": "a", "at": "2050-01-01T00:00:00Z", "target": "log", "payload": {"big": 12345678901234567890}, "expires": 60}
 
 {"key": "b", "cron": "0 9 * * MON", "tz": "Europe/Berlin", "misfire": "skip", "jitter": 30, "target": "log"}
-{"key": "b2", "every": "90s", "until": "2060-01-01T00:00Z", "max_runs": 9, "target": "log"}
+{"key": "b2", "every": "90s", "tz": "Asia/Tokyo", "until": "2060-01-01T00:00Z", "max_runs": 9, "target": "log"}
 {"key": "b4", "every": 60, "tz": "Asia/Tokyo", "exclude": ["2050-12-24/2051-01-02", "* * * * SUN"], "target": "log"}
 {"key": "b3", "cron": "0 9 L * *", "misfire": "skip", "misfire_grace": "PT5M", "overlap": "all", "target": "log"}
 {"key": "c", "every": 90, "at": 2524608000, "target": "webhook", "handler": "https://example.com/hook"}

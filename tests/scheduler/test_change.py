@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from tickwheel.scheduler import AsyncScheduler, InvalidJobError, Outcome, RetryPolicy, StoreError
-from tickwheel.scheduler.recurrence import Recurrence
+from tickwheel.scheduler.recurrence import Cron, Exclusion, Recurrence
 from tickwheel.scheduler.stores import make_store
 from tickwheel.testing import InlineScheduler, ManualClock
 from tickwheel.testing.faulty_store import FaultyStore
@@ -192,6 +192,25 @@ def test_what_runs(make, url):
         assert begun.acquire(timeout=60)
         assert scheduler.change(key, payload=2).outcome is Outcome.TOO_LATE
     go_on.set()
+
+
+def test_an_interval_keeps_its_zone(client):
+    """
+    The zone of an interval is that of what it leaves out, also where that comes later; it moves no run.
+    """
+    job = client.set("k", every="15m", tz="America/New_York", handler="h", target="pull").job
+    assert client.change("k", exclude=["2040-01-01"]).job.recurrence == json.dumps(
+        json.loads(job.recurrence) | {"exclude": ["2040-01-01"]}, sort_keys=True, separators=(",", ":")
+    )
+    assert json.loads(job.recurrence)["tz"] == "America/New_York"
+    client.change("k", exclude=[])
+    moved = client.change("k", tz="Asia/Tokyo").job
+    assert (moved.due_at, moved.recurrence) == (job.due_at, job.recurrence.replace("America/New_York", "Asia/Tokyo"))
+    client.change("k", tz="UTC", exclude=["2040-01-01"])
+    by_line = client.change("k", cron="TZ=Asia/Tokyo 0 9 * * *").job
+    assert Recurrence.from_text(by_line.recurrence) == Recurrence(
+        Cron.parse("0 9 * * *", "Asia/Tokyo"), exclude=(Exclusion.parse("2040-01-01", "Asia/Tokyo"),)
+    )
 
 
 def changing(store, key, times, monkeypatch, write):

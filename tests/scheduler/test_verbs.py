@@ -276,6 +276,8 @@ def test_listing(client):
         ({"cron": "0 9 * * *", "tz": "Mars"}, RecurrenceError, "IANA zone"),
         ({"cron": "0 9 * * *", "every": 5}, RecurrenceError, "not both"),
         ({"every": 0}, InvalidJobError, "every is 0"),
+        ({"every": 60, "tz": "Mars/Base"}, RecurrenceError, "tz is 'Mars/Base': pass an IANA zone"),
+        ({"cron": "@every 60s", "tz": None}, RecurrenceError, "tz is None: pass an IANA zone"),
         ({"every": 60, "misfire": "panic"}, InvalidJobError, "once, all, skip"),
         ({"every": 60, "jitter": math.nan}, InvalidDelayError, "jitter is nan"),
         ({"every": 60, "jitter": -1}, RecurrenceError, "jitter is -1: pass seconds, 0 or more"),

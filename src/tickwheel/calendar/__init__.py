@@ -7,6 +7,7 @@ The instants at which the wall clock of a zone shows what a cron line asks for, 
     _zones     from wall clock to instants: the rules for gaps and overlaps
     _exclusion what a series leaves out: days, and what a second line names
     misfire    what becomes of runs whose instant passed
+    zone       a zone as a caller names it
     instant    an instant as a caller names it
     duration   a length of time as text
 """

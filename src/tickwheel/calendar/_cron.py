@@ -20,12 +20,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from zoneinfo import ZoneInfo
+from typing import TYPE_CHECKING
 
 from tickwheel.calendar import _days, _fields, _zones
+from tickwheel.calendar.zone import check_zone, zone_of
 from tickwheel.errors import RecurrenceError
 
-__all__ = ["WITH_SECONDS", "Cron", "check_zone", "six_fields", "zone_of"]
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
+__all__ = ["WITH_SECONDS", "Cron", "six_fields"]
 
 ALIASES = {
     "@yearly": "0 0 1 1 *",
@@ -44,9 +48,6 @@ WITH_SECONDS = 6
 _LONGEST = 500
 """Every second, minute and hour spelled out makes some 400 characters."""
 _TZ_PREFIXES = ("TZ=", "CRON_TZ=")
-_ZONE_REMEDY = "pass an IANA zone such as 'Europe/Berlin' or 'UTC'"
-_NO_ZONES = frozenset({"localtime", "posixrules", "Factory", "posix", "right"})
-"""Files beside the IANA zones: they mean another zone on each machine, none at all, or count leap seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,34 +139,6 @@ def _split_zone(text: str, tz: str) -> tuple[str, str]:
                 raise RecurrenceError("tz", tz, f"the cron line itself says {named!r}: give the zone once")
             return rest.strip(), named
     return text.strip(), tz
-
-
-def check_zone(tz: str) -> None:
-    """
-    Refuse what names no zone, or another one on each machine.
-
-    Raises:
-        RecurrenceError: With the remedy.
-    """
-    if not isinstance(tz, str):
-        raise RecurrenceError("tz", tz, _ZONE_REMEDY)
-    zone_of(tz)
-    if tz.partition("/")[0] in _NO_ZONES:
-        raise RecurrenceError("tz", tz, _ZONE_REMEDY)
-
-
-@lru_cache(maxsize=512)
-def zone_of(tz: str) -> ZoneInfo:
-    """
-    Return the zone of that name.
-
-    Raises:
-        RecurrenceError: If there is none.
-    """
-    try:
-        return ZoneInfo(tz)
-    except (LookupError, ValueError, TypeError, AttributeError, OSError):
-        raise RecurrenceError("tz", tz, _ZONE_REMEDY) from None
 
 
 @lru_cache(maxsize=4096)

@@ -12,8 +12,9 @@ from datetime import date, datetime, time, timedelta
 from typing import Final
 
 from tickwheel.calendar import _fields
-from tickwheel.calendar._cron import WITH_SECONDS, Cron, check_zone, six_fields, zone_of
+from tickwheel.calendar._cron import WITH_SECONDS, Cron, six_fields
 from tickwheel.calendar._zones import first_change, wall_of
+from tickwheel.calendar.zone import check_zone, zone_of
 from tickwheel.errors import RecurrenceError
 
 __all__ = ["Exclusion"]

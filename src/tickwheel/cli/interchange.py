@@ -60,7 +60,7 @@ def _recurring(job: Job, text: str) -> dict[str, Any]:
     line = {"misfire": rule["misfire"], "jitter": rule["jitter_ms"] / 1000}
     nominal = job.due_at - Recurrence.from_text(text).shift_ms(job.key)
     if "cron" in rule:
-        line |= {"cron": rule["cron"], "tz": rule["tz"]}
+        line["cron"] = rule["cron"]
         if nominal > time.time() * 1000:  # a start to come, or past runs that were skipped
             line["at"] = _instant(nominal)
     else:
@@ -74,7 +74,9 @@ def _recurring(job: Job, text: str) -> dict[str, Any]:
     if "until" in rule:
         line["until"] = _instant(rule["until"])
     if "exclude" in rule:
-        line |= {"exclude": rule["exclude"], "tz": rule["tz"]}
+        line["exclude"] = rule["exclude"]
+    if "tz" in rule:
+        line["tz"] = rule["tz"]
     if "runs_left" in rule:
         line["max_runs"] = rule["runs_left"]
     return line

@@ -221,6 +221,8 @@ def test_jitter_moves_each_run_alike():
         Recurrence(MINUTELY, Misfire.SKIP, 5, grace_ms=1_000, until=NOON, runs_left=3),
         Recurrence(MINUTELY, Misfire.ALL, run_at=NOON),
         Recurrence(MINUTELY, expires_ms=5),
+        Recurrence(Interval(60_000, NOON, "Asia/Tokyo")),
+        Recurrence(MINUTELY, exclude=(Exclusion.parse("2041-05-01"),)),
     ],
 )
 def test_text(recurrence):
@@ -230,6 +232,16 @@ def test_text(recurrence):
     text = recurrence.to_text()
     assert Recurrence.from_text(text) == recurrence
     assert Recurrence.from_text(text).to_text() == text
+
+
+def test_the_zone_of_an_interval():
+    """
+    An interval has its zone in the text where that is another than UTC; a text without one means UTC.
+    """
+    text = Recurrence(MINUTELY).to_text()
+    assert "tz" not in text
+    assert Recurrence.from_text(text).rule.tz == "UTC"
+    assert '"tz":"Asia/Tokyo"' in Recurrence(Interval(60_000, NOON, "Asia/Tokyo")).to_text()
 
 
 @pytest.mark.parametrize(
@@ -262,7 +274,7 @@ def test_exclusions():
     ]
     assert days == ["12-23 08", "01-04 08", "01-05 08"]
     assert Recurrence.from_text(recurrence.to_text()) == recurrence
-    minutely = Recurrence(MINUTELY, exclude=berlin("* 0-22 * * *"))
+    minutely = Recurrence(Interval(60_000, NOON, "Europe/Berlin"), exclude=berlin("* 0-22 * * *"))
     assert [datetime.fromtimestamp(each / 1000, UTC).hour for each in minutely.upcoming("k", NOON, 60)] == [22] * 60
     assert Recurrence.from_text(minutely.to_text()) == minutely
 

@@ -17,10 +17,12 @@ class Interval:
     Attributes:
         every_ms: The distance, at least 1.
         anchor_at: Any instant of the series, in ms since the epoch.
+        tz: The IANA name of the zone in which a job reads what it leaves out; it moves no instant.
     """
 
     every_ms: int
     anchor_at: int
+    tz: str = "UTC"
 
     def next(self, after: int) -> int:
         """

@@ -6,8 +6,9 @@ The canonical text is JSON with sorted keys, so that any client can read it:
     {"cron":"0 9 * * 1-5","jitter_ms":0,"misfire":"once","tz":"Europe/Berlin"}
     {"anchor_at":1700000000000,"every_ms":60000,"jitter_ms":0,"misfire":"skip"}
 
-`grace_ms`, `until`, `runs_left`, `run_at`, `expires_ms`, `overlap`, and `exclude` with its `tz`, are there only where
-they say something. All stores keep the text as it is, so what is added to it needs no other schema.
+`grace_ms`, `until`, `runs_left`, `run_at`, `expires_ms`, `overlap`, `exclude`, and the `tz` in which an interval reads
+that, are there only where they say something. All stores keep the text as it is, so what is added to it needs no other
+schema.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Recurrence:
             series goes on from it.
         expires_ms: For how long after its instant a run is worth firing, while one that expires is tried again or was
             snoozed: its job is due later then, and the next run has this length again.
-        exclude: What is left out of the series, before any jitter; all in one zone.
+        exclude: What is left out of the series, before any jitter; all in the zone of *rule*.
         overlap: What to do about instants that pass while a run lasts; None for ALL where *misfire* is, else SKIP.
     """
 
@@ -247,8 +248,10 @@ class Recurrence:
             facts |= {"cron": self.rule.line, "tz": self.rule.tz}
         else:
             facts |= {"every_ms": self.rule.every_ms, "anchor_at": self.rule.anchor_at}
+            if self.exclude or self.rule.tz != "UTC":
+                facts["tz"] = self.rule.tz
         if self.exclude:
-            facts |= {"exclude": [str(each) for each in self.exclude], "tz": self.exclude[0].tz}
+            facts["exclude"] = [str(each) for each in self.exclude]
         more: dict[str, Any] = {"until": self.until, "runs_left": self.runs_left, "run_at": self.run_at}
         more["expires_ms"] = self.expires_ms
         more["overlap"] = None if self.overlap is None else self.overlap.value
@@ -269,10 +272,12 @@ class Recurrence:
         try:
             facts = json.loads(text)
             rule: Interval | Cron = (
-                Cron(facts["cron"], facts["tz"]) if "cron" in facts else Interval(facts["every_ms"], facts["anchor_at"])
+                Cron(facts["cron"], facts["tz"])
+                if "cron" in facts
+                else Interval(facts["every_ms"], facts["anchor_at"], facts.get("tz", "UTC"))
             )
             more = {name: facts[name] for name in _MORE if name in facts}
-            exclude = tuple(Exclusion.parse(each, facts["tz"]) for each in facts.get("exclude", ()))
+            exclude = tuple(Exclusion.parse(each, rule.tz) for each in facts.get("exclude", ()))
             more["overlap"] = Overlap(facts["overlap"]) if "overlap" in facts else None
             return Recurrence(rule, Misfire(facts["misfire"]), facts["jitter_ms"], exclude=exclude, **more)
         except (ValueError, TypeError, LookupError, RecurrenceError):

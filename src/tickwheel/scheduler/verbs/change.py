@@ -76,8 +76,8 @@ class ChangeFields(TypedDict, total=False):
 
 _FIELDS: Final = tuple(ChangeFields.__annotations__)
 _PARTS: Final = {
-    "every": ("rule",),
-    "cron": ("rule",),
+    "every": ("rule", "exclude"),  # which is read in its zone
+    "cron": ("rule", "exclude"),
     "tz": ("rule", "exclude"),
     "misfire": ("misfire", "grace_ms"),
     "misfire_grace": ("grace_ms",),
@@ -180,9 +180,9 @@ def _rescheduled(job: Job, before: Recurrence, given: dict[str, Any], now: int) 
     has_new_rule = "every" in given or "cron" in given
     _, text = first_run(SetRequest(job.key, **_as_set(before, given, has_new_rule=has_new_rule)), job.key, None, now)
     asked = Recurrence.from_text(text)
+    if not has_new_rule and isinstance(asked.rule, Interval) and isinstance(before.rule, Interval):
+        asked = replace(asked, rule=replace(asked.rule, anchor_at=before.rule.anchor_at))  # another zone, the old phase
     parts = {part for name in given for part in _PARTS[name]}
-    if not has_new_rule and isinstance(before.rule, Interval):
-        parts.discard("rule")  # its zone is that of what is left out
     after = replace(before, **{part: getattr(asked, part) for part in parts})
     shift, is_timed = after.shift_ms(job.key), bool(given.keys() & _TIMED)
     if is_timed and after.run_at is not None:
@@ -204,17 +204,14 @@ def _as_set(before: Recurrence, given: dict[str, Any], *, has_new_rule: bool) ->
     """
     Return the fields of a set that makes the rule *before* with what is *given*.
     """
-    rule, exclude = before.rule, before.exclude
+    rule = before.rule
     fields: dict[str, Any] = {
         "misfire": before.misfire,
         "overlap": before.overlap,
         "max_runs": before.runs_left,
-        "exclude": [str(each) for each in exclude],
+        "exclude": [str(each) for each in before.exclude],
+        "tz": rule.tz,
     }
-    if isinstance(rule, Cron):
-        fields["tz"] = rule.tz
-    elif exclude:
-        fields["tz"] = exclude[0].tz
     if not has_new_rule:
         fields |= {"cron": rule.line} if isinstance(rule, Cron) else {"every": rule.every_ms / 1000}
     if before.misfire is Misfire.SKIP and given.get("misfire", Misfire.SKIP) == Misfire.SKIP:

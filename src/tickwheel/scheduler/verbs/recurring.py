@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tickwheel.calendar.misfire import MISFIRE_GRACE_MS
+from tickwheel.calendar.zone import check_zone
 from tickwheel.errors import RecurrenceError
 from tickwheel.scheduler import checks
 from tickwheel.scheduler.errors import InvalidJobError, InvalidRecurrenceError
@@ -80,7 +81,7 @@ def first_run(request: SetRequest, key: str, start: int | None, now: int) -> tup
         raise InvalidRecurrenceError("every", request.every, "pass every= or cron=, not both")
     else:
         every_ms = _every_ms(every)
-        rule = Interval(every_ms, now + every_ms if start is None else start)
+        rule = Interval(every_ms, now + every_ms if start is None else start, _zone(request.tz))
         after = rule.anchor_at - 1
     if checks.seconds("jitter", request.jitter) < 0:
         raise InvalidRecurrenceError("jitter", request.jitter, "pass seconds, 0 or more")
@@ -91,7 +92,7 @@ def first_run(request: SetRequest, key: str, start: int | None, now: int) -> tup
         _grace_ms(request),
         None if request.until is None else checks.at_ms(request.until, now, "until"),
         _max_runs(request.max_runs),
-        exclude=_exclude(request.exclude, rule.tz if isinstance(rule, Cron) else request.tz),
+        exclude=_exclude(request.exclude, rule.tz),
         overlap=None if request.overlap is None else checks.choice("overlap", request.overlap, Overlap),
     )
     due = recurrence.nominal(after, range(_PASSES_MAX))
@@ -163,6 +164,14 @@ def _cron(line: str, tz: str) -> Cron:
         return Cron.parse(line, tz)
     except RecurrenceError as error:
         raise InvalidRecurrenceError(error.name, error.value, error.remedy) from None
+
+
+def _zone(tz: str) -> str:
+    try:
+        check_zone(tz)
+    except RecurrenceError as error:
+        raise InvalidRecurrenceError(error.name, error.value, error.remedy) from None
+    return tz
 
 
 def _every_ms(every: Duration) -> int:

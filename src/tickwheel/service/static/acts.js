@@ -95,12 +95,12 @@ async function setAgain(before, condition) {
 }
 
 function comingBack({ cron, tz, every_ms, anchor_at, misfire, overlap, jitter_ms, grace_ms, exclude, until, runs_left }) {
-  const common = { misfire, overlap, jitter: jitter_ms / 1000 };
+  const common = { tz, misfire, overlap, jitter: jitter_ms / 1000 };
   if (grace_ms) common.misfire_grace = grace_ms / 1000;
   if (until) common.until = until / 1000;
-  if (exclude) Object.assign(common, { exclude, tz });
+  if (exclude) common.exclude = exclude;
   if (runs_left) common.max_runs = runs_left;
-  if (cron) return { cron, tz, ...common };
+  if (cron) return { cron, ...common };
   const rounds = Math.max(0, Math.ceil((now_ms() - anchor_at) / every_ms)); // the same phase, from the next run on
   return { every: every_ms / 1000, at: (anchor_at + rounds * every_ms) / 1000, ...common };
 }
