@@ -185,6 +185,16 @@ def test_bad_ones(text, says):
     assert says in str(caught.value)
 
 
+def test_a_line_of_another_zone():
+    """
+    A line that names a zone of its own is refused in any other, and UTC is one.
+    """
+    line = "TZ=Asia/Tokyo * 0-5 * * *"
+    with pytest.raises(RecurrenceError, match="the zone of tz=, 'UTC' here: pass tz='Asia/Tokyo'"):
+        Exclusion.parse(line)
+    assert Exclusion.parse(line, "Asia/Tokyo") == Exclusion.parse("* 0-5 * * *", "Asia/Tokyo")
+
+
 @pytest.mark.parametrize("tz", ["Mars", "localtime", "", None])
 def test_bad_zones(tz):
     """

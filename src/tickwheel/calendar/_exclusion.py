@@ -109,11 +109,14 @@ class Exclusion:
 
 def _line(text: str, tz: str) -> Cron:
     try:
-        return Cron.parse(text, tz)
+        line = Cron.parse(text, tz)
     except RecurrenceError as error:
         if error.name == "tz":
             raise
         raise RecurrenceError("exclude", text, f"{_TAKES}; as a line, {error.remedy}") from None
+    if line.tz != tz:
+        raise RecurrenceError("exclude", text, f"all are read in the zone of tz=, {tz!r} here: pass tz={line.tz!r}")
+    return line
 
 
 def _end_of_match(line: str, wall: datetime, among: _fields.Clock) -> datetime | None:
