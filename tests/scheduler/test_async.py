@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import sqlite3
 import threading
 import time
 from concurrent.futures import Future
@@ -14,9 +15,11 @@ import pytest
 
 from tickwheel.errors import ClosedError
 from tickwheel.scheduler import AsyncScheduler, InvalidJobError, Outcome, RetryPolicy, Scheduler, SetRequest, State
+from tickwheel.scheduler.stores.sqlite import SqliteStore
 from tickwheel.scheduler.verbs._replies import Replies
 
 HOUR = 3600
+PATIENCE_S = 60.0
 
 
 def public(kind):
@@ -225,3 +228,69 @@ def test_an_answer_that_was_cancelled():
 
     error, five = asyncio.run(answers())
     assert (type(error), five) == (asyncio.CancelledError, 5)
+
+
+class OpenedStore(SqliteStore):
+    """
+    A store that notes which thread opens it, and waits there until it may.
+    """
+
+    def __init__(self, path):
+        super().__init__(path)
+        self.opened_on, self.is_entered, self.may_open = [], threading.Event(), threading.Event()
+        self.may_open.set()
+
+    def open(self):
+        """
+        Open the file, as a server that answers late.
+        """
+        self.opened_on.append(threading.get_ident())
+        self.is_entered.set()
+        assert self.may_open.wait(PATIENCE_S)
+        super().open()
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        lambda scheduler: scheduler.set("k", delay=HOUR, handler="h"),
+        lambda scheduler: scheduler.set_many([SetRequest("k", delay=HOUR, handler="h")]),
+        lambda scheduler: scheduler.move("k", delay=HOUR),
+        lambda scheduler: scheduler.cancel("k"),
+        lambda scheduler: scheduler.change("k", payload=1),
+    ],
+    ids=["set", "set_many", "move", "cancel", "change"],
+)
+def test_the_first_use_does_not_hold_the_loop(tmp_path, verb):
+    """
+    It opens the store in another thread: a server that does not answer would hold everything on the loop.
+    """
+    store = OpenedStore(tmp_path / "jobs.db")
+
+    async def main():
+        scheduler = AsyncScheduler(store)
+        await verb(scheduler)
+        await scheduler.stop()
+
+    asyncio.run(main())
+    assert len(store.opened_on) == 1
+    assert threading.get_ident() not in store.opened_on
+
+
+def test_the_first_use_on_a_connection_does_not_hold_the_loop(tmp_path):
+    """
+    With `conn=` too.
+    """
+    store = OpenedStore(tmp_path / "jobs.db")
+
+    async def main():
+        scheduler = AsyncScheduler(store)
+        connection = sqlite3.connect(tmp_path / "jobs.db")
+        connection.execute("BEGIN")
+        await scheduler.set("k", delay=HOUR, handler="h", conn=connection)
+        connection.commit()
+        connection.close()
+        await scheduler.stop()
+
+    asyncio.run(main())
+    assert threading.get_ident() not in store.opened_on

@@ -38,12 +38,12 @@ class Jobs(Protocol):
     @property
     def is_stale(self) -> bool:
         """
-        True if the next write reads the store's clock first, for which a loop should not wait.
+        True if the next write opens the store or reads its clock first, for which a loop should not wait.
         """
 
     def refresh(self) -> None:
         """
-        Read it, if that is so.
+        Do that, if it is so.
         """
 
     def now_ms(self) -> int:

@@ -150,17 +150,19 @@ class Client:
     @property
     def is_stale(self) -> bool:
         """
-        True if the store's clock was not read for long, as where nothing is fired and so no lease is renewed.
+        True if the store is not open, or its clock was not read for long, as where no lease is renewed.
         """
-        return self.clock.is_stale
+        return self._writer is None or self.clock.is_stale
 
     def refresh(self) -> None:
         """
-        Read the store's clock again if that was long ago.
+        Open the store if it is not, and read its clock again if that was long ago.
 
         Raises:
+            ClosedError: After `close`.
             StoreError: If the store does not answer.
         """
+        self.opened()
         if self.clock.is_stale:
             self._sample()
 
@@ -228,7 +230,6 @@ class Client:
         """
         Return the verbs within the transaction of the caller's *connection*.
         """
-        self.opened()
         self.refresh()
         store = self.store
         if not (store.abilities.joins_transactions and isinstance(store, Joins)):
@@ -369,7 +370,6 @@ class Client:
         """
         Read the dead letters, grouped by what went wrong.
         """
-        self.opened()
         self.refresh()
         search, prefix = checks.check_text("search", search, 2_048), checks.check_text("prefix", prefix, 512)
         letters = self.store.latest_dead(LETTERS_MAX + 1)
@@ -386,7 +386,6 @@ class Client:
         """
         Read who fires, and the store's clock if that was long ago: they are judged by it.
         """
-        self.opened()
         self.refresh()
         return self.store.nodes()
 
