@@ -294,3 +294,45 @@ def test_the_first_use_on_a_connection_does_not_hold_the_loop(tmp_path):
 
     asyncio.run(main())
     assert threading.get_ident() not in store.opened_on
+
+
+@pytest.mark.parametrize("begin", [AsyncScheduler.start, AsyncScheduler.__aenter__])
+def test_a_start_that_is_cancelled(tmp_path, begin):
+    """
+    It is taken back: nobody is left who would stop what goes on in a thread, and the file has no owner.
+    """
+    store = OpenedStore(tmp_path / "jobs.db")
+
+    async def main():
+        scheduler = AsyncScheduler(store)
+        store.may_open.clear()
+        starting = asyncio.create_task(begin(scheduler))
+        await asyncio.to_thread(store.is_entered.wait, PATIENCE_S)
+        starting.cancel()
+        store.may_open.set()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        assert not scheduler.is_started
+        with pytest.raises(ClosedError):
+            await scheduler.get("k")
+        async with AsyncScheduler(f"sqlite:///{tmp_path / 'jobs.db'}") as after:
+            assert after.is_started
+
+    asyncio.run(main())
+
+
+def test_a_start_that_is_repeated_and_cancelled(url):
+    """
+    One that had nothing to do stops nothing.
+    """
+
+    async def main():
+        async with AsyncScheduler(url) as scheduler:
+            again = asyncio.create_task(scheduler.start())
+            await asyncio.sleep(0)
+            again.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await again
+            assert scheduler.is_started
+
+    asyncio.run(main())

@@ -41,16 +41,25 @@ class AsyncScheduler(Common):
     Async handlers run on the loop that awaited `start`. A cancelled `await` does not take the write back.
     """
 
+    _loop: asyncio.AbstractEventLoop | None = None
+    """The one that it was started on."""
+
     @cached_property
     def _replies(self) -> Replies:
         return Replies()
 
     async def start(self, *, role: str = "owner") -> Self:
         """
-        Become the owner and fire: see `Scheduler.start`.
+        Become the owner and fire: see `Scheduler.start`. A start whose `await` is cancelled is stopped, and so closed.
         """
         loop = asyncio.get_running_loop()
-        await asyncio.to_thread(self._core.start, loop, role)
+        try:
+            await asyncio.to_thread(self._core.start, loop, role)
+        except asyncio.CancelledError:  # the thread goes on, and nobody would stop what it starts
+            if self._loop is None:
+                await asyncio.shield(self.stop())
+            raise
+        self._loop = loop
         return self
 
     async def stop(self, timeout: Duration | None = 10.0) -> list[Firing]:  # noqa: ASYNC109  the same name as in Scheduler
