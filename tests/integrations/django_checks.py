@@ -5,6 +5,7 @@ What Django runs as tests of a project: `test_django.py` says on which databases
 from __future__ import annotations
 
 import io
+import time
 from functools import partial
 
 import pytest
@@ -17,7 +18,7 @@ from django.test import TransactionTestCase, override_settings
 from shop.models import Order
 
 from tickwheel.integrations.django import jobs
-from tickwheel.scheduler import InvalidJobError, Scheduler
+from tickwheel.scheduler import InvalidJobError, Scheduler, TransactionError
 from tickwheel.testing import InlineScheduler, ManualClock
 
 LATER = {"delay": 3600, "handler": "cancel-order"}
@@ -69,6 +70,42 @@ class Jobs(TransactionTestCase):
             transaction.set_rollback(True)
         assert jobs.scheduler.get("a").generation == jobs.scheduler.list().jobs[0].generation
         assert jobs.scheduler.list(due_from="2100-01-01T00:00:00Z").jobs == ()
+
+    def test_a_verb_that_cannot_join(self) -> None:
+        """
+        It is refused inside a transaction, which could not roll it back, and names the remedy.
+        """
+        scheduler = jobs.scheduler
+        scheduler.set("a", every=3600, handler="cancel-order")
+        before = scheduler.get("a")
+        outside = {
+            "skip": partial(scheduler.skip, "a"),
+            "change": partial(scheduler.change, "a", payload=2),
+            "backfill": partial(scheduler.backfill, "a", time.time() - 7200, time.time()),
+            "bulk": partial(scheduler.bulk, "pause", "a"),
+            "drain": partial(scheduler.drain, "a"),
+            "pause_scope": partial(scheduler.pause_scope, "handler:cancel-order"),
+            "resume_scope": partial(scheduler.resume_scope, "handler:cancel-order"),
+        }
+        for verb, call in outside.items():
+            refused = pytest.raises(TransactionError, match=rf"{verb}\(\), .*transaction\.on_commit\(\)")
+            with refused, transaction.atomic():
+                call()
+        assert (scheduler.list().jobs, scheduler.paused_scopes()) == ((before,), [])
+        with transaction.atomic():
+            transaction.on_commit(outside["skip"])
+        assert scheduler.get("a").due_at > before.due_at
+
+    def test_a_pause_that_joins_names_this_process(self) -> None:
+        """
+        Its `by` is that of any other pause.
+        """
+        jobs.scheduler.set("a", **LATER)
+        jobs.scheduler.set("b", **LATER)
+        jobs.scheduler.pause("a")
+        with transaction.atomic():
+            jobs.scheduler.pause("b")
+        assert jobs.scheduler.get("b").pause.by == jobs.scheduler.get("a").pause.by != ""
 
     def test_on_commit(self) -> None:
         """

@@ -223,7 +223,8 @@ def test_django(request, tmp_path, engine):
     assert done.returncode == 0, done.stderr
     missing = (
         f"conn is missing within transaction.atomic() on {str(path)!r}, whose end this write would wait for: "
-        "pass conn=connections['default'], or set the job in on_commit()"
+        "pass conn=connections['default'] if it takes that, or call it after the commit, "
+        "as with transaction.on_commit()"
     )
     assert done.stdout.splitlines() == [
         "conn commits each statement at once: call it within transaction.atomic()",

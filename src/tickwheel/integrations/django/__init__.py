@@ -29,7 +29,8 @@ class Jobs(Handlers):
     out; or `STORE`, a URL, for jobs elsewhere; `OPTIONS`, the fields of `SchedulerOptions`; `TARGETS`, URLs by name.
 
     In the same database, what is set, moved or cancelled inside `transaction.atomic()` joins that transaction: it takes
-    effect if and only if you commit. For jobs elsewhere use `transaction.on_commit`.
+    effect if and only if you commit. A verb that cannot join, such as `skip`, is refused there. For jobs elsewhere use
+    `transaction.on_commit`.
     """
 
     def __init__(self) -> None:

@@ -12,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import DEFAULT_DB_ALIAS, connections
 
 from tickwheel.scheduler import Answer, Scheduler, SchedulerOptions
+from tickwheel.scheduler.errors import TransactionError
 from tickwheel.scheduler.targets import make_target
 from tickwheel.scheduler.verbs.jobs import Verb
 from tickwheel.scheduler.verbs.requests import SetFields
@@ -25,7 +26,7 @@ _NOT_OF_LIBPQ: Final = ("assume_role", "isolation_level", "pool", "server_side_b
 
 class _JoiningScheduler(Scheduler):
     """
-    A scheduler in a database of Django's, whose writes join the transaction that is open there.
+    A scheduler in a database of Django's, whose writes join the transaction that is open there, or are refused in it.
     """
 
     def __init__(self, store: str, alias: str, **options: Any) -> None:
@@ -37,6 +38,12 @@ class _JoiningScheduler(Scheduler):
 
     def set(self, key: str, *, conn: object = None, **fields: Unpack[SetFields]) -> Answer:
         return super().set(key, conn=self._joined() if conn is None else conn, **fields)
+
+    def _outside(self, verb: str) -> Any:
+        if self._joined() is not None:
+            what = f"is not taken by {verb}(), which the open transaction on {self._alias!r} would not roll back"
+            raise TransactionError(what, "call it after the commit, as with transaction.on_commit()")
+        return super()._outside(verb)
 
     def _joined(self) -> object:
         connection = connections[self._alias]

@@ -83,7 +83,8 @@ def refuse_own_wait(url: str) -> None:
     for each in django.connections.all(initialized_only=True):
         if each.in_atomic_block and each.vendor == "sqlite" and _is_same(each.settings_dict["NAME"], path):
             what = f"is missing within transaction.atomic() on {path!r}, whose end this write would wait for"
-            raise TransactionError(what, f"pass conn=connections[{each.alias!r}], or set the job in on_commit()")
+            remedy = f"pass conn=connections[{each.alias!r}] if it takes that, or call it after the commit"
+            raise TransactionError(what, f"{remedy}, as with transaction.on_commit()")
 
 
 def _of_django(connection: Any) -> object:

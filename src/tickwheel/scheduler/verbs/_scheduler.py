@@ -11,6 +11,7 @@ from typing import Self, Unpack
 from tickwheel.scheduler import checks
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page, Pause
 from tickwheel.scheduler.targets import Firing
+from tickwheel.scheduler.verbs._backend import Jobs
 from tickwheel.scheduler.verbs._drain import drained
 from tickwheel.scheduler.verbs._pulling import Pulling
 from tickwheel.scheduler.verbs._skip import skipped
@@ -83,6 +84,12 @@ class Scheduler(Pulling):
     def _do(self, verb: Verb, conn: object = None) -> list[Answer]:
         client = self._core.client
         return client.submit(verb).result() if conn is None else client.within(conn).submit(verb).now()
+
+    def _outside(self, _verb: str) -> Jobs:
+        """
+        Return what does a verb that joins no transaction; Django's scheduler refuses it inside one.
+        """
+        return self._core.client
 
     def set(self, key: str, *, conn: object = None, **fields: Unpack[SetFields]) -> Answer:
         """
@@ -198,13 +205,13 @@ class Scheduler(Pulling):
         They stay pending and use no attempt, also those that are set later. What runs goes on. After the answer none
         starts on this scheduler, and 5 s later none on other nodes. *note* and *by* are as for `pause`.
         """
-        return self._core.client.pause_scope(scope, note, by)
+        return self._outside("pause_scope").pause_scope(scope, note, by)
 
     def resume_scope(self, scope: str, *, by: str | None = None) -> bool:
         """
         Let the jobs of *scope* start again, as after `resume`, on all nodes within 5 s; return whether it was paused.
         """
-        return self._core.client.resume_scope(scope, by)
+        return self._outside("resume_scope").resume_scope(scope, by)
 
     def paused_scopes(self) -> Sequence[Pause]:
         """
@@ -224,7 +231,7 @@ class Scheduler(Pulling):
         Raises:
             InvalidJobError: If the job fires once.
         """
-        return skipped(self._core.client, key, if_generation)
+        return skipped(self._outside("skip"), key, if_generation)
 
     def backfill(
         self,
@@ -255,7 +262,7 @@ class Scheduler(Pulling):
             InvalidJobError: If no recurring job has this key, and for another value, naming the remedy.
             TypeError: For an instant that is none.
         """
-        return backfilled(self._core.client, key, BackfillRange(since, until, rate, limit, dry_run))
+        return backfilled(self._outside("backfill"), key, BackfillRange(since, until, rate, limit, dry_run))
 
     def change(self, key: str, *, if_generation: int | None = None, **fields: Unpack[ChangeFields]) -> Answer:
         """
@@ -276,7 +283,7 @@ class Scheduler(Pulling):
             InvalidJobError: For a value that the job cannot have, a rule for a job that fires once, or no field.
             StoreError: If the store does not answer; transient, if others keep changing the job meanwhile.
         """
-        return self._core.client.change(key, fields, if_generation)
+        return self._outside("change").change(key, fields, if_generation)
 
     def replay(self, key: str, *, delay: Duration = 0, if_generation: int | None = None) -> Answer:
         """
@@ -343,7 +350,7 @@ class Scheduler(Pulling):
         Raises:
             InvalidJobError: For a field that does not go with the verb, or without a filter.
         """
-        return self._core.client.bulk(verb, prefix, fields, on_progress)
+        return self._outside("bulk").bulk(verb, prefix, fields, on_progress)
 
     def drain(self, prefix: str = "", on_progress: Callable[[int], object] | None = None) -> list[Job]:
         """
@@ -355,7 +362,7 @@ class Scheduler(Pulling):
             prefix: Of the key; all jobs by default.
             on_progress: Called in this thread after each thousand or so, with how many more were cancelled.
         """
-        return drained(self._core.client, prefix, on_progress)
+        return drained(self._outside("drain"), prefix, on_progress)
 
     def get(self, key: str) -> Job | None:
         """

@@ -52,6 +52,7 @@ class Within:
         set_write: Makes the write of a request.
         now_ms: Reads the store's time.
         actor: In whose name, for the history.
+        owner: The name of this process, for a pause without one.
     """
 
     def __init__(
@@ -60,16 +61,18 @@ class Within:
         connection: object,
         set_write: Callable[[SetRequest, int, int | None], Set],
         now_ms: Callable[[], int],
+        *,
         actor: Actor | None,
+        owner: str,
     ) -> None:
         self._store, self._connection = store, connection
-        self._set_write, self._now_ms, self._actor = set_write, now_ms, actor
+        self._set_write, self._now_ms, self._actor, self._owner = set_write, now_ms, actor, owner
 
     def submit(self, verb: Verb) -> Joining:
         """
         Do *verb*; all is checked first.
         """
-        writes = writes_of(verb, self._over_any, self._now_ms(), None, self._actor)
+        writes = writes_of(verb, self._over_any, self._now_ms(), None, actor=self._actor, owner=self._owner)
         return Joining(self._store, self._connection, writes)
 
     def _over_any(self, request: SetRequest, now: int, era: int | None) -> Set:

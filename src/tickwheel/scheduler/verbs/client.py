@@ -43,7 +43,7 @@ from tickwheel.scheduler.verbs._withdrawal_requests import WithdrawalRequests
 from tickwheel.scheduler.verbs._within import Within
 from tickwheel.scheduler.verbs.bulk import BulkAnswer, BulkFields, BulkProgress, bulk_request
 from tickwheel.scheduler.verbs.change import ChangeFields, changed
-from tickwheel.scheduler.verbs.jobs import ACTOR, PauseJobs, Verb, note_of, writes_of
+from tickwheel.scheduler.verbs.jobs import ACTOR, Verb, note_of, writes_of
 from tickwheel.scheduler.verbs.partitioned_writer import PartitionedWriter
 from tickwheel.scheduler.verbs.requests import PAGE_MAX, ListFields, SetRequest, job_query, set_write
 from tickwheel.scheduler.verbs.writer import Writer
@@ -191,11 +191,9 @@ class Client:
         Do *verb* on all its jobs; all is checked before any is queued.
         """
         writer = self._writing(verb.name)
-        if isinstance(verb, PauseJobs) and verb.by is None:
-            verb = replace(verb, by=self._options.owner)
-        trace, actor = self._trace(), self._asks()
+        trace, actor, owner = self._trace(), self._asks(), self._options.owner
         set_write = partial(self._set_write_of, trace, actor)
-        return writer.submit_many(writes_of(verb, set_write, *self.clock.reading(), actor))
+        return writer.submit_many(writes_of(verb, set_write, *self.clock.reading(), actor=actor, owner=owner))
 
     def pause_scope(self, scope: str, note: str, by: str | None) -> Pause:
         """
@@ -235,7 +233,8 @@ class Client:
         if not (store.abilities.joins_transactions and isinstance(store, Joins)):
             what = f"{store.url} joins no transaction of yours"
             raise UnsupportedError(what, "leave conn out, or keep the jobs in SQLite or PostgreSQL")
-        return Within(store, connection, self._set_write, self.clock.now_ms, self._asks())
+        actor, owner = self._asks(), self._options.owner
+        return Within(store, connection, self._set_write, self.clock.now_ms, actor=actor, owner=owner)
 
     def _writing(self, verb: str) -> Writer | PartitionedWriter:
         """

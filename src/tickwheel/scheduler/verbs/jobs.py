@@ -130,7 +130,9 @@ def writes_of(
     set_write: Callable[[SetRequest, int, int | None], Set],
     now: int,
     era: int | None,
-    actor: Actor | None = None,
+    *,
+    actor: Actor | None,
+    owner: str,
 ) -> list[Write]:
     """
     Return the writes that do *verb*, one for each job, in order; all is checked first.
@@ -141,6 +143,7 @@ def writes_of(
         now: The store's time in ms.
         era: The clock's, for instants that count elapsed time; None where nobody follows them.
         actor: In whose name, for the history.
+        owner: The name of this process, for a pause without one.
 
     Raises:
         InvalidJobError: Naming the value and the remedy; also InvalidDelayError and TypeError, as `due_at`.
@@ -159,7 +162,7 @@ def writes_of(
             return [Cancel(key, generation, actor=actor, stops=stops) for key in checks.check_keys(verb.keys)]
         case PauseJobs():
             generation = checks.check_generation(verb.if_generation)
-            words = note_of(verb.by or "", verb.note)
+            words = note_of(owner if verb.by is None else verb.by, verb.note)
             return [SetPause(key, *words, generation, actor=actor) for key in checks.check_keys(verb.keys)]
         case ResumeJobs():
             generation = checks.check_generation(verb.if_generation)
