@@ -7,6 +7,7 @@ from __future__ import annotations
 import io
 import time
 from functools import partial
+from unittest import skipUnless
 
 import pytest
 from django.contrib.admin.models import LogEntry
@@ -171,18 +172,43 @@ class Jobs(TransactionTestCase):
         Each is refused with what to write.
         """
         wrong = {
-            "has 'STORES': known are DATABASE, OPTIONS, STORE, TARGETS": {"STORES": "memory://"},
-            "is in memory, where no other process finds the jobs": {"DATABASE": "memory"},
+            "has 'STORES': known are DATABASE, OPTIONS, QUERY, STORE, TARGETS": {"STORES": "memory://"},
+            "has 'QUERY' beside 'STORE'": {"STORE": "memory://", "QUERY": {"shards": 4}},
+            "is in memory, where no other process finds the jobs": {"DATABASE": ":memory:"},
+            "'file:jobs.db', which the URL of a store cannot name": {"DATABASE": "file:jobs.db"},
+            r"'why\?.db', which the URL of a store cannot name": {"DATABASE": "why?.db"},
         }
-        in_memory = {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}
-        connections.settings["memory"] = {**connections.settings["default"], **in_memory}
-        self.addCleanup(connections.settings.pop, "memory")
-        self.addCleanup(connections.__delitem__, "memory")
+        for name in (":memory:", "file:jobs.db", "why?.db"):
+            file = {"ENGINE": "django.db.backends.sqlite3", "NAME": name}
+            connections.settings[name] = {**connections.settings["default"], **file}
+            self.addCleanup(connections.settings.pop, name)
+            self.addCleanup(connections.__delitem__, name)
         for message, settings in wrong.items():
             with override_settings(TICKWHEEL=settings), pytest.raises(ImproperlyConfigured, match=message):
                 type(jobs)().scheduler.get("a")
         with override_settings(TICKWHEEL={"OPTIONS": {"workers": 0}}), pytest.raises(InvalidJobError):
             type(jobs)().scheduler.get("a")
+
+    def test_options_of_the_url(self) -> None:
+        """
+        `QUERY` has what only the URL of the store can say.
+        """
+        other = type(jobs)()
+        query = {"synchronous": "normal"} if connection.vendor == "sqlite" else {"pooler": "transaction"}
+        with override_settings(TICKWHEEL={"QUERY": query}):
+            stats = other.scheduler.stats()
+            other.close()
+        assert "pooler=transaction" in stats["store"] or stats["loss_window"] is not None
+
+    @skipUnless(connection.vendor == "postgresql", "a file has no owner that Django knows")
+    def test_it_connects_as_django_does(self) -> None:
+        """
+        The tables of the jobs belong to the role of `assume_role`, as those of the models do.
+        """
+        jobs.scheduler.get("a")
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT DISTINCT tableowner FROM pg_tables WHERE tablename ~ 'tickwheel|shop'")
+            assert [owner for (owner,) in cursor.fetchall()] == [connection.settings_dict["OPTIONS"]["assume_role"]]
 
     def test_dumpdata(self) -> None:
         """

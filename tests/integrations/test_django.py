@@ -15,7 +15,7 @@ import pytest
 
 HERE = Path(__file__).parent
 SHOP = HERE.parents[1] / "examples" / "django_shop"
-CHECKS = 14
+CHECKS = 16
 """How many tests `django_checks` has."""
 
 
@@ -92,6 +92,20 @@ def test_the_example(manage, tmp_path):
             worker.kill()
 
 
+@pytest.fixture
+def role(postgres_url):
+    """
+    Return a role of the server, whose name has to be escaped.
+    """
+    psycopg = pytest.importorskip("psycopg")
+    name = r"the shop's \ own"
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        quoted = psycopg.sql.Identifier(name)
+        connection.execute(psycopg.sql.SQL("CREATE ROLE {} SUPERUSER").format(quoted))
+        yield name
+        connection.execute(psycopg.sql.SQL("DROP ROLE {}").format(quoted))
+
+
 @pytest.mark.parametrize("vendor", ["sqlite", "postgresql"])
 def test_a_project(request, manage, tmp_path, vendor):
     """
@@ -107,7 +121,9 @@ def test_a_project(request, manage, tmp_path, vendor):
             "PASSWORD": parts.get("password", ""),
             "PORT": parts.get("port", ""),
         }
-        database |= {"OPTIONS": {"application_name": "the shop's own", "options": "-c work_mem=5MB", "pool": False}}
+        options = {"application_name": "the shop's own", "options": "-c work_mem=5MB", "pool": False}
+        options |= {"assume_role": request.getfixturevalue("role"), "prepare_threshold": 5}
+        database |= {"OPTIONS": options}
     text = f"from settings import *\nDATABASES = {{'default': {database!r}}}\n"
     (tmp_path / "check_settings.py").write_text(text)
     done = manage("test", "django_checks", "--settings", "check_settings")

@@ -26,7 +26,8 @@ class Jobs(Handlers):
     The handlers of a project, and its `Scheduler`; `jobs` is the only one.
 
     `settings.TICKWHEEL` may have: `DATABASE`, the alias of the database that holds the jobs, "default" if it is left
-    out; or `STORE`, a URL, for jobs elsewhere; `OPTIONS`, the fields of `SchedulerOptions`; `TARGETS`, URLs by name.
+    out, and `QUERY`, options of the URL of its store; or `STORE`, a URL, for jobs elsewhere; `OPTIONS`, the fields of
+    `SchedulerOptions`; `TARGETS`, URLs by name.
 
     In the same database, what is set, moved or cancelled inside `transaction.atomic()` joins that transaction: it takes
     effect if and only if you commit. A verb that cannot join, such as `skip`, is refused there. For jobs elsewhere use

@@ -20,8 +20,10 @@ from tickwheel.scheduler.verbs.requests import SetFields
 __all__ = ["configured", "prepare"]
 
 _NAME: Final = "TICKWHEEL"
-_KNOWN: Final = ("DATABASE", "OPTIONS", "STORE", "TARGETS")
-_NOT_OF_LIBPQ: Final = ("assume_role", "isolation_level", "pool", "server_side_binding")
+_KNOWN: Final = ("DATABASE", "OPTIONS", "QUERY", "STORE", "TARGETS")
+_OF_DJANGO: Final = {"assume_role", "isolation_level", "pool", "server_side_binding"}
+_OF_PSYCOPG: Final = {"autocommit", "context", "cursor_factory", "prepare_threshold", "row_factory"}
+"""What the `OPTIONS` of a database may have beside what libpq knows, which alone belongs in a URL."""
 
 
 class _JoiningScheduler(Scheduler):
@@ -61,9 +63,12 @@ def configured() -> Scheduler:
     options = SchedulerOptions(**given.get("OPTIONS", {}))
     targets = {name: make_target(url) for name, url in given.get("TARGETS", {}).items()}
     if "STORE" in given:
+        if "QUERY" in given:
+            message = f"settings.{_NAME} has 'QUERY' beside 'STORE': write its options in that URL"
+            raise ImproperlyConfigured(message)
         return Scheduler(given["STORE"], options=options, targets=targets)
     alias = _alias(given)
-    return _JoiningScheduler(_url(alias), alias, options=options, targets=targets)
+    return _JoiningScheduler(_url(given), alias, options=options, targets=targets)
 
 
 def prepare(using: str) -> None:
@@ -73,7 +78,7 @@ def prepare(using: str) -> None:
     given = _settings()
     if "STORE" in given or _alias(given) != using or _is_in_memory(using):
         return
-    scheduler = Scheduler(_url(using))
+    scheduler = Scheduler(_url(given))
     try:
         scheduler.shards()  # opens it
     finally:
@@ -94,25 +99,50 @@ def _alias(given: dict[str, Any]) -> str:
     return alias
 
 
-def _url(alias: str) -> str:
+def _url(given: dict[str, Any]) -> str:
     """
-    Return the URL of the store in the database *alias*.
+    Return the URL of the store in the database that the settings name.
     """
+    alias = _alias(given)
     connection = connections[alias]
-    given = connection.settings_dict
     if connection.vendor == "sqlite":
-        if _is_in_memory(alias):
-            remedy = f"name a file, or say where the jobs are: {_NAME} = {{'STORE': 'memory://'}} in tests"
-            message = f"the database {alias!r} is in memory, where no other process finds the jobs: {remedy}"
-            raise ImproperlyConfigured(message)
-        return f"sqlite:///{given['NAME']}"
-    if connection.vendor == "postgresql":
-        further = {name: value for name, value in given.get("OPTIONS", {}).items() if name not in _NOT_OF_LIBPQ}
-        parts = {"host": given["HOST"], "port": given["PORT"], "user": given["USER"], "password": given["PASSWORD"]}
-        query = {name: value for name, value in {**parts, **further}.items() if value}
-        return f"postgresql:///{quote(given['NAME'], safe='')}?{urlencode(query, quote_via=quote)}"
-    message = f"the database {alias!r} is {connection.vendor}, where no jobs can be: set {_NAME}['STORE'] to a URL"
-    raise ImproperlyConfigured(message)
+        path, query = _path(alias), {}
+    elif connection.vendor == "postgresql":
+        path, query = quote(connection.settings_dict["NAME"], safe=""), _of_libpq(connection.settings_dict)
+    else:
+        message = f"the database {alias!r} is {connection.vendor}, where no jobs can be: set {_NAME}['STORE'] to a URL"
+        raise ImproperlyConfigured(message)
+    query |= given.get("QUERY", {})
+    return f"{connection.vendor}:///{path}{'?' if query else ''}{urlencode(query, quote_via=quote)}"
+
+
+def _path(alias: str) -> str:
+    """
+    Return the path of the SQLite file, as it is written in a URL.
+    """
+    name = str(connections[alias].settings_dict["NAME"])
+    if _is_in_memory(alias):
+        remedy = f"name a file, or say where the jobs are: {_NAME} = {{'STORE': 'memory://'}} in tests"
+        message = f"the database {alias!r} is in memory, where no other process finds the jobs: {remedy}"
+        raise ImproperlyConfigured(message)
+    if name.startswith("file:") or "?" in name:
+        message = (
+            f"the database {alias!r} is {name!r}, which the URL of a store cannot name: write a path without a '?'"
+        )
+        raise ImproperlyConfigured(message)
+    return name
+
+
+def _of_libpq(database: dict[str, Any]) -> dict[str, Any]:
+    """
+    Return what PostgreSQL's library needs to connect as Django does.
+    """
+    parts = {name: database[name.upper()] for name in ("host", "port", "user", "password")}
+    further = {name: value for name, value in database["OPTIONS"].items() if name not in _OF_DJANGO | _OF_PSYCOPG}
+    if role := database["OPTIONS"].get("assume_role"):
+        escaped = role.replace("\\", r"\\").replace(" ", r"\ ")
+        further["options"] = f"{further.get('options', '')} -c role={escaped}".lstrip()
+    return {name: value for name, value in {**parts, **further}.items() if value}
 
 
 def _is_in_memory(alias: str) -> bool:
