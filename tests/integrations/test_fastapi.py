@@ -78,15 +78,18 @@ def test_a_request_without_the_lifespan_is_refused():
 
 def test_a_dependency_is_overridden():
     """
-    As any other of FastAPI's.
+    As any other of FastAPI's, by one scheduler for all requests, as docs/frameworks.md shows.
     """
     jobs = Jobs("memory://")
-    app = an_app(jobs, None)
-    other = AsyncScheduler("memory://")
-    app.dependency_overrides[jobs] = lambda: other
+    app = an_app(jobs, jobs.lifespan)
+    scheduler = AsyncScheduler("memory://")
+    app.dependency_overrides[jobs] = lambda: scheduler
     with testclient.TestClient(app) as client:
         assert client.post("/greetings/ada").json() == "created"
-        client.portal.call(other.stop)
+        assert client.post("/greetings/ada").json() == "replaced"
+        assert client.portal.call(jobs.scheduler.get, "ada") is None
+        client.portal.call(scheduler.stop)
+    app.dependency_overrides.clear()
 
 
 def test_a_lifespan_of_your_own():
