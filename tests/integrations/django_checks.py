@@ -15,7 +15,8 @@ from django.contrib.auth.models import Permission, User
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 from django.db import connection, connections, transaction
-from django.test import TransactionTestCase, override_settings
+from django.test import SimpleTestCase, TransactionTestCase, override_settings
+from django.test.testcases import DatabaseOperationForbidden
 from shop.models import Order
 
 from tickwheel.integrations.django import jobs
@@ -215,6 +216,20 @@ class Jobs(TransactionTestCase):
         The model of the admin has no table, and none is looked for.
         """
         call_command("dumpdata", stdout=io.StringIO())
+
+
+class WithoutDatabase(SimpleTestCase):
+    """
+    A test that may not use the database.
+    """
+
+    def test_nothing_is_written(self) -> None:
+        """
+        Django refuses it, as for any query: it could be the database of the developer, not of the tests.
+        """
+        for write in (partial(jobs.scheduler.set, "a", **LATER), partial(jobs.scheduler.skip, "a")):
+            with pytest.raises(DatabaseOperationForbidden):
+                write()
 
 
 class Admin(TransactionTestCase):

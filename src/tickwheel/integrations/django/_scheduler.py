@@ -8,6 +8,7 @@ from typing import Any, Final, Unpack
 from urllib.parse import quote, urlencode
 
 from django.conf import settings
+from django.core import mail
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DEFAULT_DB_ALIAS, connections
 
@@ -49,6 +50,9 @@ class _JoiningScheduler(Scheduler):
 
     def _joined(self) -> object:
         connection = connections[self._alias]
+        if hasattr(mail, "outbox"):  # a test, which may have no database: Django, or pytest-django, refuses it then
+            with connection.temporary_connection():
+                pass
         return connection if connection.in_atomic_block else None
 
 
