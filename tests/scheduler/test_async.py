@@ -15,6 +15,7 @@ import pytest
 
 from tickwheel.errors import ClosedError
 from tickwheel.scheduler import AsyncScheduler, InvalidJobError, Outcome, RetryPolicy, Scheduler, SetRequest, State
+from tickwheel.scheduler.errors import UnsupportedError
 from tickwheel.scheduler.stores.sqlite import SqliteStore
 from tickwheel.scheduler.verbs._replies import Replies
 
@@ -142,9 +143,11 @@ def test_stop_from_inside_a_handler(url):
     asyncio.run(main())
 
 
-def test_a_loop_that_is_closed_too_early(file_url):
+def test_a_loop_that_is_closed_too_early(file_url, caplog):
     """
     With its loop closed before it, a scheduler gives the async jobs back when it stops, with no attempt counted.
+
+    It says so once in the log, and whenever it is started again.
     """
     scheduler = AsyncScheduler(file_url)
 
@@ -156,13 +159,19 @@ def test_a_loop_that_is_closed_too_early(file_url):
         await scheduler.start()
 
     asyncio.run(main())
+    with pytest.raises(UnsupportedError, match="make another one"):
+        asyncio.run(main())
     client = Scheduler(file_url)
-    client.set("k", delay=0, handler="h")
-    deadline = time.monotonic() + 60
-    while scheduler.stats()["waiting"] == 0:
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
+    for count, key in enumerate(("k", "l"), 1):
+        client.set(key, delay=0, handler="h")
+        deadline = time.monotonic() + 60
+        while scheduler.stats()["waiting"] < count:
+            assert time.monotonic() < deadline
+            time.sleep(0.002)
     asyncio.run(scheduler.stop())
+    assert [each.levelname for each in caplog.records if "event loop" in each.message] == ["ERROR"]
+    with pytest.raises(ClosedError):
+        asyncio.run(main())
     assert (client.get("k").state, client.get("k").attempt) == (State.PENDING, 0)
     client.stop()
 

@@ -5,6 +5,7 @@ The event loop of async handlers and of targets that wait for the network.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     import threading
 
 __all__ = ["Coroutines"]
+
+_log = logging.getLogger("tickwheel.scheduler")
 
 _AT_ONCE: Final = 64
 """How many tasks are started in one turn of the loop, so that nothing else on it waits for a herd (a burst)."""
@@ -57,7 +60,7 @@ class Coroutines:
         self._lock = runtime.lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._ended: deque[StagedJob] = deque()
-        self._is_starting = False
+        self._is_starting = self._is_lost = False
 
     def put(self, entries: Sequence[StagedJob]) -> None:
         """
@@ -125,11 +128,23 @@ class Coroutines:
 
     def _look(self) -> None:
         loop = self._running_loop()
-        if loop is not None:
-            with suppress(
-                RuntimeError
-            ):  # the caller's loop was closed before this scheduler: its stop takes these back
-                loop.call_soon_threadsafe(self._start_some)
+        if loop is None:
+            return
+        try:
+            loop.call_soon_threadsafe(self._start_some)
+        except RuntimeError:  # the loop was closed
+            self._lose()
+
+    def _lose(self) -> None:
+        """
+        Say once that the caller's loop was closed before this scheduler, whose stop takes back what waits.
+        """
+        if self._thread is None and not self._is_lost:
+            self._is_lost = True
+            _log.error(
+                "the event loop that this scheduler was started on is closed: its async handlers run no more, "
+                "and their jobs wait until it is stopped"
+            )
 
     def _start_some(self) -> None:
         loop, queue, ended = asyncio.get_running_loop(), self.queue, self._ended

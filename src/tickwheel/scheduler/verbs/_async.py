@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
 from tickwheel.scheduler import checks
+from tickwheel.scheduler.errors import UnsupportedError
 from tickwheel.scheduler.incidents import Incidents
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page, Pause, Progress
 from tickwheel.scheduler.stores import Node, Shard
@@ -38,7 +39,8 @@ class AsyncScheduler(Common):
     """
     `Scheduler` for asyncio: the same names and answers, awaited.
 
-    Async handlers run on the loop that awaited `start`. A cancelled `await` does not take the write back.
+    Async handlers run on the loop that awaited `start`: stop it before that loop is closed. A cancelled `await` does
+    not take the write back.
     """
 
     _loop: asyncio.AbstractEventLoop | None = None
@@ -51,8 +53,14 @@ class AsyncScheduler(Common):
     async def start(self, *, role: str = "owner") -> Self:
         """
         Become the owner and fire: see `Scheduler.start`. A start whose `await` is cancelled is stopped, and so closed.
+
+        Raises:
+            UnsupportedError: If it was started before, on a loop that is closed by now.
         """
         loop = asyncio.get_running_loop()
+        if self._loop is not None and self._loop.is_closed():
+            what = "this scheduler was started on an event loop that is closed, and its async handlers run no more"
+            raise UnsupportedError(what, "stop it before its loop ends, and make another one for the next loop")
         try:
             await asyncio.to_thread(self._core.start, loop, role)
         except asyncio.CancelledError:  # the thread goes on, and nobody would stop what it starts
@@ -66,7 +74,7 @@ class AsyncScheduler(Common):
         """
         Stop and close: see `Scheduler.stop`.
         """
-        is_inside = self._core.is_inside()
+        self._loop, is_inside = None, self._core.is_inside()
         return await asyncio.to_thread(self._core.stop, checks.limit_s("timeout", timeout), is_inside=is_inside)
 
     close = stop
