@@ -5,6 +5,9 @@ Start and stop: every order of them, and what becomes of what was under way.
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
+import textwrap
 import threading
 import time
 
@@ -310,3 +313,33 @@ def test_tasks_beside_a_handler_end(make, url, record):
     assert record.wait(1) == ["fired"]
     scheduler.stop()
     assert record.wait(2) == ["fired", "ended"]
+
+
+@pytest.mark.parametrize(
+    ("call", "answer"), [("stop()", "[]"), ("set('k', delay=3600, handler='h')", "ClosedError")], ids=["stop", "set"]
+)
+def test_the_end_of_the_interpreter(file_url, call, answer):
+    """
+    What an object calls that the interpreter destroys last neither waits for a frozen thread, nor breaks.
+    """
+    program = f"""
+        import builtins, os, sys
+        from tickwheel.scheduler import Scheduler
+
+        class Last:
+            def __init__(self):
+                self.scheduler = Scheduler({file_url!r}).start()
+                self.write, self.is_finalizing = os.write, sys.is_finalizing
+
+            def __del__(self):
+                try:
+                    answer = repr(self.scheduler.{call})
+                except Exception as error:
+                    answer = type(error).__name__
+                self.write(1, f"{{answer}} {{self.is_finalizing()}}".encode())
+
+        builtins.last = Last()
+    """
+    command = [sys.executable, "-P", "-W", "error", "-c", textwrap.dedent(program)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr, done.returncode) == (f"{answer} True", "", 0)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -164,7 +165,11 @@ class Core:
     def stop(self, timeout: float | None, *, is_inside: bool) -> list[Firing]:
         """
         Stop as `Scheduler.stop` says.
+
+        While the interpreter ends, this does nothing: threads are frozen by then, and none could be waited for.
         """
+        if sys.is_finalizing():
+            return []
         self._standby.end()
         deadline = None if timeout is None else self.runtime.monotonic() + timeout
         return self._lifecycle.stop(lambda: self._stop(deadline), timeout, is_inside=is_inside)

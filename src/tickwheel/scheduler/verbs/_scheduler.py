@@ -61,7 +61,7 @@ class Scheduler(Pulling):
         What was pending stays in the store. What was begun and not yet handed over does not count as an attempt.
         Before `start` it closes the client; a second call returns [], or does what is left if Ctrl-C ended the first,
         which gives the store back nevertheless. From inside a handler it returns [] at once and the stop goes on
-        without it.
+        without it. Once the interpreter ends, it does nothing, and the next owner takes up what is left.
 
         Args:
             timeout: How many seconds it may take; None for as long as the handlers do.

@@ -16,6 +16,7 @@ from __future__ import annotations
 import itertools
 import logging
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -284,7 +285,7 @@ class Writer:
         self._check_open()
 
     def _check_open(self) -> None:
-        if self._closing.is_set():
+        if self._closing.is_set() or sys.is_finalizing():  # at the end its thread is frozen, and answers nobody
             raise ClosedError("scheduler")
 
     def _check_process(self) -> None:
