@@ -132,6 +132,15 @@ class Jobs(TransactionTestCase):
         assert Order.objects.get(pk=1).state == "cancelled"
         assert jobs.scheduler is not inline
 
+    def test_one_scheduler_for_several_blocks(self) -> None:
+        """
+        `using` may be given it again, also inside itself.
+        """
+        with InlineScheduler(ManualClock()) as inline:
+            for _ in range(2):
+                with jobs.using(inline), jobs.using(inline):
+                    assert jobs.scheduler.has_handler("cancel-order")
+
     def test_handlers_close_old_connections(self) -> None:
         """
         A connection that is past its age is closed before and after a handler, sync or async.

@@ -15,7 +15,7 @@ import pytest
 
 HERE = Path(__file__).parent
 SHOP = HERE.parents[1] / "examples" / "django_shop"
-CHECKS = 17
+CHECKS = 18
 """How many tests `django_checks` has."""
 
 
@@ -128,6 +128,19 @@ def test_a_project(request, manage, tmp_path, vendor):
     (tmp_path / "check_settings.py").write_text(text)
     done = manage("test", "django_checks", "--settings", "check_settings")
     assert f"Ran {CHECKS} tests" in done.stderr
+
+
+def test_the_command_without_a_store(tmp_path):
+    """
+    `manage.py tickwheel` says what is wrong in a line, without a traceback.
+    """
+    settings = f"from settings import *\nTICKWHEEL = {{'STORE': 'sqlite:///{tmp_path}/gone/jobs.db'}}\n"
+    (tmp_path / "gone_settings.py").write_text(settings)
+    line = command("tickwheel", "--settings", "gone_settings")
+    done = subprocess.run(line, env=of(tmp_path), capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("CommandError: ")
+    assert "Traceback" not in done.stderr
 
 
 def test_the_first_use_inside_a_transaction(tmp_path, manage):

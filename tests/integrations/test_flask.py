@@ -89,8 +89,17 @@ def test_a_client_does_not_fire(make_app):
     """
     app = make_app(TICKWHEEL_ROLE="client")
     assert not app.extensions["tickwheel"].is_started
-    with pytest.raises(InvalidJobError, match="role"):
+    with pytest.raises(InvalidJobError, match=r"TICKWHEEL_ROLE.*'boss'.*owner, auto, client"):
         make_app(TICKWHEEL_ROLE="boss")
+
+
+def test_a_scheduler_of_two_applications(jobs, scheduler):
+    """
+    It is refused: a handler runs in the context of one.
+    """
+    jobs.init_app(flask.Flask("one"), scheduler)
+    with pytest.raises(RuntimeError, match="'two' got the scheduler of another application"):
+        jobs.init_app(flask.Flask("two"), scheduler)
 
 
 def test_without_init_app(jobs):

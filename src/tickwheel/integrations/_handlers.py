@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import wraps
 from typing import Any, TypedDict, TypeVar, Unpack
+from weakref import WeakKeyDictionary
 
 from tickwheel.scheduler import AsyncScheduler, InvalidJobError, RetryPolicy, Scheduler
 from tickwheel.scheduler.targets import Usual
@@ -38,6 +39,7 @@ class Handlers:
 
     def __init__(self) -> None:
         self._handlers: dict[str, tuple[Callable[..., Any], _Fields]] = {}
+        self._known: WeakKeyDictionary[Scheduler | AsyncScheduler, set[str]] = WeakKeyDictionary()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {', '.join(sorted(self._handlers)) or 'no handlers'}>"
@@ -66,10 +68,15 @@ class Handlers:
     ) -> None:
         """
         Register all handlers on *scheduler*, each as *around* returns it; one that runs in a process as it is.
+
+        Those that were registered there before stay.
         """
+        known = self._known.setdefault(scheduler, set())
         for name, (function, fields) in self._handlers.items():
-            is_apart = fields.get("executor") == "process"  # which finds it by its name
-            scheduler.handler(name, **fields)(function if is_apart else around(function))
+            if name not in known:
+                is_apart = fields.get("executor") == "process"  # which finds it by its name
+                scheduler.handler(name, **fields)(function if is_apart else around(function))
+                known.add(name)
 
 
 def within(function: Callable[..., Any], context: Callable[[], AbstractContextManager[object]]) -> Callable[..., Any]:

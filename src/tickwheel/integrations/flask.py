@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tickwheel.integrations._handlers import Handlers, within
 from tickwheel.integrations._worker import fire_until_stopped
-from tickwheel.scheduler import Scheduler
+from tickwheel.scheduler import InvalidJobError, Scheduler
 
 if TYPE_CHECKING:
     import flask
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Jobs"]
 
 _NAME: Final = "tickwheel"
+_ROLES: Final = ("owner", "auto", "client")
 
 
 class Jobs(Handlers):
@@ -51,9 +52,15 @@ class Jobs(Handlers):
         Raises:
             StoreError: As `Scheduler.start`.
             InvalidJobError: For options of a handler or a role that there cannot be.
+            RuntimeError: If *scheduler* was given to another application, in whose context its handlers run.
         """
-        made = scheduler or Scheduler(app.config.get("TICKWHEEL_STORE", "sqlite:///tickwheel.db"), **self._options)
         role = app.config.get("TICKWHEEL_ROLE", "auto")
+        if role not in _ROLES:
+            raise InvalidJobError("TICKWHEEL_ROLE", role, f"write one of {', '.join(_ROLES)}")
+        if scheduler in self._known:
+            message = f"{app.name!r} got the scheduler of another application: give each its own"
+            raise RuntimeError(message)
+        made = scheduler or Scheduler(app.config.get("TICKWHEEL_STORE", "sqlite:///tickwheel.db"), **self._options)
         self._register(made, lambda function: within(function, app.app_context))
         app.extensions[_NAME] = made
         app.cli.command(_NAME, help="Fire jobs until SIGINT or SIGTERM.")(

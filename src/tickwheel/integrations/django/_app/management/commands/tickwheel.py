@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
 from tickwheel.integrations._worker import fire_until_stopped
 from tickwheel.integrations.django import jobs
+from tickwheel.scheduler import StoreError
 
 __all__ = ["Command"]
 
@@ -36,7 +37,10 @@ class Command(BaseCommand):
         """
         Run the command.
         """
-        fire_until_stopped(jobs.scheduler, role, self._say)
+        try:
+            fire_until_stopped(jobs.scheduler, role, self._say)
+        except StoreError as error:
+            raise CommandError(str(error)) from error
 
     def _say(self, line: str) -> None:
         self.stdout.write(line)
