@@ -109,6 +109,24 @@ class Jobs(TransactionTestCase):
             jobs.scheduler.pause("b")
         assert jobs.scheduler.get("b").pause.by == jobs.scheduler.get("a").pause.by != ""
 
+    def test_a_transaction_without_autocommit(self) -> None:
+        """
+        It is joined as `atomic()` is, with `conn=` too, also by its first statement.
+        """
+        transaction.set_autocommit(False)
+        try:
+            jobs.scheduler.set("a", **LATER)
+            jobs.scheduler.set("b", conn=connection, **LATER)
+            with pytest.raises(TransactionError, match="skip"):
+                jobs.scheduler.skip("a")
+            transaction.rollback()
+            jobs.scheduler.set("c", **LATER)
+            transaction.commit()
+        finally:
+            transaction.rollback()
+            transaction.set_autocommit(True)
+        assert [job.key for job in jobs.scheduler.list().jobs] == ["c"]
+
     def test_on_commit(self) -> None:
         """
         What is set on commit is outside of the transaction.

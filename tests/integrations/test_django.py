@@ -15,7 +15,7 @@ import pytest
 
 HERE = Path(__file__).parent
 SHOP = HERE.parents[1] / "examples" / "django_shop"
-CHECKS = 18
+CHECKS = 19
 """How many tests `django_checks` has."""
 
 

@@ -222,7 +222,7 @@ def test_django(request, tmp_path, engine):
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     missing = (
-        f"conn is missing within transaction.atomic() on {str(path)!r}, whose end this write would wait for: "
+        f"conn is missing within a transaction of Django's on {str(path)!r}, whose end this write would wait for: "
         "pass conn=connections['default'] if it takes that, or call it after the commit, "
         "as with transaction.on_commit()"
     )

@@ -16,6 +16,7 @@ from tickwheel.scheduler import Answer, Scheduler, SchedulerOptions
 from tickwheel.scheduler.errors import TransactionError
 from tickwheel.scheduler.targets import make_target
 from tickwheel.scheduler.verbs.jobs import Verb
+from tickwheel.scheduler.verbs.joined_connections import has_transaction
 from tickwheel.scheduler.verbs.requests import SetFields
 
 __all__ = ["configured", "prepare"]
@@ -53,7 +54,7 @@ class _JoiningScheduler(Scheduler):
         if hasattr(mail, "outbox"):  # a test, which may have no database: Django, or pytest-django, refuses it then
             with connection.temporary_connection():
                 pass
-        return connection if connection.in_atomic_block else None
+        return connection if has_transaction(connection) else None
 
 
 def configured() -> Scheduler:

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from tickwheel.scheduler.model import ANY_ATTEMPT, Actor, Answer, Set, Write
 from tickwheel.scheduler.stores import Joins
-from tickwheel.scheduler.verbs._joined_connections import unwrapped, unwrapped_async
 from tickwheel.scheduler.verbs.jobs import Verb, writes_of
+from tickwheel.scheduler.verbs.joined_connections import unwrapped, unwrapped_async
 from tickwheel.scheduler.verbs.requests import SetRequest
 
 __all__ = ["Joining", "Within"]

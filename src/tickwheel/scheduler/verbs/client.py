@@ -36,7 +36,6 @@ from tickwheel.scheduler.model import (
 )
 from tickwheel.scheduler.stores import Joins, Node, Partitioned, Shard, Store
 from tickwheel.scheduler.verbs._bulk_run import done_in_bulk
-from tickwheel.scheduler.verbs._joined_connections import refuse_own_wait
 from tickwheel.scheduler.verbs._promise import Promise
 from tickwheel.scheduler.verbs._referee import Done, Knowing, Referee
 from tickwheel.scheduler.verbs._withdrawal_requests import WithdrawalRequests
@@ -44,6 +43,7 @@ from tickwheel.scheduler.verbs._within import Within
 from tickwheel.scheduler.verbs.bulk import BulkAnswer, BulkFields, BulkProgress, bulk_request
 from tickwheel.scheduler.verbs.change import ChangeFields, changed
 from tickwheel.scheduler.verbs.jobs import ACTOR, Verb, note_of, writes_of
+from tickwheel.scheduler.verbs.joined_connections import refuse_own_wait
 from tickwheel.scheduler.verbs.partitioned_writer import PartitionedWriter
 from tickwheel.scheduler.verbs.requests import PAGE_MAX, ListFields, SetRequest, job_query, set_write
 from tickwheel.scheduler.verbs.writer import Writer

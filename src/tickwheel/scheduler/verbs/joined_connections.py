@@ -2,6 +2,8 @@
 Connections of SQLAlchemy and Django as `conn=`: the driver's own connection inside them, in a transaction.
 
 They are known by the names of their classes, so none of these libraries is imported.
+
+Internal: other rooms use it, users do not.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import Any
 
 from tickwheel.scheduler.errors import TransactionError
 
-__all__ = ["refuse_own_wait", "unwrapped", "unwrapped_async"]
+__all__ = ["has_transaction", "refuse_own_wait", "unwrapped", "unwrapped_async"]
 
 _SESSIONS = {"sqlalchemy.orm.session.Session", "sqlalchemy.orm.scoping.scoped_session"}
 _CONNECTIONS = {"sqlalchemy.engine.base.Connection"}
@@ -81,17 +83,29 @@ def refuse_own_wait(url: str) -> None:
     if django is None or conf is None or not conf.settings.configured or path == url:  # imported is not yet in use
         return
     for each in django.connections.all(initialized_only=True):
-        if each.in_atomic_block and each.vendor == "sqlite" and _is_same(each.settings_dict["NAME"], path):
-            what = f"is missing within transaction.atomic() on {path!r}, whose end this write would wait for"
+        if each.vendor == "sqlite" and has_transaction(each) and _is_same(each.settings_dict["NAME"], path):
+            what = f"is missing within a transaction of Django's on {path!r}, whose end this write would wait for"
             remedy = f"pass conn=connections[{each.alias!r}] if it takes that, or call it after the commit"
             raise TransactionError(what, f"{remedy}, as with transaction.on_commit()")
 
 
+def has_transaction(connection: Any) -> bool:
+    """
+    Return whether Django's *connection* is in a transaction: within `atomic()`, or without autocommit.
+    """
+    if connection.in_atomic_block:
+        return True
+    is_open = connection.connection is not None
+    return not (connection.autocommit if is_open else connection.settings_dict["AUTOCOMMIT"])
+
+
 def _of_django(connection: Any) -> object:
-    if not connection.in_atomic_block:
+    if not has_transaction(connection):
         raise TransactionError("commits each statement at once", "call it within transaction.atomic()")
     if connection.needs_rollback:
         raise TransactionError("has a transaction that has failed", "roll it back first")
+    if connection.connection is None:  # without autocommit, where this is its first statement
+        connection.ensure_connection()
     driver: object = connection.connection
     return driver
 
