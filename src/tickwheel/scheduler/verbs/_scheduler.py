@@ -32,7 +32,7 @@ class Scheduler(Pulling):
     Jobs by key that survive a crash, fired to the millisecond.
 
     Without `start` it is a client: it may set, move, cancel, get and list in a store that another process fires.
-    All methods may be called from any thread, also from inside a handler.
+    All methods may be called from any thread, also from inside a handler, but not in a signal handler.
     """
 
     def start(self, *, role: str = "owner") -> Self:
