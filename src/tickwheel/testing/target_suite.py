@@ -108,9 +108,14 @@ class Rig:
         self.events: list[Event] = []
         self._grown = threading.Condition()
         self.target = receiver.make_target()
-        self.scheduler = Scheduler("memory://", targets={"there": self.target})
-        self.scheduler.subscribe(self._note)
-        self.scheduler.start()
+        self.scheduler = self._started()
+
+    def change_scheduler(self) -> None:
+        """
+        Stop the scheduler, and give its target to another.
+        """
+        self.scheduler.stop()
+        self.scheduler = self._started()
 
     def set(self, key: str, value: Any, retry: RetryPolicy = _RETRY, handler: str | None = None) -> None:
         """
@@ -152,6 +157,11 @@ class Rig:
         Return all that the target has said.
         """
         return "\n".join([repr(self.target), *(str(getattr(each, "error", "")) for each in self.events)])
+
+    def _started(self) -> Scheduler:
+        made = Scheduler("memory://", targets={"there": self.target})
+        made.subscribe(self._note)
+        return made.start()
 
     def _note(self, event: Event) -> None:
         with self._grown:
@@ -321,6 +331,21 @@ class TargetSuite:
         left = [each.name for each in set(threading.enumerate()) - before if each.name.startswith("tickwheel")]
         assert left == []
         asyncio.run(self.make_receiver().make_target().close())
+
+    def test_used_again(self) -> None:
+        """
+        Once its scheduler has stopped, another may have the target, with many jobs at once as before.
+        """
+        with self.rig() as rig:
+            for number in range(20):
+                rig.set(f"first {number}", number)
+            rig.wait(JobSucceeded, 20)
+            rig.change_scheduler()
+            for number in range(20):
+                rig.set(f"second {number}", 20 + number)
+            rig.wait(JobSucceeded, 40)
+            assert not [each for each in rig.events if isinstance(each, JobFailed)]
+            assert {each.value for each in rig.arrived(40)} == set(range(40))
 
     def test_secrets_are_masked(self) -> None:
         """

@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 class Link(Generic[_T]):
     """
-    Holds a connection on one event loop.
+    Holds a connection on one event loop, and on another once it was closed.
 
     There is no reconnecting behind the scenes: a message that cannot be sent is a failed attempt, and the next attempt
     connects. So no message waits in a buffer that nobody sees.
@@ -64,6 +64,7 @@ class Link(Generic[_T]):
         End the connection, if there is one.
         """
         held, self._held = self._held, None
+        self._lock = asyncio.Lock()  # one that somebody has waited for belongs to this loop for good
         if held is not None:
             await self._end(held)
 

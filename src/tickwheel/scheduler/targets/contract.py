@@ -320,6 +320,8 @@ class Target(Protocol):
     async def close(self) -> None:
         """
         Let go of connections; awaited once on the event loop that awaited the calls. Never before the last call ended.
+
+        A scheduler that is started later may use the target again, on another event loop.
         """
 
 
