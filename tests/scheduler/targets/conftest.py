@@ -85,14 +85,15 @@ def redis_server(make_redis):
 @pytest.fixture(scope="session")
 def nats_server(folder):
     """
-    Return a running NATS with JetStream, a user, and a small `max_payload`.
+    Return a running NATS with JetStream, a small `max_payload`, and a user who may not publish on "denied".
     """
     pytest.importorskip("nats", reason="nats-py is not installed: pip install 'tickwheel[nats]'")
     port = free_port()
     config = folder / "nats.conf"
     config.write_text(
         f'listen: "127.0.0.1:{port}"\nmax_payload: 500000\njetstream {{ store_dir: "{folder}/jetstream" }}\n'
-        f'authorization {{ user: tick, password: "{PLAIN_SECRET}" }}\n'
+        f'authorization {{ users: [{{ user: tick, password: "{PLAIN_SECRET}", '
+        'permissions: { publish: { deny: ["denied.>"] } } }] }\n'
     )
     server = Server([find("nats-server"), "-c", str(config)], port=port, folder=folder)
     yield server

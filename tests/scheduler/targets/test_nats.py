@@ -112,6 +112,19 @@ def test_no_stream(nats_server, make, events):
     assert "no stream takes 'nobody.listens': add one" in told.of(JobFailed)[0].error
 
 
+@pytest.mark.parametrize("is_jetstream", [True, False])
+def test_refused_subject(nats_server, make, events, is_jetstream):
+    """
+    A subject that the user may not publish on is a failed attempt that says so, however its letters are written.
+    """
+    url = f"nats://tick:{SECRET}@127.0.0.1:{nats_server.port}"
+    scheduler = make("memory://", targets={"nats": NatsTarget(url, jetstream=is_jetstream)}).start()
+    told = events(scheduler)
+    for name in ("plain", 'Quo"ted\\ä'):
+        scheduler.set(name, delay=0, target="nats", handler=f"denied.{name}")
+        assert "permissions violation for publish" in told.of(JobFailed, name)[0].error
+
+
 def test_read_before_it_is_done(nats_server, make, events, loop):
     """
     Without a stream, the server has the message before it answers what ends the attempt.

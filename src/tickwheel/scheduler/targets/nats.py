@@ -9,8 +9,12 @@ Without, it is done when the server has read it; who does not listen then will n
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import json
+import re
+from collections.abc import Coroutine
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
+from weakref import WeakValueDictionary
 
 from tickwheel.scheduler import checks
 from tickwheel.scheduler.errors import InvalidJobError
@@ -23,6 +27,8 @@ from tickwheel.scheduler.targets.contract import Call, DeadLetter, Firing
 from tickwheel.typing import Duration
 
 __all__ = ["NatsTarget"]
+
+_REFUSED: Final = re.compile(r'permissions violation for publish to (".*")')
 
 
 class NatsTarget:
@@ -44,7 +50,9 @@ class NatsTarget:
         self._destination = Destination.of_url(url, ("nats", "tls"), "nats://localhost:4222")
         self._is_jetstream = jetstream
         self._timeout_s = checks.positive_s("timeout_s", timeout_s)
-        self._link: Link[Any] = Link(self._connect, lambda client: client.close(), lambda client: client.is_connected)
+        self._link: Link[_Connection] = Link(
+            self._connect, lambda held: held.client.close(), lambda held: held.client.is_connected
+        )
 
     def __repr__(self) -> str:
         return f"NatsTarget({self._destination.shown!r}, jetstream={self._is_jetstream})"
@@ -77,45 +85,47 @@ class NatsTarget:
         errors = library("nats.errors", "nats")
         subject, payload = firing.job.handler, firing.job.payload
         fields = {"Nats-Msg-Id": firing.message_id, **headers(firing)}
-        client = None
+        held: _Connection | None = None
         try:
             async with asyncio.timeout(self._timeout_s):
-                client = await self._link.get()
+                held = await self._link.get()
                 size = len(payload) + _size(fields)
-                if size > client.max_payload:
+                if size > held.client.max_payload:
                     return DeadLetter(
                         f"the message is too large for {self._destination.shown}: it has {size} bytes, "
-                        f"and max_payload is {client.max_payload}"
+                        f"and max_payload is {held.client.max_payload}"
                     )
-                if self._is_jetstream:
-                    await client.jetstream().publish(subject, payload, timeout=self._timeout_s, headers=fields)
-                else:
-                    await client.publish(subject, payload, headers=fields)
-                    await client.flush(timeout=self._timeout_s)
+                await held.unless_refused(subject, self._publish(held.client, subject, payload, fields))
         except (TimeoutError, errors.TimeoutError):
-            await self._link.drop(client)  # what was not answered on it would be waited for again
+            await self._link.drop(held)  # what was not answered on it would be waited for again
             raise self._destination.silent(self._timeout_s) from None
         except errors.Error as error:
             if type(error).__name__ in ("NoStreamResponseError", "NoRespondersError"):
                 message = f"no stream takes {subject!r}: add one, or pass jetstream=False"
                 raise self._destination.failed(message) from None
-            await self._link.drop(client)
             raise self._destination.failed(error) from None
         except (OSError, EOFError) as error:
-            await self._link.drop(client)
+            await self._link.drop(held)
             raise self._destination.failed(error) from None
         return None
 
-    async def _connect(self) -> Any:
+    async def _publish(self, client: Any, subject: str, payload: bytes, fields: dict[str, str]) -> None:
+        if self._is_jetstream:
+            await client.jetstream().publish(subject, payload, timeout=self._timeout_s, headers=fields)
+        else:
+            await client.publish(subject, payload, headers=fields)
+            await asyncio.shield(client.flush(timeout=self._timeout_s))  # a cancelled one ends the client's reader
+
+    async def _connect(self) -> _Connection:
         parts = urlsplit(self._destination.url)
         login: dict[str, str] = {}  # given apart, because the client takes parts of a URL as they are, encoded
         if parts.password is not None:
             login = {"user": unquote(parts.username or ""), "password": unquote(parts.password)}
         elif parts.username is not None:
             login = {"token": unquote(parts.username)}
-        client = library("nats.aio.client", "nats").Client()
+        held = _Connection(library("nats.aio.client", "nats").Client())
         try:
-            await client.connect(
+            await held.client.connect(
                 parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl(),
                 **login,
                 name="tickwheel",
@@ -124,18 +134,50 @@ class NatsTarget:
                 allow_reconnect=False,
                 max_reconnect_attempts=1,  # of connecting at first
                 reconnect_time_wait=0,
-                error_cb=_ignore,
+                error_cb=held.note,
             )
         except BaseException:
-            await client.close()  # which was refused may still be open
+            await held.client.close()  # which was refused may still be open
             raise
-        return client
+        return held
 
 
-async def _ignore(_error: Exception) -> None:
+class _Connection:
     """
-    Leave it to the call that meets it: the client would log it with whatever it holds.
+    A client, and what its server refuses: that comes as an error which names the subject, and not as an answer.
     """
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self._refusals: WeakValueDictionary[str, asyncio.Future[Exception]] = WeakValueDictionary()
+
+    async def unless_refused(self, subject: str, sending: Coroutine[Any, Any, None]) -> None:
+        """
+        Await what sends a message on *subject*, and raise what the server has against that meanwhile.
+        """
+        name = json.dumps(subject, ensure_ascii=False).lower()  # as the server writes it, and the client hands it on
+        refusal = self._refusals.get(name)
+        if refusal is None or refusal.done():
+            refusal = self._refusals[name] = asyncio.get_running_loop().create_future()
+        task = asyncio.ensure_future(sending)
+        try:
+            await asyncio.wait((refusal, task), return_when=asyncio.FIRST_COMPLETED)
+            if refusal.done():
+                raise refusal.result()
+            await task
+        finally:
+            task.cancel()
+
+    async def note(self, error: Exception) -> None:
+        """
+        Hand a refusal to the messages that it is about, and leave the rest to the call that meets it.
+
+        Without this the client would log it with whatever it holds.
+        """
+        found = _REFUSED.search(str(error))
+        refusal = self._refusals.get(found[1]) if found else None
+        if refusal is not None and not refusal.done():
+            refusal.set_result(error)
 
 
 def _size(fields: dict[str, str]) -> int:
