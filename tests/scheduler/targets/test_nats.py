@@ -10,8 +10,8 @@ import json
 
 import pytest
 
-from tickwheel.observe.events import JobFailed, JobSucceeded
-from tickwheel.scheduler import InvalidJobError
+from tickwheel.observe.events import JobDied, JobFailed, JobSucceeded
+from tickwheel.scheduler import InvalidJobError, SetRequest
 from tickwheel.scheduler.targets.nats import NatsTarget
 from tickwheel.testing.target_suite import Received, TargetSuite
 from tickwheel.testing.wire import Wire
@@ -110,6 +110,28 @@ def test_no_stream(nats_server, make, events):
     told = events(scheduler)
     scheduler.set("one", delay=0, target="nats", handler="nobody.listens")
     assert "no stream takes 'nobody.listens': add one" in told.of(JobFailed)[0].error
+
+
+def test_too_large_for_the_stream(nats_server, client, loop, make, events):
+    """
+    A message that its stream does not take is a dead letter at once, and harms none that is sent at the same time.
+    """
+    loop.run(client.jetstream().add_stream(name="small", subjects=["small.>"], max_msg_size=2000))
+    target = NatsTarget(f"nats://tick:{SECRET}@127.0.0.1:{nats_server.port}", timeout_s=2)
+    scheduler = make("memory://", targets={"nats": target}).start()
+    told = events(scheduler)
+    payloads = {f"small/{number}": number for number in range(200)}
+    payloads["large"] = "x" * 5000
+    payloads.update({f"later/{number}": number for number in range(200)})
+    scheduler.set_many(
+        SetRequest(key, delay=0.2, target="nats", handler="small.a", payload=payload)
+        for key, payload in payloads.items()
+    )
+    told.wait_for(lambda: sum(isinstance(each, JobSucceeded | JobDied) for each in told.items) == len(payloads))
+    assert not [each for each in told.items if isinstance(each, JobFailed) and each.key != "large"]
+    (died,) = told.of(JobDied)
+    assert (died.key, died.attempt) == ("large", 1)
+    assert "too large for the stream of 'small.a'" in died.error
 
 
 @pytest.mark.parametrize("is_jetstream", [True, False])

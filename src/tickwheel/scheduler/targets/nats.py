@@ -28,6 +28,7 @@ from tickwheel.typing import Duration
 
 __all__ = ["NatsTarget"]
 
+_TOO_LARGE_FOR_STREAM: Final = 10054
 _REFUSED: Final = re.compile(r'permissions violation for publish to (".*")')
 
 
@@ -103,7 +104,9 @@ class NatsTarget:
             if type(error).__name__ in ("NoStreamResponseError", "NoRespondersError"):
                 message = f"no stream takes {subject!r}: add one, or pass jetstream=False"
                 raise self._destination.failed(message) from None
-            raise self._destination.failed(error) from None
+            if getattr(error, "err_code", None) == _TOO_LARGE_FOR_STREAM:
+                return DeadLetter(f"the message is too large for the stream of {subject!r}: see its max_msg_size")
+            raise self._destination.failed(error) from None  # the connection works, or `get` will see that it is closed
         except (OSError, EOFError) as error:
             await self._link.drop(held)
             raise self._destination.failed(error) from None
