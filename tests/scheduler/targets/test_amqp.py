@@ -9,8 +9,8 @@ import json
 
 import pytest
 
-from tickwheel.observe.events import JobFailed, JobSucceeded
-from tickwheel.scheduler import InvalidJobError
+from tickwheel.observe.events import JobDied, JobFailed, JobSucceeded
+from tickwheel.scheduler import InvalidJobError, RetryPolicy, SetRequest
 from tickwheel.scheduler.targets.amqp import AmqpTarget
 from tickwheel.testing.target_suite import Received, TargetSuite
 from tickwheel.testing.wire import Wire
@@ -123,6 +123,73 @@ def test_nowhere_to_go(receiver, make, events, handler):
     scheduler.set("found", delay=0, target="amqp", handler=receiver.handler, payload={"value": 2})
     told.of(JobSucceeded, "found")
     assert [each.value for each in receiver.received()] == [2]
+
+
+def test_too_large_among_others(receiver, make, events):
+    """
+    Messages that are too large are dead letters, and those under way with them arrive within the same attempt.
+    """
+    scheduler = make("memory://", targets={"amqp": receiver.make_target()}).start()
+    told = events(scheduler)
+    payloads = {f"small/{number}": number for number in range(200)}
+    payloads["largest"] = "x" * (500_000 - len('{"value":""}'))
+    payloads.update({"large/1": "x" * 600_000, "large/2": "y" * 600_000})
+    payloads.update({f"later/{number}": 200 + number for number in range(200)})
+    scheduler.set_many(
+        SetRequest(key, delay=0.2, target="amqp", handler=receiver.handler, payload={"value": value})
+        for key, value in payloads.items()
+    )
+    told.wait_for(lambda: sum(isinstance(each, JobSucceeded | JobDied) for each in told.items) == len(payloads))
+    died = told.of(JobDied)
+    assert sorted((each.key, each.attempt) for each in died) == [("large/1", 1), ("large/2", 1)]
+    assert all("message size 600012" in each.error for each in died)
+    assert not [each for each in told.items if isinstance(each, JobFailed) and not each.key.startswith("large")]
+    assert {each.value for each in receiver.received()} == {*range(400), payloads["largest"]}
+
+
+def test_no_exchange_among_others(receiver, make, events):
+    """
+    A message to an exchange that is not there fails no message that goes elsewhere.
+    """
+    scheduler = make("memory://", targets={"amqp": receiver.make_target()}).start()
+    told = events(scheduler)
+    handlers = {f"{number}": "nowhere/key" if number % 100 == 50 else receiver.handler for number in range(400)}
+    scheduler.set_many(
+        SetRequest(
+            key, delay=0.2, target="amqp", handler=handler, payload={"value": key}, retry=RetryPolicy(attempts=1)
+        )
+        for key, handler in handlers.items()
+    )
+    told.wait_for(lambda: sum(isinstance(each, JobSucceeded | JobDied) for each in told.items) == len(handlers))
+    died = told.of(JobDied)
+    assert {each.key for each in died} == {"50", "150", "250", "350"}
+    assert all("NOT_FOUND - no exchange 'nowhere'" in each.error for each in died)
+    assert {each.value for each in receiver.received()} == handlers.keys() - {each.key for each in died}
+
+
+def test_an_exchange_that_goes_away(receiver, channel, loop, make, events):
+    """
+    An exchange that was known and is deleted fails its messages with that reason, and harms no other.
+    """
+    queue = loop.run(channel.get_queue(receiver.handler))
+    scheduler = make("memory://", targets={"amqp": receiver.make_target()}).start()
+    told = events(scheduler)
+
+    def publish(key, handler, kind):
+        once = RetryPolicy(attempts=1)
+        scheduler.set(key, delay=0, target="amqp", handler=handler, payload={"value": key}, retry=once)
+        return told.of(kind, key)[0]
+
+    for number in range(2):
+        exchange = loop.run(channel.declare_exchange("brief", "fanout"))
+        loop.run(queue.bind(exchange))
+        publish(f"there {number}", "brief/key", JobSucceeded)
+        publish(f"still there {number}", "brief/key", JobSucceeded)
+        loop.run(exchange.delete())
+        assert "NOT_FOUND - no exchange 'brief'" in publish(f"gone {number}", "brief/key", JobDied).error
+        publish(f"other {number}", receiver.handler, JobSucceeded)
+    assert len(receiver.received()) == 6
+    assert len(told.of(JobDied)) == 2
 
 
 def test_wrong_password(rabbitmq, make, events):

@@ -7,13 +7,17 @@ The RabbitMQ target: a message with publisher confirms, to the queue or exchange
 
 Messages are persistent and mandatory: one that no queue would get is a failed attempt, not a lost message.
 The property `message_id` is the same for all attempts; the broker does not look at it, the consumer does.
+
+A broker closes the channel of a message that it refuses, and all that wait on it for their confirms fail. So messages
+share a channel for what the broker has taken before; a first one to an exchange, and one larger than any before, goes
+on a channel of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, Final
 
 from tickwheel.scheduler import checks
 from tickwheel.scheduler.errors import InvalidJobError
@@ -32,10 +36,41 @@ _NAME_BYTES_MAX = 255
 _OPTIONS = ("heartbeat", "cafile", "capath", "certfile", "keyfile", "no_verify_ssl", "auth")
 """What aio-pika reads from a URL itself."""
 
+_SMALL_BYTES: Final = 4096
+"""A size that every broker takes."""
+_LONE_MAX: Final = 32
+"""How many channels there may be beside the shared one: enough to hide the round trips that opening them takes."""
+_SENDS_MAX: Final = 2
+"""How often one attempt sends a message; again only where another has closed the channel."""
 
-class _Open(NamedTuple):
-    connection: Any
-    channel: Any
+
+class _Open:
+    """
+    A connection, its shared channel, and what the broker has taken on it.
+
+    Attributes:
+        lone: Held by whatever has a channel of its own.
+    """
+
+    def __init__(self, connection: Any, channel: Any) -> None:
+        self.connection = connection
+        self.channel = channel
+        self.lone = asyncio.Semaphore(_LONE_MAX)
+        self._exchanges = {""}
+        self._size = _SMALL_BYTES
+
+    def has_taken(self, exchange: str, size: int) -> bool:
+        """
+        Return whether such a message was taken before, so that it closes no channel.
+        """
+        return exchange in self._exchanges and size <= self._size
+
+    def note_taken(self, exchange: str, size: int) -> None:
+        """
+        Note that such a message was taken.
+        """
+        self._exchanges.add(exchange)
+        self._size = max(size, self._size)
 
 
 class AmqpTarget:
@@ -87,12 +122,12 @@ class AmqpTarget:
         held: _Open | None = None
         try:
             async with asyncio.timeout(self._timeout_s):
-                held = await self._link.get()
-                exchange_name, routing_key = _split(firing.job.handler)
-                exchange = held.channel.default_exchange
-                if exchange_name:
-                    exchange = await held.channel.get_exchange(exchange_name, ensure=False)
-                await exchange.publish(_message(pika, firing), routing_key, mandatory=True)
+                for _ in range(_SENDS_MAX):
+                    held = await self._link.get()
+                    if await self._publish(pika, held, firing):
+                        return None
+                message = "other messages have closed the channel"
+                raise ConnectionError(message)
         except pika.exceptions.PublishError:
             message = f"no queue takes {firing.job.handler!r}: declare and bind one"
             raise self._destination.failed(message) from None
@@ -105,7 +140,28 @@ class AmqpTarget:
             raise self._destination.failed(error) from None
         except (pika.exceptions.AMQPError, OSError, RuntimeError) as error:
             raise self._destination.failed(error) from None
-        return None
+
+    async def _publish(self, pika: Any, held: _Open, firing: Firing) -> bool:
+        """
+        Publish, and raise what the broker has against this very message.
+
+        Returns:
+            Whether it was taken; otherwise some message has closed the shared channel.
+        """
+        exchange, _ = _split(firing.job.handler)
+        size = len(firing.job.payload)
+        if not held.has_taken(exchange, size):
+            async with held.lone:
+                if not held.has_taken(exchange, size):  # still
+                    async with _channel(held.connection) as channel:
+                        await _put(pika, channel, firing)
+                    held.note_taken(exchange, size)
+                    return True
+        try:
+            await _put(pika, held.channel, firing)
+        except (pika.exceptions.ChannelClosed, pika.exceptions.ChannelInvalidStateError):
+            return False
+        return True
 
     async def _connect(self) -> _Open:
         pika = library("aio_pika", "amqp")
@@ -113,7 +169,7 @@ class AmqpTarget:
             self._destination.url, timeout=self._timeout_s, client_properties={"connection_name": "tickwheel"}
         )
         try:
-            return _Open(connection, await connection.channel(publisher_confirms=True, on_return_raises=True))
+            return _Open(connection, await _channel(connection))
         except BaseException:
             await connection.close()
             raise
@@ -121,6 +177,16 @@ class AmqpTarget:
 
 def _is_open(held: _Open) -> bool:
     return not (held.connection.is_closed or held.channel.is_closed)
+
+
+def _channel(connection: Any) -> Any:
+    return connection.channel(publisher_confirms=True, on_return_raises=True)
+
+
+async def _put(pika: Any, channel: Any, firing: Firing) -> None:
+    name, routing_key = _split(firing.job.handler)
+    exchange = await channel.get_exchange(name, ensure=False) if name else channel.default_exchange
+    await exchange.publish(_message(pika, firing), routing_key, mandatory=True)
 
 
 def _split(handler: str) -> tuple[str, str]:
