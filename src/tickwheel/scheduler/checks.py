@@ -30,6 +30,7 @@ __all__ = [
     "KEY_BYTES_MAX",
     "NUMBER_MAX",
     "PAYLOAD_BYTES_MAX",
+    "SOCKET_S_MAX",
     "at_ms",
     "check_count",
     "check_generation",
@@ -59,6 +60,8 @@ DEPTH_MAX: Final = 100
 _RATES = (0.001, 1_000_000.0)
 NUMBER_MAX = (1 << 53) - 1
 """The largest number of a record: what JSON carries exactly."""
+SOCKET_S_MAX: Final = 2_147_483
+"""What systems and libraries take as a timeout: so many seconds fit as milliseconds into 31 bits."""
 FAR_MS = 36_525 * 86_400_000
 """100 years of 365.25 days."""
 
@@ -349,13 +352,14 @@ def seconds(name: str, value: Duration) -> float:
     return number
 
 
-def positive_s(name: str, value: Duration) -> float:
+def positive_s(name: str, value: Duration, most: float = math.inf) -> float:
     """
-    Return the seconds of *value*, which has to be more than 0; raises as `seconds`, and the same for NaN as for 0.
+    Return the seconds of *value*, more than 0 and at most *most*; raises as `seconds`, and the same for NaN as for 0.
     """
     number = value if isinstance(value, float) else seconds(name, value)
-    if not number > 0:
-        raise InvalidJobError(name, value, "pass seconds, more than 0")
+    if not 0 < number <= most:
+        remedy = "pass seconds, more than 0"
+        raise InvalidJobError(name, value, remedy if most == math.inf else f"{remedy} and at most {most}")
     return number
 
 

@@ -44,7 +44,7 @@ class KafkaTarget:
         timeout_s: How long a record may wait to be stored, its repeats included.
 
     Raises:
-        InvalidJobError: For a setting that would take the guarantees away, or a timeout that is not positive.
+        InvalidJobError: For a setting that would take the guarantees away, or a timeout that it does not have.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class KafkaTarget:
         self._destination = Destination(servers, f"kafka at {servers}", secrets)
         self._config = {
             "client.id": "tickwheel",
-            "message.timeout.ms": max(1, int(checks.positive_s("timeout_s", timeout_s) * 1000)),
+            "message.timeout.ms": max(1, int(checks.positive_s("timeout_s", timeout_s, checks.SOCKET_S_MAX) * 1000)),
             **config,
             "bootstrap.servers": servers,
             "acks": "all",

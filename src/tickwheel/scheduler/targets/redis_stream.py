@@ -40,7 +40,7 @@ class RedisStreamTarget:
         timeout_s: How long connecting, and waiting for an answer, may take.
 
     Raises:
-        InvalidJobError: For a URL of another kind, or a bound that is not positive.
+        InvalidJobError: For a URL of another kind, a time that is not positive, or a length out of range.
     """
 
     def __init__(
@@ -52,9 +52,8 @@ class RedisStreamTarget:
         timeout_s: Duration = 10.0,
     ) -> None:
         self._destination = Destination.of_url(url, REDIS_SCHEMES, "redis://localhost:6379/0")
-        if length_max is not None and not length_max > 0:
-            raise InvalidJobError("length_max", length_max, "pass a number, more than 0")
-        self._length_max = length_max or 0
+        most = checks.NUMBER_MAX
+        self._length_max = 0 if length_max is None else checks.check_count("length_max", length_max, most)
         self._once_s = math.ceil(checks.span_ms("once_s", once_s) / 1000)
         self._timeout_s = checks.positive_s("timeout_s", timeout_s)
         self._client: Any = None

@@ -49,10 +49,11 @@ class RqTarget:
         Return a target with a connection of its own, to the Redis at *url*.
 
         Raises:
+            InvalidJobError: For a timeout that no socket takes.
             MissingExtraError: If RQ is missing.
         """
         library("rq", "rq")
-        patience_s = checks.positive_s("timeout_s", timeout_s)
+        patience_s = checks.positive_s("timeout_s", timeout_s, checks.SOCKET_S_MAX)
         redis = library("redis", "rq").Redis
         client = redis.from_url(url, socket_timeout=patience_s, socket_connect_timeout=patience_s)
         made = cls(client, queue=queue, timeout_s=patience_s)
