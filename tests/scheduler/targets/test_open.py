@@ -77,6 +77,18 @@ def test_seconds_of_targets(value):
     assert KafkaTarget(timeout_s=value)._config["message.timeout.ms"] == 90_000
 
 
+@pytest.mark.parametrize("kind", ["rq", "dramatiq"])
+def test_sockets_of_queues(kind):
+    """
+    The sockets of a queue's own client wait no longer than the target.
+    """
+    made = make_target(f"{kind}+redis://h?timeout_s=7")
+    client = made._connection if kind == "rq" else made._broker.client
+    options = client.connection_pool.connection_kwargs
+    assert (options["socket_timeout"], options["socket_connect_timeout"]) == (7, 7)
+    client.close()
+
+
 def test_options_of_the_library():
     """
     Options that are not ours stay in the URL, as they were written; for Kafka they are settings, without escapes.

@@ -4,17 +4,23 @@ The targets for Celery, RQ, Dramatiq and taskiq keep the suite, with the real li
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import itertools
 import json
+import socket
+import threading
 
 import pytest
 
+from tickwheel.scheduler import Firing, Job
+from tickwheel.scheduler.errors import DeliveryError
+from tickwheel.scheduler.targets import make_target
 from tickwheel.scheduler.targets.celery import CeleryTarget
 from tickwheel.scheduler.targets.dramatiq import DramatiqTarget
 from tickwheel.scheduler.targets.rq import RqTarget
 from tickwheel.scheduler.targets.taskiq import TaskiqTarget
-from tickwheel.testing.target_suite import Received, TargetSuite
+from tickwheel.testing.target_suite import Received, TargetSuite, caught
 from tickwheel.testing.wire import Wire
 
 NUMBERS = itertools.count()
@@ -61,6 +67,28 @@ def queue_receiver(redis_server, cut, client):
 
     yield QueuePlace
     wire.close()
+
+
+@pytest.mark.parametrize("kind", ["celery+redis", "celery+amqp", "rq+redis", "dramatiq+redis"])
+def test_broker_is_frozen(kind):
+    """
+    A broker that lets clients connect and never answers is a failed attempt, and holds no thread for good.
+    """
+    pytest.importorskip(kind.partition("+")[0], reason=f"what {kind} needs is not installed")
+    errors = []
+
+    def send(call, firing):
+        errors.append(caught(DeliveryError, lambda: call.function(firing)))
+
+    with socket.create_server(("127.0.0.1", 0)) as frozen:
+        target = make_target(f"{kind}://127.0.0.1:{frozen.getsockname()[1]}/0?timeout_s=0.5")
+        firing = Firing(Job("one", 1, 0, handler="tasks.note"), 1, 0.0)
+        thread = threading.Thread(target=send, args=(target.resolve("tasks.note"), firing), daemon=True)
+        thread.start()
+        thread.join(60)
+        assert not thread.is_alive()
+    assert len(errors) == 1
+    asyncio.run(target.close())
 
 
 class TestCelery(TargetSuite):

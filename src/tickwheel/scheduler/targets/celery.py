@@ -52,13 +52,19 @@ class CeleryTarget:
             timeout_s: As above.
 
         Raises:
+            InvalidJobError: For a timeout that no socket takes.
             MissingExtraError: If Celery is missing, or redis where it is needed.
         """
+        patience_s = checks.positive_s("timeout_s", timeout_s, checks.SOCKET_S_MAX)
+        options = {}
         if url.startswith("redis"):
             library("redis", "redis")
+            options = {"socket_timeout": patience_s, "socket_connect_timeout": patience_s}
         app = library("celery", "celery").Celery("tickwheel", broker=url, set_as_current=False)
         app.conf.task_default_queue = queue
-        return cls(app, timeout_s=timeout_s)
+        app.conf.broker_connection_timeout = patience_s
+        app.conf.broker_transport_options = options
+        return cls(app, timeout_s=patience_s)
 
     def check(self, handler: str) -> None:
         """

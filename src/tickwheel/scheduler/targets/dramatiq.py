@@ -50,12 +50,15 @@ class DramatiqTarget:
         Return a target with a broker of its own, in the Redis at *url*.
 
         Raises:
+            InvalidJobError: For a timeout that no socket takes.
             MissingExtraError: If Dramatiq is missing, or redis.
         """
-        library("redis", "redis")
-        broker = library("dramatiq.brokers.redis", "dramatiq").RedisBroker(url=url, middleware=[])
-        made = cls(broker, queue=queue, timeout_s=timeout_s)
-        made._close = broker.client.close
+        patience_s = checks.positive_s("timeout_s", timeout_s, checks.SOCKET_S_MAX)
+        redis = library("redis", "redis").Redis
+        client = redis.from_url(url, socket_timeout=patience_s, socket_connect_timeout=patience_s)
+        broker = library("dramatiq.brokers.redis", "dramatiq").RedisBroker(client=client, middleware=[])
+        made = cls(broker, queue=queue, timeout_s=patience_s)
+        made._close = client.close
         return made
 
     def check(self, handler: str) -> None:
