@@ -122,6 +122,41 @@ def test_what_the_url_says_of_the_session(postgres, database, make, until):
     assert shown == ["shop", "off", "jobs"]
 
 
+def encoded(postgres, database, encoding):
+    """
+    Make that empty database again in *encoding*.
+    """
+    postgres.execute(f"DROP DATABASE {database}")
+    postgres.execute(f"CREATE DATABASE {database} ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+
+
+@pytest.mark.parametrize("encoding", ["UTF8", "SQL_ASCII"])
+def test_keys_of_any_script(postgres, database, make, monkeypatch, encoding):
+    """
+    Text comes back as it was given, whatever encoding the database, the environment and the URL say.
+    """
+    encoded(postgres, database, encoding)
+    monkeypatch.setenv("PGCLIENTENCODING", "latin1")
+    for store, key in ((make(), "\xe91"), (make("&client_encoding=win1252"), "\xe9\u65e5")):
+        job = set_one(store, key)
+        assert store.get(key) == job
+        assert [job.key for job in store.page(model.JobQuery(prefix="\xe9")).jobs] == [key]
+        (answer,) = store.apply([model.Cancel(key)])
+        assert answer.outcome == "cancelled"
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "WIN1252"])
+def test_a_database_that_lacks_characters(postgres, database, make, encoding):
+    """
+    A database that cannot hold every text is refused before anything is made in it.
+    """
+    encoded(postgres, database, encoding)
+    with pytest.raises(StoreError, match=f"the database is in {encoding}, .*: name one in UTF8") as caught:
+        make()
+    assert not caught.value.is_transient
+    assert postgres.execute("SELECT count(*) FROM pg_tables WHERE tablename LIKE 'tickwheel%'", database) == [(0,)]
+
+
 @pytest.mark.parametrize(("statement", "is_done"), [("BEGIN", True), ("COMMIT", False)])
 def test_ctrl_c_around_a_transaction(make, monkeypatch, statement, is_done):
     """

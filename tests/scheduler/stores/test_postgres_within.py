@@ -197,6 +197,10 @@ def test_connections_that_cannot_be_joined(client, url, conn, postgres):
         with autocommit.pipeline(), autocommit.transaction():
             refused(client, autocommit, "in the middle of something")
     refused(client, autocommit, "is closed")
+    with closing(psycopg.connect(url, client_encoding="latin1")) as latin1:
+        refused(client, latin1, "has client_encoding LATIN1: connect with client_encoding=utf8")
+        latin1.execute("SET client_encoding TO utf8")
+        assert client.set("\xe9", conn=latin1, **LATER).outcome == "created"
     conn.read_only = True
     refused(client, conn, "only reads: begin one that may write")
     conn.rollback()

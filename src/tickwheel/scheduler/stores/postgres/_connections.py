@@ -52,6 +52,11 @@ _SETTINGS: Final = {
     "lock_timeout": "10s",
     "synchronous_commit": "on",
 }
+_ENCODING: Final = "UTF8"
+"""That of an `Array`, which the driver does not encode: whatever the URL, the environment or the database says."""
+_DATABASES: Final = frozenset({"UTF8", "SQL_ASCII"})
+"""They take every text, and keep its bytes in the order of the code points, by which a prefix finds its keys. SQL_ASCII
+is not an encoding: it keeps what it is given."""
 _IDLE: Final = "idle_in_transaction_session_timeout"
 _LINK: Final = {
     "application_name": "tickwheel",
@@ -109,8 +114,18 @@ class Connections:
         self._idle: list[Connection] = []
         self.lifetime = Lifetime(url)
         self._idle.append(self.connect())
+        self._check_encoding(self._idle[0])
         if not is_pooled:
             self._check_session(settings[_IDLE])
+
+    def _check_encoding(self, connection: Connection) -> None:
+        found = connection.info.parameter_status("server_encoding")
+        if found not in _DATABASES:
+            self.close()
+            what = f"{self._url}: the database is in {found}, which cannot hold every text"
+            raise StoreError(
+                what, "name one in UTF8, as made by CREATE DATABASE jobs ENCODING 'UTF8' TEMPLATE template0"
+            )
 
     def _check_session(self, expected: str) -> None:
         with self.reading() as connection:
@@ -135,7 +150,7 @@ class Connections:
                 link["prepare_threshold"] = None
             else:
                 link["options"] = f"{given.get('options', '')} {self._session}"
-            connection = self._psycopg.connect(conninfo, autocommit=True, **link)
+            connection = self._psycopg.connect(conninfo, autocommit=True, client_encoding=_ENCODING, **link)
         except self._psycopg.Error as error:
             raise self._refused(error) from error
         self.teach(connection.adapters)

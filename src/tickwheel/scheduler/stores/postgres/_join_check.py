@@ -28,6 +28,10 @@ def check(psycopg: ModuleType, connection: Any, *, is_async: bool) -> None:
         raise TransactionError(what, f"pass a psycopg.{kind.__name__}{hint}")
     if connection.closed:
         raise TransactionError("is closed", "pass one that is open")
+    encoding = connection.info.parameter_status("client_encoding")
+    if encoding != "UTF8":
+        what = f"has client_encoding {encoding}"
+        raise TransactionError(what, "connect with client_encoding=utf8")
     status = connection.info.transaction_status
     states = psycopg.pq.TransactionStatus
     if status == states.INERROR:
