@@ -20,6 +20,8 @@ from tickwheel.scheduler.errors import StoreError, StoreFormatError
 from tickwheel.scheduler.stores import Shard, open_store
 from tickwheel.testing.store_suite._base import changes_of
 
+psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
+
 PATIENCE_S = 30.0
 
 
@@ -155,6 +157,38 @@ def test_a_database_that_lacks_characters(postgres, database, make, encoding):
         make()
     assert not caught.value.is_transient
     assert postgres.execute("SELECT count(*) FROM pg_tables WHERE tablename LIKE 'tickwheel%'", database) == [(0,)]
+
+
+class TooSlowError(Exception):
+    """
+    What the handler of a signal raises, as those of task queues do when a task takes too long.
+    """
+
+
+@pytest.mark.needs("signal.setitimer")
+@pytest.mark.parametrize("options", ["", "&pooler=transaction"])
+def test_a_signal_in_the_middle_of_a_read(postgres, database, make, until, options):
+    """
+    A read that an exception of a signal's handler ends leaves no connection behind that cannot be used.
+    """
+
+    def too_slow(*_):
+        raise TooSlowError
+
+    store = make(options)
+    job = set_one(store)
+    before = signal.signal(signal.SIGALRM, too_slow)
+    try:
+        with psycopg.connect(postgres.url(database)) as other:
+            other.execute("LOCK TABLE tickwheel_job IN ACCESS EXCLUSIVE MODE")
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            with pytest.raises(TooSlowError):
+                store.get("key")
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert [store.get("key") for _ in range(3)] == [job] * 3
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    until(lambda: postgres.execute(waiting, database) == [(0,)])
 
 
 @pytest.mark.parametrize(("statement", "is_done"), [("BEGIN", True), ("COMMIT", False)])

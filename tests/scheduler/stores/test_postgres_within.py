@@ -164,6 +164,33 @@ def test_an_error_leaves_the_transaction(client, conn):
     assert (client.get("good"), client.get("later") is None, orders(conn)) == (None, False, 1)
 
 
+class TooSlowError(Exception):
+    """
+    What the handler of a signal raises.
+    """
+
+
+@pytest.mark.needs("signal.setitimer")
+def test_a_signal_in_the_middle_of_a_write(client, url, conn):
+    """
+    What a signal's handler raises reaches the caller as it is.
+    """
+
+    def too_slow(*_):
+        raise TooSlowError
+
+    client.set("k", **LATER)
+    before = signal.signal(signal.SIGALRM, too_slow)
+    try:
+        with closing(psycopg.connect(url)) as other:
+            client.move("k", delay=9, conn=other)
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            with pytest.raises(TooSlowError):
+                client.move("k", delay=8, conn=conn)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
 def test_rows_of_any_kind(client, conn):
     """
     The caller's row factory is neither used nor lost.

@@ -200,10 +200,12 @@ class Connections:
                 yield connection
         finally:
             with self._lock:
-                if self.lifetime.is_closed or connection.closed:
-                    connection.close()
-                else:
+                # Anything may be raised in a call, by Ctrl-C or a signal's handler: what is not idle is not lent again.
+                is_idle = connection.info.transaction_status == self._psycopg.pq.TransactionStatus.IDLE
+                if is_idle and not self.lifetime.is_closed:
                     self._idle.append(connection)
+                else:
+                    connection.close()
 
     def join(self, connection: Any, *, is_async: bool) -> Any:
         """

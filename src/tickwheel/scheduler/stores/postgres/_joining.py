@@ -8,6 +8,7 @@ jobs that are written, and no NOTIFY is sent: it would make all commits of the d
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from tickwheel.scheduler.errors import StoreError, TransactionError
@@ -42,8 +43,9 @@ def joined(
         try:
             answers = yield from batch.apply(writes, is_guessing=False)
         except BaseException as error:
-            yield Statement("ROLLBACK TO SAVEPOINT tickwheel")
-            yield Statement("RELEASE SAVEPOINT tickwheel")
+            with suppress(Exception):  # as in the middle of a call that a signal's handler has ended: that is raised
+                yield Statement("ROLLBACK TO SAVEPOINT tickwheel")
+                yield Statement("RELEASE SAVEPOINT tickwheel")
             if not isinstance(error, WrongGuessError):
                 raise
             continue
