@@ -4,6 +4,8 @@ Whom the PostgreSQL store wakes when somebody writes: the owners of the shards t
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from contextlib import ExitStack, closing
 
@@ -172,6 +174,38 @@ def test_a_listener_that_lost_its_session(make, postgres, database, until):
     assert store.wait_for_change(PATIENCE_S) is False
     set_in(make(), 0)
     assert until(lambda: store.wait_for_change(PATIENCE_S))
+
+
+CLOSED_LATE = """
+import builtins, os, sys, threading
+from tickwheel.scheduler.stores import open_store
+
+store = open_store(sys.argv[1])
+store.acquire("owner")
+waits = threading.Event()
+
+def wait():
+    waits.set()
+    store.wait_for_change(3600)
+
+class Closing:
+    def __del__(self):
+        store.close()
+        os.write(1, b"closed")
+
+threading.Thread(target=wait, daemon=True).start()
+waits.wait()
+builtins.kept = Closing()
+"""
+
+
+def test_a_close_at_the_end_of_the_interpreter(postgres, database):
+    """
+    A close when daemon threads no longer run, as from a destructor, does not wait for the one that listens.
+    """
+    command = [sys.executable, "-c", CLOSED_LATE, postgres.url(database)]
+    ended = subprocess.run(command, capture_output=True, check=True, timeout=PATIENCE_S)
+    assert ended.stdout == b"closed"
 
 
 def test_who_polls_hears_nothing(make, postgres, database):

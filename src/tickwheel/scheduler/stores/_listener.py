@@ -40,6 +40,9 @@ class Subscription(Protocol):
 class Listener:
     """
     Hears what others announce, from `listen` to `stop`, and can be woken: the drivers' own waits cannot.
+
+    One thread waits. It holds no lock meanwhile, so that nobody waits for it: a daemon thread never goes on once
+    the interpreter shuts down. What it may be using is closed when it has left.
     """
 
     def __init__(self, connect: Callable[[], Subscription]) -> None:
@@ -52,27 +55,25 @@ class Listener:
         self._is_closed = False
         self._lock = threading.Lock()
         self._wait = WakeableWait()
+        self._waiting = 0
+        self._old: list[Subscription | WakeableWait] = []
 
     def listen(self) -> None:
         """
         Hear from now on, or as soon as there is a connection.
         """
         self._is_listening = True
-        self.wake()
-        with self._lock:
-            with suppress(Exception):  # the next wait tries again
-                self._reconnect()
-            self._wait.forget()
+        with suppress(Exception):  # the next wait tries again
+            self._subscribe()
+        self._recall()
 
     def stop(self) -> None:
         """
         Hear nothing any more.
         """
         self._is_listening = False
-        self.wake()
-        with self._lock:
-            self._drop()
-            self._wait.forget()
+        self._exchange(None)
+        self._recall()
 
     def wait(self, timeout_s: float) -> bool:
         """
@@ -81,20 +82,13 @@ class Listener:
         with self._lock:
             if self._is_closed:
                 return False
-            if not self._is_listening:
-                self._wait.wait(timeout_s)
-                return False
-            if self._subscription is None:
-                with suppress(Exception):
-                    self._reconnect()
-                    return True  # what was sent in between was not heard
-                self._wait.wait(min(timeout_s, _RETRY_S))
-                return True
-            try:
-                return bool(self._wait.wait(timeout_s, *self._subscription.filenos())) and self._subscription.receive()
-            except Exception:  # noqa: BLE001 - whatever it was: the connection is made again
-                self._drop()
-                return True
+            self._waiting += 1
+        try:
+            return self._hear(timeout_s)
+        finally:
+            with self._lock:
+                self._waiting -= 1
+                self._tidy()
 
     def wake(self) -> None:
         """
@@ -104,21 +98,49 @@ class Listener:
 
     def close(self) -> None:
         """
-        End a `wait`, and give the descriptors back. Twice is allowed.
+        End a `wait`, and give the descriptors back when it has ended. Twice is allowed.
         """
-        self._is_listening = False
-        self.wake()
+        self.stop()
         with self._lock:
             if not self._is_closed:
                 self._is_closed = True
-                self._drop()
-                self._wait.close()
+                self._old.append(self._wait)
+                self._tidy()
 
-    def _reconnect(self) -> None:
-        self._drop()
-        self._subscription = self._connect()
+    def _recall(self) -> None:
+        if self._waiting:  # on what was there before; a token for nobody would end the next wait
+            self.wake()
 
-    def _drop(self) -> None:
-        subscription, self._subscription = self._subscription, None
-        if subscription is not None:
-            subscription.close()
+    def _hear(self, timeout_s: float) -> bool:
+        subscription = self._subscription
+        if not self._is_listening:
+            self._wait.wait(timeout_s)
+            return False
+        if subscription is None:
+            with suppress(Exception):
+                self._subscribe()
+                return True  # what was sent in between was not heard
+            self._wait.wait(min(timeout_s, _RETRY_S))
+            return True
+        try:
+            return bool(self._wait.wait(timeout_s, *subscription.filenos())) and subscription.receive()
+        except Exception:  # noqa: BLE001 - whatever it was: the connection is made again
+            self._exchange(None)
+            return True
+
+    def _subscribe(self) -> None:
+        self._exchange(self._connect())
+
+    def _exchange(self, subscription: Subscription | None) -> None:
+        with self._lock:
+            self._old += filter(None, (self._subscription,))
+            self._subscription = subscription
+            if not self._is_listening and subscription is not None:  # it was stopped meanwhile
+                self._old.append(subscription)
+                self._subscription = None
+            self._tidy()
+
+    def _tidy(self) -> None:
+        # A descriptor that somebody polls may not be closed: its number would soon be another file's.
+        while self._old and not self._waiting:
+            self._old.pop().close()
