@@ -93,20 +93,22 @@ class Core:
         return f"<{type(self).__name__} {self}>"
 
     def __str__(self) -> str:
-        return f"{self.client.store.url} {self._lifecycle}"
+        state = "opened before a fork" if self.client.opening.is_inherited else self._lifecycle
+        return f"{self.client.store.url} {state}"
 
     @property
     def is_firing(self) -> bool:
         """
-        True while the background roles run.
+        True while the background roles run; they do not in the child of a fork.
         """
-        return self._lifecycle.is_started
+        return self._lifecycle.is_started and not self.client.opening.is_inherited
 
     def start(self, loop: asyncio.AbstractEventLoop | None, role: str) -> None:
         """
         Become the owner, or with *role* "auto" wait to follow it; async handlers run on *loop*, or on one of their own.
         """
         check_role(role)
+        self.client.opening.check_process()
         start = partial(self._lifecycle.start, lambda: self._start(loop))
         try:
             start()
@@ -166,9 +168,10 @@ class Core:
         """
         Stop as `Scheduler.stop` says.
 
-        While the interpreter ends, this does nothing: threads are frozen by then, and none could be waited for.
+        This does nothing in the child of a fork, which has nothing of its own to stop, and while the interpreter ends:
+        threads are frozen by then, and none could be waited for.
         """
-        if sys.is_finalizing():
+        if sys.is_finalizing() or self.client.opening.is_inherited:
             return []
         self._standby.end()
         deadline = None if timeout is None else self.runtime.monotonic() + timeout

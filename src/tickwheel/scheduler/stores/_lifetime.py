@@ -27,6 +27,13 @@ class Lifetime:
         self._pid = os.getpid()
         self.is_closed = False
 
+    @property
+    def is_inherited(self) -> bool:
+        """
+        True in the child of a fork: connections, threads and locks are the parent's, and a close leaves them alone.
+        """
+        return self._pid != os.getpid()
+
     def check(self) -> None:
         """
         Raise `StoreError` in a closed store, and in a forked child.
@@ -34,6 +41,6 @@ class Lifetime:
         if self.is_closed:
             what = f"{self._url} is closed"
             raise StoreError(what, "open it before use, and make a new one after close")
-        if self._pid != os.getpid():
+        if self.is_inherited:
             what = f"{self._url} was opened before a fork"
             raise StoreError(what, "open it again in the child process")

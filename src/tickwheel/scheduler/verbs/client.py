@@ -36,6 +36,7 @@ from tickwheel.scheduler.model import (
 )
 from tickwheel.scheduler.stores import Joins, Node, Partitioned, Shard, Store
 from tickwheel.scheduler.verbs._bulk_run import done_in_bulk
+from tickwheel.scheduler.verbs._opening import Opening
 from tickwheel.scheduler.verbs._promise import Promise
 from tickwheel.scheduler.verbs._referee import Done, Knowing, Referee
 from tickwheel.scheduler.verbs._withdrawal_requests import WithdrawalRequests
@@ -95,11 +96,9 @@ class Client:
         self._on_unknown = on_unknown
         self._on_scope = on_scope
         self._tracer = tracer
-        self._opening = runtime.lock()
-        self._writer: Writer | PartitionedWriter | None = None
+        self.opening = Opening(store.url, self._open, runtime)
         self._knowing = knowing
         self._requests = WithdrawalRequests(store, self._resubmit, runtime)
-        self._is_closed = False
         keep = options.history.keep
         self._actor = Actor(options.owner, keep == "all") if keep in ("usual", "all") else None
 
@@ -111,23 +110,13 @@ class Client:
             ClosedError: After `close`.
             StoreError: If the store cannot be had.
         """
-        writer = self._writer
-        if writer is not None:
-            return writer
-        with self._opening:
-            if self._is_closed:
-                raise ClosedError("scheduler")
-            if self._writer is None:
-                self._writer = self._open()
-            return self._writer
+        return self.opening.writer or self.opening.open()
 
     def close(self, timeout_s: float | None, release: Callable[[], object]) -> None:
         """
         Commit what waits, *release* what is owned, and close the store. Twice is allowed.
         """
-        with self._opening, ExitStack() as steps:  # each is taken, whatever becomes of the others
-            self._is_closed = True
-            writer, self._writer = self._writer, None
+        with self.opening.closing() as writer, ExitStack() as steps:  # each is taken, whatever becomes of the others
             if writer is not None:
                 steps.callback(self.store.close)
                 steps.callback(release)
@@ -152,7 +141,7 @@ class Client:
         """
         True if the store is not open, or its clock was not read for long, as where no lease is renewed.
         """
-        return self._writer is None or self.clock.is_stale
+        return self.opening.writer is None or self.clock.is_stale
 
     def refresh(self) -> None:
         """
@@ -172,7 +161,7 @@ class Client:
             self.clock.sample(self.store.now_ms(), before, self.clock.local())
 
     def _resubmit(self, writes: Sequence[Write], done: Done) -> None:
-        writer = self._writer
+        writer = self.opening.writer
         if writer is None:
             raise ClosedError("scheduler")
         writer.resubmit(writes, done)

@@ -212,8 +212,10 @@ class Connections:
         Return a cursor on somebody else's *connection*, free of the settings that its rows may have.
 
         Raises:
+            StoreError: In the child of a fork, which cannot announce what is written.
             TransactionError: If it has no transaction that can be joined.
         """
+        self.lifetime.check()
         check(self._psycopg, connection, is_async=is_async)
         kind = self._psycopg.AsyncCursor if is_async else self._psycopg.Cursor
         cursor = kind(connection, row_factory=self._psycopg.rows.tuple_row)

@@ -115,6 +115,9 @@ class PostgresStore:
         self._connections = connections
 
     def close(self) -> None:
+        connections = self._connections
+        if connections is None or connections.lifetime.is_inherited:
+            return
         if self._owner is not None:
             with suppress(StoreError):
                 self.release(self._owner)
@@ -122,8 +125,7 @@ class PostgresStore:
             self._notifier.close()
         if self._listener is not None:
             self._listener.close()
-        if self._connections is not None:
-            self._connections.close()
+        connections.close()
 
     def now_ms(self) -> int:
         return self._read_number("now")

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Adopt, Answer, HistoryRecord, Job, JobQuery, Page, Pause, Write, key_of
+from tickwheel.scheduler.stores._lifetime import Lifetime
 from tickwheel.scheduler.stores._listener import Listener
 from tickwheel.scheduler.stores._sharding import bucket_of
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Cursor, Lease, Node, Shard, Sight, Skill
@@ -43,6 +44,7 @@ class PartitionedRedisStore:
         self.url = url
         self.partitions = partitions
         self._count = len(partitions)
+        self._lifetime = Lifetime(url)
         self._listener: Listener | None = None
         self._heard: set[int] = set()
         self._leases = PartitionedLeases(partitions, url, int(lease_s * 1000))
@@ -55,6 +57,7 @@ class PartitionedRedisStore:
     def open(self) -> None:
         if self._listener is not None:
             return
+        self._lifetime = Lifetime(self.url)
         for partition in self.partitions:
             partition.open()
         self.abilities = _abilities(self.partitions)
@@ -62,6 +65,8 @@ class PartitionedRedisStore:
         self._listener = Listener(lambda: Subscriptions([each.subscription() for each in self.partitions], self._heard))
 
     def close(self) -> None:
+        if self._lifetime.is_inherited:
+            return
         for partition in self.partitions:
             partition.close()
         if self._listener is not None:

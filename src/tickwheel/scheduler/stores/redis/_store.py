@@ -108,13 +108,15 @@ class RedisStore:
             self._listener = Listener(self.subscription)
 
     def close(self) -> None:
+        connections = self._connections
+        if connections is None or connections.lifetime.is_inherited:
+            return
         if self._owner is not None:
             with suppress(StoreError):
                 self.release(self._owner)
         if self._listener is not None:
             self._listener.close()
-        if self._connections is not None:
-            self._connections.close()
+        connections.close()
 
     def now_ms(self) -> int:
         seconds, micros = self._open_connections().call("TIME")

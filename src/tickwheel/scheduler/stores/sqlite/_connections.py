@@ -146,6 +146,17 @@ class Connections:
             what = f"{self._url} is read-only: the file, its folder or the disk it is on"
             raise StoreError(what, "give this user the right to write; until then it can be read")
 
+    def joinable(self) -> tuple[int, int] | None:
+        """
+        Return which file a connection must be to that jobs are to join.
+
+        Raises:
+            StoreError: If the file is gone, or in the child of a fork, which cannot announce what is written.
+        """
+        self.lifetime.check()
+        self.file.check()
+        return self.file.inode
+
     def close(self) -> None:
         """
         Close all that are idle, and the others when they come back. Twice is allowed.

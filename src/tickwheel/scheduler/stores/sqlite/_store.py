@@ -116,13 +116,15 @@ class SqliteStore:
             self._connections = connections
 
     def close(self) -> None:
+        connections = self._connections
+        if connections is None or connections.lifetime.is_inherited:
+            return
         with suppress(StoreError):
             self.release(self._owner)
             self._step_down()  # what Ctrl-C has left of it
         if self._follower is not None:
             self._follower.close()
-        if self._connections is not None:
-            self._connections.close()
+        connections.close()
         if self._listener is not None:
             self._listener.close()
 
@@ -143,8 +145,7 @@ class SqliteStore:
 
     def join(self, connection: object, writes: Sequence[Write]) -> list[Answer]:
         connections = self._open_connections()
-        connections.file.check()
-        with translated(self.url), joining(connection, connections.file.inode) as joined:
+        with translated(self.url), joining(connection, connections.joinable()) as joined:
             batch = Batch(joined, self.now_ms(), self._filters, owner=None)
             answers = batch.apply(writes, is_guessing=False)
         if batch.has_notes:

@@ -1,0 +1,146 @@
+"""
+A scheduler that was opened before a fork: the child can neither use nor harm what is its parent's.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.needs("os.fork")
+
+PATIENCE_S = 60
+
+OPENED = """
+import atexit, gc, os, queue, sys
+from tickwheel.scheduler import Scheduler, StoreError
+
+fired = queue.SimpleQueue()
+scheduler = Scheduler(sys.argv[1])
+scheduler.handler("h")(fired.put)
+if "started" in sys.argv:
+    scheduler.start()
+scheduler.set("k", delay=3600, handler="h")
+scheduler.get("k")
+
+def see_it_refused(verb):
+    try:
+        verb()
+    except StoreError as error:
+        assert "was opened before a fork: make a new scheduler in the child process" in str(error), error
+    else:
+        os.write(1, b"not refused")
+
+def see_the_parent_live():
+    assert os.waitpid(child, 0)[1] == 0
+    assert scheduler.get("k").key == "k"
+    if scheduler.is_started:
+        scheduler.set("now", delay=0, payload="fired", handler="h")
+        assert fired.get() == "fired"
+"""
+
+REFUSED = """
+child = os.fork()
+if child == 0:
+    see_it_refused(scheduler.start)
+    see_it_refused(lambda: scheduler.start(role="auto"))
+    see_it_refused(lambda: scheduler.set("k", delay=0, handler="h"))
+    assert not scheduler.is_started
+    assert "opened before a fork" in str(scheduler), scheduler
+    os._exit(0)
+see_the_parent_live()
+scheduler.stop()
+"""
+
+STOPPED = """
+child = os.fork()
+if child == 0:
+    assert scheduler.stop() == []
+    scheduler._core.client.store.close()
+    assert scheduler.stop() == []
+    os._exit(0)
+see_the_parent_live()
+scheduler.stop()
+"""
+
+ENDED = """
+atexit.register(scheduler.stop)
+child = os.fork()
+if child:
+    see_the_parent_live()
+"""
+
+DROPPED = """
+child = os.fork()
+if child == 0:
+    del scheduler
+    gc.collect()
+    os._exit(0)
+see_the_parent_live()
+scheduler.stop()
+"""
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres", "redis", "partitions"])
+def url(request, tmp_path):
+    """
+    Return the URL of an empty store, of each kind in turn.
+    """
+    if request.param == "memory":
+        return "memory://"
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'jobs.db'}"
+    if request.param == "postgres":
+        return request.getfixturevalue("postgres_url")
+    partitions = 3 if request.param == "partitions" else 1
+    return request.getfixturevalue("redis_server").url(f"?prefix=forked{id(request)}&partitions={partitions}")
+
+
+@pytest.mark.parametrize("state", ["opened", "started"])
+@pytest.mark.parametrize("story", [REFUSED, STOPPED, ENDED, DROPPED], ids=["refused", "stopped", "ended", "dropped"])
+def test_what_the_child_does(url, state, story):
+    """
+    The child is refused, and its stop, its end and its collector leave the parent's connections alone.
+    """
+    command = [sys.executable, "-W", "ignore", "-c", OPENED + story, url, state]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    assert (ended.returncode, ended.stdout) == (0, ""), ended.stderr
+
+
+STOPPED_IN_A_START = """
+import os, sys, threading
+from tickwheel.scheduler import Scheduler
+from tickwheel.scheduler.engine.owner import Owner
+
+begun, go_on, start = threading.Event(), threading.Event(), Owner.start
+
+def slowly(self):
+    begun.set()
+    go_on.wait()
+    start(self)
+
+Owner.start = slowly
+scheduler = Scheduler("memory://")
+starter = threading.Thread(target=scheduler.start)
+starter.start()
+begun.wait()
+child = os.fork()
+if child == 0:
+    assert scheduler.stop() == []
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+go_on.set()
+starter.join()
+assert scheduler.is_started
+scheduler.stop()
+"""
+
+
+def test_a_fork_while_another_thread_starts():
+    """
+    A stop in the child does not wait for a lock of a thread that is the parent's.
+    """
+    command = [sys.executable, "-W", "ignore", "-c", STOPPED_IN_A_START]
+    subprocess.run(command, check=True, timeout=PATIENCE_S)
