@@ -127,6 +127,20 @@ def test_lives_beside_other_tables(path, open_file):
         assert connection.execute("PRAGMA user_version").fetchone() == (42,)
 
 
+@pytest.mark.parametrize("encoding", ["UTF-16le", "UTF-16be"])
+def test_another_encoding_is_refused(path, open_file, encoding):
+    """
+    A file in UTF-16, where a prefix would choose keys of others, is refused and left alone.
+    """
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA encoding = '{encoding}'")
+        connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
+    before = path.read_bytes()
+    with pytest.raises(StoreFormatError, match=f"is in {encoding}, .*: name another file, or make it again in UTF-8"):
+        open_file()
+    assert path.read_bytes() == before
+
+
 def test_directory_is_refused(tmp_path):
     """
     A directory is not a file.

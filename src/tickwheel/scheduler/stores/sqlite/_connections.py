@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.errors import StoreError, StoreFormatError
 from tickwheel.scheduler.stores._lifetime import Lifetime
 from tickwheel.scheduler.stores.sqlite._errors import store_error
 from tickwheel.scheduler.stores.sqlite._open_file import OpenFile
@@ -48,6 +48,7 @@ class Connections:
         self._reading_only = _reading_only(path, url)
         self.writer = self.connect(_WRITER_CACHE_KIB)
         try:
+            self._check_encoding(self.writer.execute("PRAGMA encoding").fetchone()[0])
             if self._reading_only:
                 self.file = OpenFile(path, url)
                 return
@@ -168,6 +169,13 @@ class Connections:
             for connection in (*self._idle, self.writer):
                 connection.close()
             self._idle.clear()
+
+    def _check_encoding(self, encoding: str) -> None:
+        if encoding != "UTF-8":
+            what = f"{self._url} is in {encoding}, in which a prefix does not find its keys"
+            raise StoreFormatError(
+                what, "name another file, or make it again in UTF-8: sqlite3 OLD .dump | sqlite3 NEW"
+            )
 
     def _check_log(self, mode: str) -> None:
         if mode != "wal":
