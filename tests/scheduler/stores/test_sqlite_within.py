@@ -239,11 +239,25 @@ def test_a_stale_transaction(client, conn):
     conn.execute("BEGIN")
     orders(conn)
     client.set("other", **LATER)
-    with pytest.raises(OSError, match="try again"):
+    with pytest.raises(OSError, match=r"cannot write any more .*: roll it back and try again") as caught:
         client.set("k", **LATER, conn=conn)
+    assert caught.value.is_transient
     assert conn.in_transaction
     conn.rollback()
     assert client.set("k", **LATER, conn=conn).outcome == "created"
+
+
+def test_an_error_leaves_no_transaction(client, path):
+    """
+    A transaction that a write began is rolled back if the write fails, and keeps nobody else waiting.
+    """
+    with closing(sqlite3.connect(path)) as conn, closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as reader:
+        conn.set_authorizer(lambda action, *_: sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_UPDATE else 0)
+        for connection in (conn, reader):
+            with pytest.raises((OSError, TransactionError)):
+                client.set("k", **LATER, conn=connection)
+            assert not connection.in_transaction
+    assert client.set("k", **LATER).outcome == "created"
 
 
 def test_stores_that_cannot(conn):

@@ -30,6 +30,11 @@ _WORDS: Final = {
         "by 'with' or 'start'",
         is_transient=True,
     ),
+    sqlite3.SQLITE_BUSY_SNAPSHOT: _Words(
+        "the transaction has read what another connection has changed since, and cannot write any more",
+        "roll it back and try again; begin one that will write with BEGIN IMMEDIATE",
+        is_transient=True,
+    ),
     sqlite3.SQLITE_LOCKED: _Words("another connection holds a lock", "try again", is_transient=True),
     sqlite3.SQLITE_FULL: _Words("the disk is full", "free some space; nothing was written", is_transient=True),
     sqlite3.SQLITE_READONLY: _Words("the file or its folder is read-only", "give this user the right to write both"),
@@ -73,10 +78,10 @@ def store_error(error: Exception, url: str, *, is_committing: bool = False) -> S
     code = getattr(error, "sqlite_errorcode", None)
     family = None if code is None else code & _PRIMARY
     if family in _FORMAT:
-        words = _FORMAT[family]
-        return StoreFormatError(f"{url} {words.what}", words.remedy)
-    if family in _WORDS:
-        words = _WORDS[family]
+        damage = _FORMAT[family]
+        return StoreFormatError(f"{url} {damage.what}", damage.remedy)
+    words = None if code is None else _WORDS.get(code) or _WORDS.get(code & _PRIMARY)
+    if words is not None:
         what = f"{url}: {words.what} ({error})"
         if family == sqlite3.SQLITE_FULL:
             return StoreFullError(what, words.remedy, is_transient=True)

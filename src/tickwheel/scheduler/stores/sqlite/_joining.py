@@ -68,15 +68,22 @@ def joining(connection: object, inode: tuple[int, int] | None) -> Iterator[Joine
         raise TransactionError(what, "pass a sqlite3.Connection to the file of the jobs")
     joined = Joined(connection)
     text_factory, connection.text_factory = connection.text_factory, str
+    begins = False
     try:
         try:
             _check_file(joined, inode)
+            begins = not connection.in_transaction
             _enter(connection, joined)
         except sqlite3.ProgrammingError as error:
             what = f"cannot be used ({error})"
             raise TransactionError(what, "pass one that is open, in the thread that it was made in") from error
         with _undone_on_error(joined):
             yield joined
+    except BaseException:
+        if begins and connection.in_transaction:
+            with suppress(sqlite3.Error):  # such as an authorizer's refusal: what failed first is raised
+                joined.execute("ROLLBACK")
+        raise
     finally:
         connection.text_factory = text_factory
 
