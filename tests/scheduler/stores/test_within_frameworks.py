@@ -17,6 +17,7 @@ from tickwheel.scheduler import AsyncScheduler, Scheduler, TransactionError
 
 sqlalchemy = pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed: pip install sqlalchemy")
 orm = pytest.importorskip("sqlalchemy.orm", reason="as above")
+automap = pytest.importorskip("sqlalchemy.ext.automap", reason="as above")
 
 LATER = {"delay": 3600, "handler": "h"}
 INSERT = sqlalchemy.text("INSERT INTO orders VALUES (17)")
@@ -90,6 +91,33 @@ def test_a_connection(client, engine):
     with engine.connect() as conn:
         client.cancel("a", conn=conn)
         conn.commit()
+    assert client.get("a") is None
+
+
+def order(engine):
+    """
+    Return the order 17 as an object of a session.
+    """
+    base = automap.automap_base()
+    base.prepare(autoload_with=engine)
+    return base.classes.orders(id=17)
+
+
+def test_what_sqlalchemy_refuses(client, engine):
+    """
+    A session that has failed or has no engine, and a connection that is closed, are refused as connections of ours are.
+    """
+    with engine.begin() as conn:
+        conn.execute(INSERT)
+    failed = orm.Session(engine)
+    failed.add(order(engine))
+    with pytest.raises(sqlalchemy.exc.IntegrityError):
+        failed.flush()
+    for session in (failed, orm.Session()):
+        with session, pytest.raises(TransactionError, match=r"conn cannot be used .*: pass one that is open"):
+            client.set("a", conn=session, **LATER)
+    with pytest.raises(TransactionError, match=r"conn cannot be used .*closed"):
+        client.set("a", conn=conn, **LATER)
     assert client.get("a") is None
 
 

@@ -9,6 +9,8 @@ Internal: other rooms use it, users do not.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +40,14 @@ def unwrapped(connection: Any) -> object:
     if names & (_ASYNC_SESSIONS | _ASYNC_CONNECTIONS):
         what = f"is a {type(connection).__qualname__}"
         raise TransactionError(what, "pass it to AsyncScheduler, or a Session or Connection to Scheduler")
-    if names & _SESSIONS:
-        connection = connection.connection()
-    elif not names & _CONNECTIONS:
+    if not names & (_SESSIONS | _CONNECTIONS):
         return connection
-    if not connection.in_transaction():
-        connection.begin()
-    driver: object = connection.connection.driver_connection
+    with _refused():
+        if names & _SESSIONS:
+            connection = connection.connection()
+        if not connection.in_transaction():
+            connection.begin()
+        driver: object = connection.connection.driver_connection
     return driver
 
 
@@ -56,13 +59,14 @@ async def unwrapped_async(connection: Any) -> object:
         TransactionError: If it has no transaction that could be joined, or a driver that nobody else may use.
     """
     names = _names(connection)
-    if names & _ASYNC_SESSIONS:
-        connection = await connection.connection()
-    elif not names & _ASYNC_CONNECTIONS:
+    if not names & (_ASYNC_SESSIONS | _ASYNC_CONNECTIONS):
         return unwrapped(connection)
-    if not connection.in_transaction():
-        await connection.begin()
-    driver: object = (await connection.get_raw_connection()).driver_connection
+    with _refused():
+        if names & _ASYNC_SESSIONS:
+            connection = await connection.connection()
+        if not connection.in_transaction():
+            await connection.begin()
+        driver: object = (await connection.get_raw_connection()).driver_connection
     if "aiosqlite.core.Connection" in _names(driver):
         what = "is on aiosqlite, which keeps its connection to a thread of its own"
         raise TransactionError(what, "pass a Session or Connection on sqlite3")
@@ -97,6 +101,20 @@ def has_transaction(connection: Any) -> bool:
         return True
     is_open = connection.connection is not None
     return not (connection.autocommit if is_open else connection.settings_dict["AUTOCOMMIT"])
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    """
+    Turn what SQLAlchemy says of a connection that is closed, unbound or has failed into a `TransactionError`.
+    """
+    try:
+        yield
+    except Exception as error:
+        if "sqlalchemy.exc.InvalidRequestError" not in _names(error):
+            raise
+        what = f"cannot be used ({str(error).partition(chr(10))[0]})"
+        raise TransactionError(what, "pass one that is open, after a rollback if it has failed") from error
 
 
 def _of_django(connection: Any) -> object:
