@@ -191,14 +191,32 @@ def test_a_signal_in_the_middle_of_a_write(client, url, conn):
         signal.signal(signal.SIGALRM, before)
 
 
+class Shouting(psycopg.adapt.Loader):
+    """
+    Makes a text with an exclamation mark of any value.
+    """
+
+    def load(self, data):
+        """
+        Return it.
+        """
+        return f"{bytes(data).decode()}!"
+
+
 def test_rows_of_any_kind(client, conn):
     """
-    The caller's row factory is neither used nor lost.
+    The caller's row factory and loaders are neither used nor lost.
     """
-    client.set("k", **LATER)
+    job = client.set("k", **LATER).job
     conn.row_factory = psycopg.rows.dict_row
-    assert client.set("k", conn=conn, **LATER).outcome == "replaced"
+    for kind in ("bool", "bytea", "int2", "int4", "int8", "name", "oid", "text"):
+        conn.adapters.register_loader(kind, Shouting)
+    answer = client.set("k", conn=conn, **LATER)
+    assert (answer.outcome, answer.job.payload, answer.job.retry) == ("replaced", job.payload, job.retry)
+    assert client.move("k", delay=9, conn=conn).job.key == "k"
+    assert client.cancel("k", conn=conn).job.handler == "h"
     assert conn.row_factory is psycopg.rows.dict_row
+    assert conn.execute("SELECT 1 AS one").fetchone() == {"one": "1!"}
 
 
 def refused(client, connection, words):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -39,6 +40,18 @@ def _dumper(kind: type[Array]) -> Any:
             return obj
 
     return ArrayDumper
+
+
+@cache
+def _loaders() -> list[tuple[str, Any]]:
+    """
+    Return the driver's own loaders of the types of our columns, in place of those that a caller's connection may have.
+    """
+    from psycopg.types import bool, numeric, string  # noqa: A004, PLC0415 - on use, by their names
+
+    integers = [(name, numeric.IntLoader) for name in ("int2", "int4", "int8", "oid")]
+    texts = [(name, string.TextLoader) for name in ("name", "text")]
+    return [*integers, *texts, ("bool", bool.BoolLoader), ("bytea", string.ByteaLoader)]
 
 
 # Every statement walks an index and stops at its limit. Statistics of an empty table must not make the server think
@@ -209,7 +222,7 @@ class Connections:
 
     def join(self, connection: Any, *, is_async: bool) -> Any:
         """
-        Return a cursor on somebody else's *connection*, free of the settings that its rows may have.
+        Return a cursor on somebody else's *connection*, free of the settings that its rows and values may have.
 
         Raises:
             StoreError: In the child of a fork, which cannot announce what is written.
@@ -220,6 +233,8 @@ class Connections:
         kind = self._psycopg.AsyncCursor if is_async else self._psycopg.Cursor
         cursor = kind(connection, row_factory=self._psycopg.rows.tuple_row)
         self.teach(cursor.adapters)
+        for name, loader in _loaders():
+            cursor.adapters.register_loader(name, loader)
         return cursor
 
     @contextmanager
