@@ -273,7 +273,8 @@ def test_a_share(spans):
         OpenTelemetryTracer(1.5)
 
 
-def test_a_tracer_that_raises(caplog):
+@pytest.mark.parametrize("error", [RuntimeError, SystemExit])
+def test_a_tracer_that_raises(caplog, error):
     """
     What a tracer raises is logged, and the job still fires.
     """
@@ -288,7 +289,7 @@ def test_a_tracer_that_raises(caplog):
             return True
 
         def begin(self, _fired: Any, _trace: str | None) -> Any:
-            raise RuntimeError
+            raise error
 
     ended = threading.Event()
     with Scheduler("memory://", tracer=Broken()) as scheduler:

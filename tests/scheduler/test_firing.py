@@ -241,13 +241,14 @@ def test_a_hook_that_writes(scheduler, record, caplog):
     assert "set in a hook was called from inside itself" in caplog.text
 
 
-def test_a_hook_that_raises(scheduler, record):
+@pytest.mark.parametrize("error", [RuntimeError, SystemExit, KeyboardInterrupt])
+def test_a_hook_that_raises(scheduler, record, error):
     """
     What a hook raises does not reach the firing or the other hooks, and an ended subscription gets no more events.
     """
 
     def broken(_event):
-        raise RuntimeError
+        raise error
 
     scheduler.subscribe(broken)
     end = scheduler.subscribe(record)
@@ -258,3 +259,17 @@ def test_a_hook_that_raises(scheduler, record):
     count = len(record.items)
     scheduler.set("k", delay=3600, handler="h")
     assert len(record.items) == count
+
+
+def test_ctrl_c_in_a_hook(make):
+    """
+    Ctrl-C that comes while a hook runs in the main thread is not taken for what the hook raised.
+    """
+
+    def interrupted(_event):
+        raise KeyboardInterrupt
+
+    scheduler = make("memory://")
+    scheduler.subscribe(interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        scheduler.start()

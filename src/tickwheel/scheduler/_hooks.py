@@ -58,10 +58,11 @@ class Hooks:
     listens to makes none.
     """
 
-    __slots__ = ("_curious", "_failures", "_hooks", "_lock", "_monotonic", "is_active", "is_curious")
+    __slots__ = ("_curious", "_failures", "_hooks", "_lock", "_runtime", "is_active", "is_curious")
 
     def __init__(self, runtime: Runtime) -> None:
-        self._lock, self._monotonic = runtime.lock(), runtime.monotonic
+        self._runtime = runtime
+        self._lock = runtime.lock()
         self._failures: dict[str, tuple[str, float]] = {}
         self._hooks: tuple[EventHook, ...] = ()
         self._curious: tuple[EventHook, ...] = ()
@@ -107,7 +108,7 @@ class Hooks:
         """
         Return whether *action* did not fail in this way lately.
         """
-        now = self._monotonic()
+        now = self._runtime.monotonic()
         with self._lock:
             before, at = self._failures.get(action, ("", now))
             self._failures[action] = text, now
@@ -115,10 +116,14 @@ class Hooks:
 
     def emit(self, event: Event) -> None:
         """
-        Give *event* to every hook, in the order of their subscription; what one raises is logged.
+        Give *event* to every hook, in the order of their subscription; what one raises is logged, even SystemExit.
+
+        Only Ctrl-C, which is not the hook's own, goes on to who called.
         """
         for hook in self._curious if isinstance(event, _ROUTINE) else self._hooks:
             try:
                 hook(event)
-            except Exception:  # noqa: BLE001  a hook's fault may not stop a firing
+            except BaseException as error:  # a hook's fault may not end the thread, without which nothing fires
+                if isinstance(error, KeyboardInterrupt) and not self._runtime.current_thread().daemon:
+                    raise  # it comes in the main thread, and those that fire are daemons
                 _log.exception("a hook raised on %r", event)

@@ -4,6 +4,9 @@ What fails, and which callers learn of it.
 
 from __future__ import annotations
 
+import sys
+
+import pytest
 from writes import a_set, outcomes
 
 from tickwheel.scheduler.errors import StoreError, StoreFullError
@@ -114,14 +117,15 @@ def test_bad_bulk_fails_as_one(make):
     assert isinstance(bulk.exception(PATIENCE_S), StoreError)
 
 
-def test_callbacks_that_raise(make, caplog):
+@pytest.mark.parametrize("error", [RuntimeError, SystemExit])
+def test_callbacks_that_raise(make, caplog, error):
     """
     A callback that raises is logged, and neither the thread nor the other callers notice.
     """
 
     def broken(*_):
         message = "my own fault"
-        raise RuntimeError(message)
+        raise error(message)
 
     writer = make(on_commit=broken)
     answers = []
@@ -130,3 +134,17 @@ def test_callbacks_that_raise(make, caplog):
     assert writer.submit(a_set("three")).result(PATIENCE_S).outcome is Outcome.CREATED
     assert outcomes(answers[0]) == [Outcome.CREATED]
     assert {record.exc_info[1].args for record in caplog.records} == {("my own fault",)}
+
+
+def test_store_that_exits(make, store, monkeypatch):
+    """
+    A store that raises SystemExit, or another BaseException, fails what was written, and the thread lives on.
+    """
+    writer, apply = make(), store.apply
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "apply", lambda _: sys.exit("at the end of my tether"))
+        error = writer.submit(a_set("lost")).exception(PATIENCE_S)
+        assert error.is_unknown
+        assert "raised SystemExit('at the end of my tether') while it wrote" in str(error)
+    monkeypatch.setattr(store, "apply", apply)
+    assert writer.submit(a_set("kept")).result(PATIENCE_S).outcome is Outcome.CREATED

@@ -91,7 +91,7 @@ class Dispatcher:
                 continue
             try:
                 entry.call = call = self._registry.call_of(entry.job)
-            except Exception as error:  # noqa: BLE001  whatever it is, the job is parked with it
+            except BaseException as error:  # noqa: BLE001  whatever it is, the job is parked with it
                 self._settler.add(entry, _verdict.fatal(entry.job, entry.epoch, error))
                 continue
             if call.is_held:

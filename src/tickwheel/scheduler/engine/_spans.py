@@ -54,7 +54,7 @@ class Spans:
         try:
             if trace is None or self._tracer.samples(trace):
                 return self._tracer.begin(partial(fired_event, entry), trace)
-        except Exception:  # noqa: BLE001  a tracer's fault may not stop a firing
+        except BaseException:  # noqa: BLE001  a tracer's fault, even SystemExit, may not stop a firing
             _log.exception("the tracer raised at the begin of a firing")
         return None
 
@@ -87,7 +87,7 @@ class Spans:
                 return
             try:
                 span.end(outcome, error, at_ns)
-            except Exception:  # noqa: BLE001  a tracer's fault may not stop a firing
+            except BaseException:  # noqa: BLE001  a tracer's fault, even SystemExit, may not stop a firing
                 _log.exception("the tracer raised at the end of a firing")
 
 

@@ -20,7 +20,6 @@ import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tickwheel.errors import ClosedError
@@ -48,23 +47,14 @@ _RETRY_FIRST_S: Final = 0.005
 _RETRY_MAX_S: Final = 0.5
 
 
-class _Reported:
+def _call(callback: Callable[..., object], *arguments: object) -> None:
     """
-    Log what a callback raised: it is its owner's fault, and neither the thread nor the other callers pay for it.
+    Call a callback, and log what it raises: it is its owner's fault, and neither the thread nor other callers pay.
     """
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        if error is not None:
-            _LOG.error("a callback of the store's writer raised", exc_info=error)
-        return isinstance(error, Exception)
-
-
-_REPORTED: Final = _Reported()
+    try:
+        callback(*arguments)
+    except BaseException:  # noqa: BLE001  even SystemExit: without this thread nothing is written any more
+        _LOG.exception("a callback of the store's writer raised")
 
 
 class Writer:
@@ -323,19 +313,16 @@ class Writer:
             end = start + len(part)
             waiting = Open.of(part, answers[start:end], done) if may_be_undecided else None
             if waiting is None:
-                with _REPORTED:
-                    done(answers[start:end])
+                _call(done, answers[start:end])
             else:
                 undecided.append(waiting)
             start = end
         if undecided and self._referee is not None:
-            with _REPORTED:
-                self._referee.decide(undecided, self._commit)
+            _call(self._referee.decide, undecided, self._commit)
 
     def _committed(self, writes: Sequence[Write], answers: list[Answer]) -> None:
         if self._on_commit is not None:
-            with _REPORTED:
-                self._on_commit(writes, answers)
+            _call(self._on_commit, writes, answers)
 
     def _commit(self, writes: Sequence[Write]) -> list[Answer]:
         try:
@@ -348,8 +335,7 @@ class Writer:
 
     def _unknown(self, error: Exception) -> None:
         if self._on_unknown is not None and isinstance(error, StoreError) and error.is_unknown:
-            with _REPORTED:
-                self._on_unknown()
+            _call(self._on_unknown)
 
     def _fail(self, entries: list[_Entry], size: int, error: Exception) -> None:
         if len(entries) > 1 and not _may_pass_soon(error):
@@ -361,8 +347,7 @@ class Writer:
         self._tally.failed(size)
         self._unknown(error)
         for _, done in entries:
-            with _REPORTED:
-                done(error)
+            _call(done, error)
 
     def _apply(self, writes: Sequence[Write]) -> list[Answer]:
         give_up = self._runtime.monotonic() + self._retry_s
@@ -378,6 +363,13 @@ class Writer:
                     give_up = 0.0
                 self._tally.retried()
                 wait_s = min(wait_s * 2, _RETRY_MAX_S)
+            except Exception:
+                raise
+            except BaseException as error:  # SystemExit, or a panic of native code: the thread and its callers go on
+                what = f"{self._store.url} raised {error!r} while it wrote"
+                raise StoreError(
+                    what, "look for that in the store, and ask what became of it", is_unknown=True
+                ) from error
             else:
                 self._tally.committed(len(writes), self._runtime.monotonic() - start)
                 return answers
