@@ -5,9 +5,10 @@ The command line as a user runs it, in a fresh folder.
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -46,3 +47,34 @@ def run_process(tmp_path) -> Run:
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
 
     return run_command
+
+
+INTERRUPTIBLE = """
+import signal
+from tickwheel.cli import main
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background process ignores it
+main()
+"""
+
+
+@pytest.fixture
+def start(tmp_path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """
+    Return what starts `tickwheel` in a process of its own, which Ctrl-C can end; its temporary files are in the folder.
+    """
+    started = []
+
+    def start_command(*arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", INTERRUPTIBLE, *arguments]
+        environment = {**os.environ, "TMPDIR": str(tmp_path)}
+        started.append(
+            subprocess.Popen(
+                command, cwd=tmp_path, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            )
+        )
+        return started[-1]
+
+    yield start_command
+    for process in started:
+        process.kill()
+        process.communicate()

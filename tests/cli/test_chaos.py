@@ -4,17 +4,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pwd
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,8 @@ from processes import find
 from tests.prove.stalls import STALLED_S, Stalls
 
 from tickwheel.lab.chaos.history import History
+from tickwheel.scheduler import Scheduler
+from tickwheel.scheduler.errors import StoreInUseError
 
 PATIENCE_S = 60.0
 SYSTEMS = Path(__file__).parents[1] / "systems"
@@ -67,6 +71,48 @@ def test_it_is_refused_where_nothing_can_be_paused(tmp_path: Path) -> None:
         "tickwheel: chaos pauses and kills a service by POSIX signals, which this system lacks: "
         "run it on Linux or macOS"
     )
+
+
+def until(is_so: Callable[[], object], what: str) -> None:
+    """
+    Return once it *is_so*; of another process nothing else says so.
+    """
+    give_up = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < give_up, f"{what} did not come within {PATIENCE_S} s"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"])
+def test_what_ends_it_ends_its_service(start, tmp_path: Path, number: str) -> None:
+    """
+    However it ends, its service ends as well; Ctrl-C, SIGTERM and SIGHUP keep what was seen, and leave no folder.
+    """
+    store = f"sqlite:///{tmp_path / 'jobs.db'}"
+    history = tmp_path / "history.json"
+    process = start("chaos", "--store", store, "--seconds", "1h", "--every", "1h", "--history", history.name)
+
+    def count() -> int:
+        try:
+            with contextlib.closing(sqlite3.connect(f"file:{tmp_path / 'jobs.db'}?mode=ro", uri=True)) as connection:
+                return connection.execute("SELECT count(*) FROM tickwheel_job").fetchone()[0]
+        except sqlite3.OperationalError:  # the service has not made it yet
+            return 0
+
+    def is_free() -> bool:
+        with contextlib.closing(Scheduler(store)) as scheduler, contextlib.suppress(StoreInUseError):
+            scheduler.start()
+            return True
+        return False
+
+    until(lambda: count() > 40, "a job")
+    process.send_signal(getattr(signal, number))
+    process.communicate(timeout=PATIENCE_S)
+    until(is_free, "the end of the service")
+    if number != "SIGKILL":
+        assert process.returncode == 130
+        assert History.from_json(history.read_text()).writes
+        assert not list(tmp_path.glob("tickwheel-chaos-*"))
 
 
 @pytest.fixture

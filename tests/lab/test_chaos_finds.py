@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tickwheel.lab.chaos.history import History
 from tickwheel.lab.chaos.judge import judge
 from tickwheel.lab.chaos.run import ChaosOptions, run_chaos
 
@@ -44,7 +45,8 @@ def test_a_broken_service_is_found(tmp_path: Path, monkeypatch, how: str, kind: 
     command = (sys.executable, str(tmp_path / "broken.py"), how, "{store}", "{port}")
     store = f"sqlite:///{tmp_path}/jobs.db"
     options = ChaosOptions(command, store, tmp_path, 2.0, 20.0, 1.0, 0.01, 0.0, 1)
-    history = asyncio.run(run_chaos(options, [], lambda *_: None))
+    history = History()
+    asyncio.run(run_chaos(options, [], lambda *_: None, history))
     verdict = judge(history, 100.0)
     found = {name: len(getattr(verdict, name)) for name in ("lost", "doubled", "early", "unexpected")}
     assert found.pop(kind) > 0

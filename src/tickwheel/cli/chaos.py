@@ -4,11 +4,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -18,6 +19,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from tickwheel.cli.exits import ExitCode, Refused
+from tickwheel.cli.interrupts import run_interruptible
 from tickwheel.cli.options import json_option
 from tickwheel.cli.output import print_json, print_rows
 from tickwheel.cli.values import DURATION, OutputPath
@@ -106,6 +108,7 @@ def command(
     if seed is None:
         seed = int.from_bytes(os.urandom(4), "big")
     plan = plan_of(seed, seconds, kinds, every)
+    found = History()
     with tempfile.TemporaryDirectory(prefix="tickwheel-chaos-") as folder:
         service = (sys.executable, "-m", "tickwheel.cli.chaos_service", "{store}", "{port}")
         url, lease_s = _leased(store) if store is not None else (f"sqlite:///{folder}/jobs.db", 0.0)
@@ -116,15 +119,28 @@ def command(
             def report(passed: float, words: str) -> None:
                 bar.update(task, advance=passed, description=f"chaos, seed {seed}: {words}")
 
-            found = asyncio.run(run_chaos(options, plan, report))
-    if history is not None:
-        history.write_text(found.as_json() + "\n", "utf-8")
+            with _kept(found, history):
+                run_interruptible(run_chaos(options, plan, report, found))
     verdict = judge(found, (latency + jitter + _IN_FLIGHT_S) * 1e3, lease_s * 1e3)
     _print_verdict(found, verdict, seed, as_json=as_json)
     if verdict.violations:
         shown = verdict.violations[:_SHOWN]
         more = len(verdict.violations) - len(shown)
         raise Refused(ExitCode.BROKEN, "\n".join([*shown, f"and {more} more"] if more else shown))
+
+
+@contextmanager
+def _kept(found: History, path: Path | None) -> Iterator[None]:
+    """
+    Write what was *found* to *path* in the end, also of a run that is broken off, unless it had not begun.
+    """
+    is_whole = False
+    try:
+        yield
+        is_whole = True
+    finally:
+        if path is not None and (is_whole or found.writes):
+            path.write_text(found.as_json() + "\n", "utf-8")
 
 
 def _check(**durations: float) -> None:

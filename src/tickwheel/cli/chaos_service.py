@@ -7,7 +7,10 @@ alone for a short while only: else most of a run would be spent waiting.
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import threading
 
 from tickwheel import service
 from tickwheel.scheduler import AsyncScheduler
@@ -18,11 +21,18 @@ __all__ = ["main"]
 
 def main(store: str, port: int) -> None:
     """
-    Serve until SIGTERM.
+    Serve until SIGTERM, or until standard input ends: then what started this service is gone.
     """
+    threading.Thread(target=_end_with_parent, name="tickwheel-parent", daemon=True).start()
     scheduler = AsyncScheduler(store, targets={"webhook": WebhookTarget(allow=["127.0.0.0/8"], open_s=0.5)})
     options = service.ServiceOptions(port=port)
     service.serve(scheduler, options, lambda address: print(f"page  {address}/", flush=True))  # noqa: T201 its parent reads it
+
+
+def _end_with_parent() -> None:
+    while os.read(sys.stdin.fileno(), 1024):  # without its buffer, whose lock the end of the interpreter wants
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 if __name__ == "__main__":

@@ -68,40 +68,41 @@ class ChaosOptions:
 
 
 async def run_chaos(
-    options: ChaosOptions, plan: list[PlannedFault], progress: Callable[[float, str], object]
-) -> History:
+    options: ChaosOptions, plan: list[PlannedFault], progress: Callable[[float, str], object], history: History
+) -> None:
     """
-    Run, and return what happened; it has come to rest then, or its patience is over.
+    Run until all has come to rest, or the patience is over.
 
     Args:
         options: See there.
         plan: The faults, as `plan_of` makes them.
         progress: Called now and then with how many seconds have passed since the last call, and words.
+        history: Gets what happens, as it happens: it is there also if the run is broken off.
 
     Raises:
         SubjectError: If the service does not come up, or does not stop.
     """
     async with AsyncExitStack() as stack:
-        return await _Run(options, progress).run(stack, plan)
+        await _Run(options, progress, history).run(stack, plan)
 
 
 class _Run:
-    def __init__(self, options: ChaosOptions, progress: Callable[[float, str], object]) -> None:
+    def __init__(self, options: ChaosOptions, progress: Callable[[float, str], object], history: History) -> None:
         self._options = options
         self._progress = progress
         self._dice = random.Random(options.seed)  # noqa: S311 no secret
-        self._history = History()
+        self._history = history
         self._is_refusing = False
         self._wall = time.time() - time.monotonic()  # one clock for all: the wall's, as it is at the beginning
 
-    async def run(self, stack: AsyncExitStack, plan: list[PlannedFault]) -> History:
+    async def run(self, stack: AsyncExitStack, plan: list[PlannedFault]) -> None:
         receiver = await stack.enter_async_context(Receiver(self._arrived))
         self._target = await self._link(stack, "127.0.0.1", receiver.port)
         store, self._store = await self._store_link(stack)
         command = [part.replace("{store}", store) for part in self._options.command]
         self._subject = Subject(command, self._options.folder / "service.log")
+        stack.push_async_callback(self._subject.kill)  # if anything goes wrong below, or Ctrl-C comes
         await self._subject.start()
-        stack.push_async_callback(self._subject.kill)  # if anything goes wrong below
         self._client = await stack.enter_async_context(
             Client(self._subject.url, connections=CONNECTIONS, timeout_s=5.0)
         )
@@ -111,7 +112,6 @@ class _Run:
             await self._trouble(plan)
         await self._rest()
         await self._subject.stop()
-        return self._history
 
     async def _link(self, stack: AsyncExitStack, host: str, port: int) -> Link:
         dice = random.Random(self._dice.random())  # noqa: S311 no secret

@@ -29,6 +29,8 @@ class Subject:
     """
     A process that prints its address when it serves.
 
+    Its standard input ends when this process does, however that ends; so it sees that it is to end as well.
+
     Args:
         command: What starts it; `{port}` becomes the port, which is 0 for the first start and the same from then on.
         errors: A file for what it says on stderr.
@@ -66,7 +68,7 @@ class Subject:
         command = [part.replace("{port}", str(self._port)) for part in self._command]
         with self._errors.open("ab") as errors:
             process = await asyncio.create_subprocess_exec(
-                *command, stdout=asyncio.subprocess.PIPE, stderr=errors, stdin=asyncio.subprocess.DEVNULL
+                *command, stdout=asyncio.subprocess.PIPE, stderr=errors, stdin=asyncio.subprocess.PIPE
             )
         self._process = process
         assert process.stdout is not None, "it has a pipe"

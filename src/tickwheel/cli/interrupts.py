@@ -1,0 +1,51 @@
+"""
+Work that takes a while, and what ends it: Ctrl-C, or SIGTERM and SIGHUP, which do the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+__all__ = ["run_interruptible"]
+
+_T = TypeVar("_T")
+_SIGNALS: Final = ("SIGINT", "SIGTERM", "SIGHUP")
+
+
+def run_interruptible(work: Coroutine[Any, Any, _T], end: Callable[[], object] | None = None) -> _T:
+    """
+    Run *work* on an event loop of its own, and return its result.
+
+    A signal that this process ignores, as one under nohup does, stays ignored.
+
+    Args:
+        work: What to run.
+        end: Called by the first of the signals, to let *work* come to its end; the next one cancels it. None: the first
+            cancels it.
+
+    Raises:
+        KeyboardInterrupt: If a signal has cancelled it.
+    """
+    try:
+        return asyncio.run(_heeding(work, end))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+
+
+async def _heeding(work: Coroutine[Any, Any, _T], end: Callable[[], object] | None) -> _T:
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None, "it is run in one"
+    steps = iter(() if end is None else (end,))
+
+    def interrupted() -> None:
+        next(steps, task.cancel)()
+
+    for number in (getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            with suppress(NotImplementedError):  # a loop of Windows: there Ctrl-C cancels, as asyncio has it
+                loop.add_signal_handler(number, interrupted)
+    return await work
