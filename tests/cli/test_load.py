@@ -7,8 +7,11 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import signal
 import subprocess
 import sys
+import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,6 +51,34 @@ def test_stages(run, url, tmp_path: Path) -> None:
     assert sum(stage["fired"] for stage in document["stages"]) > 0
     assert all(0 < stage["latency_s"]["p50"] <= stage["latency_s"]["max"] for stage in document["stages"])
     assert "<svg" in (tmp_path / "load.html").read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted(start, url, tmp_path: Path, number: int) -> None:
+    """
+    A load that Ctrl-C or SIGTERM ends writes the figures of what it has done, and leaves nothing pending.
+    """
+
+    def pending() -> int:
+        with urllib.request.urlopen(f"{url}/v1/stats") as answer:  # noqa: S310 on loopback
+            return json.load(answer)["pending"]
+
+    files = ["--report", "load.html", "--json", "load.json"]
+    process = start("load", url, "--stage", "50:1h", "--stage", "50:1h", "--due-within", "1h", "--cancels", "0", *files)
+    give_up = time.monotonic() + 60
+    while not pending():
+        assert time.monotonic() < give_up, "no job is set"
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (130, "")
+    [stage] = json.loads((tmp_path / "load.json").read_text())["stages"]
+    assert 0 < stage["answered"] == stage["requests"] < 3_600
+    assert len(stage["by_second"]) < 3_600
+    assert "<svg" in (tmp_path / "load.html").read_text()
+    while pending():  # the service keeps its stats for a moment
+        assert time.monotonic() < give_up, "jobs are left"
+        time.sleep(0.05)
 
 
 def test_a_missed_threshold_is_the_exit_code(run, url) -> None:

@@ -4,16 +4,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import re
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from tickwheel.cli.exits import ExitCode, Refused
+from tickwheel.cli.interrupts import run_interruptible
 from tickwheel.cli.output import print_rows, progress
 from tickwheel.cli.values import DURATION, OutputPath
 from tickwheel.lab.load.page import COLUMNS, render_load, stage_rows
@@ -138,7 +140,9 @@ def command(
         raise Refused(ExitCode.USAGE, f"--due-within is {due_within:g} s: pass a positive, finite duration")
     mix = Mix(moves, cancels, due_within, target, handler, payload, seed)
     client = Client(url, token=token, connections=connections)
-    result = asyncio.run(_run(client, stages, mix, keep=keep))
+    interrupted = threading.Event()
+    run = _run(client, stages, mix, keep=keep, has_enough=interrupted.is_set)
+    result = run_interruptible(run, interrupted.set)
     found = misses(thresholds, result.stages)
     if json_file is not None:
         json_file.write_text(result.as_json() + "\n", "utf-8")
@@ -148,12 +152,18 @@ def command(
     for stage in result.stages:
         for reason, count in stage.errors.items():
             click.echo(f"{stage.rate:g} a second: {count:,} x {reason}", file=sys.stderr)
+    if interrupted.is_set():
+        raise KeyboardInterrupt
     if found:
         raise Refused(ExitCode.BROKEN, "\n".join(found))
 
 
-async def _run(client: Client, stages: tuple[LoadStage, ...], mix: Mix, *, keep: bool) -> LoadResult:
+async def _run(
+    client: Client, stages: tuple[LoadStage, ...], mix: Mix, *, keep: bool, has_enough: Callable[[], bool]
+) -> LoadResult:
     total = sum(max(1, round(stage.rate * stage.seconds)) for stage in stages)
     with progress("load", total) as advance:
         async with client:
-            return await run_load(client, stages, mix, lambda count, _: advance(count), keep=keep)
+            return await run_load(
+                client, stages, mix, lambda count, _: advance(count), keep=keep, has_enough=has_enough
+            )

@@ -115,6 +115,14 @@ class Tally:
         self._waited(number, now)
         self.refused(reason)
 
+    def cut_off(self, requests: int, now: float) -> None:
+        """
+        Let the stage end *now*: no more come than the *requests* that had their time.
+        """
+        self.requests, self.seconds = requests, now - self.begins_at
+        if self._done == requests:
+            self.ended.set()
+
     @property
     def done(self) -> int:
         """

@@ -27,6 +27,8 @@ OVERTAKEN: Final = frozenset({404, 409})
 """Statuses of a move or cancel that came when the job had fired, or was firing."""
 DRAIN_S: Final = 10.0
 """How long the answers of a stage may take after its last request; what is missing then has failed."""
+_LOOK_S: Final = 0.25
+"""How long the wait for the next request may take before somebody is asked whether to go on."""
 
 
 class LoadError(TickwheelError, RuntimeError):
@@ -84,7 +86,13 @@ class LoadResult:
 
 
 async def run_load(
-    client: Client, stages: Sequence[LoadStage], mix: Mix, progress: Callable[[int, str], object], *, keep: bool = False
+    client: Client,
+    stages: Sequence[LoadStage],
+    mix: Mix,
+    progress: Callable[[int, str], object],
+    *,
+    keep: bool = False,
+    has_enough: Callable[[], bool] = bool,
 ) -> LoadResult:
     """
     Run *stages* through an open *client*, and return the figures.
@@ -96,21 +104,31 @@ async def run_load(
         progress: Called about four times a second with how many requests have had their time since the last call, and
             words.
         keep: Whether to leave pending what is pending at the end.
+        has_enough: Asked about four times a second whether to end here: the stage is measured as far as it has come,
+            and no other begins.
 
     Raises:
         LoadError: If the service is not there, or does not let us in.
     """
-    load = _Load(client, mix, progress)
-    figures = [await load.stage(stage) for stage in stages]
-    if not keep:
-        await load.cancel()
+    load = _Load(client, mix, progress, has_enough)
+    figures: list[StageFigures] = []
+    try:
+        for stage in stages:
+            if not (figures and has_enough()):
+                figures.append(await load.stage(stage))
+    finally:
+        if not keep:
+            await load.cancel()
     machine = f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
     return LoadResult(client.url, machine, mix, figures)
 
 
 class _Load:
-    def __init__(self, client: Client, mix: Mix, progress: Callable[[int, str], object]) -> None:
+    def __init__(
+        self, client: Client, mix: Mix, progress: Callable[[int, str], object], has_enough: Callable[[], bool]
+    ) -> None:
         self._client = client
+        self._has_enough = has_enough
         self._mix = mix
         self._progress = progress
         self._dice = random.Random(mix.seed)  # noqa: S311 no secret
@@ -124,7 +142,7 @@ class _Load:
 
     async def cancel(self) -> None:
         body = json.dumps({"do": "cancel", "prefix": self.prefix})
-        has_more = True
+        has_more = self._set > 0
         while has_more:
             answer = await self._client.ask("POST", "/v1/jobs:bulk", body)
             has_more = answer.status == HTTPStatus.OK and json.loads(answer.body)["cursor"] is not None
@@ -142,7 +160,9 @@ class _Load:
             if submitted - reported >= stage.rate / 4 or submitted == tally.requests:
                 self._progress(submitted - reported, f"{stage}: {submitted - tally.done:,} waiting")
                 reported = submitted
-            await asyncio.sleep(tally.intended(submitted) - loop.time())
+            await asyncio.sleep(min(tally.intended(submitted) - loop.time(), _LOOK_S))
+            if submitted < tally.requests and self._has_enough():
+                tally.cut_off(submitted, loop.time())
         await self._drained(tally)
         fired, late_s = lateness_between(before, await self._stats())
         return tally.figures(fired, late_s)
