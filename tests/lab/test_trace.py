@@ -3,6 +3,7 @@ Reading and writing traces, and what is refused with its line.
 """
 
 import gzip
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,13 @@ SMALL = [
     TraceOperation(7, "C", "a", 0),
     TraceOperation(9, "S", "b", 0),
 ]
+
+
+def write_gzip(path: Path, data: bytes) -> None:
+    """
+    Write *data* to *path*, gzipped.
+    """
+    path.write_bytes(gzip.compress(data))
 
 
 @pytest.mark.parametrize("name", ["trace.csv", "trace.csv.gz"])
@@ -36,6 +44,16 @@ def test_columns_in_any_order(tmp_path: Path) -> None:
     """
     path = tmp_path / "trace.csv"
     path.write_text("key,note,op,delay_us,t_us\na,x,S,5,1\n")
+    assert read_trace(path) == [TraceOperation(1, "S", "a", 5)]
+
+
+@pytest.mark.parametrize("write", [lambda path, data: path.write_bytes(data), write_gzip], ids=["plain", "gzip"])
+def test_a_byte_order_mark(tmp_path: Path, write: Callable[[Path, bytes], object]) -> None:
+    """
+    A byte order mark, with which some programs begin a file, is not part of the first column.
+    """
+    path = tmp_path / ("trace.csv.gz" if write is write_gzip else "trace.csv")
+    write(path, f"\ufeff{HEADER}1,S,a,5\n".encode())
     assert read_trace(path) == [TraceOperation(1, "S", "a", 5)]
 
 

@@ -105,8 +105,8 @@ def write_trace(path: Path, operations: Iterable[TraceOperation]) -> int:
 
 def _opened(path: Path) -> IO[str]:
     if path.suffix == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8", newline="")
-    return path.open(encoding="utf-8", newline="")
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+    return path.open(encoding="utf-8-sig", newline="")
 
 
 def _checked_header(path: Path, header: list[str]) -> list[int]:
