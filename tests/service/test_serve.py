@@ -305,11 +305,14 @@ def test_the_timeout_of_all_handlers(start, tmp_path):
 
 
 TROUBLE = """
+import logging
 import threading
 import warnings
 
 def register(scheduler):
     warnings.warn("this is old")
+    logging.getLogger("app").warning("of a list", extra={"facts": ["x"]})
+    logging.getLogger("app").warning("of a dict", extra={"facts": {"message": "another", "time": 1}})
     thread = threading.Thread(target=lambda: 1 / 0)
     thread.start()
     thread.join()
@@ -343,6 +346,8 @@ def test_json_alone(tmp_path):
     assert process.returncode == 0
     assert {"serving", "fired", "stopped", "a thread ended by an error"} <= set(messages)
     assert any("this is old" in message for message in messages)
+    assert lines[messages.index("of a list")]["logger"] == "app"
+    assert lines[messages.index("of a dict")]["time"] != 1
     fired = lines[messages.index("fired")]
     assert (fired["key"], fired["handler"], fired["payload"]) == ("tea\n", "kitchen", {"cups": 2})
     assert lines[messages.index("serving")]["page"].startswith("http://127.0.0.1:")

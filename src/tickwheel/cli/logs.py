@@ -36,10 +36,12 @@ from tickwheel.observe.tracing import FIRING
 from tickwheel.scheduler.checks import decode_payload
 from tickwheel.scheduler.targets import Firing
 
-__all__ = ["LEVELS", "ends_logged", "log_event", "log_firing", "set_up"]
+__all__ = ["FACTS", "LEVELS", "ends_logged", "log_event", "log_firing", "set_up"]
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 
+FACTS: Final = "_tickwheel_facts"
+"""The attribute of a record that holds our facts; a name that no `extra=` of a handler has by chance."""
 _LOG: Final = logging.getLogger("tickwheel.jobs")
 _FIRED: Final = logging.getLogger("tickwheel.fired")
 _LEVEL_OF: Final = {
@@ -83,7 +85,7 @@ def ends_logged() -> Iterator[None]:
         yield
     except (Refused, TickwheelError) as error:
         code = error.code if isinstance(error, Refused) else exit_code_of(error)
-        logging.getLogger("tickwheel").critical(str(error), extra={"facts": {"exit_code": int(code)}})
+        logging.getLogger("tickwheel").critical(str(error), extra={FACTS: {"exit_code": int(code)}})
         raise click.exceptions.Exit(code) from None
 
 
@@ -96,7 +98,7 @@ def log_event(event: Event) -> None:
         facts = asdict(event)
         if "attempt" in facts:
             facts["fire_id"] = f"{facts['key']}/{facts['generation']}/{facts['attempt']}"
-        _LOG.log(level, _name_of(event), extra={"facts": facts})
+        _LOG.log(level, _name_of(event), extra={FACTS: facts})
 
 
 def log_firing(firing: Firing) -> None:
@@ -113,7 +115,7 @@ def log_firing(firing: Firing) -> None:
         "lateness_ms": max(0.0, round(firing.lateness_ms, 3)),
         "payload": decode_payload(job.payload),
     }
-    _FIRED.info("fired", extra={"facts": facts})
+    _FIRED.info("fired", extra={FACTS: facts})
 
 
 def _log_end_of_thread(end: threading.ExceptHookArgs) -> None:
@@ -134,7 +136,7 @@ def _facts_of(record: logging.LogRecord) -> dict[str, Any]:
     """
     Return what an event has brought; of what a handler logs, which firing it runs for.
     """
-    facts: dict[str, Any] | None = getattr(record, "facts", None)
+    facts: dict[str, Any] | None = getattr(record, FACTS, None)
     firing = FIRING.get() if facts is None else None
     if firing is None:
         return facts or {}

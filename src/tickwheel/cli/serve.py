@@ -255,4 +255,4 @@ def _announce(address: str, store: str, named: Mapping[str, str]) -> None:
 
 def _log_start(address: str, store: str, named: Mapping[str, str]) -> None:
     shown = {name: targets.shown(value) for name, value in named.items()}
-    _LOG.info("serving", extra={"facts": {"page": f"{address}/", "store": store, "targets": shown}})
+    _LOG.info("serving", extra={logs.FACTS: {"page": f"{address}/", "store": store, "targets": shown}})
