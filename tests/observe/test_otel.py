@@ -316,7 +316,9 @@ def test_async(spans):
 
 def test_configured_by_its_variables():
     """
-    Without a provider one is made that exports as OTEL_TRACES_EXPORTER says; an exporter that is missing is named.
+    Without a provider one is made that exports as OTEL_TRACES_EXPORTER says: to one, several or none.
+
+    An empty value is the default; an exporter that is missing is named.
     """
     script = """
 import sys, threading
@@ -331,9 +333,12 @@ with Scheduler("memory://", tracer=OpenTelemetryTracer(1.0)) as scheduler:
     assert done.wait(20)
 """
     told = {}
-    for name in ("console", "nowhere"):
+    for name in ("console", "none", "", "console, console", "nowhere"):
         environment = os.environ | {"OTEL_TRACES_EXPORTER": name}
         command = [sys.executable, "-P", "-c", script]
         told[name] = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
-    assert '"tickwheel.fire_id": "k/1/1"' in told["console"].stdout
+    counts = {name: answer.stdout.count('"tickwheel.fire_id": "k/1/1"') for name, answer in told.items()}
+    assert counts == {"console": 1, "none": 0, "": 0, "console, console": 2, "nowhere": 0}
+    assert (told["none"].returncode, told["none"].stderr) == (0, "")
+    assert "no exporter is named 'otlp'" in told[""].stderr  # the default, which is not installed here
     assert "no exporter is named 'nowhere': pip install opentelemetry-exporter-nowhere" in told["nowhere"].stderr

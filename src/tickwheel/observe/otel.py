@@ -32,9 +32,11 @@ def configure() -> None:
     """
     Set OpenTelemetry up as its OTEL_ variables say, unless somebody has, such as `opentelemetry-instrument`.
 
+    OTEL_TRACES_EXPORTER names one exporter or several, separated by commas, or "none"; empty or missing it is "otlp".
+
     Raises:
         MissingExtraError: If opentelemetry is not installed.
-        LookupError: If the exporter that OTEL_TRACES_EXPORTER names is not.
+        LookupError: If an exporter that OTEL_TRACES_EXPORTER names is not.
     """
     api = _library()
     if not isinstance(api.get_tracer_provider(), api.ProxyTracerProvider):
@@ -42,17 +44,23 @@ def configure() -> None:
     from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415  on use: the extra is optional
     from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415  on use: the extra is optional
 
-    name = os.environ.get("OTEL_TRACES_EXPORTER", "otlp")
+    names = [name.strip() for name in (os.environ.get("OTEL_TRACES_EXPORTER", "").strip() or "otlp").split(",")]
+    exporters = [_exporter(name) for name in names if name != "none"]
+    provider = TracerProvider()
+    for exporter in exporters:
+        provider.add_span_processor(BatchSpanProcessor(exporter))
+    api.set_tracer_provider(provider)
+
+
+def _exporter(name: str) -> Any:
     known = entry_points(group="opentelemetry_traces_exporter")
     found = [entry for entry in known if entry.name in (name, f"{name}_proto_http")]
     if not found:
-        there = ", ".join(sorted(entry.name for entry in known))
+        there = ", ".join(sorted({"none", *(entry.name for entry in known)}))
         remedy = f"pip install opentelemetry-exporter-{name}, or set OTEL_TRACES_EXPORTER to one of {there}"
         message = f"no exporter is named {name!r}: {remedy}"
         raise LookupError(message)
-    provider = TracerProvider()
-    provider.add_span_processor(BatchSpanProcessor(found[0].load()()))
-    api.set_tracer_provider(provider)
+    return found[0].load()()
 
 
 class OpenTelemetryTracer:
