@@ -9,7 +9,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tickwheel.observe.prometheus import Collector, buckets, exposition
@@ -117,6 +117,19 @@ def test_in_ones_own_registry(stats):
     registry.register(Collector(stats))
     assert registry.get_sample_value("tickwheel_jobs", {"state": "pending"}) == 1
     assert registry.get_sample_value("tickwheel_wheel_fires_total") >= 0
+
+
+def test_of_a_scheduler_that_was_stopped():
+    """
+    What was stopped has no figures any more, and the others of its registry are exported.
+    """
+    registry = CollectorRegistry()
+    with Scheduler("memory://") as stopped, Scheduler("memory://") as running:
+        registry.register(Collector(stopped.stats))
+        stopped.stop()
+        assert generate_latest(registry) == b""
+        registry.register(Collector(running.stats))
+        assert b"tickwheel_jobs" in generate_latest(registry)
 
 
 def test_a_client_that_fires_nothing():

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from tickwheel.errors import MissingExtraError
+from tickwheel.errors import ClosedError, MissingExtraError
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -97,12 +97,16 @@ class Collector:
 
     def collect(self) -> Iterator[Metric]:
         """
-        Yield the metrics of now.
+        Yield the metrics of now; none once the scheduler was stopped, so that the others of the registry are exported.
 
         Raises:
             MissingExtraError: If prometheus_client is not installed.
         """
-        return families(self._stats())
+        try:
+            stats = self._stats()
+        except ClosedError:
+            return iter(())
+        return families(stats)
 
 
 def exposition(stats: Mapping[str, Any], accept: str = "") -> tuple[str, bytes]:
