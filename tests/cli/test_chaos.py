@@ -191,6 +191,10 @@ def test_postgresql(run, tmp_path: Path, postgres: str) -> None:
             "=/run/postgresql' names no host to connect to by TCP: pass --store postgresql://HOST:PORT/NAME, or ",
         ),
         (["--store", "postgresql://host:1/name?lease_s=long"], "lease_s='long' in --store is no number: pass seconds"),
+        (
+            ["--store", "http://127.0.0.1:8765"],
+            "--store 'http://127.0.0.1:8765' is a service: chaos starts one of its own: ",
+        ),
         (["--store", "postgresql://host/name"], "names no port: chaos puts itself between, so name host and port"),
     ],
 )

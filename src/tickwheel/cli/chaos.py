@@ -104,6 +104,9 @@ def command(
         raise Refused(
             ExitCode.USAGE, f"--latency {latency:g} s, --jitter {jitter:g} s: pass 0 <= jitter <= latency <= 10s"
         )
+    if store is not None and store.startswith(("http:", "https:")):
+        what = f"--store {store!r} is a service: chaos starts one of its own"
+        raise Refused(ExitCode.USAGE, f"{what}: pass the URL of a store, or try tickwheel load on the service")
     kinds = _kinds(faults, store)
     if seed is None:
         seed = int.from_bytes(os.urandom(4), "big")
