@@ -85,6 +85,10 @@ def test_wrong_urls(url, message, tmp_path, monkeypatch):
         "nosuch://:secret@host/0",
         "nosuch://host/db?user=me&password=secret",
         "nosuch://host/db?PASSWORD=sec@ret&x=y",
+        "nosuch://host/db?sslpassword=secret",
+        "nosuch://host/db?x=y&pass%77ord=secret",
+        "nosuch://host/db?listen=postgresql%3A%2F%2Fu%3Asecret%40host",
+        "nosuch://host/db?listen=%20postgresql://u:secret%40host",
     ],
 )
 def test_passwords_are_masked(url):
@@ -97,6 +101,40 @@ def test_passwords_are_masked(url):
         assert "***" in text
         assert "sec" not in text
         assert "ret" not in text
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://app:sec%0ret@127.0.0.1:1/db",
+        "postgresql://app:sec@ret@127.0.0.1:1/db",
+        "postgresql://app:sec/ret@127.0.0.1:1/db",
+        "postgresql://app:sec?ret@127.0.0.1:1/db",
+        "postgresql://app:secret@[::1/db",
+        "postgresql://app@127.0.0.1:1/db?listen=postgresql://app:sec%252ret%40host/db",
+        "redis://app:sec/ret@127.0.0.1:1/0",
+        "redis://app:sec?ret@127.0.0.1:1/0",
+        "redis://app:sec#ret@127.0.0.1:1/0",
+        "redis+cluster://app:sec/ret@127.0.0.1:1",
+    ],
+)
+def test_passwords_that_are_not_escaped(url):
+    """
+    A URL that a driver would misread is refused before, so that no part of a password is in the driver's words.
+    """
+    with pytest.raises(StoreError, match=r"cannot be understood: %-escape the user's name and the password") as caught:
+        open_store(url)
+    assert "sec" not in str(caught.value)
+    assert "ret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "redis"])
+def test_escaped_passwords_are_understood(scheme):
+    """
+    A password with characters that are %-escaped is passed on, whatever they are.
+    """
+    with pytest.raises(StoreError, match="the connection failed"):
+        open_store(f"{scheme}://app:%40%2F%3F%23%25%5B@127.0.0.1:1/0")
 
 
 def test_nothing_is_masked_without_a_password():

@@ -5,9 +5,9 @@ From a URL to a store.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import parse_qsl, quote, unquote_plus, urlencode
 
 from tickwheel.clock import Clock
 from tickwheel.scheduler.errors import StoreError
@@ -18,9 +18,9 @@ __all__ = ["make_store", "masked", "open_store"]
 
 _PASSWORD: Final = re.compile(r"(?<=://)(?P<user>[^:@/?]*):.*@", re.DOTALL)
 _POSTGRES: Final = re.compile(r"postgres(ql)?://", re.IGNORECASE)
-_PASSWORD_OPTION: Final = re.compile(
-    r"(?<=[?&]password=)[^&]*|(?<=[?&]sentinel_password=)[^&]*|(?<=[?&]listen=)postgres[^&]*", re.IGNORECASE
-)
+_OPTION: Final = re.compile(r"(?<=[?&])(?P<name>[^=&]*)=(?P<value>[^&]*)")
+_WRONG_ESCAPE: Final = re.compile(r"%(?!(?!00)[0-9a-f]{2})", re.IGNORECASE)
+_OPEN_BRACKET: Final = re.compile(r"\[(?![^][]*\])")
 
 
 def open_store(url: str, clock: Clock | None = None) -> Store:
@@ -68,7 +68,39 @@ def masked(url: str) -> str:
     """
     Return *url* without the password that it may hold.
     """
-    return _PASSWORD_OPTION.sub("***", _PASSWORD.sub(r"\g<user>:***@", url))
+    return _OPTION.sub(_masked_option, _PASSWORD.sub(r"\g<user>:***@", url))
+
+
+def _masked_option(found: re.Match[str]) -> str:
+    name = unquote_plus(found["name"]).lower()
+    is_secret = name.endswith("password") or (name == "listen" and found["value"] != "poll")
+    return f"{found['name']}=***" if is_secret else found[0]
+
+
+def _check_account(url: str, path: str, options: Iterable[str], ends: str = "/") -> None:
+    """
+    Refuse a password with characters that would end it: drivers show in their errors what they take for something else.
+    """
+    authority = re.split(f"[{ends}]", path, maxsplit=1)[0]
+    rest = path[len(authority) :]
+    if authority and "@" not in authority and any("@" in each for each in (rest, *options)):
+        raise _unescaped(url)
+
+
+def _check_postgres(url: str, path: str, options: Iterable[str]) -> None:
+    """
+    Refuse what libpq cannot parse: its error would show the whole.
+    """
+    _check_account(url, path, options)
+    authority = path.partition("/")[0]
+    host = authority.rpartition("@")[2]
+    if authority.count("@") > 1 or _WRONG_ESCAPE.search(path) or _OPEN_BRACKET.search(host):
+        raise _unescaped(url)
+
+
+def _unescaped(url: str) -> StoreError:
+    what = f"{masked(url)!r} cannot be understood"
+    return StoreError(what, "%-escape the user's name and the password, such as %40 for @, %2F for / and %25 for %")
 
 
 def _memory(url: str, path: str, options: dict[str, str], clock: Clock | None) -> Store:
@@ -108,6 +140,7 @@ def _postgres(url: str, path: str, options: dict[str, str], _clock: Clock | None
 
     shards = _number(url, options.pop("shards", "0"), "shards", 256)
     lease_s = _number(url, options.pop("lease_s", "10"), "lease_s", 3_600, least=1)
+    _check_postgres(url, path, options)
     pooler, listen = options.pop("pooler", ""), options.pop("listen", None)
     if pooler not in ("", "transaction"):
         what = f"pooler is {pooler!r} in {masked(url)!r}"
@@ -117,6 +150,9 @@ def _postgres(url: str, path: str, options: dict[str, str], _clock: Clock | None
     elif listen != "poll" and not _POSTGRES.match(listen):
         what = f"listen is {masked(listen)!r} in {masked(url)!r}"
         raise StoreError(what, "write poll, or the URL of the server itself, %-escaped")
+    else:
+        there, _, query = listen.partition("://")[2].partition("?")
+        _check_postgres(url, there, (name for name, _ in parse_qsl(query, keep_blank_values=True)))
     return PostgresStore(
         f"postgresql://{path}{'?' if options else ''}{urlencode(options, quote_via=quote)}",
         url=masked(url),
@@ -155,6 +191,7 @@ def _redis(url: str, _path: str, options: dict[str, str], _clock: Clock | None) 
     replicas = _number(url, options.pop("replicas", "0"), "replicas", 16)
     count = _number(url, options.pop("partitions", "1"), "partitions", 64) or 1
     scheme, _, rest = url.partition("?")[0].partition("://")
+    _check_account(url, rest, options, ends="/#")
     sentinels = _SENTINELS if scheme.lower().endswith("sentinel") else ()
     # What else the driver understands would change how it answers.
     known = (*_REDIS_OWN, "db", "username", "password", *_REDIS_TLS, *sentinels)
