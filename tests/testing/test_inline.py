@@ -137,6 +137,25 @@ def test_recurring_snoozed_cancelled_and_expired_jobs(scheduler, manual_clock, s
     assert {event.key for event in events if isinstance(event, JobSucceeded)} == {"night", "often", "s"}
 
 
+def test_a_run_is_not_asked_to_stop_for_the_next(scheduler, manual_clock):
+    """
+    With `overlap="cancel"` a handler that moves the clock past its next run ends as it does, and that run follows.
+    """
+    begun = []
+
+    @scheduler.handler("slow")
+    def slow(_payload, firing):
+        begun.append(manual_clock.monotonic())
+        if len(begun) == 1:
+            manual_clock.advance(25)
+            assert not firing.cancelled
+
+    scheduler.set("k", every=10, overlap="cancel", handler="slow")
+    manual_clock.advance(40)
+    assert [round(each - begun[0], 2) for each in begun[1:]] == [25, 30]
+    assert {run.outcome for run in scheduler.history("k")} == {"created", "succeeded"}
+
+
 def test_an_async_handler_is_awaited(scheduler, manual_clock, seen):
     """
     Also where a loop runs in the thread that moves the clock.

@@ -58,7 +58,7 @@ class Overtaker:
 
     def _watch(self, entry: StagedJob, limit: int) -> None:
         left_s = (limit - self._elapsed.now_ms(entry.job)) / 1000
-        with self._lock, suppress(ClosedError):  # a stop: the next owner judges what is left
+        with self._lock, suppress(ClosedError):  # a stop, or an inline owner, where no timer runs
             self._watched[entry] = self._timers.call_later(min(max(left_s, 0.0), _LOOK_S), self._look, entry, limit)
 
     def _look(self, entry: StagedJob, limit: int) -> None:

@@ -59,7 +59,8 @@ class Inline(Owner):
     """
     Fires the jobs of a store in memory, one at a time, in order of their instants.
 
-    Limits and timeouts of handlers do not apply: nothing runs beside anything, and no time passes while a handler runs.
+    Limits and timeouts of handlers do not apply, and `overlap="cancel"` asks nothing to stop: nothing runs beside
+    anything, and no time passes while a handler runs.
 
     Args:
         clock: What moves the time; the store reads its time of day.
