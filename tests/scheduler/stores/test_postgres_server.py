@@ -7,14 +7,12 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import sys
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import pytest
 from writes import set_one
 
-from tickwheel.errors import MissingExtraError
-from tickwheel.scheduler import RetryPolicy, Scheduler, model
+from tickwheel.scheduler import Scheduler, model
 from tickwheel.scheduler.engine._watcher import Watcher
 from tickwheel.scheduler.errors import StoreError, StoreFormatError
 from tickwheel.scheduler.stores import Shard, open_store
@@ -122,6 +120,17 @@ def test_what_the_url_says_of_the_session(postgres, database, make, until):
             connection.execute(f"SHOW {name}").fetchone()[0] for name in ("application_name", "jit", "search_path")
         ]
     assert shown == ["shop", "off", "jobs"]
+
+
+def test_what_the_environment_says_of_the_session(postgres, database, make, monkeypatch):
+    """
+    So do those of PGOPTIONS, where the URL has none: all programs see the same schema.
+    """
+    postgres.execute("CREATE SCHEMA jobs", database)
+    monkeypatch.setenv("PGOPTIONS", "-c search_path=jobs -c jit=on")
+    with make()._connections.reading() as connection:
+        assert connection.execute("SHOW search_path").fetchone() == ("jobs",)
+        assert connection.execute("SHOW jit").fetchone() == ("off",)
 
 
 def encoded(postgres, database, encoding):
@@ -234,17 +243,6 @@ def test_a_start_that_fails_keeps_no_shard(postgres, database, monkeypatch):
     scheduler.stop()
 
 
-def test_missing_driver(make, monkeypatch):
-    """
-    Without psycopg the error names the extra that brings it.
-    """
-    monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(
-        MissingExtraError, match=r"psycopg is not installed: pip install 'tickwheel\[postgres-binary\]'"
-    ):
-        make()
-
-
 def test_newer_schema(postgres, database, make):
     """
     A database of a newer version is refused.
@@ -266,29 +264,6 @@ def test_key_that_postgres_does_not_take(make):
     assert set_one(store).key == "key"
 
 
-def test_an_error_that_the_database_cannot_hold(postgres, until):
-    """
-    A handler's error in characters that the database's encoding lacks is kept in ASCII, and stops no other firing.
-    """
-    postgres.execute("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'")
-    scheduler = Scheduler(f"{postgres.url('latin')}&client_encoding=utf8")
-    done = []
-    scheduler.handler("good")(done.append)
-
-    @scheduler.handler("bad", retry=RetryPolicy(attempts=1))
-    def bad(_payload):
-        what = "日本"
-        raise ValueError(what)
-
-    with scheduler:
-        scheduler.set("bad", delay=0, handler="bad")
-        died = until(lambda: scheduler.list(state="dead").jobs)
-        scheduler.set("good", delay=0, handler="good", payload=1)
-        until(lambda: done and not scheduler.list(state="running").jobs)
-    assert [job.error for job in died] == [r"ValueError: \u65e5\u672c"]
-    postgres.execute("DROP DATABASE latin WITH (FORCE)")
-
-
 def test_lost_connections(postgres, make, until):
     """
     When the server ends all sessions, calls fail as transient until there are new ones, and nothing is lost.
@@ -302,6 +277,21 @@ def test_lost_connections(postgres, make, until):
     assert until(lambda: store.get("key")) == job
     assert until(lambda: set_one(store, "more")).key == "more"
     assert until(store.count)["pending"] == 2
+
+
+def test_lost_connections_that_waited(postgres, make):
+    """
+    One call that meets a session which the server has ended lets go of all that wait, so that it is the only one.
+    """
+    store = make()
+    with ExitStack() as lent:
+        for _ in range(4):
+            lent.enter_context(store._connections.reading())
+    postgres.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tickwheel'")
+    with pytest.raises(StoreError) as caught:
+        store.count()
+    assert caught.value.is_transient
+    assert [store.get("key") for _ in range(4)] == [None] * 4
 
 
 def test_crash_of_the_server(postgres, make, until):

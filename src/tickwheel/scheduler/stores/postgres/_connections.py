@@ -4,6 +4,7 @@ Connections to the server: the one place that knows the driver.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -162,7 +163,8 @@ class Connections:
             if self._is_pooled:
                 link["prepare_threshold"] = None
             else:
-                link["options"] = f"{given.get('options', '')} {self._session}"
+                options = given.get("options", os.environ.get("PGOPTIONS", ""))  # which ours would replace
+                link["options"] = f"{options} {self._session}"
             connection = self._psycopg.connect(conninfo, autocommit=True, client_encoding=_ENCODING, **link)
         except self._psycopg.Error as error:
             raise self._refused(error) from error
@@ -218,6 +220,8 @@ class Connections:
                 if is_idle and not self.lifetime.is_closed:
                     self._idle.append(connection)
                 else:
+                    if connection.closed:  # the server ended it: what waits here is likely lost with it
+                        self._close_idle()
                     connection.close()
 
     def join(self, connection: Any, *, is_async: bool) -> Any:
@@ -253,9 +257,12 @@ class Connections:
         """
         with self._lock:
             self.lifetime.is_closed = True
-            for connection in self._idle:
-                connection.close()
-            self._idle.clear()
+            self._close_idle()
+
+    def _close_idle(self) -> None:
+        for connection in self._idle:
+            connection.close()
+        self._idle.clear()
 
     def _refused(self, error: psycopg.Error) -> StoreError:
         text = str(error)
