@@ -20,6 +20,7 @@ from writes import a_set, set_one
 from tickwheel.scheduler import Scheduler, model
 from tickwheel.scheduler.errors import StoreError, StoreFormatError, StoreInUseError
 from tickwheel.scheduler.stores.sqlite import SqliteStore, _owner_lock, _schema
+from tickwheel.scheduler.stores.sqlite._errors import store_error
 from tickwheel.testing.store_suite._base import changes_of
 
 NOBODY = 65534
@@ -50,6 +51,30 @@ def test_damaged_file_is_told(path, open_file):
     path.write_bytes(damaged)
     with pytest.raises(StoreFormatError, match=r"jobs.db is damaged: restore a backup"):
         open_file().count()
+
+
+def test_emptied_and_damaged_rows(path, open_file):
+    """
+    A file whose ledger was emptied is refused, and text that cannot be read is damage, not a value of the caller's.
+    """
+    store = open_file()
+    set_one(store)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("UPDATE tickwheel_job SET handler = CAST(x'ff' AS TEXT)")
+        with pytest.raises(StoreFormatError, match="is damaged: restore a backup"):
+            store.get("key")
+        connection.execute("DELETE FROM tickwheel_ledger")
+    with pytest.raises(StoreFormatError, match=r"has lost the row of tickwheel_ledger, .*: restore a backup"):
+        open_file()
+
+
+def test_links_in_a_circle(path):
+    """
+    A link that leads to itself names no file.
+    """
+    path.symlink_to(path)
+    with pytest.raises(StoreError, match=r"(cannot be reached|cannot be opened) \("):
+        SqliteStore(path).open()
 
 
 def test_newer_schema_is_refused(path, open_file):
@@ -176,6 +201,15 @@ def test_disk_full(open_file):
     connection.execute("PRAGMA max_page_count = 1000000")
     store.apply(large)
     assert store.count()["pending"] == 11
+
+
+def test_a_disk_that_is_full_when_a_file_is_opened():
+    """
+    A log's index for which there is no room means a full disk, not a broken one.
+    """
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
+    assert "the disk is full" in str(store_error(error, "url"))
 
 
 def test_statements_number_no_value():

@@ -119,7 +119,7 @@ def _sqlite(url: str, path: str, options: dict[str, str], clock: Clock | None) -
     if synchronous not in ("full", "normal"):
         what = f"synchronous is {synchronous!r} in {masked(url)!r}"
         raise StoreError(what, "write full or normal")
-    if not path.startswith("/") or len(path) == 1 or "\0" in path:
+    if not path.startswith("/") or not path.strip("/") or "\0" in path:
         what = f"{masked(url)!r} names no file"
         raise StoreError(what, "write sqlite:///relative.db or sqlite:////absolute.db")
     if path == "/:memory:":
@@ -194,7 +194,8 @@ def _redis(url: str, _path: str, options: dict[str, str], _clock: Clock | None) 
     _check_account(url, rest, options, ends="/#")
     sentinels = _SENTINELS if scheme.lower().endswith("sentinel") else ()
     # What else the driver understands would change how it answers.
-    known = (*_REDIS_OWN, "db", "username", "password", *_REDIS_TLS, *sentinels)
+    tls = _REDIS_TLS if scheme.lower().startswith("rediss") else ()
+    known = (*_REDIS_OWN, "db", "username", "password", *tls, *sentinels)
     _refuse_unknown(url, options, known)
     if sentinels and not options.get("master"):
         what = f"{masked(url)!r} does not name the primary that the sentinels watch"

@@ -17,7 +17,7 @@ from tickwheel.scheduler.stores._lifetime import Lifetime
 from tickwheel.scheduler.stores.sqlite._errors import store_error
 from tickwheel.scheduler.stores.sqlite._open_file import OpenFile
 
-__all__ = ["Connections"]
+__all__ = ["Connections", "real_path"]
 
 _WRITER_CACHE_KIB: Final = 65_536
 _READER_CACHE_KIB: Final = 8_192
@@ -196,6 +196,23 @@ def _reading_only(path: Path, url: str) -> str:
         what = f"{url} is on a disk that is mounted read-only, and {log.name} holds what is not in it yet"
         raise StoreError(what, "copy both to a folder that can be written")
     return "mode=ro&immutable=1"  # nobody writes it, so it has no log
+
+
+def real_path(path: str | os.PathLike[str], url: str) -> Path:
+    """
+    Return where *path* leads; a file need not be there yet.
+
+    Raises:
+        StoreError: If it leads nowhere: links in a circle, a name that is too long, a folder that may not be entered.
+    """
+    try:
+        found = Path(path).resolve()
+        with suppress(FileNotFoundError, NotADirectoryError):
+            found.stat()
+    except (OSError, RuntimeError) as error:
+        what = f"{url} cannot be reached ({getattr(error, 'strerror', None) or error})"
+        raise StoreError(what, "name a file in a folder that this user may enter") from error
+    return found
 
 
 def _check_path(path: Path, url: str) -> None:

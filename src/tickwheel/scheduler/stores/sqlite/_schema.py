@@ -29,11 +29,14 @@ def migrate(
     Tables of others in the same file are left alone: ours begin with `tickwheel_`.
 
     Raises:
-        StoreFormatError: If the file is of a newer version.
+        StoreFormatError: If the file is of a newer version, or was emptied.
         StoreInUseError: If it is of an older one and *is_owned*: that owner would not find what this version writes.
     """
     version = _version(connection, url, len(migrations))
     if version == len(migrations):
+        if connection.execute("SELECT 1 FROM tickwheel_ledger").fetchone() is None:
+            what = f"{url} has lost the row of tickwheel_ledger, where its numbers are kept"
+            raise StoreFormatError(what, "restore a backup; something else has written to the tables")
         return
     if version and is_owned():
         what = f"{url} has schema version {version}, and an older tickwheel fires its jobs"

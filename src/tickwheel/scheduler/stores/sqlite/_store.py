@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 from tickwheel.clock import Clock, MonotonicClock
@@ -24,7 +23,7 @@ from tickwheel.scheduler.stores.contract import Abilities, Aside, Cursor, Lease,
 from tickwheel.scheduler.stores.sqlite import _far, _history, _scopes, _withdrawals
 from tickwheel.scheduler.stores.sqlite._batch import Batch
 from tickwheel.scheduler.stores.sqlite._checkpointer import COMMIT_LIMIT_PAGES, Checkpointer
-from tickwheel.scheduler.stores.sqlite._connections import Connections
+from tickwheel.scheduler.stores.sqlite._connections import Connections, real_path
 from tickwheel.scheduler.stores.sqlite._errors import translated
 from tickwheel.scheduler.stores.sqlite._file_listener import FileListener, notify
 from tickwheel.scheduler.stores.sqlite._filters import Filters
@@ -79,7 +78,8 @@ class SqliteStore:
             message = f"synchronous is {synchronous!r}: pass 'full' or 'normal'"
             raise ValueError(message)
         # SQLite names the log by the real path; so must the lock be, or two names of one file would have two owners.
-        self.path = Path(path).resolve()
+        self.url = f"sqlite:///{os.fspath(path)}"
+        self.path = real_path(path, self.url)
         self._synchronous, self._busy_s = synchronous, busy_s
         self._clock = clock or MonotonicClock()
         self._connections: Connections | None = None
@@ -92,7 +92,6 @@ class SqliteStore:
         self._follower: Follower | None = None
         self._seen = 0
         """Up to which generation the owner has seen the notes of others; those are deleted with the next write."""
-        self.url = f"sqlite:///{os.fspath(path)}"
         self._reserve = Reserve(self.path, self.url)
         self._filters, self._merger = Filters(), Merger()
         window = "" if synchronous == "full" else "answered writes since the last checkpoint, on a power cut"
