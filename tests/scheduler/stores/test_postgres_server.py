@@ -60,6 +60,33 @@ def test_a_silent_host(postgres, database):
         store.close()
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("&service=nosuch", "the driver refuses an option .*nosuch.*: mend the option of the URL"),
+        ("&sslmode=bogus", "the driver refuses an option .*bogus"),
+        ("&options=-c%20search_path%3Dnosuch", "there is no such schema .*: create the one that search_path names"),
+    ],
+)
+def test_options_that_lead_nowhere(make, options, said):
+    """
+    An option of the driver's that cannot be followed is named, and is not a failure that passes.
+    """
+    with pytest.raises(StoreError, match=said) as caught:
+        make(options)
+    assert not caught.value.is_transient
+
+
+def test_dropped_tables(postgres, database, make):
+    """
+    Tables that were dropped beneath an open store are missing, which has nothing to do with rights.
+    """
+    store = make()
+    postgres.execute("DROP TABLE tickwheel_job", database)
+    with pytest.raises(StoreError, match=r"a table of the store is missing .*: let search_path lead to the tables"):
+        store.get("key")
+
+
 def test_wrong_password(postgres, database):
     """
     A wrong password is reported, is not shown, and is not tried again.

@@ -92,10 +92,11 @@ def test_rights_are_looked_at_first(make_redis):
     assert not caught.value.is_transient
     server.execute("ACL", "SETUSER", "silent", "on", ">pw", "~*", "resetchannels", "+@all")
     store = open_store(server.url("", "silent:pw@"))
-    rights, keys, channels = re.search(r"give it (.*), on (\S+) and (\S+)$", str(caught.value)).groups()
-    places = [place.replace("PREFIX", "tickwheel") for place in (keys, channels)]
+    remedy = r"give it (.*), on (\S+) and (\S+), with \\ before \[ and \] in PREFIX$"
+    rights, keys, channels = re.search(remedy, str(caught.value)).groups()
+    places = [place.replace("PREFIX", r"x\[1\]") for place in (keys, channels)]
     server.execute("ACL", "SETUSER", "least", "on", ">pw", *rights.split(), *places)
-    open_store(server.url("", "least:pw@")).close()  # the remedy is one
+    open_store(server.url("?prefix=x%5B1%5D", "least:pw@")).close()  # the remedy is one
     owner = open_store(server.url())
     leases = owner.acquire("owner")
     assert set_one(store).key == "key"  # only the hint is missing

@@ -22,7 +22,9 @@ class _Words(NamedTuple):
 _LOST: Final = _Words("the connection failed", "see that the server runs and can be reached", is_transient=True)
 _ENDED: Final = _Words("the server ended the call", "try again", is_transient=True)
 _VALUE: Final = _Words("a value cannot be stored", "pass text without NUL and surrogates and integers in int64")
-_READING: Final = _Words("the server takes no writes", "connect to the primary", is_transient=True)
+_READING: Final = _Words(
+    "the server takes no writes", "connect to the primary, or set default_transaction_read_only off", is_transient=True
+)
 _USER: Final = _Words("the server refuses this user", "see to the user's name, password and rights")
 _DATABASE: Final = _Words("there is no such database", "create it, or name another")
 _BUSY: Final = _Words("another transaction was in the way", "try again", is_transient=True)
@@ -91,8 +93,15 @@ _CLASSES: Final = {
 
 _STATES: Final = {
     "25006": _READING,
+    "3F000": _Words("there is no such schema", "create the one that search_path names, or name another there"),
+    "42P01": _Words(
+        "a table of the store is missing",
+        "let search_path lead to the tables; those that were dropped are made again, without jobs, by the next process "
+        "that opens the store",
+    ),
     "57P03": _Words("the server is starting up or shutting down", "try again", is_transient=True),
     "57P04": _DATABASE,
+    "F0000": _Words("the driver refuses an option", "mend the option of the URL, or the file that it names"),
     "XX001": _DAMAGE,
     "XX002": _DAMAGE,
 }
@@ -106,6 +115,8 @@ _REFUSALS: Final = (
     (re.compile(r"(password|[A-Z]\w+) authentication failed for user"), "28P01"),
     (re.compile(r".*fe_sendauth: no password supplied"), "28P01"),
     (re.compile(r"unsupported startup parameter"), "26000"),
+    (re.compile(r'.*definition of service "[^"]*" not found'), "F0000"),
+    (re.compile(r'.*invalid \w+ value: "'), "F0000"),
     (re.compile(r"(no pg_hba\.conf entry|pg_hba\.conf rejects connection) for"), "28000"),
 )
 """

@@ -25,7 +25,8 @@ _FAILED: Final = _Words("Redis failed", "look into the server's log")
 _PASSWORD: Final = _Words("the server refuses this user", "see to the user's name and password")
 _RIGHTS: Final = _Words(
     "the server refuses this user a command",
-    "give it +@read +@write +@scripting +@connection +@pubsub +time +info, on ~{PREFIX}* and &{PREFIX}*",
+    "give it +@read +@write +@scripting +@connection +@pubsub +time +info, on ~{PREFIX}* and &{PREFIX}*, "
+    "with \\ before [ and ] in PREFIX",
 )
 _REPLICA: Final = _Words("the server is a replica and takes no writes", "connect to its primary", is_transient=True)
 _BUSY: Final = _Words("the server is busy with a script", "try again", is_transient=True)
