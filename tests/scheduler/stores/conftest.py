@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from tickwheel.scheduler.stores import open_store
 from tickwheel.scheduler.stores.postgres import _schema as postgres_schema
 from tickwheel.scheduler.stores.sqlite import SqliteStore
 from tickwheel.scheduler.stores.sqlite import _schema as sqlite_schema
@@ -32,6 +33,23 @@ def open_file(path):
         return opened[-1]
 
     yield open_one
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def open_database(postgres, database):
+    """
+    Return what opens stores in that database; they are closed in the end.
+    """
+    opened = []
+
+    def make_one(options="", user="tick"):
+        url = postgres.url(database).replace("user=tick", f"user={user}")
+        opened.append(open_store(f"{url}{options}"))
+        return opened[-1]
+
+    yield make_one
     for store in opened:
         store.close()
 

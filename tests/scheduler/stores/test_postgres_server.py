@@ -23,23 +23,6 @@ psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip i
 PATIENCE_S = 30.0
 
 
-@pytest.fixture
-def make(postgres, database):
-    """
-    Return what opens stores in that database; they are closed in the end.
-    """
-    opened = []
-
-    def make_one(options="", user="tick"):
-        url = postgres.url(database).replace("user=tick", f"user={user}")
-        opened.append(open_store(f"{url}{options}"))
-        return opened[-1]
-
-    yield make_one
-    for store in opened:
-        store.close()
-
-
 def test_no_such_database(postgres):
     """
     A database that is not there is named, and the remedy.
@@ -68,20 +51,20 @@ def test_a_silent_host(postgres, database):
         ("&options=-c%20search_path%3Dnosuch", "there is no such schema .*: create the one that search_path names"),
     ],
 )
-def test_options_that_lead_nowhere(make, options, said):
+def test_options_that_lead_nowhere(open_database, options, said):
     """
     An option of the driver's that cannot be followed is named, and is not a failure that passes.
     """
     with pytest.raises(StoreError, match=said) as caught:
-        make(options)
+        open_database(options)
     assert not caught.value.is_transient
 
 
-def test_dropped_tables(postgres, database, make):
+def test_dropped_tables(postgres, database, open_database):
     """
     Tables that were dropped beneath an open store are missing, which has nothing to do with rights.
     """
-    store = make()
+    store = open_database()
     postgres.execute("DROP TABLE tickwheel_job", database)
     with pytest.raises(StoreError, match=r"a table of the store is missing .*: let search_path lead to the tables"):
         store.get("key")
@@ -120,79 +103,12 @@ def test_nobody_listens(tmp_path):
         ("&colour=blue", "cannot be understood .*colour.*: write postgres://"),
     ],
 )
-def test_wrong_options(make, options, message):
+def test_wrong_options(open_database, options, message):
     """
     An option that means nothing is named.
     """
     with pytest.raises(StoreError, match=message):
-        make(options)
-
-
-def test_what_the_url_says_of_the_session(postgres, database, make, until):
-    """
-    Options of the URL hold beside ours: tables in another schema, with an owner that hears what is written there.
-    """
-    postgres.execute("CREATE SCHEMA jobs", database)
-    plain = make()
-    options = "&options=-c%20search_path%3Djobs%20-c%20jit%3Don&application_name=shop&shards=1"
-    store, client = make(options), make(options)
-    store.acquire("owner")
-    until(lambda: store.wait_for_change(0.0) is False)
-    set_one(client)
-    assert store.wait_for_change(PATIENCE_S)
-    assert (store.count()["pending"], plain.count()["pending"]) == (1, 0)
-    assert postgres.execute("SELECT count(*) FROM jobs.tickwheel_job", database) == [(1,)]
-    with store._connections.reading() as connection:
-        shown = [
-            connection.execute(f"SHOW {name}").fetchone()[0] for name in ("application_name", "jit", "search_path")
-        ]
-    assert shown == ["shop", "off", "jobs"]
-
-
-def test_what_the_environment_says_of_the_session(postgres, database, make, monkeypatch):
-    """
-    So do those of PGOPTIONS, where the URL has none: all programs see the same schema.
-    """
-    postgres.execute("CREATE SCHEMA jobs", database)
-    monkeypatch.setenv("PGOPTIONS", "-c search_path=jobs -c jit=on")
-    with make()._connections.reading() as connection:
-        assert connection.execute("SHOW search_path").fetchone() == ("jobs",)
-        assert connection.execute("SHOW jit").fetchone() == ("off",)
-
-
-def encoded(postgres, database, encoding):
-    """
-    Make that empty database again in *encoding*.
-    """
-    postgres.execute(f"DROP DATABASE {database}")
-    postgres.execute(f"CREATE DATABASE {database} ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
-
-
-@pytest.mark.parametrize("encoding", ["UTF8", "SQL_ASCII"])
-def test_keys_of_any_script(postgres, database, make, monkeypatch, encoding):
-    """
-    Text comes back as it was given, whatever encoding the database, the environment and the URL say.
-    """
-    encoded(postgres, database, encoding)
-    monkeypatch.setenv("PGCLIENTENCODING", "latin1")
-    for store, key in ((make(), "\xe91"), (make("&client_encoding=win1252"), "\xe9\u65e5")):
-        job = set_one(store, key)
-        assert store.get(key) == job
-        assert [job.key for job in store.page(model.JobQuery(prefix="\xe9")).jobs] == [key]
-        (answer,) = store.apply([model.Cancel(key)])
-        assert answer.outcome == "cancelled"
-
-
-@pytest.mark.parametrize("encoding", ["LATIN1", "WIN1252"])
-def test_a_database_that_lacks_characters(postgres, database, make, encoding):
-    """
-    A database that cannot hold every text is refused before anything is made in it.
-    """
-    encoded(postgres, database, encoding)
-    with pytest.raises(StoreError, match=f"the database is in {encoding}, .*: name one in UTF8") as caught:
-        make()
-    assert not caught.value.is_transient
-    assert postgres.execute("SELECT count(*) FROM pg_tables WHERE tablename LIKE 'tickwheel%'", database) == [(0,)]
+        open_database(options)
 
 
 class TooSlowError(Exception):
@@ -203,7 +119,7 @@ class TooSlowError(Exception):
 
 @pytest.mark.needs("signal.setitimer")
 @pytest.mark.parametrize("options", ["", "&pooler=transaction"])
-def test_a_signal_in_the_middle_of_a_read(postgres, database, make, until, options):
+def test_a_signal_in_the_middle_of_a_read(postgres, database, open_database, until, options):
     """
     A read that an exception of a signal's handler ends leaves no connection behind that cannot be used.
     """
@@ -211,7 +127,7 @@ def test_a_signal_in_the_middle_of_a_read(postgres, database, make, until, optio
     def too_slow(*_):
         raise TooSlowError
 
-    store = make(options)
+    store = open_database(options)
     job = set_one(store)
     before = signal.signal(signal.SIGALRM, too_slow)
     try:
@@ -228,11 +144,11 @@ def test_a_signal_in_the_middle_of_a_read(postgres, database, make, until, optio
 
 
 @pytest.mark.parametrize(("statement", "is_done"), [("BEGIN", True), ("COMMIT", False)])
-def test_ctrl_c_around_a_transaction(make, monkeypatch, statement, is_done):
+def test_ctrl_c_around_a_transaction(open_database, monkeypatch, statement, is_done):
     """
     A write that is interrupted as it begins or ends leaves no transaction open.
     """
-    store = make()
+    store = open_database()
     connection = store._connections.connect()
     execute, signals = type(connection).execute, [KeyboardInterrupt()]
 
@@ -270,32 +186,32 @@ def test_a_start_that_fails_keeps_no_shard(postgres, database, monkeypatch):
     scheduler.stop()
 
 
-def test_newer_schema(postgres, database, make):
+def test_newer_schema(postgres, database, open_database):
     """
     A database of a newer version is refused.
     """
-    make().close()
+    open_database().close()
     postgres.execute("UPDATE tickwheel_schema SET version = 99", database)
     with pytest.raises(StoreFormatError, match=r"has schema version 99, and this tickwheel knows 1 to \d+: upgrade"):
-        make()
+        open_database()
 
 
-def test_key_that_postgres_does_not_take(make):
+def test_key_that_postgres_does_not_take(open_database):
     """
     A NUL in a key is refused as permanent, and harms nothing.
     """
-    store = make()
+    store = open_database()
     with pytest.raises(StoreError, match="a value cannot be stored") as caught:
         set_one(store, "nul \0 byte")
     assert not caught.value.is_transient
     assert set_one(store).key == "key"
 
 
-def test_lost_connections(postgres, make, until):
+def test_lost_connections(postgres, open_database, until):
     """
     When the server ends all sessions, calls fail as transient until there are new ones, and nothing is lost.
     """
-    store = make()
+    store = open_database()
     (job,) = [set_one(store)]
     store.count()
     ours = "FROM pg_stat_activity WHERE application_name = 'tickwheel'"
@@ -306,11 +222,11 @@ def test_lost_connections(postgres, make, until):
     assert until(store.count)["pending"] == 2
 
 
-def test_lost_connections_that_waited(postgres, make):
+def test_lost_connections_that_waited(postgres, open_database):
     """
     One call that meets a session which the server has ended lets go of all that wait, so that it is the only one.
     """
-    store = make()
+    store = open_database()
     with ExitStack() as lent:
         for _ in range(4):
             lent.enter_context(store._connections.reading())
@@ -321,11 +237,11 @@ def test_lost_connections_that_waited(postgres, make):
     assert [store.get("key") for _ in range(4)] == [None] * 4
 
 
-def test_crash_of_the_server(postgres, make, until):
+def test_crash_of_the_server(postgres, open_database, until):
     """
     When the server crashes and comes back, what was answered is there, and the owner goes on in its epochs.
     """
-    store = make("&lease_s=120")  # while the server is slow to come back, the lease must last
+    store = open_database("&lease_s=120")  # while the server is slow to come back, the lease must last
     leases = store.acquire("owner")
     jobs = [set_one(store, f"{i}") for i in range(20)]
     epochs = {lease.shard: lease.epoch for lease in leases}
@@ -341,16 +257,16 @@ def test_crash_of_the_server(postgres, make, until):
     answers = store.apply([model.Settle(job, epochs[store.shard_of(job.key)]) for job in jobs[:10]])
     assert {answer.outcome for answer in answers} == {model.Outcome.SETTLED}
     assert store.wait_for_change(0.0) in (True, False)
-    other = make()
+    other = open_database()
     set_one(other, "news")
     assert until(lambda: store.wait_for_change(PATIENCE_S))
 
 
-def test_begin_between_two_leases(postgres, database, make):
+def test_begin_between_two_leases(postgres, database, open_database):
     """
     What is begun after a lease has ended, and before another is taken, is rescued by the next owner.
     """
-    store = make("&shards=1")
+    store = open_database("&shards=1")
     (lease,) = store.acquire("owner")
     job = set_one(store)
     postgres.execute("UPDATE tickwheel_shard SET lease_until = 1", database)
@@ -365,11 +281,11 @@ def test_begin_between_two_leases(postgres, database, make):
     assert store.get("key").state is model.State.PENDING
 
 
-def test_node_that_is_paused_in_a_transaction(make, until):
+def test_node_that_is_paused_in_a_transaction(open_database, until):
     """
     A transaction that is idle past its lease is ended by the server, and does not keep the shards from others.
     """
-    paused, heir = make("&shards=1&lease_s=1"), make("&lease_s=1")
+    paused, heir = open_database("&shards=1&lease_s=1"), open_database("&lease_s=1")
     (lease,) = paused.acquire("paused")
     job = set_one(paused)
     taken = []
@@ -387,11 +303,11 @@ def test_node_that_is_paused_in_a_transaction(make, until):
     assert [answer.outcome for answer in paused.apply([model.Begin(job, lease.epoch)])] == [model.Outcome.NOT_OWNER]
 
 
-def test_begins_rewrite_in_place(postgres, database, make, until):
+def test_begins_rewrite_in_place(postgres, database, open_database, until):
     """
     A begin touches no index, also where all jobs of a page begin: PostgreSQL counts them as rewritten in place.
     """
-    store = make("&shards=1")
+    store = open_database("&shards=1")
     (lease,) = store.acquire("owner")
     jobs = [answer.job for answer in store.apply([model.Set(model.Job(f"{i}", 0, i)) for i in range(500)])]
     store.apply([model.Begin(job, lease.epoch) for job in jobs])
@@ -408,11 +324,11 @@ def test_begins_rewrite_in_place(postgres, database, make, until):
     assert counts == [(500, 500)]
 
 
-def test_retries_after_a_lease(make, monkeypatch):
+def test_retries_after_a_lease(open_database, monkeypatch):
     """
     An owner whose lease may have ended settles any number of retries of one job, and leaves a note of each.
     """
-    store = make("&shards=1")
+    store = open_database("&shards=1")
     (lease,) = store.acquire("owner")
     job = set_one(store)
     monkeypatch.setattr(store, "_surely_owned", frozenset)
@@ -424,11 +340,11 @@ def test_retries_after_a_lease(make, monkeypatch):
     assert changes_of(store, 0, lease.epoch, 10, 0).changed == [job] * 3
 
 
-def test_what_a_server_may_lose(make, make_postgres):
+def test_what_a_server_may_lose(open_database, make_postgres):
     """
     A server that waits for its disk loses nothing that it answered; one that does not says what, and the remedy.
     """
-    assert make().abilities.loss_window == ""
+    assert open_database().abilities.loss_window == ""
     careless = make_postgres("fsync=off", "full_page_writes=off")
     store = open_store(careless.url("postgres"))
     store.close()
@@ -518,11 +434,11 @@ def test_emptied_tables(postgres, database, until, caplog):
         assert again.stats()["pending"] == 0
 
 
-def test_emptied_tables_that_nobody_made_again(make, postgres, database):
+def test_emptied_tables_that_nobody_made_again(open_database, postgres, database):
     """
     A store that starts on emptied tables says so, and what to do: their version is gone, too.
     """
-    make().close()
+    open_database().close()
     truncate(postgres, database)
     with pytest.raises(StoreFormatError, match=r"emptied: drop its tables and sequences that are named tickwheel_\*"):
-        make()
+        open_database()

@@ -1,0 +1,82 @@
+"""
+What a session of PostgreSQL is: the settings of the URL and of the environment, and the encoding.
+"""
+
+from __future__ import annotations
+
+import pytest
+from writes import set_one
+
+from tickwheel.scheduler import model
+from tickwheel.scheduler.errors import StoreError
+
+psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
+
+PATIENCE_S = 30.0
+
+
+def test_what_the_url_says_of_the_session(postgres, database, open_database, until):
+    """
+    Options of the URL hold beside ours: tables in another schema, with an owner that hears what is written there.
+    """
+    postgres.execute("CREATE SCHEMA jobs", database)
+    plain = open_database()
+    options = "&options=-c%20search_path%3Djobs%20-c%20jit%3Don&application_name=shop&shards=1"
+    store, client = open_database(options), open_database(options)
+    store.acquire("owner")
+    until(lambda: store.wait_for_change(0.0) is False)
+    set_one(client)
+    assert store.wait_for_change(PATIENCE_S)
+    assert (store.count()["pending"], plain.count()["pending"]) == (1, 0)
+    assert postgres.execute("SELECT count(*) FROM jobs.tickwheel_job", database) == [(1,)]
+    with store._connections.reading() as connection:
+        shown = [
+            connection.execute(f"SHOW {name}").fetchone()[0] for name in ("application_name", "jit", "search_path")
+        ]
+    assert shown == ["shop", "off", "jobs"]
+
+
+def test_what_the_environment_says_of_the_session(postgres, database, open_database, monkeypatch):
+    """
+    So do those of PGOPTIONS, where the URL has none: all programs see the same schema.
+    """
+    postgres.execute("CREATE SCHEMA jobs", database)
+    monkeypatch.setenv("PGOPTIONS", "-c search_path=jobs -c jit=on")
+    with open_database()._connections.reading() as connection:
+        assert connection.execute("SHOW search_path").fetchone() == ("jobs",)
+        assert connection.execute("SHOW jit").fetchone() == ("off",)
+
+
+def encoded(postgres, database, encoding):
+    """
+    Make that empty database again in *encoding*.
+    """
+    postgres.execute(f"DROP DATABASE {database}")
+    postgres.execute(f"CREATE DATABASE {database} ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+
+
+@pytest.mark.parametrize("encoding", ["UTF8", "SQL_ASCII"])
+def test_keys_of_any_script(postgres, database, open_database, monkeypatch, encoding):
+    """
+    Text comes back as it was given, whatever encoding the database, the environment and the URL say.
+    """
+    encoded(postgres, database, encoding)
+    monkeypatch.setenv("PGCLIENTENCODING", "latin1")
+    for store, key in ((open_database(), "\xe91"), (open_database("&client_encoding=win1252"), "\xe9\u65e5")):
+        job = set_one(store, key)
+        assert store.get(key) == job
+        assert [job.key for job in store.page(model.JobQuery(prefix="\xe9")).jobs] == [key]
+        (answer,) = store.apply([model.Cancel(key)])
+        assert answer.outcome == "cancelled"
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "WIN1252"])
+def test_a_database_that_lacks_characters(postgres, database, open_database, encoding):
+    """
+    A database that cannot hold every text is refused before anything is made in it.
+    """
+    encoded(postgres, database, encoding)
+    with pytest.raises(StoreError, match=f"the database is in {encoding}, .*: name one in UTF8") as caught:
+        open_database()
+    assert not caught.value.is_transient
+    assert postgres.execute("SELECT count(*) FROM pg_tables WHERE tablename LIKE 'tickwheel%'", database) == [(0,)]
