@@ -30,12 +30,15 @@ from tickwheel.scheduler.model import (
 )
 from tickwheel.scheduler.stores.contract import Cursor, Lease, Sight, Store
 
-__all__ = ["EVER", "OWNER", "Rig", "StoreTests", "changes_of", "everything", "refused"]
+__all__ = ["EVER", "OWNER", "PATIENCE_S", "Rig", "StoreTests", "changes_of", "everything", "refused"]
 
 EVER = 2**63 - 1
 """An instant after all jobs."""
 
 OWNER = "the first owner"
+
+PATIENCE_S = 20.0
+"""How long a thread may take for what it does at once; only a failure takes that long."""
 
 _E = TypeVar("_E", bound=BaseException)
 _CONDITIONS = ("max_wait_ms", "if_generation", "over", "keeps_payload", "if_due_at")

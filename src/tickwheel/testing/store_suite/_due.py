@@ -178,6 +178,7 @@ def paged(rig: Rig, limit: int) -> list[Job]:
         after = None
         while page := rig.store.due(shard, EVER, after, limit):
             assert len(page) <= limit
+            assert after is None or (page[0].due_at, page[0].generation) > after, "it would never come to an end"
             after = (page[-1].due_at, page[-1].generation)
             jobs += page
     return jobs

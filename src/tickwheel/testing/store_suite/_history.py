@@ -162,6 +162,7 @@ class HistoryTests(StoreTests):
             assert numbers == sorted(numbers, reverse=True)
             pages, before = [], None
             while page := rig.store.history("key", before, 3):
+                assert before is None or page[0].number < before, "it would never come to an end"
                 pages.append([record.at for record in page])
                 before = page[-1].number
             assert pages == [[6, 5, 4], [3, 2, 1], [0]]
@@ -274,4 +275,5 @@ def _steps(rig: Rig, since: int = 0, per_key: int = 10**6, total: int = 10**6, l
     steps: list[int] = []
     while gone := rig.store.prune(since, per_key, total, limit):
         steps.append(gone)
+        assert len(steps) <= 10_000, "it would never come to an end"
     return steps

@@ -4,9 +4,11 @@ Before and after.
 
 from __future__ import annotations
 
+import threading
+
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Job, JobQuery, Set
-from tickwheel.testing.store_suite._base import EVER, StoreTests, refused
+from tickwheel.testing.store_suite._base import EVER, PATIENCE_S, StoreTests, refused
 
 
 class OpenTests(StoreTests):
@@ -60,4 +62,8 @@ class OpenTests(StoreTests):
         """
         with self.rig() as rig:
             rig.store.wake()
-            assert rig.store.wait_for_change(3_600.0) is False
+            woken: list[bool] = []
+            thread = threading.Thread(target=lambda: woken.append(rig.store.wait_for_change(3_600.0)), daemon=True)
+            thread.start()
+            thread.join(PATIENCE_S)
+            assert woken == [False]

@@ -49,6 +49,18 @@ class OwnerTests(StoreTests):
             assert rig.set("other").outcome is Outcome.CREATED
             rig.store.release(OWNER)
 
+    def test_release_by_another(self) -> None:
+        """
+        A release by another name than the owner's takes nothing from the owner.
+        """
+        with self.rig() as rig:
+            job = rig.running("key")
+            rig.store.release("the second owner")
+            for ask in (rig.store.renew, rig.store.acquire):
+                kept = {lease.shard: lease.epoch for lease in ask(OWNER)}
+                assert kept == {shard: lease.epoch for shard, lease in rig.leases.items()}
+            assert rig.settle(job).outcome is Outcome.SETTLED
+
     def test_nodes(self) -> None:
         """
         An owner is among the nodes until it releases, with its figures where others may have a share.

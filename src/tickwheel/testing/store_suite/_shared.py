@@ -14,9 +14,7 @@ from tickwheel.scheduler.errors import StoreInUseError
 from tickwheel.scheduler.model import Begin, Cancel, Job, Move, Outcome, Resume, Set, SetPause, Settle, State
 from tickwheel.scheduler.stores.contract import Cursor, Store
 from tickwheel.testing.store_machine import run_store_machine
-from tickwheel.testing.store_suite._base import EVER, OWNER, Rig, StoreTests, changes_of, refused
-
-PATIENCE_S = 20.0
+from tickwheel.testing.store_suite._base import EVER, OWNER, PATIENCE_S, Rig, StoreTests, changes_of, refused
 
 
 class SharedTests(StoreTests):
@@ -266,7 +264,9 @@ class SharedTests(StoreTests):
         with self.rig() as rig:
             for end in (rig.store.wake, rig.store.close):
                 woken: list[bool] = []
-                thread = threading.Thread(target=lambda woken=woken: woken.append(rig.store.wait_for_change(3_600)))
+                thread = threading.Thread(
+                    target=lambda woken=woken: woken.append(rig.store.wait_for_change(3_600)), daemon=True
+                )
                 thread.start()
                 end()
                 thread.join(PATIENCE_S)

@@ -112,6 +112,31 @@ class CancelTests(WheelTests):
         assert wheel.advance(ruler.at(2)) == []
         assert payloads(wheel.advance(ruler.at(3))) == ["new"]
 
+    def test_ids_after_drain(self) -> None:
+        """
+        An id from before a drain is not handed out again after it, and reaches nothing that was set since.
+        """
+        wheel, ruler = self.checked()
+        old = [wheel.insert(ruler.at(3)) for _ in range(3)]
+        wheel.drain()
+        new = [wheel.insert(ruler.at(3), number) for number in range(3)]
+        assert not set(old) & set(new)
+        for entry in old:
+            assert not wheel.cancel(entry)
+            assert not wheel.reschedule(entry, ruler.at(9))
+        assert payloads(wheel.advance(ruler.at(3))) == [0, 1, 2]
+
+    def test_drain_after_moves(self) -> None:
+        """
+        Among equal deadlines a drain returns a moved entry last, as an advance does.
+        """
+        wheel, ruler = self.checked()
+        ids = {name: wheel.insert(ruler.at(3), name) for name in ("a", "b", "c", "d")}
+        wheel.reschedule(ids["b"], ruler.at(3))
+        wheel.reschedule(ids["a"], ruler.at(7))
+        wheel.reschedule(ids["a"], ruler.at(3))
+        assert payloads(wheel.drain()) == ["c", "d", "b", "a"]
+
     def test_counts(self) -> None:
         """
         Every path changes its own count, once, and what is pending besides.

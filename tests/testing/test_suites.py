@@ -1,0 +1,136 @@
+"""
+The suites find the faults that their tests are there for.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tickwheel.scheduler.stores import MemoryStore
+from tickwheel.scheduler.stores.contract import Page
+from tickwheel.testing.store_suite import StoreSuite, _open
+from tickwheel.testing.wheel_suite import WheelSuite
+from tickwheel.wheels import HeapWheel
+
+
+class IgnoresCase(MemoryStore):
+    """
+    Goes on behind a cursor by a collation to which "A" and "a" are one.
+    """
+
+    def page(self, query):
+        """
+        Return a page.
+        """
+        after = (query.cursor or "").lower()
+        jobs = sorted((job for job in self._jobs.values() if job.key.lower() > after), key=lambda job: job.key.lower())
+        return Page(tuple(jobs[: query.limit]), jobs[query.limit - 1].key if len(jobs) > query.limit else None)
+
+
+class FreesForAnybody(MemoryStore):
+    """
+    Takes any release for its owner's.
+    """
+
+    def release(self, owner):
+        """
+        Free the lease.
+        """
+        self._owner = None
+
+
+class ForgetsTheGone(MemoryStore):
+    """
+    Takes the last generation from what is there.
+    """
+
+    def last_generation(self):
+        """
+        Return the largest.
+        """
+        return max((job.generation for job in self._jobs.values()), default=0)
+
+
+class RepeatsTheLast(MemoryStore):
+    """
+    Begins each page of history with the last record of the page before.
+    """
+
+    def history(self, key, before, limit):
+        """
+        Return a page.
+        """
+        return super().history(key, None if before is None else before + 1, limit)
+
+
+class LosesWakes(MemoryStore):
+    """
+    Forgets a wake-up that came before the wait.
+    """
+
+    def wait_for_change(self, timeout_s):
+        """
+        Wait.
+        """
+        self._woken.clear()
+        return super().wait_for_change(timeout_s)
+
+
+@pytest.mark.parametrize(
+    ("store", "test"),
+    [
+        (IgnoresCase, "test_by_key"),
+        (FreesForAnybody, "test_release_by_another"),
+        (ForgetsTheGone, "test_last_generation"),
+        (RepeatsTheLast, "test_newest_first_and_page_by_page"),
+        (LosesWakes, "test_wake_ends_the_next_wait"),
+    ],
+)
+def test_a_faulty_store_fails(monkeypatch, store, test) -> None:
+    """
+    A store with the fault fails the test that is there for it, and none waits for it without end.
+    """
+    monkeypatch.setattr(_open, "PATIENCE_S", 0.05)
+    suite = StoreSuite()
+    suite.make_store = store
+    with pytest.raises(AssertionError):
+        getattr(suite, test)()
+
+
+class GivesIdsAgain(HeapWheel):
+    """
+    Counts ids from 1 again after a drain.
+    """
+
+    def drain(self):
+        """
+        Take out everything.
+        """
+        drained = super().drain()
+        self.__init__()
+        return drained
+
+
+class ForgetsMoves(HeapWheel):
+    """
+    Orders what it drains by ids where deadlines are equal.
+    """
+
+    def drain(self):
+        """
+        Take out everything.
+        """
+        return sorted(super().drain(), key=lambda entry: (entry.deadline, entry.id))
+
+
+@pytest.mark.parametrize(
+    ("wheel", "test"), [(GivesIdsAgain, "test_ids_after_drain"), (ForgetsMoves, "test_drain_after_moves")]
+)
+def test_a_faulty_wheel_fails(wheel, test) -> None:
+    """
+    A wheel with the fault fails the test that is there for it.
+    """
+    suite = WheelSuite()
+    suite.make_wheel = lambda _start: wheel()
+    with pytest.raises(AssertionError):
+        getattr(suite, test)()
