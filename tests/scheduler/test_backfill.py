@@ -144,7 +144,7 @@ def test_the_next_run_is_not_of_the_past(scheduler, clock, record, until):
     scheduler.handler("busy")(lambda payload: (record(payload), go_on.wait(60)))
     scheduler.start()
     scheduler.set("long", every=60, handler="busy", payload=1)
-    clock.advance(60)
+    clock.advance(60.001)
     record.wait(1)
     until(lambda: scheduler.get("long").state is State.RUNNING)
     with pytest.raises(InvalidJobError, match="name a range of the past"):

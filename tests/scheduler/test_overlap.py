@@ -70,7 +70,7 @@ def test_what_follows_a_long_run(scheduler, clock, events, overlap, misfire, exp
     scheduler.set(
         "k", every=60, overlap=overlap, misfire=misfire, misfire_grace=1 if misfire == "skip" else None, handler="h"
     )
-    clock.advance(60)
+    clock.advance(60.001)
     runs = fired(told, len(expected) - 1)
     clock.advance(50)
     assert [round(each) for each in [*runs, *fired(told, len(expected))[-1:]]] == expected
@@ -88,7 +88,7 @@ def test_retries_belong_to_their_run(scheduler, clock, events):
             raise ValueError("no")
 
     scheduler.set("k", every=60, overlap="once", handler="h")
-    clock.advance(60)
+    clock.advance(60.001)
     fired(told, 1)
     clock.advance(150)
     assert [round(each) for each in fired(told, 3)] == [60, 210, 210]
@@ -110,7 +110,7 @@ def test_a_queued_run_that_is_moved(scheduler, clock, events, until, overlap, ve
             raise ValueError("no")
 
     scheduler.set("k", every=60, overlap=overlap, handler="h")
-    clock.advance(60)
+    clock.advance(60.001)
     fired(told, 1)
     until(lambda: scheduler.get("k").state == "pending")  # tried again at 260, for the instant at 60
     if verb == "move":
@@ -142,7 +142,7 @@ def test_cancel_stops_a_thread(scheduler, clock, events):
                 time.sleep(0.001)
 
     scheduler.set("k", every=60, overlap="cancel", handler="h")
-    clock.advance(60)
+    clock.advance(60.001)
     assert [round(each) for each in fired(told, 2)] == [60, 120]
     (died,) = told.of(JobDied)
     assert died.error == "its next run was due"
@@ -163,7 +163,7 @@ def test_cancel_stops_a_task(scheduler, clock, events):
             await asyncio.Event().wait()
 
     scheduler.set("k", every=60, overlap="cancel", handler="h")
-    clock.advance(60)
+    clock.advance(60.001)
     fired(told, 1)
     clock.advance(60)
     assert [round(each) for each in fired(told, 2)] == [60, 120]
@@ -175,7 +175,7 @@ def test_cancel_takes_a_firing_from_a_pull_worker(scheduler, clock, events):
     """
     told = events(scheduler)
     scheduler.set("k", every=60, overlap="cancel", target="pull", handler="q")
-    clock.advance(60)
+    clock.advance(60.001)
     (first,) = scheduler.lease("q", wait=30, seconds=300)
     clock.advance(60)
     assert told.of(JobDied)[0].error == "its next run was due"
@@ -202,7 +202,7 @@ def test_what_was_missed_stops_nothing(make, url, clock, events, until, misfire,
     scheduler = make(url, clock=clock)
     scheduler.handler("h")(handler)
     scheduler.set("k", every=60, overlap="cancel", misfire=misfire, handler="h")
-    clock.advance(200)
+    clock.advance(200.001)
     told = events(scheduler)
     scheduler.start()
     told.wait_for(lambda: len(ended) == len(expected) - 1)
@@ -226,7 +226,7 @@ def test_a_cancelled_job_is_gone(scheduler, clock, events, until):
         raise JobStoppedError(firing.fire_id)
 
     scheduler.set("k", every=60, overlap="cancel", handler="h")
-    clock.advance(60)
+    clock.advance(60.001)
     fired(told, 1)
     until(lambda: scheduler.get("k") is None)
     clock.advance(120)
@@ -258,7 +258,7 @@ def test_what_has_ended_is_not_watched(scheduler, clock, events, until, *, is_as
     scheduler.handler("h", timeout=5, retry=RetryPolicy(attempts=1))(wait if is_async else lambda _: go_on.wait(60))
     overtaker = scheduler._core._owner._dispatcher._overtaker
     scheduler.set("k", every=60, overlap="cancel", handler="h")
-    clock.advance(60)
+    clock.advance(60.001)
     fired(told, 1)
     until(lambda: overtaker._watched)
     clock.advance(5)

@@ -101,7 +101,7 @@ def test_missed_runs(scheduler, clock, record, until, *, misfire, runs):
     A recurring job does about the runs that it missed while it was paused what its `misfire` says.
     """
     grace = 1 if misfire == "skip" else None
-    scheduler.set("k", every=10, misfire=misfire, misfire_grace=grace, handler="h", payload=1)
+    scheduler.set("k", every=10, at=NOON + 10, misfire=misfire, misfire_grace=grace, handler="h", payload=1)
     scheduler.pause("k")
     clock.advance(35)
     scheduler.resume("k")

@@ -50,15 +50,28 @@ def test_every(scheduler, clock, events):
     told = events(scheduler)
     scheduler.handler("h")(lambda _: None)
     first = scheduler.set("k", every=60, handler="h").job.due_at
-    assert first == NOON * 1000 + 60_000
+    assert first == NOON * 1000 + 60_001  # the clock's millisecond has begun: one more is never early
     for count in range(1, 5):
-        clock.advance(60)
+        clock.advance(60.001)
         ends(told, JobSucceeded, count)
     fired = ends(told, JobFired, 4)
     assert [each.due_at - first for each in fired] == [0, 60_000, 120_000, 180_000]
     assert len({each.generation for each in fired}) == 4
     assert {each.attempt for each in fired} == {1}
     assert scheduler.get("k").due_at == first + 240_000
+
+
+@pytest.mark.parametrize("rule", [{"every": 60}, {"cron": "@every 60s"}])
+def test_the_first_run_is_never_early(make, rule):
+    """
+    The first run is no earlier than one interval from the call, in whatever part of a millisecond that was made.
+    """
+    clock = ManualClock(wall=NOON + 0.0009)
+    due_at = make("memory://", clock=clock).set("k", handler="h", **rule).job.due_at
+    assert due_at * 1_000_000 - clock.wall_ns() >= 60_000_000_000
+    changed = make("memory://", clock=clock)
+    changed.set("k", cron="@daily", handler="h")
+    assert changed.change("k", every=60).job.due_at == due_at
 
 
 def test_every_with_a_start(scheduler, clock, events):
@@ -98,7 +111,7 @@ def test_missed_runs(file_url, make, clock, events, misfire, ended):  # noqa: PL
     told = events(scheduler)
     scheduler.handler("h")(lambda _: None)
     scheduler.start()
-    following = (NOON + 7 * DAY) * 1000
+    following = (NOON + 7 * DAY) * 1000 + 1
     told.wait_for(lambda: any(getattr(each, "next_at", None) == following for each in told.items))
     kinds = [type(each) for each in told.items]
     assert (kinds.count(JobSucceeded), kinds.count(JobExpired)) == ended
@@ -116,7 +129,7 @@ def test_run_now_does_not_shift_a_series(scheduler, clock, events, misfire):
     clock.advance(600)
     scheduler.run_now("k")
     assert ends(told, JobSucceeded, 1)[0].next_at == first
-    clock.advance(3000)
+    clock.advance(3000.001)
     assert ends(told, JobSucceeded, 2)[1].next_at == first + 3_600_000
 
 
@@ -134,7 +147,7 @@ def test_max_runs(scheduler, clock, events):
             raise outcome
 
     scheduler.set("k", every="1m", max_runs=3, handler="h")
-    clock.advance(60)
+    clock.advance(60.001)
     ends(told, JobSucceeded, 1)
     clock.advance(60)
     ends(told, JobDied, 1)
@@ -155,7 +168,7 @@ def test_the_last_run_fails(scheduler, clock, events):
         raise ValueError("no")
 
     scheduler.set("k", every=60, max_runs=1, handler="h")
-    clock.advance(60)
+    clock.advance(60.001)
     ends(told, JobDied, 1)
     assert scheduler.get("k").state is State.DEAD
     scheduler.replay("k")
@@ -168,8 +181,8 @@ def test_until(scheduler, clock, events):
     """
     told = events(scheduler)
     scheduler.handler("h")(lambda _: None)
-    scheduler.set("k", every=60, until=datetime.fromtimestamp(NOON + 120, UTC), handler="h")
-    clock.advance(60)
+    scheduler.set("k", every=60, at=NOON + 60, until=datetime.fromtimestamp(NOON + 120, UTC), handler="h")
+    clock.advance(60.001)
     assert ends(told, JobSucceeded, 1)[0].next_at == (NOON + 120) * 1000
     clock.advance(60)
     assert ends(told, JobSucceeded, 2)[1].next_at is None
@@ -203,7 +216,7 @@ def test_each_run_is_worth_firing_for_as_long_as_the_first(scheduler, clock, eve
 
     scheduler.set("k", every=60, expires=30, handler="h")
     for number in range(1, 4):
-        clock.advance(60 if number == 1 else 40)
+        clock.advance(60.001 if number == 1 else 40)
         ends(told, JobFailed, number)
         clock.advance(20)
         ends(told, JobSucceeded, number)
@@ -227,7 +240,7 @@ def test_all_makes_up_for_what_a_failing_run_held_up(scheduler, clock, events):
             raise outcome
 
     first = scheduler.set("k", every=60, misfire="all", handler="h").job.due_at
-    clock.advance(60)
+    clock.advance(60.001)
     ends(told, JobFailed, 1)
     clock.advance(150)
     done = ends(told, JobSucceeded, 3)
@@ -244,7 +257,7 @@ def test_a_run_that_takes_longer_than_its_interval(scheduler, clock, events, mis
     is_over = threading.Event()
     scheduler.handler("h")(lambda _: is_over.wait())
     first = scheduler.set("k", every=60, misfire=misfire, handler="h").job.due_at
-    clock.advance(60)
+    clock.advance(60.001)
     ends(told, JobFired, 1)
     clock.advance(150)
     scheduler.set("other", delay=0, handler="h")
@@ -267,7 +280,7 @@ def test_failures_do_not_end_a_series(scheduler, clock, events):
         raise ValueError("no")
 
     first = scheduler.set("k", every=60, handler="h").job.due_at
-    clock.advance(60)
+    clock.advance(60.001)
     (death,) = ends(told, JobDied, 1)
     assert (death.attempt, death.error, death.next_at) == (2, "ValueError: no", first + 60_000)
     job = scheduler.get("k")
@@ -281,7 +294,7 @@ def test_cancel_from_inside_ends_a_series(scheduler, clock, events):
     told = events(scheduler)
     scheduler.handler("h")(lambda _: DeadLetter("enough"))
     scheduler.set("k", every=60, handler="h")
-    clock.advance(60)
+    clock.advance(60.001)
     ends(told, JobDied, 1)
     assert scheduler.get("k").state is State.DEAD
     answer = scheduler.replay("k")
@@ -298,7 +311,7 @@ def test_cancelled_while_it_runs(scheduler, clock, record):
         record(scheduler.cancel("k").outcome)
 
     scheduler.set("k", every=60, handler="h")
-    clock.advance(60)
+    clock.advance(60.001)
     assert record.wait(1) == [Outcome.CANCELLED]
     while scheduler.stats()["refused"] == 0:
         time.sleep(0.001)

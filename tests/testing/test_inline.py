@@ -137,6 +137,19 @@ def test_recurring_snoozed_cancelled_and_expired_jobs(scheduler, manual_clock, s
     assert {event.key for event in events if isinstance(event, JobSucceeded)} == {"night", "often", "s"}
 
 
+@pytest.mark.parametrize("rule", [{"every": 60}, {"delay": 60}, {"every": 60, "delay": 60}])
+def test_the_first_run_is_due_to_the_millisecond(scheduler, manual_clock, seen, rule):
+    """
+    An interval and a delay end when the clock has moved so far, and not a millisecond sooner or later.
+    """
+    scheduler.handler("h")(seen.append)
+    scheduler.set("k", handler="h", **rule)
+    manual_clock.advance(59.999)
+    assert seen == []
+    manual_clock.advance(0.001)
+    assert seen == [None]
+
+
 def test_a_run_is_not_asked_to_stop_for_the_next(scheduler, manual_clock):
     """
     With `overlap="cancel"` a handler that moves the clock past its next run ends as it does, and that run follows.

@@ -184,14 +184,15 @@ def _rescheduled(job: Job, before: Recurrence, given: dict[str, Any], now: int) 
         asked = replace(asked, rule=replace(asked.rule, anchor_at=before.rule.anchor_at))  # another zone, the old phase
     parts = {part for name in given for part in _PARTS[name]}
     after = replace(before, **{part: getattr(asked, part) for part in parts})
-    shift, is_timed = after.shift_ms(job.key), bool(given.keys() & _TIMED)
+    shift, is_timed, rule, begins = after.shift_ms(job.key), bool(given.keys() & _TIMED), after.rule, now
+    if has_new_rule and isinstance(rule, Interval):
+        begins = rule.anchor_at - rule.every_ms + 1  # the first run is one interval from now
     if is_timed and after.run_at is not None:
-        after = replace(after, run_at=max(now, after.run_at))  # the new series begins now, and makes up for nothing
+        after = replace(after, run_at=max(begins, after.run_at))  # the new series begins now, and makes up for nothing
     if not is_timed or job.attempt or before.run_at is not None:
         due_at = job.due_at + shift - before.shift_ms(job.key)
     else:
-        rule = after.rule
-        nominal = after.nominal(rule.anchor_at - 1 if has_new_rule and isinstance(rule, Interval) else now - 1)
+        nominal = after.nominal(begins - 1)
         if nominal is None:
             raise InvalidRecurrenceError("until", after.until, "no run is due until then: name a later instant")
         due_at = max(now, nominal + shift)

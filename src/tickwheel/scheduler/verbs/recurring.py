@@ -81,7 +81,8 @@ def first_run(request: SetRequest, key: str, start: int | None, now: int) -> tup
         raise InvalidRecurrenceError("every", request.every, "pass every= or cron=, not both")
     else:
         every_ms = _every_ms(every)
-        rule = Interval(every_ms, now + every_ms if start is None else start, _zone(request.tz))
+        first = now + 1 + every_ms if start is None else start  # one more is never early, as for a delay
+        rule = Interval(every_ms, first, _zone(request.tz))
         after = rule.anchor_at - 1
     if checks.seconds("jitter", request.jitter) < 0:
         raise InvalidRecurrenceError("jitter", request.jitter, "pass seconds, 0 or more")
