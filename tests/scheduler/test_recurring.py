@@ -343,6 +343,18 @@ def test_run_now_keeps_the_phase(scheduler, clock, events):
     assert done.next_at == first
 
 
+@pytest.mark.parametrize("start", [{}, {"at": NOON + 600}])
+def test_run_now_before_the_first_run(scheduler, events, start):
+    """
+    A run that is wanted at once leaves the first one its instant, also where that is more than an interval away.
+    """
+    told = events(scheduler)
+    scheduler.handler("h")(lambda _: None)
+    first = scheduler.set("k", every=60, handler="h", **start).job.due_at
+    scheduler.run_now("k")
+    assert ends(told, JobSucceeded, 1)[0].next_at == first
+
+
 def test_the_stored_text(scheduler):
     """
     A job's recurrence is plain JSON that any client can read.

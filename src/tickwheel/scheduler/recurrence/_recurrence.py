@@ -73,6 +73,8 @@ class Recurrence:
         """
         Return the job's first instant later than *after*, or None if there is none.
 
+        An interval begins at its anchor, while `nominal` knows the instants before that, too.
+
         Args:
             key: The job's.
             after: In ms since the epoch.
@@ -82,7 +84,12 @@ class Recurrence:
             InvalidRecurrenceError: As `nominal`.
         """
         shift = self.shift_ms(key)
-        nominal = self.nominal(after - shift, passes)
+        after -= shift
+        if isinstance(self.rule, Interval):
+            after = max(
+                after, self.rule.anchor_at - 1
+            )  # a run that is wanted before the first one leaves that its instant
+        nominal = self.nominal(after, passes)
         return None if nominal is None else nominal + shift
 
     def nominal(self, after: int, passes: Iterable[object] | None = None) -> int | None:
