@@ -294,16 +294,6 @@ def test_one_file_by_two_names(tmp_path, path, open_file):
     other.close()
 
 
-def test_lock_that_is_not_to_be_had(path):
-    """
-    A file system that does not lock, and one that refuses, get different messages, with the remedy.
-    """
-    unsupported = _owner_lock.lock_error(path, OSError(95, "Operation not supported"))
-    assert "cannot be locked (Operation not supported): put the file on a local disk" in str(unsupported)
-    denied = _owner_lock.lock_error(path, PermissionError(13, "Permission denied"))
-    assert "access is denied" in str(denied)
-
-
 @pytest.mark.needs("os.mkfifo")
 def test_crash_leftovers_are_taken_over(path, open_file):
     """

@@ -15,7 +15,7 @@ import pytest
 from writes import set_one
 
 from tickwheel.scheduler.errors import StoreError, StoreFullError
-from tickwheel.scheduler.stores.sqlite import SqliteStore, _reserve
+from tickwheel.scheduler.stores.sqlite import SqliteStore, _owner_lock, _reserve
 
 NOBODY = 65534
 
@@ -145,3 +145,13 @@ def test_a_reserve_that_cannot_be_made(open_file, monkeypatch):
     codes.pop(0)
     with pytest.raises(StoreError, match=r"jobs\.db-reserve .*: remove it"):
         set_one(store)
+
+
+def test_lock_that_is_not_to_be_had(path):
+    """
+    A file system that does not lock, and one that refuses, get different messages, with the remedy.
+    """
+    unsupported = _owner_lock.lock_error(path, OSError(95, "Operation not supported"))
+    assert "cannot be locked (Operation not supported): put the file on a local disk" in str(unsupported)
+    denied = _owner_lock.lock_error(path, PermissionError(13, "Permission denied"))
+    assert "access is denied" in str(denied)
