@@ -76,9 +76,9 @@ def store_error(error: Exception, url: str, *, is_committing: bool = False) -> S
     Return the `StoreError` for *error*; a disk that fails while it commits may have committed.
     """
     code = getattr(error, "sqlite_errorcode", None)
-    family = None if code is None else code & _PRIMARY
     if code == sqlite3.SQLITE_IOERR_SHMSIZE:  # the log's index, when a file is opened
-        family = sqlite3.SQLITE_FULL
+        code = sqlite3.SQLITE_FULL
+    family = None if code is None else code & _PRIMARY
     if code is None and isinstance(error, sqlite3.OperationalError | UnicodeDecodeError):  # a text that is not UTF-8
         family = sqlite3.SQLITE_CORRUPT
     if family in _FORMAT:
