@@ -255,7 +255,7 @@ def settles_what_never_ran() -> Any:
     """
     The end of one in fifty attempts is a success, whatever came of it.
     """
-    run = Dispatcher._run
+    run = Dispatcher.run
     number = itertools.count(1)
 
     def careless(self: Any, entry: Any) -> None:
@@ -264,7 +264,7 @@ def settles_what_never_ran() -> Any:
         else:
             run(self, entry)
 
-    return mock.patch.object(Dispatcher, "_run", careless)
+    return mock.patch.object(Dispatcher, "run", careless)
 
 
 def ends_with_its_thread() -> Any:
