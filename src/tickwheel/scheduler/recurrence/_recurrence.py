@@ -85,10 +85,8 @@ class Recurrence:
         """
         shift = self.shift_ms(key)
         after -= shift
-        if isinstance(self.rule, Interval):
-            after = max(
-                after, self.rule.anchor_at - 1
-            )  # a run that is wanted before the first one leaves that its instant
+        if isinstance(self.rule, Interval):  # a run that is wanted before the first one leaves that its instant
+            after = max(after, self.rule.anchor_at - 1)
         nominal = self.nominal(after, passes)
         return None if nominal is None else nominal + shift
 
@@ -119,10 +117,8 @@ class Recurrence:
             after = end - 1
             if after >= last:
                 break
-        what = [str(each) for each in self.exclude]
-        raise InvalidRecurrenceError(
-            "exclude", what, "no run is found in 50 years, or too many stretches: exclude less"
-        )
+        remedy = "no run is found in 50 years, or too many stretches: exclude less"
+        raise InvalidRecurrenceError("exclude", [str(each) for each in self.exclude], remedy)
 
     def _of_rule(self, after: int) -> int | None:
         if isinstance(self.rule, Interval):

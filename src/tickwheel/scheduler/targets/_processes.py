@@ -330,9 +330,8 @@ def _serve(pipe: Connection) -> None:
     """
     if hasattr(os, "setsid"):
         os.setsid()
-        os.register_at_fork(
-            after_in_child=pipe.close
-        )  # held by what a handler forks, it would hide the end of this one
+        # Held by what a handler forks, the pipe would hide the end of this process.
+        os.register_at_fork(after_in_child=pipe.close)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who types it means the scheduler, which then stops this one
     while True:
         try:
