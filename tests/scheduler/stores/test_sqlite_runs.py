@@ -401,21 +401,6 @@ def test_a_merge_that_is_rolled_back_leaves_nothing_behind(store, monkeypatch):
     assert {answer.outcome for answer in store.apply([model.Cancel(key) for key in jobs])} == {"cancelled"}
 
 
-def test_files_that_sort_otherwise_have_no_runs(tmp_path, monkeypatch):
-    """
-    In UTF-16 keys sort by its units, and filters by code points: the keys of such a file stay on their shelf.
-    """
-    small(monkeypatch, 2, 2)
-    with closing(sqlite3.connect(tmp_path / "jobs.db")) as connection:
-        connection.execute("PRAGMA encoding = 'UTF-16'")
-        connection.execute("CREATE TABLE other (x)")
-    with closing(SqliteStore(tmp_path / "jobs.db")) as store:
-        store.open()
-        store.apply([model.Set(model.Job(key, 0, 10**14)) for key in ("a", "\uffff", "\U00010000", "z")])
-        assert merge_once(store) == 0
-        assert len(listed(store)) == 4
-
-
 def test_filters_know_what_they_have():
     """
     A filter never leaves out a key that is there, and lets through two of a hundred that are not.

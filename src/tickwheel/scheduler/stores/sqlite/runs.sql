@@ -13,10 +13,7 @@ SELECT last, bits FROM tickwheel_filter WHERE shelf = ? AND last >= ? ORDER BY l
 SELECT shelf, size, goal FROM tickwheel_shelf WHERE shelf > 0;
 
 -- name: is_shelf_full
--- A file that somebody made with UTF-16 sorts its keys as no filter does.
-SELECT (SELECT encoding FROM pragma_encoding) = 'UTF-8' AND EXISTS (
-    SELECT 1 FROM tickwheel_key WHERE shelf = 1 LIMIT 1 OFFSET ?
-);
+SELECT EXISTS (SELECT 1 FROM tickwheel_key WHERE shelf = 1 LIMIT 1 OFFSET ?);
 
 -- name: insert_run
 INSERT INTO tickwheel_shelf (shelf, size) VALUES (?, 0);
