@@ -192,10 +192,10 @@ def _rescheduled(job: Job, before: Recurrence, given: dict[str, Any], now: int) 
     if not is_timed or job.attempt or before.run_at is not None:
         due_at = job.due_at + shift - before.shift_ms(job.key)
     else:
-        nominal = after.nominal(begins - 1)
-        if nominal is None:
+        found = after.next(job.key, begins - 1 + shift)
+        if found is None:
             raise InvalidRecurrenceError("until", after.until, "no run is due until then: name a later instant")
-        due_at = max(now, nominal + shift)
+        due_at = max(now, found)
     if "until" in given and after.until is not None and due_at - shift > after.until:
         raise InvalidRecurrenceError("until", given["until"], "no run is due until then: name a later instant")
     return due_at, after.to_text()
