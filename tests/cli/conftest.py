@@ -53,6 +53,8 @@ INTERRUPTIBLE = """
 import signal
 from tickwheel.cli import main
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background process ignores it
+if hasattr(signal, "SIGHUP"):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored
 main()
 """
 
