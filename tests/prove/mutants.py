@@ -20,7 +20,7 @@ from clock_mutants import (
     trusts_ends_of_a_later_clock,
 )
 from series_mutants import lets_it_run_on, makes_up_for_nothing, skips_a_run
-from simulation import _cluster, _table
+from simulation import Plan, _cluster, _table
 from simulation._cluster import Cluster
 from simulation._table import Table
 
@@ -376,8 +376,13 @@ def has_no_bulkhead() -> Any:
 RARE = {"gives_back_twice": 10, "starts_over_when_emptied": 14}
 """By name, the first seed of the days on which a fault shows that the others cannot show: one day in sixteen."""
 
-WHOLE_DAYS = {"stops_until_the_clock_is_set": 3, "trusts_ends_of_a_later_clock": 4, "takes_a_retry_for_outdated": 4}
-"""By name, the first seed of the days on which a fault shows that some hours do not show: one day in eight."""
+WHOLE_DAYS = {
+    "stops_until_the_clock_is_set": Plan(3, asks=1_600, breaks=80),
+    "trusts_ends_of_a_later_clock": Plan(4),
+    "takes_a_retry_for_outdated": Plan(4),
+}
+"""By name, the first of the days on which a fault shows that some hours do not show: one day in eight, a busy one where
+that has to be."""
 
 ON_A_FILE = {"sees_no_step", "follows_the_wall_clock", "is_somebody_else_at_each_start", "has_no_bulkhead"}
 """Those about the time of day, which a file takes from its machine, about leases, which end on a cluster only, and

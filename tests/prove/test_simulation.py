@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,9 +60,9 @@ def test_a_faulty_engine_is_found(name):
     An engine or store with this fault breaks the promise within a few seeds, in the way that is expected of it.
     """
     mutant, kinds = MUTANTS[name]
-    first = {**RARE, **WHOLE_DAYS}.get(name, name in ON_A_FILE)
+    first = WHOLE_DAYS.get(name) or Plan(RARE.get(name, int(name in ON_A_FILE)), HOURS, 150, 20)
     for seed in RARELY if name in RARE else LONG if name in WHOLE_DAYS else OFTEN:
-        plan = Plan(first + seed) if name in WHOLE_DAYS else Plan(first + seed, HOURS, 150, 20)
+        plan = replace(first, seed=first.seed + seed)
         with mutant():
             history = simulate(plan)
         if kinds & {violation.kind for violation in check_history(history, plan.shards)}:
