@@ -130,16 +130,16 @@ class Node:
             machine.kill()
             store.crash()
 
-    def stop(self) -> None:
+    def stop(self, timeout_s: float = 30.0) -> None:
         """
-        End this life in order; returns when that is done.
+        End this life in order; returns when that is done, or what still runs has had *timeout_s*.
         """
         machine, scheduler = self.machine, self.scheduler
         if machine is None or scheduler is None:
             self.kill()
             return
         self.scheduler = None
-        task = self._around.run.spawn(f"{machine.name} stop", lambda: scheduler.stop(timeout=30.0), machine)
+        task = self._around.run.spawn(f"{machine.name} stop", lambda: scheduler.stop(timeout_s), machine)
         while not task.is_done:
             self._around.run.sleep(_S)
         machine.kill()  # the process ends, and with it what still ran when the time was up

@@ -55,6 +55,8 @@ _EMPTIED_EACH: Final = 16
 """On one day of so many."""
 _SERVER_STEPS: Final = (8, 4)
 """On one day of so many, and from which seed on, the clock of the cluster's server is set."""
+_LONGEST_S: Final = 120.0
+"""More than any job takes: one node's stop may let the next begin what waited for a handler that only that one has."""
 _CALM_WEATHER: Final = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 _FOUL_WEATHER: Final = (0.0, 0.3, 0.0, 0.0, 0.0, 0.9)
 _UNWINDING: Final = 1000
@@ -244,7 +246,7 @@ class _Day:
         self._wait()
         self.history.add(Finished(self.run.now_ns, self.world.now_ms()))
         for node in everybody:
-            node.stop()
+            node.stop(_LONGEST_S)
         running, _ = self._waiting()
         if running:
             self._note(f"after an orderly stop {running} jobs run", is_over=False)
