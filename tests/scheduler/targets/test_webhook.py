@@ -416,8 +416,8 @@ def test_a_host_that_is_too_long_when_it_is_encoded():
     [
         ({"failures_max": "5"}, "failures_max is '5': pass an integer"),
         ({"failures_max": 2.5}, "failures_max is 2.5: pass an integer"),
-        ({"timeout_s": math.inf}, "timeout_s is inf: pass seconds, at most 86400"),
-        ({"open_s": math.inf}, "open_s is inf: pass seconds, at most 86400"),
+        ({"timeout_s": math.inf}, "timeout_s is inf: pass seconds, more than 0 and at most 86400"),
+        ({"open_s": math.inf}, "open_s is inf: pass seconds, more than 0 and at most 86400"),
     ],
 )
 def test_impossible_options(options, said):

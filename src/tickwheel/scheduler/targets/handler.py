@@ -31,7 +31,7 @@ class HandlerTarget:
     def __init__(self, usual_timeout_s: float | None, on_registered: Callable[[], object] | None = None) -> None:
         self._usual_timeout_s = usual_timeout_s
         self._calls: dict[str, Call] = {}
-        self._sent: dict[str, Callable[..., Any]] = {}
+        self._unsent: dict[str, Callable[..., Any]] = {}
         self._policies: dict[str, RetryPolicy] = {}
         self._limits: dict[str, Limits] = {}
         self._processes = ProcessPool()
@@ -74,7 +74,7 @@ class HandlerTarget:
         wants_firing = _arguments(name, function) == _BOTH
         if executor == "process":
             check_importable(name, function)
-            self._sent[name] = function
+            self._unsent[name] = function
             self._calls[name] = Call(
                 lambda *arguments: self._processes.run(
                     function, seconds, arguments if wants_firing else arguments[:-1], arguments[-1]
@@ -135,8 +135,10 @@ class HandlerTarget:
         call = self._calls.get(handler)
         if call is None:
             raise HandlerNotFoundError(handler)
-        if call.in_process:  # not when it was registered, as a decorator does that before its module has the function
-            check_sendable(handler, self._sent[handler])
+        unsent = self._unsent.get(handler)
+        if unsent is not None:  # once, and not when it was registered: its module did not have the function yet
+            check_sendable(handler, unsent)
+            self._unsent.pop(handler, None)
         return call
 
     def end_processes(self) -> None:

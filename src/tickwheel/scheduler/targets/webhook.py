@@ -52,7 +52,7 @@ _RETRY_AFTER_MAX_S = 86_400.0
 """A receiver may ask for a wait of a day; a longer one is cut to that."""
 _BROKEN = 500
 """From this status on, it is the receiver that does not work, and not what was sent to it."""
-_LENGTH_MAX_S = 86_400.0
+_LENGTH_MAX_S = 86_400
 _FAILURES_MAX = 1_000_000
 _LABEL_MAX = 63
 _SHOWN_BYTES = 200
@@ -102,11 +102,11 @@ class WebhookTarget:
         open_s: Duration = 30.0,
     ) -> None:
         failures_max = checks.check_count("failures_max", failures_max, _FAILURES_MAX)
-        self._breakers = Breakers(failures_max, _bounded_s("open_s", open_s))
+        self._breakers = Breakers(failures_max, checks.positive_s("open_s", open_s, _LENGTH_MAX_S))
         self._keys = tuple(read_secret(secret) for secret in secrets)
         self._guard = Guard(allow)
         self._places: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
-        self._timeout_s = _bounded_s("timeout_s", timeout_s)
+        self._timeout_s = checks.positive_s("timeout_s", timeout_s, _LENGTH_MAX_S)
         self._session: aiohttp.ClientSession | None = None
 
     def __repr__(self) -> str:
@@ -234,13 +234,6 @@ class WebhookTarget:
         if self._keys:
             found["webhook-signature"] = signature(self._keys, message, timestamp, firing.job.payload)
         return found
-
-
-def _bounded_s(name: str, value: Duration) -> float:
-    number = checks.positive_s(name, value)
-    if number > _LENGTH_MAX_S:
-        raise InvalidJobError(name, value, f"pass seconds, at most {_LENGTH_MAX_S:g}")
-    return number
 
 
 async def _verdict(answer: aiohttp.ClientResponse) -> DeadLetter | Retry | None:
