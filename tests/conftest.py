@@ -1,5 +1,5 @@
 """
-The real traces, what others say comes of them, and a browser, where they are.
+The real traces, what others say comes of them, and a browser, where they are; and a wait for what gives no signal.
 """
 
 import argparse
@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ pytest.register_assert_rewrite("tickwheel.testing")  # before anything imports a
 SHARED = Path(__file__).parents[2] / "shared"
 SERVERS = Path(__file__).parents[1] / "scripts" / "servers"
 SYSTEMS = Path(__file__).parent / "systems"
+PATIENCE_S = 60
 CHROMIUM = (
     "--headless",
     "--no-sandbox",
@@ -177,3 +179,19 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
     yield browser
     browser.quit()
+
+
+@pytest.fixture
+def until() -> Callable[[Callable[[], Any]], Any]:
+    """
+    Return what asks again and again, and returns the answer once it is something.
+    """
+
+    def ask(call: Callable[[], Any]) -> Any:
+        give_up = time.monotonic() + PATIENCE_S
+        while not (found := call()):
+            assert time.monotonic() < give_up, f"it did not come within {PATIENCE_S} s"
+            time.sleep(0.05)  # what is asked gives no signal
+        return found
+
+    return ask

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -73,18 +73,8 @@ def test_it_is_refused_where_nothing_can_be_paused(tmp_path: Path) -> None:
     )
 
 
-def until(is_so: Callable[[], object], what: str) -> None:
-    """
-    Return once it *is_so*; of another process nothing else says so.
-    """
-    give_up = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < give_up, f"{what} did not come within {PATIENCE_S} s"
-        time.sleep(0.02)
-
-
 @pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"])
-def test_what_ends_it_ends_its_service(start, tmp_path: Path, number: str) -> None:
+def test_what_ends_it_ends_its_service(start, until, tmp_path: Path, number: str) -> None:
     """
     However it ends, its service ends as well; Ctrl-C, SIGTERM and SIGHUP keep what was seen, and leave no folder.
     """
@@ -105,10 +95,10 @@ def test_what_ends_it_ends_its_service(start, tmp_path: Path, number: str) -> No
             return True
         return False
 
-    until(lambda: count() > 40, "a job")
+    until(lambda: count() > 40)
     process.send_signal(getattr(signal, number))
     process.communicate(timeout=PATIENCE_S)
-    until(is_free, "the end of the service")
+    until(is_free)
     if number != "SIGKILL":
         assert process.returncode == 130
         assert History.from_json(history.read_text()).writes

@@ -10,7 +10,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,7 +53,7 @@ def test_stages(run, url, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interrupted(start, url, tmp_path: Path, number: int) -> None:
+def test_interrupted(start, until, url, tmp_path: Path, number: int) -> None:
     """
     A load that Ctrl-C or SIGTERM ends writes the figures of what it has done, and leaves nothing pending.
     """
@@ -65,10 +64,7 @@ def test_interrupted(start, url, tmp_path: Path, number: int) -> None:
 
     files = ["--report", "load.html", "--json", "load.json"]
     process = start("load", url, "--stage", "50:1h", "--stage", "50:1h", "--due-within", "1h", "--cancels", "0", *files)
-    give_up = time.monotonic() + 60
-    while not pending():
-        assert time.monotonic() < give_up, "no job is set"
-        time.sleep(0.05)
+    until(pending)
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (130, "")
@@ -76,9 +72,7 @@ def test_interrupted(start, url, tmp_path: Path, number: int) -> None:
     assert 0 < stage["answered"] == stage["requests"] < 3_600
     assert len(stage["by_second"]) < 3_600
     assert "<svg" in (tmp_path / "load.html").read_text()
-    while pending():  # the service keeps its stats for a moment
-        assert time.monotonic() < give_up, "jobs are left"
-        time.sleep(0.05)
+    until(lambda: not pending())  # the service keeps its stats for a moment
 
 
 def test_a_missed_threshold_is_the_exit_code(run, url) -> None:

@@ -15,7 +15,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -207,22 +206,6 @@ def start(tmp_path) -> Iterator[Any]:
     yield start_server
     for server in started:
         server.stop()
-
-
-@pytest.fixture
-def until() -> Callable[[Callable[[], Any]], Any]:
-    """
-    Return what asks again and again, and returns the answer once it is something.
-    """
-
-    def ask(call: Callable[[], Any]) -> Any:
-        give_up = time.monotonic() + PATIENCE_S
-        while not (found := call()):
-            assert time.monotonic() < give_up
-            time.sleep(0.05)  # what is asked gives no signal
-        return found
-
-    return ask
 
 
 @pytest.fixture

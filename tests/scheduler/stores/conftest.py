@@ -4,6 +4,10 @@ What the tests of stores share: stores on one SQLite file, and how a store goes 
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import textwrap
+
 import pytest
 
 from tickwheel.scheduler.stores import open_store
@@ -52,6 +56,41 @@ def open_database(postgres, database):
     yield make_one
     for store in opened:
         store.close()
+
+
+OWNING = """
+    import os, sys
+    from tickwheel.scheduler.model import Job, Set
+    from tickwheel.scheduler.stores.sqlite import SqliteStore
+    from tickwheel.scheduler.errors import StoreError
+    if os.geteuid() == 0:
+        os.setgid(NOBODY); os.setuid(NOBODY)
+    store = SqliteStore(sys.argv[1])
+    try:
+        store.open()
+        store.acquire("owner")
+        print(store.apply([Set(Job(str(n), 0, 0, bytes(2_000))) for n in range(1_000)])[0].outcome)
+    except StoreError as error:
+        print(type(error).__name__, error)
+    store.close()
+"""
+NOBODY = 65534
+
+
+@pytest.fixture
+def own_as_nobody():
+    """
+    Return what sets a thousand jobs in a file as its owner, as a user without rights, and returns what that printed.
+    """
+
+    def own(path):
+        program = textwrap.dedent(OWNING).replace("NOBODY", str(NOBODY))
+        command = [sys.executable, "-c", program, path]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        assert answer.stderr == ""
+        return answer.stdout
+
+    return own
 
 
 @pytest.fixture

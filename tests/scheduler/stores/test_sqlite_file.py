@@ -385,27 +385,8 @@ def test_fork(open_file):
     assert store.renew("owner")[0].epoch == lease.epoch
 
 
-READ_ONLY = """
-    import os, sys
-    from tickwheel.scheduler.model import Job, Set
-    from tickwheel.scheduler.stores.sqlite import SqliteStore
-    from tickwheel.scheduler.errors import StoreError
-    if os.geteuid() == 0:
-        os.setgid(NOBODY); os.setuid(NOBODY)
-    store = SqliteStore(sys.argv[1])
-    try:
-        store.open()
-        store.acquire("owner")
-        store.apply([Set(Job("key", 0, 0))])
-    except StoreError as error:
-        print(type(error).__name__, error)
-    else:
-        print("written")
-"""
-
-
 @pytest.mark.parametrize(("file_mode", "folder_mode"), [(0o444, 0o777), (0o644, 0o555), (0o000, 0o777)])
-def test_without_rights(path, open_file, let_through, file_mode, folder_mode):
+def test_without_rights(path, open_file, let_through, own_as_nobody, file_mode, folder_mode):  # noqa: PLR0917  fixtures
     """
     A user who may not write the file or its folder, or not read it, gets an error that says so, and not a traceback.
     """
@@ -413,14 +394,10 @@ def test_without_rights(path, open_file, let_through, file_mode, folder_mode):
     let_through(path)
     path.chmod(file_mode)
     path.parent.chmod(folder_mode)
-    program = textwrap.dedent(READ_ONLY).replace("NOBODY", str(NOBODY))
-    answer = subprocess.run(
-        [sys.executable, "-c", program, path], capture_output=True, text=True, check=False, timeout=60
-    )
+    said = own_as_nobody(path)
     path.parent.chmod(0o755)
-    assert answer.stderr == ""
-    assert answer.stdout.startswith("StoreError")
-    assert any(word in answer.stdout for word in ("read-only", "denied", "cannot be opened"))
+    assert said.startswith("StoreError")
+    assert any(word in said for word in ("read-only", "denied", "cannot be opened"))
 
 
 READING = """

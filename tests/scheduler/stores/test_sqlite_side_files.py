@@ -7,9 +7,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import subprocess
-import sys
-import textwrap
 
 import pytest
 from writes import set_one
@@ -87,29 +84,11 @@ def test_files_of_root(path, open_file):
     assert [beside(path, name).stat().st_uid for name in ("lock", "reserve")] == [NOBODY, NOBODY]
 
 
-OWNING = """
-    import os, sys
-    from tickwheel.scheduler.model import Job, Set
-    from tickwheel.scheduler.stores.sqlite import SqliteStore
-    from tickwheel.scheduler.errors import StoreError
-    if os.geteuid() == 0:
-        os.setgid(NOBODY); os.setuid(NOBODY)
-    store = SqliteStore(sys.argv[1])
-    try:
-        store.open()
-        store.acquire("owner")
-        print(store.apply([Set(Job(str(n), 0, 0, bytes(2_000))) for n in range(1_000)])[0].outcome)
-    except StoreError as error:
-        print(error)
-    store.close()
-"""
-
-
 @pytest.mark.needs("os.geteuid")
 @pytest.mark.parametrize(
     ("name", "said"), [("reserve", "created"), ("lock", "right to write jobs.db-lock and its folder")]
 )
-def test_files_of_another_user(path, let_through, name, said):
+def test_files_of_another_user(path, let_through, own_as_nobody, name, said):
     """
     A reserve that a killed owner of another user left is replaced; a lock of another user is named, with the remedy.
     """
@@ -122,11 +101,7 @@ def test_files_of_another_user(path, let_through, name, said):
     if os.geteuid() == 0:
         for each in (path, path.parent):
             os.chown(each, NOBODY, NOBODY)
-    program = textwrap.dedent(OWNING).replace("NOBODY", str(NOBODY))
-    command = [sys.executable, "-c", program, path]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert answer.stderr == ""
-    assert said in answer.stdout
+    assert said in own_as_nobody(path)
 
 
 def test_a_reserve_that_cannot_be_made(open_file, monkeypatch):
