@@ -61,6 +61,18 @@ def test_it_is_a_mutable_mapping(make):
     cache.check()
 
 
+def test_a_default_that_is_not_used_is_not_measured(make):
+    """
+    `setdefault` of a key that is there returns its value, however large the default.
+    """
+    measured = []
+    cache = make(10, getsizeof=lambda value: measured.append(value) or value)
+    cache[1] = 3
+    assert (cache.setdefault(1, 11), measured) == (3, [3])
+    with pytest.raises(ValueTooLargeError):
+        cache.setdefault(2, 11)
+
+
 @pytest.mark.parametrize(
     "lose", [lambda cache: cache[1], lambda cache: cache.pop(1), lambda cache: cache.__delitem__(1)]
 )

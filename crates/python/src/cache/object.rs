@@ -231,7 +231,18 @@ impl Cache {
     pub(crate) fn put<'py>(slf: &Bound<'py, Self>, entry: Entry<'_, 'py>) -> PyResult<Put<'py>> {
         let (py, this, key) = (slf.py(), slf.get(), entry.key);
         let hash = key.hash()?;
-        let size = if this.rule(py, |rules| rules.has_sizer) { this.size_by_hook(py, entry.value)? } else { 1.0 };
+        let size = if this.rule(py, |rules| rules.has_sizer) {
+            // A default that is not used is not measured.
+            if matches!(entry.unless, Unless::Found) {
+                let (now, found) = (this.now(py)?, this.find(key, hash)?);
+                if let Some(kept) = this.store.with(py, |store| found.and_then(|index| store.hit(py, index, now))) {
+                    return Ok(Put::Kept(kept));
+                }
+            }
+            this.size_by_hook(py, entry.value)?
+        } else {
+            1.0
+        };
         let maxsize = this.store.with(py, |store| {
             store.prefetch(hash);
             store.maxsize

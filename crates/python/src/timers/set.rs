@@ -98,11 +98,11 @@ unsafe fn set(
     }
 }
 
-/// The deadline to file instead of `deadline`, at most `slack` nanoseconds later.
+/// The deadline to file instead of `deadline`, at most `slack` nanoseconds later: however long that is, not never.
 #[inline]
 pub(crate) fn loosened(deadline: u64, slack: u64) -> u64 {
     if slack > 0 && deadline < NEVER {
-        coalesce(deadline, slack).min(NEVER)
+        coalesce(deadline, slack.min(NEVER - 1 - deadline))
     } else {
         deadline
     }

@@ -156,6 +156,8 @@ class DueTests(EngineTests):
         assert exact.when() == rig.when(33)
         assert rig.turn(1_000, limit=0) == []
         assert rig.engine.call_later(float("inf"), print, slack=1).when() == float("inf")
+        for long in (float("inf"), 1e300, 9.2e9):
+            assert exact.when() <= rig.engine.call_at(rig.when(33), print, slack=long).when() < float("inf")
 
     def test_a_context_is_run_in(self) -> None:
         """
