@@ -289,6 +289,89 @@ def test_as_many_hot_wheels_as_were_asked_for(make_rig):
     assert len(rig.advance(3600.000_001)) == 12  # those that changed their wheel may be nanoseconds late
 
 
+def test_a_key_that_is_set_amid_a_drain(make_rig):
+    """
+    What is set amid a drain, as by a finalizer or by the hash of a key, stays; the drain returns what was there.
+    """
+
+    class Busy:
+        """
+        A key whose hash sets another key, once it is told to.
+        """
+
+        is_told = False
+
+        def __hash__(self) -> int:
+            if self.is_told:
+                self.is_told = False
+                rig.wheel.set("other", 2, 1)
+            return 5
+
+    def on_expire(key: Any, _value: Any) -> None:
+        if key is busy:
+            busy.is_told = True
+            drained.extend(each.args for each in rig.wheel.drain())
+        expired.append(key)
+
+    drained: list[Any] = []
+    expired: list[Any] = []
+    rig = make_rig(2, on_expire=on_expire)
+    busy = Busy()
+    rig.wheel.set(busy, 0, 1)
+    rig.wheel.set("key", 1, 5)
+    rig.advance(1)
+    assert (drained, rig.errors) == ([("key", 1)], [])
+    rig.advance(10)
+    assert expired == [busy, "other"]
+    assert rig.wheel._key_shards == {}
+
+
+@pytest.mark.parametrize("changes_its_shard", [False, True])
+def test_a_key_that_expires_during_its_move(make_rig, changes_its_shard):
+    """
+    A key whose time comes while it is moved either expires once, later, and was moved; or once, now, and was not.
+    """
+    rig = make_rig(1)
+    key = next(number for number in range(100) if jump_hash(stable_hash(number), 2) == 1)
+    rig.wheel.set(key, "value", 1)
+    if changes_its_shard:
+        rig.wheel.add_shard()
+    expire_before_cancels(rig, rig.wheel._shards[0], 1)
+    was_moved = rig.wheel.move(key, 5)
+    assert was_moved is (rig.expired == [])
+    rig.advance(10)
+    assert rig.expired == [(key, "value")]
+    assert rig.wheel._key_shards == {}
+
+
+def test_a_key_that_expires_while_it_cools(make_rig):
+    """
+    A hot key whose time comes while it is taken home expires once.
+    """
+    rig = make_rig(2, hot_share=0.3, hot_max=1)
+    for number in range(WINDOW):
+        rig.wheel.set("hot", number, 50)
+    expire_before_cancels(rig, rig.wheel._hot["hot"], 50)
+    for number in range(8 * WINDOW):
+        rig.wheel.set(number % 500, number, 5_000)
+    assert rig.wheel.stats()["hot"] == []
+    rig.advance(100)
+    assert rig.expired == [("hot", WINDOW - 1)]
+
+
+def expire_before_cancels(rig: Rig, shard: Any, delay: float) -> None:
+    """
+    Let *delay* seconds pass before each cancel on *shard*, as where another thread comes first.
+    """
+    cancel = shard.cancel
+
+    def late(key: Any) -> bool:
+        rig.clock.advance(delay)
+        return cancel(key)
+
+    shard.cancel = late
+
+
 def test_a_blocked_shard_holds_up_no_other():
     """
     While a callback blocks in one shard, the keys of the others expire, and the blocked shard can be set and cancelled.

@@ -115,7 +115,7 @@ class ShardedWheel(Unique):
         with self._lock:
             if self._is_closed:
                 raise ClosedError
-            self._set(key, value, delay)
+            self._set(self._belongs(key), key, value, delay)
 
     def move(self, key: Hashable, delay: Seconds) -> bool:
         """
@@ -125,10 +125,7 @@ class ShardedWheel(Unique):
         """
         to_delay(delay)
         with self._lock:
-            found = self.find(key)
-            if found is not None:
-                self._set(key, found[0], delay)
-            return found is not None
+            return key in self._key_shards and self._move_to(self._belongs(key), key, delay)
 
     def cancel(self, key: Hashable) -> bool:
         """
@@ -249,10 +246,7 @@ class ShardedWheel(Unique):
         self._key_shards.clear()
         self._retiring.clear()
 
-    def _set(self, key: Hashable, value: Any, delay: Seconds) -> None:
-        self._set_on(self._belongs(key), key, value, delay)
-
-    def _set_on(self, home: TimerWheel, key: Hashable, value: Any, delay: Seconds) -> None:
+    def _set(self, home: TimerWheel, key: Hashable, value: Any, delay: Seconds) -> None:
         key_shard = self._key_shards.get(key)
         if key_shard is None:
             key_shard = KeyShard(home)
@@ -260,17 +254,51 @@ class ShardedWheel(Unique):
             self._key_shards[key] = key_shard
             key_shard.lives = 1
             return
-        former, found = key_shard.wheel, key_shard.wheel.find(key)
-        was_pending = former.cancel(key)
-        key_shard.lives -= was_pending
+        former = key_shard.wheel
+        found = former.find(key)
+        if former.cancel(key):
+            key_shard.lives -= 1
+        else:
+            found = None
         # While a life is on its way to `on_expire` the key stays, as the other shard's thread might overtake.
-        wheel = former if key_shard.lives else home
+        self._put(former if key_shard.lives else home, key, (key_shard, value), delay, found)
+
+    def _move_to(self, home: TimerWheel, key: Hashable, delay: Seconds) -> bool:
+        """
+        Move *key* to *home*, if it is pending and no life of it is on its way; return whether it was pending.
+
+        What expires meanwhile was not moved: the wheel's own verbs say which came first.
+        """
+        key_shard = self._key_shards.get(key)
+        if key_shard is None:
+            return False
+        former = key_shard.wheel
+        if home is former or key_shard.lives > 1:
+            return former.move(key, delay)
+        found = former.find(key)
+        if found is None or not former.cancel(key):
+            return False
+        key_shard.lives -= 1
+        self._put(home, key, found[0], delay, found)
+        return True
+
+    def _put(
+        self,
+        wheel: TimerWheel,
+        key: Hashable,
+        item: tuple[KeyShard, Any],
+        delay: Seconds,
+        cancelled: tuple[Any, float] | None,
+    ) -> None:
+        """
+        Set *key* on *wheel*; where that fails, what was *cancelled* for it is pending again as it was.
+        """
+        key_shard, former = item[0], item[0].wheel
         try:
-            wheel.set(key, (key_shard, value), delay)
+            wheel.set(key, item, delay)
         except BaseException:
-            if was_pending:
-                assert found is not None
-                former.set(key, found[0], max(found[1] - former.time(), 0.0))
+            if cancelled is not None:
+                former.set(key, cancelled[0], max(cancelled[1] - former.time(), 0.0))
                 key_shard.lives += 1
             raise
         key_shard.lives += 1
@@ -305,7 +333,7 @@ class ShardedWheel(Unique):
         found = wheel.find(key)
         if found is not None:
             with suppress(TooManyTimersError):
-                self._set_on(self._home(key), key, found[0][1], max(found[1] - wheel.time(), 0.0))
+                self._move_to(self._home(key), key, max(found[1] - wheel.time(), 0.0))
         self._retire(wheel)
 
     def _retire(self, wheel: TimerWheel) -> None:
