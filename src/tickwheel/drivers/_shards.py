@@ -340,7 +340,7 @@ class ShardedWheel(Unique):
         """
         Close a wheel that belonged to a hot key, once nothing is there any more.
         """
-        if wheel in self._retiring and not any(each.wheel is wheel for each in self._key_shards.values()):
+        if wheel in self._retiring and not any(each.wheel is wheel for each in self._key_shards.copy().values()):
             self._retiring.remove(wheel)
             wheel.close()
 
@@ -370,9 +370,11 @@ class ShardedWheel(Unique):
             ended = [pending for wheel in self._wheels() for pending in end(wheel)]
             for pending in ended:
                 pending.args[1][0].lives -= 1
-            former = self._key_shards
-            # Those with lives left are expiring, or just about to.
-            self._key_shards = {key: key_shard for key, key_shard in former.items() if key_shard.lives}
+            # At any call a finalizer or a signal handler may set a key: from here on that is in a table of its own.
+            former, self._key_shards = self._key_shards, {}
+            for key, key_shard in former.items():
+                if key_shard.lives:  # it is expiring, or just about to
+                    self._key_shards.setdefault(key, key_shard)
         del former  # the last references to keys go without the lock
         return sorted((_shown(each) for each in ended), key=lambda pending: pending.deadline)
 
