@@ -134,19 +134,29 @@ def test_one_whose_errors_go_to_its_owner(design):
     assert gone() is None
 
 
-def test_shards():
+def test_shards(design):
     """
-    The shards of a dropped sharded wheel are dropped wheels.
+    The shards of a dropped sharded wheel are dropped wheels: what can fire fires, then their threads end.
     """
-
-    def drop() -> None:
-        shards = ShardedWheel(1, on_expire=print)
-        shards.set("key", None, float("inf"))
-        del shards  # collected from here on, at the latest in the next line
-        gc.collect()
-
-    with pytest.warns(ResourceWarning, match="unclosed <TimerWheel 1 pending>"):
-        drop()
+    before = threads()
+    expired, done = [], threading.Event()
+    shards = ShardedWheel(
+        1, on_expire=lambda *each: (expired.append(each), done.set() if each[0] == "last" else None), make_wheel=design
+    )
+    word = Word()
+    gone = weakref.ref(word)
+    shards.set("never", word, float("inf"))
+    shards.set("last", None, 0.05)
+    (thread,) = threads() - before
+    held = [shards]
+    del word, shards
+    with pytest.warns(ResourceWarning, match="unclosed <TimerWheel 2 pending>"):
+        held.clear()
+    assert done.wait(PATIENCE_S)
+    thread.join(PATIENCE_S)
+    assert (expired, thread.is_alive()) == ([("last", None)], False)
+    gc.collect()
+    assert gone() is None
 
 
 def test_those_that_give_no_warning(design):

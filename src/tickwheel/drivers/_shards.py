@@ -261,7 +261,7 @@ class ShardedWheel(Unique):
         else:
             found = None
         # While a life is on its way to `on_expire` the key stays, as the other shard's thread might overtake.
-        self._put(former if key_shard.lives else home, key, (key_shard, value), delay, found)
+        self._put(former, former if key_shard.lives else home, key, (key_shard, value), delay, found)
 
     def _move_to(self, home: TimerWheel, key: Hashable, delay: Seconds) -> bool:
         """
@@ -279,11 +279,12 @@ class ShardedWheel(Unique):
         if found is None or not former.cancel(key):
             return False
         key_shard.lives -= 1
-        self._put(home, key, found[0], delay, found)
+        self._put(former, home, key, found[0], delay, found)
         return True
 
     def _put(
         self,
+        former: TimerWheel,
         wheel: TimerWheel,
         key: Hashable,
         item: tuple[KeyShard, Any],
@@ -291,9 +292,9 @@ class ShardedWheel(Unique):
         cancelled: tuple[Any, float] | None,
     ) -> None:
         """
-        Set *key* on *wheel*; where that fails, what was *cancelled* for it is pending again as it was.
+        Set *key*, which was on *former*, on *wheel*; where that fails, what was *cancelled* is pending again as it was.
         """
-        key_shard, former = item[0], item[0].wheel
+        key_shard = item[0]
         try:
             wheel.set(key, item, delay)
         except BaseException:
@@ -344,26 +345,15 @@ class ShardedWheel(Unique):
             self._retiring.remove(wheel)
             wheel.close()
 
-    def _expire(self, key: Hashable, item: tuple[KeyShard, Any]) -> object:
-        key_shard, value = item
-        try:
-            return self._on_expire(key, value)
-        finally:
-            with self._lock:
-                self._end_life(key, key_shard)
-
-    def _refuse(self, key: Hashable, item: tuple[KeyShard, Any]) -> None:
-        with self._lock:
-            self._end_life(key, item[0])
-
     def _end_life(self, key: Hashable, key_shard: KeyShard) -> None:
         """
         Count a life that has ended; with the last one, forget where the key was.
         """
-        key_shard.lives -= 1
-        if not key_shard.lives and self._key_shards.get(key) is key_shard:
-            del self._key_shards[key]
-            self._retire(key_shard.wheel)
+        with self._lock:
+            key_shard.lives -= 1
+            if not key_shard.lives and self._key_shards.get(key) is key_shard:
+                del self._key_shards[key]
+                self._retire(key_shard.wheel)
 
     def _end(self, end: Callable[[TimerWheel], list[Pending]]) -> list[Pending]:
         with self._lock:
@@ -382,7 +372,7 @@ class ShardedWheel(Unique):
         return [*self._shards, *self._hot.values(), *self._retiring]
 
     def _new_wheel(self) -> TimerWheel:
-        on_expire = OnExpire(self._on_expire, self._expire, self._refuse)
+        on_expire = OnExpire(self._on_expire, self._end_life)
         return TimerWheel(wheel=self._make_wheel(), on_expire=on_expire, **self._options)
 
 
