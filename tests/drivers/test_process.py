@@ -320,6 +320,48 @@ print("end")
 
 
 @needs_fork
+def test_a_fork_in_a_worker(kind):
+    """
+    A child forked inside a pool's callback runs nothing of what waited there, and what it sets itself on a new wheel.
+    """
+    expect(
+        FORK
+        + """
+from tickwheel import PoolExecutor
+pool = PoolExecutor(workers=1)
+wheel = TimerWheel(wheel={wheel}, executor=pool)
+waits, done = threading.Event(), threading.Event()
+def go_on():  # in the child, whose worker has ended by then
+    threading.main_thread().join(60)
+    fired = threading.Event()
+    TimerWheel(wheel={wheel}, executor=pool).call_later(0, fired.set)
+    os._exit(0 if fired.wait(60) else 1)
+def forking():
+    waits.wait(60)
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        threading.Thread(target=go_on).start()
+        return
+    pid, status = os.waitpid(child, 0)
+    print("child ended with", os.waitstatus_to_exitcode(status), flush=True)
+parent = os.getpid()
+wheel.call_later(0, forking)
+for number in range(3):
+    wheel.call_later(0, lambda: os.getpid() == parent or print("in the child", flush=True))
+wheel.call_later(0, done.set)
+while pool.stats()["executor_waiting"] < 4:
+    waits.wait(0.001)
+waits.set()
+assert done.wait(60)
+print("end")
+""".replace("{wheel}", WHEELS[kind]),
+        kind,
+        "child ended with 0\nend\n",
+    )
+
+
+@needs_fork
 def test_a_fork_with_a_boot_clock(kind):
     """
     A child has a waiter of its own: its waiting and the parent's do not disturb each other.

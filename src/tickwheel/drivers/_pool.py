@@ -39,6 +39,8 @@ class _Queue:
         self.waiting: deque[DueTimer] = deque()
         self.idle = 0
         self.is_closed = False
+        self.is_forked = False
+        call_after_fork(self)
 
     def is_full(self) -> bool:
         """
@@ -57,6 +59,8 @@ class _Queue:
         """
         Return the next one as soon as there is one, or None once there will be none.
         """
+        if self.is_forked:
+            return None
         with self.lock:
             self.idle += 1
             while not self.waiting and not self.is_closed:
@@ -73,6 +77,15 @@ class _Queue:
             self.is_closed = True
             self.has_more.notify_all()
             self.has_room.notify_all()
+
+    def after_fork(self) -> None:
+        """
+        Have nothing more in the child, for a worker that forked: what waited runs in the parent.
+
+        The lock is left alone, as another thread may have held it.
+        """
+        self.is_forked = True
+        self.waiting.clear()
 
 
 class PoolExecutor(MeasuredExecutor):
@@ -193,6 +206,8 @@ class PoolExecutor(MeasuredExecutor):
     def after_fork(self) -> None:
         """
         Begin again in the child, without threads and without what was waiting.
+
+        Forked inside a callback of this pool, the child has its worker, which ends with that callback.
         """
         queue = _Queue(self._queue.size_max)
         queue.is_closed = self._queue.is_closed
