@@ -208,6 +208,45 @@ def test_closed_while_blocked(make_rig):
     assert [type(error) for error in rig.errors] == [ClosedError]
 
 
+@pytest.mark.parametrize("act", ["close", "attach", "set_wall", "step_wall"])
+def test_acting_while_the_driver_is_blocked(make_rig, act):
+    """
+    While a manual clock's move waits for room in a pool, a callback there closes its wheel, makes one, sets the wall.
+    """
+    pool = PoolExecutor(workers=1, queue_max=1)
+    rig = make_rig(pool)
+    begun, is_blocked, done = threading.Event(), threading.Event(), threading.Event()
+    wait = pool._queue.has_room.wait
+
+    def wait_for_room() -> None:
+        is_blocked.set()
+        wait()
+
+    def first() -> None:
+        begun.set()
+        is_blocked.wait(PATIENCE_S)
+        {
+            "close": rig.wheel.close,
+            "attach": lambda: TimerWheel(clock=rig.clock),
+            "set_wall": lambda: rig.clock.set_wall(5),
+            "step_wall": lambda: rig.clock.step_wall(5),
+        }[act]()
+        done.set()
+
+    rig.wheel.call_later(0, first)
+    rig.clock.advance(0)
+    assert begun.wait(PATIENCE_S)
+    pool._queue.has_room.wait = wait_for_room
+    for _ in range(3):
+        rig.wheel.call_later(1, int)
+    moving = threading.Thread(target=rig.clock.advance, args=(1,), daemon=True)
+    moving.start()
+    assert done.wait(PATIENCE_S)
+    moving.join(PATIENCE_S)
+    assert not moving.is_alive()
+    pool.close()
+
+
 def test_close_calls_what_was_taken(make_rig):
     """
     A closed pool calls what is waiting, takes nothing more, and may be closed again.

@@ -53,7 +53,7 @@ class ManualDriver(Unique):
 
     def join(self, timeout: float | None = None) -> bool:
         """
-        Return True: nobody but the caller fires.
+        Return True: only those fire who move the clock or call `fire_due`, and they know when they are done.
         """
         return True
 

@@ -277,7 +277,8 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
 
         Returns:
             Whether no callback is running, an executor's apart. On an event loop, and inside a callback, this is
-            answered at once.
+            answered at once; inside one that a pool runs it waits, and as the driver may be waiting for room in that
+            pool, pass a *timeout* there.
         """
         return self._driver.join(to_timeout(timeout))
 

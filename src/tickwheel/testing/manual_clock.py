@@ -43,7 +43,8 @@ class ManualClock(Unique):
     It starts at a random offset, so that no test can lean on zero; `repr()` shows it, for a run that is to be repeated.
     A `TimerWheel` made with this clock attaches itself, and fires inside `advance` and `jump`, in the calling thread.
     Called from inside a callback, they only move the time: that is how a test plays a slow callback.
-    All methods may be called from any thread; a second one that moves the time waits for the first.
+    All methods may be called from any thread; a second one that moves the time waits for the first. So a callback in a
+    pool's worker must not move it where the pool may be full and blocks: the first would wait for that callback.
 
     Args:
         start_ns: What the monotonic clock reads first, in nanoseconds; None for a random offset of hours to days.
@@ -59,6 +60,7 @@ class ManualClock(Unique):
         self._wall_offset = _wall_ns(wall) - self._start_ns
         self._attached: list[Attached] = []
         self._moving = threading.RLock()
+        self._noting = threading.RLock()  # held for a moment, as a move may wait for a thread that attaches or detaches
         self._is_firing = False
 
     def __repr__(self) -> str:
@@ -86,7 +88,7 @@ class ManualClock(Unique):
         """
         Set the time of day to *wall* seconds since the epoch; monotonic time does not notice.
         """
-        with self._moving:
+        with self._noting:
             self._wall_offset = _wall_ns(wall) - self._now
 
     def step_wall(self, step: Seconds) -> None:
@@ -95,14 +97,14 @@ class ManualClock(Unique):
         """
         step_s = to_float(step, "step")
         step_ns = to_delay(step if step_s > 0 else -step)
-        with self._moving:
+        with self._noting:
             self._wall_offset += step_ns if step_s > 0 else -step_ns
 
     def attach(self, attached: Attached) -> None:
         """
         Fire *attached* from now on as time moves; attaching twice has no further effect.
         """
-        with self._moving:
+        with self._noting:
             if not any(each is attached for each in self._attached):
                 self._attached = [*self._attached, attached]
 
@@ -110,7 +112,7 @@ class ManualClock(Unique):
         """
         Stop firing *attached*; what was never attached is ignored.
         """
-        with self._moving:
+        with self._noting:
             self._attached = [each for each in self._attached if each is not attached]
 
     def advance(self, delay: Seconds) -> None:
