@@ -167,6 +167,28 @@ def test_what_is_no_part_of_a_wheel_is_refused_by_name(options, error, message):
         TimerWheel(**options)
 
 
+def test_a_design_belongs_to_one_wheel():
+    """
+    A design that another wheel has is refused until that is gone, and so is one with entries; nothing is lost.
+    """
+    clock, design, fired = ManualClock(), HeapWheel(), []
+    wheel = TimerWheel(wheel=design, clock=clock)
+    wheel.call_later(1, fired.append, "fired")
+    with pytest.raises(RuntimeError, match="wheel is <HeapWheel 1 pending>, which another TimerWheel has already"):
+        TimerWheel(wheel=design, clock=clock)
+    clock.advance(1)
+    wheel.close()
+    del wheel
+    gc.collect()
+    TimerWheel(wheel=design, clock=clock).call_later(1, fired.append, "again")
+    clock.advance(1)
+    assert fired == ["fired", "again"]
+    other = HeapWheel()
+    other.insert(5, "mine")
+    with pytest.raises(ValueError, match="wheel is <HeapWheel 1 pending>: pass an empty one"):
+        TimerWheel(wheel=other, clock=clock)
+
+
 @pytest.mark.parametrize("make", [lambda: None, HeapWheel])
 def test_a_limit_is_a_number(make):
     """

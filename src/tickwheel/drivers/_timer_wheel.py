@@ -8,7 +8,7 @@ import warnings
 import weakref
 from collections.abc import Callable
 from types import MethodType, TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from tickwheel import _core
 from tickwheel.clock import Clock, seconds, to_timeout
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
 __all__ = ["TimerWheel", "hand_out"]
+_engines: Final[weakref.WeakValueDictionary[int, WheelEngine]] = weakref.WeakValueDictionary()
+"""The engines over wheels of some design, by the id of the wheel, which each holds."""
 
 
 class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
@@ -52,7 +54,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
     and series without an end are let go then. What a clock moved by hand fires stays as it is.
 
     Args:
-        wheel: A wheel of some design; None for the native one.
+        wheel: A wheel of some design, empty and this one's alone; None for the native one.
         clock: Where time comes from; None for the system's monotonic clock, which stops during suspend.
             `BootClock` counts suspend.
         driver: What makes time pass; None for a thread, or, with a clock that is moved by hand, for nobody else.
@@ -319,7 +321,14 @@ def _new_engine(wheel: Wheel | None, clock: Clock | None, max_pending: int | Non
         raise (ValueError if isinstance(max_pending, int) else TypeError)(message)
     if wheel is None:
         return _core.Engine(clock, max_pending=max_pending)
-    return WheelEngine(wheel, clock, max_pending=max_pending)
+    if id(wheel) in _engines:
+        message = f"wheel is {wheel!r}, which another TimerWheel has already: make a new one for each"
+        raise RuntimeError(message)
+    if len(wheel):
+        message = f"wheel is {wheel!r}: pass an empty one, as its entries are no timers"
+        raise ValueError(message)
+    engine = _engines[id(wheel)] = WheelEngine(wheel, clock, max_pending=max_pending)
+    return engine
 
 
 def _held_weakly(on_error: ErrorHandler) -> ErrorHandler:
