@@ -44,6 +44,24 @@ def test_no_start(start):
         ManualClock(start)
 
 
+def test_no_wall():
+    """
+    Nor is what is no integer a start, nor what is no time of day the wall's; the wall is left as it was.
+    """
+    for start in (1.5, "1", True):
+        with pytest.raises(TypeError, match=f"start_ns is {start!r}: pass an integer of nanoseconds"):
+            ManualClock(start)
+    clock = ManualClock()
+    before = clock.wall_ns()
+    for wall in (-5, -1e-9, float("inf"), float("-inf"), float("nan"), 2**63 / 1e9, 1e300):
+        for use in (clock.set_wall, lambda wall: ManualClock(wall=wall)):
+            with pytest.raises(ValueError, match="wall is"):
+                use(wall)
+    with pytest.raises(TypeError, match="wall is None"):
+        clock.set_wall(None)
+    assert clock.wall_ns() == before
+
+
 @pytest.mark.parametrize("move", ["advance", "jump"])
 @pytest.mark.parametrize("delay", [-1, -1e-9, float("nan"), float("inf"), 1e300])
 def test_no_delay(move, delay):

@@ -182,9 +182,17 @@ def test_bad_input(make_rig):
         rig.wheel.set([], 1, 1)
     with pytest.raises(ValueError, match="shards is 0"):
         make_rig(0)
-    for share in (0, 1 / 64, 1.5):
+    for shards in (2.5, "3", None, True):
+        with pytest.raises(TypeError, match=f"shards is {shards!r}: pass an integer, 1 or more"):
+            make_rig(shards)
+    for share in (0, 1 / 64, 1.5, float("nan")):
         with pytest.raises(ValueError, match="hot_share is"):
             make_rig(hot_share=share)
+    with pytest.raises(TypeError, match="hot_share is 'x': pass a share"):
+        make_rig(hot_share="x")
+    for most, error in ((-1, ValueError), ("x", TypeError), (1.5, TypeError)):
+        with pytest.raises(error, match=f"hot_max is {most!r}: pass an integer, 0 or more"):
+            make_rig(hot_share=0.5, hot_max=most)
     assert list(rig.wheel._key_shards) == ["a"]
     assert rig.advance(1) == [("a", 1)]
 

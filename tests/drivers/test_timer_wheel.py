@@ -205,6 +205,18 @@ def test_a_limit_is_a_number(make):
     assert wheel.fire_due(2**70) == 1
 
 
+@pytest.mark.parametrize("make", [lambda: None, HeapWheel])
+def test_a_context_is_a_context(make):
+    """
+    Anything else is refused by name where it is given, and not when the timer fires.
+    """
+    wheel = TimerWheel(wheel=make(), clock=ManualClock())
+    for verb in (wheel.call_later, wheel.call_at):
+        with pytest.raises(TypeError, match="context is 3: pass a contextvars.Context, or None"):
+            verb(1, print, context=3)
+    assert len(wheel) == 0
+
+
 def test_a_wheel_in_a_cycle_is_collected():
     """
     A wheel that its own callbacks, keys and handlers refer to is collected with its timers.

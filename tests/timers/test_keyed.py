@@ -233,6 +233,8 @@ def test_a_bad_delay(make_rig, delay):
         with pytest.raises(error, match=f"delay is {delay!r}"):
             rig.wheel.set("a", "new", delay)
         assert len(rig.wheel) == is_pending
+        with pytest.raises(error, match=f"delay is {delay!r}"):
+            rig.wheel.move("a", delay)
         rig.wheel.set("a", "old", 1)
         with pytest.raises(error):
             rig.wheel.move("a", delay)

@@ -29,9 +29,9 @@ class HotKeys:
     """
 
     def __init__(self, share: float) -> None:
-        if not 1 / SIZE < share <= 1:
+        if not isinstance(share, float | int) or not 1 / SIZE < share <= 1:
             message = f"hot_share is {share!r}: pass a share of the operations above {1 / SIZE:.3f}, at most 1"
-            raise ValueError(message)
+            raise (ValueError if isinstance(share, float | int) else TypeError)(message)
         self._threshold = share * WINDOW
         self._counts: dict[Hashable, int] = {}
         self._seen = 0

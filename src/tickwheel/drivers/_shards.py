@@ -47,7 +47,8 @@ class ShardedWheel(Unique):
         options: As for `TimerWheel`, for each shard: clock, on_error, max_pending, executor.
 
     Raises:
-        ValueError: If *shards* is below 1, or *hot_share* is none.
+        ValueError: If *shards* is below 1, *hot_max* below 0, or *hot_share* is no such share.
+        TypeError: If *shards* or *hot_max* is no integer, or *hot_share* no number.
     """
 
     def __init__(
@@ -60,9 +61,10 @@ class ShardedWheel(Unique):
         make_wheel: Callable[[], Wheel | None] = lambda: None,
         **options: Any,
     ) -> None:
-        if shards < 1:
-            message = f"shards is {shards!r}: pass 1 or more"
-            raise ValueError(message)
+        for option, value, least in (("shards", shards, 1), ("hot_max", hot_max, 0)):
+            if type(value) is not int or value < least:
+                message = f"{option} is {value!r}: pass an integer, {least} or more"
+                raise (ValueError if type(value) is int else TypeError)(message)
         self._on_expire = on_expire
         self._options = options
         self._make_wheel = make_wheel

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from tickwheel.clock import NEVER, seconds, to_deadline, to_delay, to_float
 from tickwheel.typing import Seconds, Unique
+from tickwheel.wheels.contract import checked_deadline
 
 __all__ = ["Attached", "ManualClock"]
 
@@ -49,11 +50,15 @@ class ManualClock(Unique):
     Args:
         start_ns: What the monotonic clock reads first, in nanoseconds; None for a random offset of hours to days.
         wall: What the time of day is then, in seconds since the epoch.
+
+    Raises:
+        ValueError: If *start_ns* or *wall* is outside of 0..NEVER, or NEVER itself.
+        TypeError: If *start_ns* is no integer, or *wall* no number.
     """
 
     def __init__(self, start_ns: int | None = None, *, wall: float = 1_000_000_000.0) -> None:
-        self._start_ns = random.randrange(10**13, 10**15) if start_ns is None else start_ns
-        if not 0 <= self._start_ns < NEVER:
+        self._start_ns = random.randrange(10**13, 10**15) if start_ns is None else checked_deadline(start_ns, "start_ns")
+        if self._start_ns == NEVER:
             message = f"start_ns is {start_ns!r}: pass an integer of nanoseconds in 0..2**63 - 2"
             raise ValueError(message)
         self._now = self._start_ns
@@ -87,6 +92,8 @@ class ManualClock(Unique):
     def set_wall(self, wall: float) -> None:
         """
         Set the time of day to *wall* seconds since the epoch; monotonic time does not notice.
+
+        Errors are those of the class.
         """
         with self._noting:
             self._wall_offset = _wall_ns(wall) - self._now
@@ -198,4 +205,8 @@ def _wall_ns(wall: float) -> int:
     """
     Return *wall* in nanoseconds, to the microsecond: a float of today's date has no finer digits than that.
     """
-    return (to_deadline(wall, "wall") + 500) // 1000 * 1000
+    wall_ns = (to_deadline(wall, "wall") + 500) // 1000 * 1000
+    if to_float(wall, "wall") < 0 or wall_ns >= NEVER:
+        message = f"wall is {wall!r}: pass seconds since the epoch, 0 or more and below 292 years"
+        raise ValueError(message)
+    return wall_ns

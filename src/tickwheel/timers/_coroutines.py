@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Coroutine
+from contextvars import Context
 from functools import partial
 from types import FunctionType, MethodType
 from typing import Any, Final, TypeGuard
 
-__all__ = ["check_callback", "handed_on", "is_coroutine", "is_coroutine_function", "refusal"]
+__all__ = ["check_callback", "check_context", "handed_on", "is_coroutine", "is_coroutine_function", "refusal"]
 
 CO_COROUTINE: Final = 0x80
 """The flag of a code object that was written with `async def`, as `inspect` has it."""
@@ -66,6 +67,18 @@ def check_callback(callback: object, *, is_awaited: bool, name: str = "callback"
         raise TypeError(message)
     if not is_awaited and is_coroutine_function(callback):
         raise TypeError(refusal(callback, name))
+
+
+def check_context(context: object) -> None:
+    """
+    Refuse what no callback can be called in.
+
+    Raises:
+        TypeError: If *context* is no context.
+    """
+    if not isinstance(context, Context):
+        message = f"context is {context!r}: pass a contextvars.Context, or None"
+        raise TypeError(message)
 
 
 def handed_on(

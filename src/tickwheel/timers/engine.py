@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVarTuple
 from tickwheel.clock import NEVER, Clock, MonotonicClock, to_deadline, to_delay
 from tickwheel.errors import ClosedError, ReentrantError, TickwheelError, TooManyTimersError
 from tickwheel.timers._bulk import BulkTimer, BulkVerbs
-from tickwheel.timers._coroutines import check_callback, handed_on
+from tickwheel.timers._coroutines import check_callback, check_context, handed_on
 from tickwheel.timers._filing import Filing
 from tickwheel.timers._slack import loosened
 from tickwheel.timers._timer import WheelTimer
@@ -111,8 +111,10 @@ class WheelEngine(BulkVerbs):
 
     def _set(self, deadline: int, callback: Callback, args: tuple[Any, ...], context: Context | None) -> WheelTimer:
         check_callback(callback, is_awaited=self.on_coroutine is not None)
-        if context is None and self.captures_context:
-            context = copy_context()
+        if context is None:
+            context = copy_context() if self.captures_context else None
+        else:
+            check_context(context)
         timer = WheelTimer(self, deadline, callback, args, context)
         self.set_all([timer])
         return timer
@@ -355,9 +357,8 @@ class WheelEngine(BulkVerbs):
         with self._lock:
             timers, held = self._filing.take_all()
             self._counts["cancels"] += len(timers)
-            drained = []
+            drained = [timer.described(now) for timer in timers]
             for timer in timers:
-                drained.append(timer.described(now))
                 self._let_go(timer)
         del held
         return drained
@@ -387,8 +388,7 @@ class WheelEngine(BulkVerbs):
         """
         Return the counters of engine and wheel.
         """
-        wheel = self._filing.wheel.stats()
-        return {**wheel, **self._counts, "pending": len(self), "lateness": list(self._lateness)}
+        return {**self._filing.wheel.stats(), **self._counts, "pending": len(self), "lateness": list(self._lateness)}
 
     def check(self) -> None:
         """

@@ -16,6 +16,7 @@ from contextvars import copy_context
 from typing import Any
 
 from tickwheel._core import Keys
+from tickwheel.clock import to_delay
 from tickwheel.timers._coroutines import check_callback
 from tickwheel.timers._timer import WheelTimer
 from tickwheel.timers.contract import Engine, Timer
@@ -76,7 +77,10 @@ class Keyed(Keys, Unique):
     def _move(self, key: Hashable, delay: Seconds) -> bool:
         with self._lock:
             entry = self._find(key)
-            return entry is not None and entry.timer.restart(delay)
+            if entry is not None:
+                return entry.timer.restart(delay)
+        to_delay(delay)  # refuses what is none, as where the key is pending
+        return False
 
     def cancel(self, key: Hashable) -> bool:
         """
