@@ -356,7 +356,7 @@ class WheelEngine(BulkVerbs):
         now = self.clock.monotonic_ns()
         with self._lock:
             timers, held = self._filing.take_all()
-            self._counts["cancels"] += len(timers)
+            self._counts["cancels"] = len(timers) + self._counts["cancels"]  # the call first: it may come back in
             drained = [timer.described(now) for timer in timers]
             for timer in timers:
                 self._let_go(timer)

@@ -98,7 +98,7 @@ class BaseWheel(ABC, Unique):
         drained = [entry.expired() for entry in sorted(self._entries.values(), key=by_order)]
         self._clear()
         self._entries.clear()
-        self._counts["cancels"] += len(drained)
+        self._counts["cancels"] = len(drained) + self._counts["cancels"]  # the call first: it may come back in
         return drained
 
     def stats(self) -> dict[str, Any]:
