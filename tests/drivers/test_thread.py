@@ -216,6 +216,41 @@ def test_a_hook_that_raises(monkeypatch, capsys):
     wheel.close()
 
 
+@pytest.mark.parametrize("design", [lambda: None, HeapWheel], ids=["native", "heap"])
+def test_a_clock_that_raises(monkeypatch, design):
+    """
+    What a clock raises in the thread is reported there, and all timers fire nevertheless.
+    """
+
+    class Moody(MonotonicClock):
+        """
+        Raises once in the thread, when it is told to.
+        """
+
+        is_bad = False
+
+        def monotonic_ns(self) -> int:
+            """
+            Return the time, or raise.
+            """
+            if self.is_bad and threading.current_thread().name == "tickwheel":
+                self.is_bad = False
+                raise OSError
+            return super().monotonic_ns()
+
+    hooked: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", hooked.append)
+    clock = Moody()
+    with TimerWheel(clock=clock, wheel=design()) as wheel:
+        fired(wheel)
+        signals = [threading.Event(), threading.Event()]
+        clock.is_bad = True
+        wheel.call_later(0.05, signals[0].set)
+        wheel.call_later(0.06, signals[1].set)
+        assert all(signal.wait(PATIENCE_S) for signal in signals)
+    assert [hook.exc_type for hook in hooked] == [OSError]
+
+
 def test_errors_are_logged(caplog):
     """
     Without on_error an error is logged to the logger tickwheel, with its traceback.

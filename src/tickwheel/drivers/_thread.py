@@ -27,6 +27,9 @@ TURN_MAX: Final = 1024
 """Callbacks in one turn at most. A turn's other work is bounded by it too, so that a crowd falling due never holds the
 interpreter for long; the next turn follows at once."""
 
+PAUSE_S: Final = 0.1
+"""How long the thread waits when clock or design have raised, so that one that always does costs little."""
+
 GRACE_S: Final = 1.0
 """How long the end of the interpreter waits for callbacks that are running; after that they die with it."""
 
@@ -40,7 +43,8 @@ class ThreadDriver(Unique):
 
     Callbacks run one after the other, in that thread. What leaves one and is no `Exception` (KeyboardInterrupt and
     SystemExit among them) goes to `threading.excepthook`, as in any thread, and the driver goes on: a callback that
-    calls `sys.exit()` ends itself, not the timers of others.
+    calls `sys.exit()` ends itself, not the timers of others. What a clock or a design raises in that thread goes there
+    too, and the driver tries again a tenth of a second later.
 
     The child of a fork has the wheel without its timers, and a new thread when it sets one. Forked inside a callback,
     its one thread is the one that would have to fire: there the wheel is closed.
@@ -160,15 +164,20 @@ class ThreadDriver(Unique):
         assert engine is not None
         clock = engine.clock
         while self._thread is me and not self._is_stopped:
-            deadline = engine.arm()
-            if deadline is None and self._has_ended(engine):
-                return
-            if deadline is None or deadline > clock.monotonic_ns():
-                is_notice = self._waiter.wait(deadline)
-                self._wakeups += 1
-                self._notices += is_notice
-                if is_notice:
-                    continue
+            try:
+                deadline = engine.arm()
+                if deadline is None and self._has_ended(engine):
+                    return
+                if deadline is None or deadline > clock.monotonic_ns():
+                    is_notice = self._waiter.wait(deadline)
+                    self._wakeups += 1
+                    self._notices += is_notice
+                    if is_notice:
+                        continue
+            except BaseException:  # noqa: BLE001 - a clock or a design of somebody's own: it may do better next time
+                _report(me)
+                time.sleep(PAUSE_S)
+                continue
             try:
                 engine.fire_due(TURN_MAX)
             except BaseException:  # noqa: BLE001 - see the class: the driver goes on
