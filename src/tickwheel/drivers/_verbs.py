@@ -57,7 +57,7 @@ class TimerVerbs:
 
         Args:
             delay: Seconds, or a timedelta, as for every verb. Negative counts as 0, which fires in the next turn, and
-                `inf` as never.
+                `inf` as never. On a design with ticks it fires at the end of a tick, also where it is 0.
             callback: What to call; its result is ignored.
             args: What to call it with.
             slack: By how many seconds it may be later, so that several timers share one wake-up.

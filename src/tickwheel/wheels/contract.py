@@ -73,7 +73,8 @@ class Wheel(Protocol):
         """
         File *payload* under *deadline* and return its id.
 
-        A deadline that has passed is allowed: it expires at the next `advance`.
+        A deadline that has passed is allowed: it expires at the next `advance`, of a design with ticks at the first
+        that reaches the end of its tick, which may be still to come (`Abilities.due_at`).
         `NEVER` is allowed: it never expires, and can be cancelled, moved and drained like any other.
 
         Raises:
