@@ -140,6 +140,7 @@ def test_watch_reads_what_it_shows(run: Run, tmp_path: Path) -> None:
         (["replay", "good.csv", "--wheel", "rounds:slots=1"], "slots is 1: pass 2 or more"),
         (["replay", "good.csv", "--wheel", "single:tick=1,slots=5"], "to 60 s, and the span is 4 s: at this tick it"),
         (["watch", "good.csv", "--wheel", "native:tick=1"], "no option 'tick': expected none"),
+        (["watch", "good.csv", *("--wheel", "heap") * 3], "--wheel is given 3 times: give the two designs that"),
         (["compare", "good.csv", "--pending", "many"], "'many': expected numbers such as 1k,100k,1M"),
         (["compare", "good.csv", "--steps", "0"], "0 is not in the range"),
         (["compare", "good.csv", "--json", "none/x"], "'none/x' cannot be written"),

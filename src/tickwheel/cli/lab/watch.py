@@ -37,6 +37,9 @@ def command(trace: Path, wheels: tuple[str, ...], out: Path, frames: int) -> Non
     """
     Write a page on which the designs play the beginning of TRACE, to be stepped, slowed, sped up and followed.
     """
+    if len(wheels) > len(FIRST):
+        message = f"--wheel is given {len(wheels)} times: give the two designs that are shown first"
+        raise click.UsageError(message)
     # Most operations are a frame each, so what is far behind the last frame need not be read.
     operations = read_trace(trace, OPERATIONS_A_FRAME * frames)
     facts = facts_of(operations)
