@@ -46,7 +46,7 @@ def test_no_start(start):
 
 def test_no_wall():
     """
-    Nor is what is no integer a start, nor what is no time of day the wall's; the wall is left as it was.
+    A start that is not an integer is refused, and a wall that is negative or past 292 years, which is left as it was.
     """
     for start in (1.5, "1", True):
         with pytest.raises(TypeError, match=f"start_ns is {start!r}: pass an integer of nanoseconds"):

@@ -304,20 +304,20 @@ def test_a_key_that_is_set_amid_a_drain(make_rig):
 
     class Busy:
         """
-        A key whose hash sets another key, once it is told to.
+        A key whose hash sets another key, once it is asked to.
         """
 
-        is_told = False
+        is_asked = False
 
         def __hash__(self) -> int:
-            if self.is_told:
-                self.is_told = False
+            if self.is_asked:
+                self.is_asked = False
                 rig.wheel.set("other", 2, 1)
             return 5
 
     def on_expire(key: Any, _value: Any) -> None:
         if key is busy:
-            busy.is_told = True
+            busy.is_asked = True
             drained.extend(each.args for each in rig.wheel.drain())
         expired.append(key)
 

@@ -224,7 +224,7 @@ def test_a_clock_that_raises(monkeypatch, design):
 
     class Moody(MonotonicClock):
         """
-        Raises once in the thread, when it is told to.
+        Raises once in the thread, when it is bad.
         """
 
         is_bad = False

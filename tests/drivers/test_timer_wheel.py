@@ -212,7 +212,7 @@ def test_a_context_is_a_context(make):
     """
     wheel = TimerWheel(wheel=make(), clock=ManualClock())
     for verb in (wheel.call_later, wheel.call_at):
-        with pytest.raises(TypeError, match="context is 3: pass a contextvars.Context, or None"):
+        with pytest.raises(TypeError, match=r"context is 3: pass a contextvars\.Context, or None"):
             verb(1, print, context=3)
     assert len(wheel) == 0
 

@@ -47,7 +47,7 @@ class ShardedWheel(Unique):
         options: As for `TimerWheel`, for each shard: clock, on_error, max_pending, executor.
 
     Raises:
-        ValueError: If *shards* is below 1, *hot_max* below 0, or *hot_share* is no such share.
+        ValueError: If *shards* is below 1, *hot_max* below 0, or *hot_share* is outside of its range.
         TypeError: If *shards* or *hot_max* is no integer, or *hot_share* no number.
     """
 
@@ -263,7 +263,7 @@ class ShardedWheel(Unique):
         else:
             found = None
         # While a life is on its way to `on_expire` the key stays, as the other shard's thread might overtake.
-        self._put(former, former if key_shard.lives else home, key, (key_shard, value), delay, found)
+        self._put(former, former if key_shard.lives else home, key, (key_shard, value), delay, cancelled=found)
 
     def _move_to(self, home: TimerWheel, key: Hashable, delay: Seconds) -> bool:
         """
@@ -281,7 +281,7 @@ class ShardedWheel(Unique):
         if found is None or not former.cancel(key):
             return False
         key_shard.lives -= 1
-        self._put(former, home, key, found[0], delay, found)
+        self._put(former, home, key, found[0], delay, cancelled=found)
         return True
 
     def _put(
@@ -291,6 +291,7 @@ class ShardedWheel(Unique):
         key: Hashable,
         item: tuple[KeyShard, Any],
         delay: Seconds,
+        *,
         cancelled: tuple[Any, float] | None,
     ) -> None:
         """

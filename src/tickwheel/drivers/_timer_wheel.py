@@ -325,7 +325,7 @@ def _new_engine(wheel: Wheel | None, clock: Clock | None, max_pending: int | Non
         message = f"wheel is {wheel!r}, which another TimerWheel has already: make a new one for each"
         raise RuntimeError(message)
     if len(wheel):
-        message = f"wheel is {wheel!r}: pass an empty one, as its entries are no timers"
+        message = f"wheel is {wheel!r}: pass an empty one, as nobody would call its entries"
         raise ValueError(message)
     engine = _engines[id(wheel)] = WheelEngine(wheel, clock, max_pending=max_pending)
     return engine

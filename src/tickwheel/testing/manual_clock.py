@@ -57,7 +57,8 @@ class ManualClock(Unique):
     """
 
     def __init__(self, start_ns: int | None = None, *, wall: float = 1_000_000_000.0) -> None:
-        self._start_ns = random.randrange(10**13, 10**15) if start_ns is None else checked_deadline(start_ns, "start_ns")
+        start_ns = random.randrange(10**13, 10**15) if start_ns is None else start_ns
+        self._start_ns = checked_deadline(start_ns, "start_ns")
         if self._start_ns == NEVER:
             message = f"start_ns is {start_ns!r}: pass an integer of nanoseconds in 0..2**63 - 2"
             raise ValueError(message)

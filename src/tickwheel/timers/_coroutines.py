@@ -74,7 +74,7 @@ def check_context(context: object) -> None:
     Refuse what no callback can be called in.
 
     Raises:
-        TypeError: If *context* is no context.
+        TypeError: If *context* is something else than a context.
     """
     if not isinstance(context, Context):
         message = f"context is {context!r}: pass a contextvars.Context, or None"
