@@ -367,3 +367,23 @@ def test_refreshing_other_caches(clock, source):
         assert sliding.take("a", source) == "a 3"
     sliding.set("b", "own", ttl=1.5)
     assert sliding.take("b", source) == "own"
+
+
+def test_a_refresh_that_is_cancelled_before_it_begins(clock, source):
+    """
+    If the task of a background load never takes a step, the loop goes on, and the next take refreshes again.
+    """
+    cache = make(clock, ahead=5.0)
+
+    async def main():
+        await cache.take_async("a", source.load_async)
+        clock.advance(6.0)
+        for _ in range(2):
+            assert await cache.take_async("a", source.load_async) == "a 1"
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()
+            for _ in range(3):
+                await turns()
+
+    asyncio.run(main())
+    assert (source.calls, cache.stats().loads.refreshes) == (1, 2)

@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+from concurrent.futures import CancelledError as FutureCancelledError
 
 import pytest
 
@@ -307,5 +309,83 @@ def test_an_eager_load_that_waits_for_itself():
         for load in (lambda key: cache.take_async(key, None), late):
             with pytest.raises(ReentrantError, match=r"take_async\('a'\)"):
                 await asyncio.wait_for(cache.take_async("a", load), 30.0)
+
+    asyncio.run(main())
+
+
+class Abort(BaseException):
+    """
+    What ends more than a call.
+    """
+
+
+@pytest.mark.parametrize("make", [lambda: Abort("no more"), lambda: FutureCancelledError("the pool is closed")])
+def test_what_a_loader_raises_is_raised_as_it_is(make, caplog):
+    """
+    An error that is no Exception, or means something to a future, reaches every task, and no task is cancelled by it.
+    """
+    error = make()
+
+    async def fail(_keys):
+        await asyncio.sleep(0)
+        raise error
+
+    async def main():
+        cache = TTLCache(10, 60.0)
+        takes = [cache.take_async("a", fail), cache.take_async("a", fail), cache.take_many_async("ab", fail)]
+        tasks = [asyncio.ensure_future(take) for take in takes]
+        await asyncio.wait(tasks)
+        assert [task.exception() for task in tasks] == [error] * 3
+        assert not cache._loads._flights._loads
+
+    asyncio.run(main())
+    gc.collect()
+    assert not caplog.records
+
+
+def test_a_loader_that_raises_stop_iteration():
+    """
+    It is raised in all that wait; in a task as the cause of a RuntimeError, as in any coroutine.
+    """
+    cache, begun, go_on = TTLCache(10, 60.0), threading.Event(), threading.Event()
+
+    def fail(_key):
+        begun.set()
+        go_on.wait(30.0)
+        return next(iter(()))
+
+    async def wait():
+        task = asyncio.ensure_future(cache.take_async("key", None))
+        await turns()
+        go_on.set()
+        with pytest.raises(RuntimeError, match="StopIteration") as caught:
+            await asyncio.wait_for(task, 30.0)
+        assert isinstance(caught.value.__cause__, StopIteration)
+
+    crowd = Crowd(cache, fail, size=2)
+    crowd.start()
+    begun.wait(30.0)
+    asyncio.run(wait())
+    assert [type(outcome) for outcome in crowd.join()] == [StopIteration] * 2
+
+
+@pytest.mark.parametrize("is_all", [False, True], ids=["the load", "all"])
+def test_a_load_that_is_cancelled_before_it_begins(is_all):
+    """
+    If its task never takes a step, those that wait are cancelled as by a later one, and the next take loads again.
+    """
+
+    async def main():
+        cache, loads = TTLCache(10, 60.0), Loads()
+        waiting = asyncio.ensure_future(cache.take_async("key", loads))
+        await asyncio.sleep(0)
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        assert len(others) == 2
+        for task in others if is_all else others - {waiting}:
+            task.cancel()
+        await asyncio.wait(others, timeout=30.0)
+        assert (waiting.cancelled(), loads.calls) == (True, [])
+        loads.go_on.set()
+        assert await cache.take_async("key", loads) == "value"
 
     asyncio.run(main())

@@ -62,7 +62,9 @@ class Flight:
 
 class Load:
     """
-    One key of a flight. The outcome is `(value,)`, an error, or None where somebody else has to load.
+    One key of a flight. The future's result is `(value,)`, an error, or None where somebody else has to load.
+
+    An error is a result, too: some, as a CancelledError or StopIteration, mean something else to a future.
     """
 
     __slots__ = ("flight", "future", "ticket")
@@ -70,5 +72,5 @@ class Load:
     def __init__(self, flight: Flight, ticket: Ticket) -> None:
         self.flight = flight
         self.ticket = ticket
-        self.future: Future[tuple[Any] | None] = Future()
+        self.future: Future[tuple[Any] | BaseException | None] = Future()
         self.future.set_running_or_notify_cancel()  # so that nobody who gives up waiting cancels it for the others

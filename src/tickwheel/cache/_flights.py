@@ -82,7 +82,8 @@ class Flights:
             todo = []
             self._join(theirs)
             try:
-                for key, outcome in zip(theirs, map(_outcome, theirs.values()), strict=True):
+                for key in theirs:
+                    outcome = _outcome(theirs[key])
                     if outcome is None:
                         todo.append(key)
                     else:
@@ -105,8 +106,8 @@ class Flights:
             todo = []
             self._join(awaited := {**ours, **theirs})
             try:
-                for key, waiting in zip(awaited, map(_awaited, awaited.values()), strict=True):
-                    outcome = await waiting
+                for key in awaited:
+                    outcome = await _awaited(awaited[key])
                     if outcome is not None:
                         values[key] = outcome[0]
                     elif key in theirs:
@@ -180,11 +181,19 @@ class Flights:
         """
         Load in a task of the running loop; return it.
         """
-        task = asyncio.ensure_future(self._run_async(cache, dict(loads), load_all))
+        ours = dict(loads)
+
+        def land(task: asyncio.Task[Any]) -> None:
+            self._tasks.discard(task)
+            self._end(cache, ours, asyncio.CancelledError())  # for a task that was cancelled before its first step
+            if not task.cancelled():
+                task.exception()  # those that wait have it, so that asyncio need not log it
+
+        task = asyncio.ensure_future(self._run_async(cache, ours, load_all))
         for flight in {load.flight for load in loads.values()}:
             flight.task = task
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(land)
         return task
 
     async def _run_async(self, cache: Loading, loads: dict[Any, Load], load_all: LoadsAll) -> None:
@@ -196,8 +205,8 @@ class Flights:
         except Exception as failure:  # noqa: BLE001 - it is raised in every caller that waits
             error = failure
             self.count("failed")
-        except asyncio.CancelledError as cancellation:  # by who gave up last, by the loop's end, or from inside
-            error = cancellation
+        except BaseException as end:  # such as a cancellation: by who gave up last, by the loop's end, or from inside
+            error = end
             raise
         finally:
             self._end(cache, loads, error)
@@ -237,10 +246,7 @@ class Flights:
                 cache.end_load(load.ticket)
         for load in loads.values():
             if not load.future.done():
-                if error is not None:
-                    load.future.set_exception(error)
-                else:
-                    load.future.set_result(None)
+                load.future.set_result(error)
         loads.clear()
 
     def _join(self, loads: dict[Any, Load]) -> None:
@@ -264,22 +270,32 @@ def _refuse_a_circle(key: Any, theirs: Flight, ours: Flight) -> None:
 
 def _outcome(load: Load) -> tuple[Any] | None:
     try:
-        return load.future.result()
-    except asyncio.CancelledError:  # of a task; a thread loads instead
-        return None
+        load.future.result()
+        return _opened(load, None)
     finally:
         del load
 
 
 async def _awaited(load: Load) -> tuple[Any] | None:
-    task = asyncio.current_task()
-    before = task.cancelling() if task is not None else 0  # more than 0 in the clean-up of a cancelled task
     try:
-        return await asyncio.wrap_future(load.future)
-    except asyncio.CancelledError:
-        is_ours = task is not None and task.cancelling() > before
-        if is_ours or not load.future.done() or load.flight.loop is asyncio.get_running_loop():
-            raise
-        return None  # the task of another loop was cancelled, which perhaps ended: load here instead
+        await asyncio.wrap_future(load.future)
+        return _opened(load, asyncio.get_running_loop())
     finally:
         del load
+
+
+def _opened(load: Load, loop: asyncio.AbstractEventLoop | None) -> tuple[Any] | None:
+    """
+    Return or raise the outcome of a load that has ended, as a thread or a task of *loop* sees it.
+
+    What ended another loop's task without being an Exception, such as its cancellation, is None: load here instead.
+    """
+    outcome = load.future.result()
+    try:
+        if not isinstance(outcome, BaseException):
+            return outcome
+        if isinstance(outcome, Exception) or load.flight.loop is loop:
+            raise outcome
+        return None
+    finally:
+        del load, outcome

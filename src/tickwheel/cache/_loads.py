@@ -172,8 +172,8 @@ class Loads:
     def _end(self, flight: Flight, loads: dict[Any, Load], load_all: LoadsAll) -> None:
         self._background.discard(flight)
         for load in loads.values():
-            error = load.future.exception()
-            if isinstance(error, Exception):
+            error = load.future.result(0)  # all have ended
+            if isinstance(error, BaseException) and not isinstance(error, asyncio.CancelledError):
                 log_error(error, load_all)
                 break
 
