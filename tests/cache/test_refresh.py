@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import threading
 from datetime import timedelta
 
@@ -387,3 +388,100 @@ def test_a_refresh_that_is_cancelled_before_it_begins(clock, source):
 
     asyncio.run(main())
     assert (source.calls, cache.stats().loads.refreshes) == (1, 2)
+
+
+def test_a_refresh_that_no_thread_can_run(clock, source, monkeypatch, caplog):
+    """
+    Where no thread can be started the value is returned; that is logged and counted, and later takes load.
+    """
+    cache = make(clock, ahead=5.0, stale_while_revalidate=5.0, loads_max=1)
+    cache.take("a", source)
+    clock.advance(6.0)
+
+    def refuse(_thread):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched, caplog.at_level(logging.CRITICAL, "tickwheel"):
+        patched.setattr(threading.Thread, "start", refuse)
+        assert [cache.take("a", source) for _ in range(2)] == ["a 1"] * 2
+    assert (cache.stats().loads.refreshes, cache.stats().loads.refused) == (0, 2)
+    assert cache.take("a", source) == "a 1"
+    wait_for_refresh(cache)
+    assert cache.take("a", source) == "a 2"
+    clock.advance(20.0)
+    assert cache.take("a", source) == "a 3"
+
+
+def test_a_load_that_no_task_can_run(clock, source, caplog):
+    """
+    Where the loop refuses a task the value that is there is returned, and what is missing raises and is loaded later.
+    """
+    cache = make(clock, ahead=5.0)
+    cache["a"] = "a 0"
+    clock.advance(6.0)
+
+    def refuse(_loop, _coroutine, **_):
+        raise RuntimeError("no tasks")
+
+    async def main():
+        asyncio.get_running_loop().set_task_factory(refuse)
+        assert await cache.take_async("a", source.load_async) == "a 0"
+        with pytest.raises(RuntimeError, match="no tasks"):
+            await cache.take_async("b", source.load_async)
+        asyncio.get_running_loop().set_task_factory(None)
+
+    with caplog.at_level(logging.CRITICAL, "tickwheel"):
+        asyncio.run(main())
+    assert (cache.take("b", source), cache.stats().loads.refused) == ("b 1", 1)
+
+
+def test_background_loads_of_a_closed_loop_do_not_count(clock, source):
+    """
+    A loop that was closed takes its background loads along: they neither use up the bound nor keep others from it.
+    """
+    cache = make(clock, ahead=5.0, stale_while_revalidate=50.0, loads_max=1)
+
+    async def never(_key):
+        await asyncio.Event().wait()
+
+    cache["a"] = "a 0"
+    clock.advance(6.0)
+    loop = asyncio.new_event_loop()
+    assert loop.run_until_complete(cache.take_async("a", never)) == "a 0"
+    tasks = asyncio.all_tasks(loop)
+    loop.close()
+    assert cache.take("a", source) == "a 0"
+    wait_for_refresh(cache)
+    assert (cache["a"], cache.stats().loads.refreshes, cache.stats().loads.refused) == ("a 1", 2, 0)
+    for task in tasks:
+        task._log_destroy_pending = False
+
+
+def test_many_threads_keep_the_bound(clock, source):
+    """
+    Threads that refresh at the same moment begin no more loads than the bound allows.
+    """
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(10):
+            cache, source.calls = make(clock, ahead=5.0, loads_max=1), 0
+            cache.set_many(dict.fromkeys(range(16), 0))
+            clock.advance(6.0)
+            source.gate.clear()
+            barrier = threading.Barrier(16)
+
+            def take(key, cache=cache, barrier=barrier):
+                barrier.wait(30.0)
+                cache.take(key, source)
+
+            threads = [threading.Thread(target=take, args=(key,)) for key in range(16)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(30.0)
+            source.gate.set()
+            wait_for_refresh(cache)
+            assert (source.calls, cache.stats().loads.refused) == (1, 15)
+    finally:
+        sys.setswitchinterval(interval)

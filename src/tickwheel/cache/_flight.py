@@ -34,6 +34,12 @@ class Flight:
         self.is_abandoned = False
         self.waiting = 0
 
+    def is_lost(self) -> bool:
+        """
+        Return whether it will never end, as its loop was closed.
+        """
+        return self.loop is not None and self.loop.is_closed()
+
     def can_be_waited_for(self, loop: asyncio.AbstractEventLoop | None) -> bool:
         """
         Return whether this thread, or a task of *loop* on it, would see the end.

@@ -48,7 +48,7 @@ class Flights:
 
     def __init__(self) -> None:
         self.tally = LoadTally()
-        self._lock = new_lock(OUTER)
+        self.lock = new_lock(OUTER)
         self._loads: dict[Hashable, Load] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._orphans: list[Ticket] = []
@@ -66,7 +66,7 @@ class Flights:
         """
         Add to a count of the tally.
         """
-        with self._lock:
+        with self.lock:
             setattr(self.tally, name, getattr(self.tally, name) + number)
 
     def take(self, cache: Loading, keys: Iterable[Hashable], load_all: LoadsAll) -> dict[Any, Any]:
@@ -123,10 +123,10 @@ class Flights:
         Return a load of *flight* for each of the *keys* that nobody loads yet: for the background.
         """
         ours: dict[Any, Load] = {}
-        with self._lock:
+        with self.lock:
             for key in keys:
                 load = self._loads.get(key)
-                if load is None or cache.is_overtaken(load.ticket):
+                if load is None or load.flight.is_lost() or cache.is_overtaken(load.ticket):
                     ours[key] = self._loads[key] = Load(flight, cache.begin_load(key))
         return ours
 
@@ -137,7 +137,7 @@ class Flights:
         ours: dict[Any, Load] = {}
         theirs: dict[Any, Load] = {}
         try:
-            with self._lock:
+            with self.lock:
                 while self._orphans:
                     cache.end_load(self._orphans.pop())
                 for key in keys:
@@ -158,7 +158,7 @@ class Flights:
                     else:
                         ours[key] = self._loads[key] = Load(flight, cache.begin_load(key))
         except BaseException:
-            self._end(cache, ours)
+            self.end(cache, ours)
             raise
         return found, ours, theirs
 
@@ -174,7 +174,7 @@ class Flights:
             self.count("failed")
             raise
         finally:  # what is not an Exception ends this thread's work, not that of others: one of them loads instead
-            self._end(cache, loads, error)
+            self.end(cache, loads, error)
             error = None
 
     def start(self, cache: Loading, loads: dict[Any, Load], load_all: LoadsAll) -> asyncio.Task[Any]:
@@ -185,11 +185,17 @@ class Flights:
 
         def land(task: asyncio.Task[Any]) -> None:
             self._tasks.discard(task)
-            self._end(cache, ours, asyncio.CancelledError())  # for a task that was cancelled before its first step
+            self.end(cache, ours, asyncio.CancelledError())  # for a task that was cancelled before its first step
             if not task.cancelled():
                 task.exception()  # those that wait have it, so that asyncio need not log it
 
-        task = asyncio.ensure_future(self._run_async(cache, ours, load_all))
+        running = self._run_async(cache, ours, load_all)
+        try:
+            task = asyncio.ensure_future(running)
+        except BaseException:  # of the loop's task factory
+            running.close()
+            self.end(cache, loads)
+            raise
         for flight in {load.flight for load in loads.values()}:
             flight.task = task
         self._tasks.add(task)
@@ -209,7 +215,7 @@ class Flights:
             error = end
             raise
         finally:
-            self._end(cache, loads, error)
+            self.end(cache, loads, error)
             error = None
 
     def _keep(self, cache: Loading, loads: dict[Any, Load], loaded: Any) -> dict[Any, Any]:
@@ -238,8 +244,11 @@ class Flights:
         found = cache.find_loaded(key)
         return value if found is None else found[0]
 
-    def _end(self, cache: Loading, loads: dict[Any, Load], error: BaseException | None = None) -> None:
-        with self._lock:
+    def end(self, cache: Loading, loads: dict[Any, Load], error: BaseException | None = None) -> None:
+        """
+        Let *loads* end with an *error*, or so that who waits for one of them loads instead, as far as they are open.
+        """
+        with self.lock:
             for key, load in loads.items():
                 if self._loads.get(key) is load:
                     del self._loads[key]
@@ -250,12 +259,12 @@ class Flights:
         loads.clear()
 
     def _join(self, loads: dict[Any, Load]) -> None:
-        with self._lock:
+        with self.lock:
             for flight in {load.flight for load in loads.values()}:
                 flight.waiting += 1
 
     def _leave(self, loads: dict[Any, Load]) -> None:
-        with self._lock:
+        with self.lock:
             for flight in {load.flight for load in loads.values()}:
                 flight.leave()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from tickwheel.cache._flight import Flight, Load
 from tickwheel.cache._flights import Flights, Loading, LoadsAll
@@ -17,6 +17,8 @@ from tickwheel.drivers.fork import call_after_fork
 from tickwheel.timers.engine import log_error
 
 __all__ = ["Loads"]
+
+_Start: TypeAlias = "Callable[[Taking, Flight, dict[Any, Load], LoadsAll], None]"
 
 
 class Taking(Loading, Protocol):
@@ -133,26 +135,54 @@ class Loads:
         values.update(old)
         return True
 
-    def _board(
-        self, cache: Taking, keys: list[Any], loop: asyncio.AbstractEventLoop | None
-    ) -> tuple[Flight, dict[Any, Load]]:
-        flight = Flight(loop, is_background=True)
-        if len(self._background) >= self._loads_max:
-            self._flights.count("refused", len(keys))
-            return flight, {}
-        loads = self._flights.board(cache, keys, flight)
-        if loads:
-            self._background.add(flight)
-            self._flights.count("refreshes", len(loads))
-        return flight, loads
+    def _board(self, cache: Taking, keys: list[Any], flight: Flight) -> dict[Any, Load]:
+        with self._flights.lock:
+            self._background = {each for each in self._background if not each.is_lost()}
+            if len(self._background) >= self._loads_max:
+                self._flights.count("refused", len(keys))
+                return {}
+            loads = self._flights.board(cache, keys, flight)
+            if loads:
+                self._background.add(flight)
+        return loads
 
     def _refresh(self, cache: Taking, keys: list[Any], load_all: LoadsAll) -> None:
-        flight, loads = self._board(cache, keys, None)
-        if loads:
-            flight.thread = None  # that of the worker, once there is one
+        flight = Flight(is_background=True)
+        flight.thread = None  # that of the worker, once there is one
+        self._begin(cache, keys, load_all, flight, self._submit)
+
+    def _refresh_async(self, cache: Taking, keys: list[Any], load_all: LoadsAll) -> None:
+        flight = Flight(asyncio.get_running_loop(), is_background=True)
+        self._begin(cache, keys, load_all, flight, self._start)
+
+    def _begin(self, cache: Taking, keys: list[Any], load_all: LoadsAll, flight: Flight, start: _Start) -> None:
+        loads = self._board(cache, keys, flight)
+        number = len(loads)
+        if not number:
+            return
+        try:
+            start(cache, flight, loads, load_all)
+        except Exception as error:  # noqa: BLE001 - such as for want of threads: the value that is there will do
+            self._flights.end(cache, loads)
+            self._leave(flight)
+            self._flights.count("refused", number)
+            log_error(error, load_all)
+        else:
+            self._flights.count("refreshes", number)
+
+    def _submit(self, cache: Taking, flight: Flight, loads: dict[Any, Load], load_all: LoadsAll) -> None:
+        with self._flights.lock:
             if self._pool is None:
                 self._pool = PoolExecutor(self._loads_max, queue_max=self._loads_max, name="tickwheel-refresh")
-            self._pool.submit(_Job(lambda: self._run(cache, flight, loads, load_all)))  # type: ignore[arg-type]
+        self._pool.submit(_Job(lambda: self._run(cache, flight, loads, load_all)))  # type: ignore[arg-type]
+
+    def _start(self, cache: Taking, flight: Flight, loads: dict[Any, Load], load_all: LoadsAll) -> None:
+        task = self._flights.start(cache, loads, load_all)
+        task.add_done_callback(lambda _: self._end(flight, loads, load_all))
+
+    def _leave(self, flight: Flight) -> None:
+        with self._flights.lock:
+            self._background.discard(flight)
 
     def _run(self, cache: Taking, flight: Flight, loads: dict[Any, Load], load_all: LoadsAll) -> None:
         flight.thread = threading.get_ident()
@@ -161,16 +191,10 @@ class Loads:
         except Exception as error:  # noqa: BLE001 - nobody waits for it
             log_error(error, load_all)
         finally:
-            self._background.discard(flight)
-
-    def _refresh_async(self, cache: Taking, keys: list[Any], load_all: LoadsAll) -> None:
-        flight, loads = self._board(cache, keys, asyncio.get_running_loop())
-        if loads:
-            task = self._flights.start(cache, loads, load_all)
-            task.add_done_callback(lambda _: self._end(flight, loads, load_all))
+            self._leave(flight)
 
     def _end(self, flight: Flight, loads: dict[Any, Load], load_all: LoadsAll) -> None:
-        self._background.discard(flight)
+        self._leave(flight)
         for load in loads.values():
             error = load.future.result(0)  # all have ended
             if isinstance(error, BaseException) and not isinstance(error, asyncio.CancelledError):

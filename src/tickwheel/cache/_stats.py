@@ -40,7 +40,7 @@ class LoadStats:
         overtaken: Values that were not kept because their key was written or removed while they were loaded.
         stale: Values that were returned after their life, by `Refresh.stale_while_revalidate` or `stale_if_error`.
         refreshes: Loads begun in the background.
-        refused: Loads not begun in the background because `Refresh.loads_max` were running.
+        refused: Loads not begun in the background because `Refresh.loads_max` were running, or for want of a thread.
     """
 
     loaded: int = 0
