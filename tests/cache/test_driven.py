@@ -272,3 +272,33 @@ def test_a_cache_on_a_clock_frees_its_wheel(clock):
     cache["a"] = 1
     del cache
     assert wheel() is None
+
+
+@pytest.mark.needs("os.fork")
+def test_loads_of_tasks_after_a_fork():
+    """
+    In the child of a fork from inside a loop, another thread does not wait for the load of a task of that loop.
+    """
+    cache = TTLCache(10, 60.0)
+
+    async def main():
+        go_on = asyncio.Event()
+
+        async def load(_key):
+            await go_on.wait()
+            return "parent's"
+
+        task = asyncio.ensure_future(cache.take_async("a", load))
+        await asyncio.sleep(0)
+        child = os.fork()
+        if child == 0:
+            taken = []
+            thread = threading.Thread(target=lambda: taken.append(cache.take("a", lambda _: "child's")), daemon=True)
+            thread.start()
+            thread.join(10.0)
+            os._exit(0 if taken == ["child's"] else 1)
+        go_on.set()
+        assert await task == "parent's"
+        return child
+
+    assert os.waitstatus_to_exitcode(os.waitpid(asyncio.run(main()), 0)[1]) == 0

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from tickwheel.cache import TTLCache
+from tickwheel.cache import TTLCache, _flights
 from tickwheel.errors import ReentrantError
 
 
@@ -229,3 +229,41 @@ def test_a_waiting_thread_keeps_the_task_at_work(cache, joined):
         return outcome
 
     assert asyncio.run(main()) == ["value"]
+
+
+@pytest.mark.parametrize("who", ["thread", "task"])
+def test_who_waits_for_a_loop_that_was_stopped_loads_instead(cache, joined, monkeypatch, who):
+    """
+    A loop that is stopped and closed without cancelling its tasks does not leave a thread, or another loop, waiting.
+    """
+    monkeypatch.setattr(_flights, "_LOOK_AGAIN_S", 0.001)
+    begun, tasks = threading.Event(), []
+
+    async def never(_key):
+        begun.set()
+        await asyncio.Event().wait()
+
+    async def own(_key):
+        return "own"
+
+    def run():
+        loop = asyncio.new_event_loop()
+        tasks.append(loop.create_task(cache.take_async("key", never)))
+        loop.run_in_executor(None, joined.wait, 30.0).add_done_callback(lambda _: loop.stop())
+        loop.run_forever()
+        tasks.extend(asyncio.all_tasks(loop))
+        loop.close()
+
+    stopping, _ = in_thread(run)
+    begun.wait(30.0)
+    take = (
+        (lambda: cache.take("key", lambda _: "own"))
+        if who == "thread"
+        else (lambda: asyncio.run(cache.take_async("key", own)))
+    )
+    waiting, outcome = in_thread(take)
+    waiting.join(10.0)
+    stopping.join(30.0)
+    assert outcome == ["own"]
+    for task in tasks:
+        task._log_destroy_pending = False

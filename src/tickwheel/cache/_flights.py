@@ -7,7 +7,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Any, Protocol, TypeAlias
+from concurrent.futures import wait
+from typing import Any, Final, Protocol, TypeAlias
 
 from tickwheel.cache._flight import Flight, Load, Ticket
 from tickwheel.cache._stats import LoadTally
@@ -16,6 +17,9 @@ from tickwheel.errors import ReentrantError, ValueTooLargeError
 from tickwheel.timers.locks import OUTER, new_lock
 
 __all__ = ["Flights", "Loading", "LoadsAll"]
+
+_LOOK_AGAIN_S: Final = 1.0
+"""After so many seconds who waits for a task of another loop looks whether that still runs."""
 
 LoadsAll: TypeAlias = Callable[[list[Any]], Any]
 """Gets keys, returns a mapping of those that it has found, or something to await that does."""
@@ -56,10 +60,11 @@ class Flights:
 
     def after_fork(self) -> None:
         """
-        Forget the loads of threads that are not in this process.
+        Forget the loads of threads that are not in this process, and of tasks, whose loop does not run on in it.
         """
         here = threading.get_ident()
-        lost = [key for key, load in self._loads.items() if load.flight.thread != here]
+        flights = {key: load.flight for key, load in self._loads.items()}
+        lost = [key for key, flight in flights.items() if flight.thread != here or flight.loop is not None]
         self._orphans += [self._loads.pop(key).ticket for key in lost]
 
     def count(self, name: str, number: int = 1) -> None:
@@ -106,8 +111,8 @@ class Flights:
             todo = []
             self._join(awaited := {**ours, **theirs})
             try:
-                for key in awaited:
-                    outcome = await _awaited(awaited[key])
+                for key, waiting in zip(awaited, map(_awaited, awaited.values()), strict=True):
+                    outcome = await waiting
                     if outcome is not None:
                         values[key] = outcome[0]
                     elif key in theirs:
@@ -279,18 +284,28 @@ def _refuse_a_circle(key: Any, theirs: Flight, ours: Flight) -> None:
 
 def _outcome(load: Load) -> tuple[Any] | None:
     try:
-        load.future.result()
+        pause_s = None if load.flight.loop is None else _LOOK_AGAIN_S
+        while not wait((load.future,), pause_s).done:
+            if not load.flight.can_be_waited_for(None):
+                return None
         return _opened(load, None)
     finally:
         del load
 
 
 async def _awaited(load: Load) -> tuple[Any] | None:
+    loop = asyncio.get_running_loop()
+    ended = asyncio.wrap_future(load.future)
     try:
-        await asyncio.wrap_future(load.future)
-        return _opened(load, asyncio.get_running_loop())
+        if load.flight.loop in {None, loop}:
+            await ended
+        while not ended.done():
+            await asyncio.wait((ended,), timeout=_LOOK_AGAIN_S)
+            if not (ended.done() or load.flight.can_be_waited_for(loop)):
+                return None
+        return _opened(load, loop)
     finally:
-        del load
+        del load, ended
 
 
 def _opened(load: Load, loop: asyncio.AbstractEventLoop | None) -> tuple[Any] | None:
