@@ -11,7 +11,8 @@ import threading
 
 import pytest
 
-from tickwheel.cache import TTLCache, cached
+from tickwheel.cache import Refresh, TTLCache, cached
+from tickwheel.testing import ManualClock
 
 WRITES = {
     "item": lambda cache: cache.__setitem__("key", "new"),
@@ -259,3 +260,33 @@ def test_no_take_is_older_than_the_last_removal_before_it(bulk):
     assert (wrong, cache.stats().loads.loaded > 0) == ([], True)
     assert all(cache.take(key, str) >= removed[key] for key in cache)
     cache.check()
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["thread", "task"])
+def test_after_a_failed_load_what_is_there_now_is_answered(is_async):
+    """
+    What was removed while the load ran, or whose time has ended, is not returned; what was set then is, as no stale.
+    """
+    clock = ManualClock()
+    cache = TTLCache(100, 10.0, timer=clock.monotonic, refresh=Refresh(stale_if_error=60.0))
+
+    def take(act):
+        cache["a"] = "old"
+        clock.advance(11.0)
+
+        def fail(_key):
+            act()
+            raise OSError("down")
+
+        async def fail_async(key):
+            fail(key)
+
+        return asyncio.run(cache.take_async("a", fail_async)) if is_async else cache.take("a", fail)
+
+    for act in (lambda: cache.pop("a", None), cache.clear, lambda: clock.advance(59.0)):
+        with pytest.raises(OSError, match="down"):
+            take(act)
+    assert take(lambda: cache.set("a", "new")) == "new"
+    assert (cache["a"], cache.stats().loads.stale) == ("new", 0)
+    assert take(lambda: clock.advance(58.0)) == "old"
+    assert cache.stats().loads.stale == 1

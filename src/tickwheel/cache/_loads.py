@@ -79,12 +79,12 @@ class Loads:
         Return the values of *keys*, each once, without those that `load_all` has not found.
         """
         wanted = dict.fromkeys(keys)
-        values, missing, old = self._look(cache, wanted, lambda due: self._refresh(cache, due, load_all))
+        values, missing = self._look(cache, wanted, lambda due: self._refresh(cache, due, load_all))
         if missing:
             try:
                 values.update(self._flights.take(cache, missing, load_all))
             except Exception:
-                if not self._fall_back(values, missing, old):
+                if not self._fall_back(cache, values, missing):
                     raise
         return {key: values[key] for key in wanted if key in values}
 
@@ -93,25 +93,25 @@ class Loads:
         Do the same with a loader that is awaited.
         """
         wanted = dict.fromkeys(keys)
-        values, missing, old = self._look(cache, wanted, lambda due: self._refresh_async(cache, due, load_all))
+        values, missing = self._look(cache, wanted, lambda due: self._refresh_async(cache, due, load_all))
         if missing:
             try:
                 values.update(await self._flights.take_async(cache, missing, load_all))
             except Exception:
-                if not self._fall_back(values, missing, old):
+                if not self._fall_back(cache, values, missing):
                     raise
         return {key: values[key] for key in wanted if key in values}
 
     def _look(
         self, cache: Taking, keys: Iterable[Any], refresh: Callable[[list[Any]], None]
-    ) -> tuple[dict[Any, Any], list[Any], dict[Any, Any]]:
+    ) -> tuple[dict[Any, Any], list[Any]]:
         """
-        Return what can be answered at once, what has to be loaded, and what to answer if that fails.
+        Return what can be answered at once, and what has to be loaded.
         """
         if not self.has_rules:
             values = cache.get_many(keys)
-            return values, [key for key in keys if key not in values], {}
-        values, missing, old, due = {}, [], {}, []
+            return values, [key for key in keys if key not in values]
+        values, missing, due = {}, [], []
         for key in keys:
             value, left_ns = cache.grade(key) or (None, -self.grace_ns - 1)
             if left_ns > 0 or -left_ns < self._revalidate_ns:
@@ -120,19 +120,26 @@ class Loads:
                     self._flights.count("stale")
                 if left_ns <= self._ahead_ns:
                     due.append(key)
-                continue
-            missing.append(key)
-            if -left_ns < self._error_ns:
-                old[key] = value
+            else:
+                missing.append(key)
         if due:
             refresh(due)
-        return values, missing, old
+        return values, missing
 
-    def _fall_back(self, values: dict[Any, Any], missing: list[Any], old: dict[Any, Any]) -> bool:
-        if len(old) < len(missing):
+    def _fall_back(self, cache: Taking, values: dict[Any, Any], missing: list[Any]) -> bool:
+        """
+        Answer what is there now, once loading it has failed; return whether that is all.
+        """
+        if not self._error_ns:
             return False
-        self._flights.count("stale", len(old))
-        values.update(old)
+        stale = 0
+        for key in missing:
+            value, left_ns = cache.grade(key) or (None, -self.grace_ns - 1)
+            if -left_ns >= self._error_ns:
+                return False
+            values[key] = value
+            stale += left_ns <= 0
+        self._flights.count("stale", stale)
         return True
 
     def _board(self, cache: Taking, keys: list[Any], flight: Flight) -> dict[Any, Load]:

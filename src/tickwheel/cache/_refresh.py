@@ -30,7 +30,8 @@ class Refresh:
     Args:
         ahead: In the last seconds of its life a value is returned, and a new one loaded in the background.
         stale_while_revalidate: The same for this many seconds after its end.
-        stale_if_error: For this many seconds after its end a value is returned if loading another one fails.
+        stale_if_error: For this many seconds after its end a value is returned if loading another one fails: the one
+            that is there by then. One that was removed meanwhile is not.
         loads_max: How many loads run in the background at once; while they do, no other is begun.
 
     Raises:

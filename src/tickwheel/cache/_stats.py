@@ -76,7 +76,8 @@ class CacheStats:
 
     Attributes:
         hits: Lookups that found a value: `cache[key]`, `get`, `setdefault`, `take`, one for each key of the bulk forms.
-        misses: Lookups that did not; also one that is answered by a value after its life.
+        misses: Lookups that did not; also one that is answered by a value after its life. A cache with
+            `Refresh.stale_if_error` looks once more when a load has failed.
         expirations: Entries whose life was over, counted when they were removed.
         evictions: All others that have left, by their reason.
         loads: What loaders have done.
