@@ -184,3 +184,18 @@ def test_a_ttl_of_another_library():
     assert cache.remaining("b") <= 1.0
     with pytest.raises(ValueError, match="pass 0 or more"):
         TTLCache(10, Length(-1.0))
+
+
+@pytest.mark.parametrize("name", ["on_expire", "on_evict"])
+def test_callbacks_that_nobody_would_await(name):
+    """
+    A coroutine function is refused, and so is what cannot be called.
+    """
+
+    async def tell(_key, _value, _reason):
+        pass
+
+    with pytest.raises(TypeError, match=f"{name} is .*, which makes a coroutine, and a cache awaits none"):
+        TTLCache(10, 60.0, **{name: tell})
+    with pytest.raises(TypeError, match=f"{name} is 5: pass something that can be called"):
+        TLRUCache(10, lambda *_: math.inf, **{name: 5})

@@ -19,6 +19,11 @@ from tickwheel.cache import Refresh, TTLCache
         ({"stale_while_revalidate": math.nan}, ValueError, "stale_while_revalidate is nan"),
         ({"ahead": "5"}, TypeError, "ahead is '5'"),
         ({"loads_max": 0}, ValueError, "loads_max is 0: pass 1 or more"),
+        ({"loads_max": math.nan}, TypeError, "loads_max is nan: pass an int"),
+        ({"loads_max": math.inf}, TypeError, "loads_max is inf: pass an int"),
+        ({"loads_max": 2.5}, TypeError, r"loads_max is 2\.5: pass an int"),
+        ({"loads_max": True}, TypeError, "loads_max is True: pass an int"),
+        ({"loads_max": "4"}, TypeError, "loads_max is '4': pass an int"),
     ],
 )
 def test_rules_that_are_none(rules, error, message):

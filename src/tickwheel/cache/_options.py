@@ -15,6 +15,7 @@ from tickwheel.cache._reason import REASONS, Reason
 from tickwheel.cache._refresh import Refresh
 from tickwheel.clock import Clock
 from tickwheel.drivers import TimerWheel
+from tickwheel.timers._coroutines import check_callback, is_coroutine_function
 from tickwheel.timers.engine import log_error
 
 __all__ = ["Leaving", "Options"]
@@ -27,7 +28,8 @@ class Options:
 
     Raises:
         ValueError: If maxsize is NaN, negative or past all floats, or jitter is not in 0..1.
-        TypeError: If one of them is no number, or time would come from two places.
+        TypeError: If one of them is no number, a callback cannot be called or is a coroutine function, or time would
+            come from two places.
     """
 
     maxsize: float
@@ -52,10 +54,24 @@ class Options:
         if self.refresh is not None and not isinstance(self.refresh, Refresh):
             message = f"refresh is {self.refresh!r}: pass a tickwheel.cache.Refresh"
             raise TypeError(message)
+        for name in ("on_expire", "on_evict"):
+            _check_callback(name, getattr(self, name))
         sources = [name for name in ("timer", "wheel", "clock") if getattr(self, name) is not None]
         if len(sources) > 1:
             message = f"time would come from {' and '.join(sources)}: pass one of them"
             raise TypeError(message)
+
+
+def _check_callback(name: str, callback: object) -> None:
+    if callback is None:
+        return
+    check_callback(callback, is_awaited=True, name=name)
+    if is_coroutine_function(callback):
+        message = (
+            f"{name} is {callback!r}, which makes a coroutine, and a cache awaits none, since entries leave in any "
+            "thread: pass a function, which may hand a coroutine to a loop"
+        )
+        raise TypeError(message)
 
 
 def _check_number(name: str, value: object, remedy: str) -> None:

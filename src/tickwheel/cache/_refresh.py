@@ -36,7 +36,7 @@ class Refresh:
 
     Raises:
         ValueError: If a duration is NaN, negative or over a year, or *loads_max* is below 1.
-        TypeError: If one is neither a number nor a timedelta.
+        TypeError: If one is neither a number nor a timedelta, or *loads_max* is no int.
     """
 
     ahead: float | timedelta = 0.0
@@ -50,6 +50,9 @@ class Refresh:
             if duration_ns(duration, name) > _YEAR_NS:
                 message = f"{name} is {duration!r}: pass at most a year, so that values leave"
                 raise ValueError(message)
+        if not isinstance(self.loads_max, int) or isinstance(self.loads_max, bool):
+            message = f"loads_max is {self.loads_max!r}: pass an int"
+            raise TypeError(message)
         if self.loads_max < 1:
             message = f"loads_max is {self.loads_max!r}: pass 1 or more"
             raise ValueError(message)

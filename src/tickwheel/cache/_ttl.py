@@ -42,7 +42,8 @@ class TTLCache(BaseCache[K, V]):
         sliding: Whether a lookup starts the entry's ttl again.
         jitter: By what fraction a life is shorter or longer, at random: 0.05 spreads what was set together over 10 %
             of the ttl, so that they are not all loaded again at once. A *timer* of datetimes goes without.
-        on_expire: Called with key, value and `Reason.EXPIRED`, with no lock held. What it raises is logged.
+        on_expire: Called with key, value and `Reason.EXPIRED`, with no lock held; no coroutine function. What it raises
+            is logged.
         on_evict: Called so for entries that leave before their time, with another reason.
         wheel: Expires entries on time, in its thread or loop; the cache goes by its clock.
         clock: As *wheel*: a new one on this clock.
@@ -50,7 +51,8 @@ class TTLCache(BaseCache[K, V]):
 
     Raises:
         ValueError: If a number is NaN, negative, or a *jitter* over 1.
-        TypeError: If one is not a number, time would come from two places, or *timer* returns nanoseconds.
+        TypeError: If one is not a number, time would come from two places, *timer* returns nanoseconds, or a callback
+            is a coroutine function.
     """
 
     def __init__(
