@@ -5,8 +5,10 @@ The decorator for methods, each object with a cache of its own.
 from __future__ import annotations
 
 import asyncio
+import copy
 import gc
 import inspect
+import pickle
 import weakref
 
 import pytest
@@ -131,3 +133,18 @@ def test_what_is_refused():
         @cachedmethod(lambda self: self.cache)
         def numbers(self):
             yield self
+
+
+@pytest.mark.parametrize("name", ["price", "slow_price"])
+def test_a_method_of_an_object_is_a_value(name):
+    """
+    It is equal to itself and to none of another object, can be hashed, copied and pickled, and knows its object.
+    """
+    one, two = Prices(1), Prices(2)
+    method = getattr(one, name)
+    assert (method, hash(method), method.__self__) == (getattr(one, name), hash(getattr(one, name)), one)
+    assert method not in (getattr(two, name), one.kind, 5)
+    assert copy.copy(method) == method
+    for other in (copy.deepcopy(method), pickle.loads(pickle.dumps(method))):  # noqa: S301 - our own bytes
+        assert (other.__name__, other.__self__.factor, other.__self__ is one) == (name, 1, False)
+        assert other.cache is other.__self__.cache

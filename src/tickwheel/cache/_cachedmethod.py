@@ -91,6 +91,27 @@ class _Bound:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._method, name)
 
+    @property
+    def __self__(self) -> Any:
+        """
+        Return the object.
+        """
+        return self._instance
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Bound):
+            return NotImplemented
+        return self._instance is other._instance and self._method == other._method
+
+    def __hash__(self) -> int:
+        return hash((id(self._instance), self._method))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """
+        Return what a copy or pickle needs: the object, of which it looks up the method again.
+        """
+        return getattr, (self._instance, self._method.__name__)
+
     def __repr__(self) -> str:
         return f"<cachedmethod {self._method!r} of {object.__repr__(self._instance)}>"
 
