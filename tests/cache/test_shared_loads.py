@@ -267,3 +267,24 @@ def test_who_waits_for_a_loop_that_was_stopped_loads_instead(cache, joined, monk
     assert outcome == ["own"]
     for task in tasks:
         task._log_destroy_pending = False
+
+
+def test_a_wait_that_ends_after_its_loop(cache):
+    """
+    A task that is dropped with a closed loop while it waits for a load of that loop ends without an error.
+    """
+
+    async def never(_key):
+        await asyncio.Event().wait()
+
+    loop = asyncio.new_event_loop()
+    taking = cache.take_async("key", never)
+    task = loop.create_task(taking)
+    loop.call_soon(loop.call_soon, loop.stop)
+    loop.run_forever()
+    tasks = asyncio.all_tasks(loop)
+    loop.close()
+    taking.close()
+    assert cache.take("key", lambda _: "own") == "own"
+    for each in tasks | {task}:
+        each._log_destroy_pending = False

@@ -60,9 +60,11 @@ class Flight:
         if self.waiting or self.is_background or self.task is None or self.loop is None or self.task.done():
             return
         self.is_abandoned = True
+        if self.is_lost():
+            return
         if self.thread == threading.get_ident():
             self.task.cancel()
-        elif not self.loop.is_closed():
+        else:
             self.loop.call_soon_threadsafe(self.task.cancel)
 
 
