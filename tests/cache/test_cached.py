@@ -233,3 +233,49 @@ def test_a_method_that_is_cached():
     assert (squares.square(3), squares.square(3), Squares().square(3)) == (9, 9, 9)
     assert squares.square.cache_info()[:2] == (1, 2)
     assert Squares.square.cache_key(squares, 3) in squares.square.cache
+
+
+def test_what_makes_coroutines():
+    """
+    An object with an async `__call__` is a coroutine function; a coroutine of any other function is refused, not kept.
+    """
+
+    class Double:
+        async def __call__(self, n):
+            return n * 2
+
+    double = cached(TTLCache(10, 60.0))(Double())
+
+    @cached(TTLCache(10, 60.0))
+    def hidden(n):
+        return Double()(n)
+
+    async def main():
+        assert [await double(4), await double(4), double.cache_info().hits] == [8, 8, 1]
+        for take in (hidden, lambda n: hidden.cache.take(n, Double()), lambda n: hidden.cache.take_many([n], many)):
+            with pytest.raises(TypeError, match="can be awaited only once: use a coroutine function, and take_async"):
+                take(4)
+        assert len(hidden.cache) == 0
+
+    def many(keys):
+        return {key: Double()(key) for key in keys}
+
+    asyncio.run(main())
+
+
+def test_objects_that_make_generators():
+    """
+    An object whose `__call__` is a generator is refused as a generator function is.
+    """
+
+    class Count:
+        def __call__(self):
+            yield 1
+
+    class CountAsync:
+        async def __call__(self):
+            yield 1
+
+    for count in (Count(), CountAsync()):
+        with pytest.raises(TypeError, match="is a generator function"):
+            cached(TTLCache(10, 60.0))(count)

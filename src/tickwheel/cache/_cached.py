@@ -14,7 +14,7 @@ from tickwheel.cache._base import BaseCache
 from tickwheel.cache._keys import call_key, typed_call_key
 from tickwheel.cache._stats import CacheInfo
 
-__all__ = ["CachedFunction", "cached", "chosen_key", "clear", "found", "refuse_generators"]
+__all__ = ["CachedFunction", "cached", "chosen_key", "clear", "found", "is_async", "refuse_generators"]
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -83,7 +83,8 @@ def cached(
 
     Raises:
         TypeError: If *cache* is neither one of ours nor None, both *key* and *typed* are given, or the function is a
-            generator, whose result can be used only once.
+            generator, whose result can be used only once. By a call, if what is no coroutine function returns a
+            coroutine.
     """
     make_key = chosen_key(key, is_typed=typed)
     if cache is None:
@@ -92,7 +93,7 @@ def cached(
 
     def decorate(function: Callable[P, R]) -> CachedFunction[P, R]:
         refuse_generators(function)
-        wrap = _wrap_async if inspect.iscoroutinefunction(function) else _wrap
+        wrap = _wrap_async if is_async(function) else _wrap
         wrapper: Any = functools.update_wrapper(wrap(function, cache, make_key), function)
         wrapper.cache, wrapper.cache_key = cache, make_key
         wrapper.cache_info, wrapper.cache_clear = cache.info, functools.partial(clear, cache)
@@ -119,9 +120,20 @@ def refuse_generators(function: Callable[..., Any]) -> None:
     """
     Raise TypeError for a function whose result can be used only once.
     """
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+    if _is_any(function, inspect.isgeneratorfunction, inspect.isasyncgenfunction):
         message = f"{function!r} is a generator function: what it returns can be used only once"
         raise TypeError(message)
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """
+    Return whether *function* is a coroutine function, or an object that is called by one.
+    """
+    return _is_any(function, inspect.iscoroutinefunction)
+
+
+def _is_any(function: Callable[..., Any], *kinds: Callable[[Any], bool]) -> bool:
+    return any(kind(each) for kind in kinds for each in (function, type(function).__call__))
 
 
 def chosen_key(key: Callable[..., Hashable] | None, *, is_typed: bool) -> Callable[..., Hashable]:

@@ -5,12 +5,11 @@ A decorator that keeps what a method returns, in a cache of its object.
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Hashable
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from tickwheel.cache._base import BaseCache
-from tickwheel.cache._cached import CachedFunction, chosen_key, clear, found, refuse_generators
+from tickwheel.cache._cached import CachedFunction, chosen_key, clear, found, is_async, refuse_generators
 from tickwheel.cache._stats import CacheInfo
 
 __all__ = ["CachedMethod", "cachedmethod"]
@@ -40,7 +39,7 @@ class CachedMethod(Generic[S, P, R]):
         self._method = method
         self._cache = cache
         self._key = key
-        self._bound = _BoundAsync if inspect.iscoroutinefunction(method) else _Bound
+        self._bound = _BoundAsync if is_async(method) else _Bound
 
     def __repr__(self) -> str:
         return f"<cachedmethod {self._method!r}>"

@@ -14,6 +14,7 @@ from tickwheel.cache._flight import Flight, Load, Ticket
 from tickwheel.cache._stats import LoadTally
 from tickwheel.drivers.fork import call_after_fork
 from tickwheel.errors import ReentrantError, ValueTooLargeError
+from tickwheel.timers._coroutines import is_coroutine
 from tickwheel.timers.locks import OUTER, new_lock
 
 __all__ = ["Flights", "Loading", "LoadsAll"]
@@ -239,6 +240,13 @@ class Flights:
         return values
 
     def _settle(self, cache: Loading, key: Any, ticket: Ticket, value: Any) -> Any:
+        if is_coroutine(value):
+            value.close()
+            message = (
+                f"the loader of {key!r} returned {value!r}, which can be awaited only once: "
+                "use a coroutine function, and take_async"
+            )
+            raise TypeError(message)
         try:
             if cache.keep_loaded(ticket, key, value):
                 return value
