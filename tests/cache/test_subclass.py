@@ -4,6 +4,7 @@ What subclasses may change, as with cachetools' classes.
 
 from __future__ import annotations
 
+import copy
 import pickle
 
 import pytest
@@ -122,12 +123,17 @@ def test_getsizeof_of_a_subclass():
 
 def test_attributes_travel_with_a_pickle():
     """
-    What a subclass keeps in attributes is pickled, and its `__init__` is not called again.
+    What a subclass keeps in attributes or slots is pickled and copied, and its `__init__` is not called again.
     """
     cache = Named("prices")
     cache["a"] = 1
     other = pickled(cache)
     assert (other.name, other["a"], other.ttl, other.maxsize) == ("prices", 1, 60.0, 10)
+    slotted = Slotted(10, 60.0)
+    slotted.name, slotted.note = "prices", 5
+    for other in (copy.copy(slotted), pickled(slotted)):
+        assert (other.name, other.note, other.ttl) == ("prices", 5, 60.0)
+    assert not hasattr(pickled(Slotted(10, 60.0)), "name")
 
 
 class Named(TTLCache):
@@ -138,6 +144,14 @@ class Named(TTLCache):
     def __init__(self, name):
         super().__init__(10, 60.0)
         self.name = name
+
+
+class Slotted(TTLCache):
+    """
+    A cache with a slot of its own.
+    """
+
+    __slots__ = ("name",)
 
 
 def test_classes_can_be_subscripted():

@@ -327,10 +327,13 @@ class BaseCache(NativeCache[K, V]):
         The copy expires when it is used: a wheel or clock stays with its process.
         """
         ours = ("_options", "_timer", "_clock", "_loads", "_since", "_wheel", "_has_item_methods")
+        state: Any = super().__getstate__()
+        attributes, slots = state if isinstance(state, tuple) else (state, {})
         return {
             "options": replace(self._options, wheel=None, clock=None),
             "timer": self._timer if self._clock is not None else None,
-            "attributes": {name: value for name, value in vars(self).items() if name not in ours},
+            "attributes": {name: value for name, value in attributes.items() if name not in ours},
+            "slots": slots,
             "records": list(self._iterate(RECORDS)),
         }
 
@@ -339,6 +342,8 @@ class BaseCache(NativeCache[K, V]):
         Begin with what `__getstate__` has returned.
         """
         vars(self).update(state["attributes"])
+        for name, value in state["slots"].items():
+            setattr(self, name, value)
         timer = state["timer"]
         options = state["options"]
         self._begin(options if timer is None else replace(options, timer=timer), None)
