@@ -253,6 +253,9 @@ def test_wait_for_and_sleep(runner):
             await aio.wait_for(forever(), 0.001)
         with pytest.raises(TimeoutError):
             await aio.wait_for(forever(), 0)
+        assert await aio.sleep(-(10**400), "slept") == "slept"  # past all floats, and still in the past
+        with pytest.raises(TimeoutError):
+            await aio.wait_for(forever(), -(10**400))
 
     runner.run(main())
 

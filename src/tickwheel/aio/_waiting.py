@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import sys
 from asyncio import CancelledError, Future, ensure_future
 from asyncio import sleep as asyncio_sleep
@@ -27,6 +26,7 @@ async def wait_for(awaitable: Awaitable[T], timeout: float | None) -> T:  # noqa
     Wait for *awaitable*, and cancel it when it takes longer than *timeout* seconds.
 
     As `asyncio.wait_for` of this Python: since 3.12 a coroutine is awaited in this task, before it is wrapped in one.
+    On Python 3.11 it is that function itself, which on uvloop may end up to 1.5 ms early; since 3.12 it never does.
 
     Args:
         awaitable: A coroutine, future or task.
@@ -37,10 +37,10 @@ async def wait_for(awaitable: Awaitable[T], timeout: float | None) -> T:  # noqa
         InvalidDelayError: If *timeout* is NaN.
     """
     if sys.version_info < (3, 12):
-        if timeout is not None and math.isnan(timeout):
+        if timeout is not None and _is_nan(timeout):
             raise InvalidDelayError("timeout", timeout)
         return await asyncio_wait_for(awaitable, timeout)
-    if timeout is None or timeout > 0 or math.isnan(timeout):
+    if timeout is None or timeout > 0 or _is_nan(timeout):
         async with timeout_after(timeout):
             return await awaitable
     future = ensure_future(awaitable)
@@ -51,6 +51,10 @@ async def wait_for(awaitable: Awaitable[T], timeout: float | None) -> T:  # noqa
         return future.result()
     except CancelledError as error:
         raise TimeoutError from error
+
+
+def _is_nan(number: float) -> bool:
+    return number != number  # noqa: PLR0124 - math.isnan refuses an int past all floats
 
 
 async def _cancel_and_wait(future: Future[Any]) -> None:
@@ -93,7 +97,7 @@ async def sleep(delay: float, result: Any = None) -> Any:
     Raises:
         InvalidDelayError: If *delay* is NaN.
     """
-    if math.isnan(delay):
+    if _is_nan(delay):
         raise InvalidDelayError("delay", delay)
     begin = monotonic()
     await asyncio_sleep(delay)
