@@ -322,7 +322,7 @@ class Abort(BaseException):
 @pytest.mark.parametrize("make", [lambda: Abort("no more"), lambda: FutureCancelledError("the pool is closed")])
 def test_what_a_loader_raises_is_raised_as_it_is(make, caplog):
     """
-    An error that is no Exception, or means something to a future, reaches every task, and no task is cancelled by it.
+    An error that is not an Exception, or means something to a future, reaches every task and cancels none of them.
     """
     error = make()
 

@@ -248,7 +248,7 @@ class BaseCache(NativeCache[K, V]):
         Return the value of *key*; where there is none, that of `await loader(key)`, which is then kept.
 
         The load is a task of its own, shared as that of `take`. A cancellation from inside the loader, and whatever
-        else is no Exception, is raised in all tasks of the loop. A task that is cancelled while it waits leaves the
+        else is not an Exception, is raised in all tasks of the loop. A task that is cancelled while it waits leaves the
         load to the others; with the last one the load is cancelled. Errors are those of `take`.
         """
         if not self._loads.has_rules:

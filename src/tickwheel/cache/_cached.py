@@ -83,7 +83,7 @@ def cached(
 
     Raises:
         TypeError: If *cache* is neither one of ours nor None, both *key* and *typed* are given, or the function is a
-            generator, whose result can be used only once. By a call, if what is no coroutine function returns a
+            generator, whose result can be used only once. By a call, if what is not a coroutine function returns a
             coroutine.
     """
     make_key = chosen_key(key, is_typed=typed)

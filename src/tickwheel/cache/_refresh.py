@@ -36,7 +36,7 @@ class Refresh:
 
     Raises:
         ValueError: If a duration is NaN, negative or over a year, or *loads_max* is below 1.
-        TypeError: If one is neither a number nor a timedelta, or *loads_max* is no int.
+        TypeError: If one is neither a number nor a timedelta, or *loads_max* is not an int.
     """
 
     ahead: float | timedelta = 0.0
