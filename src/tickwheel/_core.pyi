@@ -3,7 +3,7 @@ from asyncio import TimerHandle
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping
 from contextvars import Context
 from types import TracebackType
-from typing import Any, Self, TypeVar, TypeVarTuple, Unpack, final
+from typing import Any, Never, Self, TypeVar, TypeVarTuple, Unpack, final
 
 from typing_extensions import disjoint_base
 
@@ -167,6 +167,7 @@ class Deadlines:
 
 @final
 class Timeout:
+    def __new__(cls, _not_made_so: Never, /) -> Self: ...
     async def __aenter__(self, /) -> Self: ...
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /

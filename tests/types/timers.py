@@ -99,9 +99,11 @@ def of_contexts(context: Context) -> None:
 
 async def timeouts(stack: AsyncExitStack) -> None:
     """
-    A timeout is an asynchronous context manager, also where any will do.
+    A timeout is an asynchronous context manager, also where any will do; only the functions make one.
     """
     assert_type(await stack.enter_async_context(aio.timeout(1)), aio.Timeout)
+
+    aio.Timeout()  # type: ignore[call-arg]
 
 
 def handles(wheel: TimerWheel) -> None:
