@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping
 from concurrent.futures import wait
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -14,7 +14,6 @@ from tickwheel.cache._flight import Flight, Load, Ticket
 from tickwheel.cache._stats import LoadTally
 from tickwheel.drivers.fork import call_after_fork
 from tickwheel.errors import ReentrantError, ValueTooLargeError
-from tickwheel.timers._coroutines import is_coroutine
 from tickwheel.timers.locks import OUTER, new_lock
 
 __all__ = ["Flights", "Loading", "LoadsAll"]
@@ -240,7 +239,7 @@ class Flights:
         return values
 
     def _settle(self, cache: Loading, key: Any, ticket: Ticket, value: Any) -> Any:
-        if is_coroutine(value):
+        if isinstance(value, Coroutine):
             value.close()
             message = (
                 f"the loader of {key!r} returned {value!r}, which can be awaited only once: "

@@ -4,6 +4,7 @@ The options of a cache, checked.
 
 from __future__ import annotations
 
+import inspect
 import math
 import reprlib
 from collections.abc import Callable
@@ -15,7 +16,6 @@ from tickwheel.cache._reason import REASONS, Reason
 from tickwheel.cache._refresh import Refresh
 from tickwheel.clock import Clock
 from tickwheel.drivers import TimerWheel
-from tickwheel.timers._coroutines import check_callback, is_coroutine_function
 from tickwheel.timers.engine import log_error
 
 __all__ = ["Leaving", "Options"]
@@ -65,8 +65,10 @@ class Options:
 def _check_callback(name: str, callback: object) -> None:
     if callback is None:
         return
-    check_callback(callback, is_awaited=True, name=name)
-    if is_coroutine_function(callback):
+    if not callable(callback):
+        message = f"{name} is {callback!r}: pass something that can be called"
+        raise TypeError(message)
+    if inspect.iscoroutinefunction(callback):
         message = (
             f"{name} is {callback!r}, which makes a coroutine, and a cache awaits none, since entries leave in any "
             "thread: pass a function, which may hand a coroutine to a loop"
