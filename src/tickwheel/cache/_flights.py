@@ -197,9 +197,10 @@ class Flights:
         running = self._run_async(cache, ours, load_all)
         try:
             task = asyncio.ensure_future(running)
-        except BaseException:  # of the loop's task factory
+        except BaseException:  # of the loop's task factory, or of an eager task's first step, which has ended them
             running.close()
-            self.end(cache, loads)
+            self.end(cache, ours)
+            loads.clear()
             raise
         for flight in {load.flight for load in loads.values()}:
             flight.task = task
