@@ -14,6 +14,7 @@ import pytest
 
 from tickwheel import ContextCancelledError, TimerWheel, background, with_cancel, with_timeout, with_value
 from tickwheel.testing import ManualClock
+from tickwheel.wheels.heap import HeapWheel
 
 LINKS = 100_000
 PATIENCE_S = 60.0
@@ -50,6 +51,31 @@ def test_children_that_nobody_waits_for_any_more_are_forgotten():
     clock.advance(1)
     gc.collect()
     assert len(root.ending._calls) == 0
+
+
+@pytest.mark.parametrize("design", [lambda: None, HeapWheel])
+def test_cancelled_timers_are_forgotten(design):
+    """
+    A context that lives long lets go of a timer's callback, and of all that it kept about the timer, at its cancel.
+    """
+
+    class Callback:
+        def __call__(self) -> None:
+            """
+            Do nothing.
+            """
+
+    wheel = TimerWheel(wheel=design(), clock=ManualClock())
+    context = with_cancel(background(wheel))
+    callback = Callback()
+    dropped = weakref.ref(callback)
+    timer = context.call_later(30, callback)
+    del callback
+    assert timer.cancel()
+    assert dropped() is None
+    many = [context.call_at(wheel.time() + 30, int) for _ in range(10)]
+    assert wheel.cancel_many(many) == 10
+    assert len(context.ending._calls) == len(context.ending._kept) == 0
 
 
 def test_what_waits_holds_its_context():

@@ -19,29 +19,29 @@ __all__ = ["BoundCallback", "DeadlineCallback"]
 class BoundCallback(StandIn):
     """
     The callback of a timer that ends with a context.
+
+    It leaves the context when the engine drops it: at the timer's end, whichever that is. Only the engine holds it.
     """
 
     def __init__(self, ending: Ending, callback: Callback, args: tuple[Any, ...]) -> None:
         self._ending = ending
         self._callback = callback
         self._args = args
-        self._timer: Timer | None = None
         self._forget: Callable[[], object] = bool
+
+    def __del__(self) -> None:
+        self._forget()  # which takes no lock: this is called wherever memory is freed
 
     def start(self, verb: Callable[[Seconds, Callback], Timer], time: Seconds) -> Timer:
         """
-        Set the timer by *verb*, and bind it, if it has not fired by then.
+        Set the timer by *verb*, and bind it.
         """
-        timer = self._timer = verb(time, self)
+        timer = verb(time, self)
         self._forget = self._ending.then(lambda _: timer.cancel())
-        self._forget_if_over()
         return timer
 
     def __call__(self) -> object:
-        try:
-            return self._callback(*self._args)
-        finally:
-            self._forget_if_over()
+        return self._callback(*self._args)
 
     def given(self) -> tuple[Callback, tuple[Any, ...]]:
         """
@@ -51,19 +51,13 @@ class BoundCallback(StandIn):
 
     def ended(self) -> None:
         """
-        Leave the context.
+        Do nothing: the engine drops this.
         """
-        self._forget()
 
     def refused(self) -> None:
         """
-        Leave the context.
+        Do nothing: the engine drops this.
         """
-        self._forget()
-
-    def _forget_if_over(self) -> None:
-        if self._timer is not None and not self._timer.pending():  # a callback may have restarted it
-            self._forget()
 
 
 class DeadlineCallback(StandIn):

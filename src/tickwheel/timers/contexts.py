@@ -197,7 +197,7 @@ class Context(Unique):
         """
         Cancel *timer* when this context ends; return the timer.
 
-        On a context that lives long, timers are better set by its `call_later`, which forgets those that have fired.
+        On a context that lives long, timers are better set by its `call_later`, which forgets those that have ended.
         """
         self.on_end(timer.cancel)
         return timer
