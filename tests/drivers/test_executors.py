@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tickwheel import ClosedError, ExecutorFullError, InlineExecutor, PoolExecutor, TimerWheel
+from tickwheel import ClosedError, ExecutorFullError, InlineExecutor, PoolExecutor, TimerWheel, background, with_cancel
 from tickwheel.testing import ManualClock
 from tickwheel.wheels.heap import HeapWheel
 
@@ -305,6 +305,23 @@ def test_restarted_in_a_worker(make_rig):
         assert (ran, timer.pending(), got) == ([], True, [1])
         rig.clock.advance(5)
     assert ran == [1]
+
+
+def test_a_context_ends_what_waits(make_rig):
+    """
+    A timer of a context that has ended while it waited for a worker runs nothing.
+    """
+    with PoolExecutor(workers=1) as pool:
+        rig = make_rig(pool)
+        context = with_cancel(background(rig.wheel))
+        go, ran = threading.Event(), []
+        rig.wheel.call_later(1, go.wait, PATIENCE_S)
+        context.call_later(2, ran.append, "of the context")
+        rig.wheel.call_later(3, ran.append, "of the wheel")
+        rig.clock.advance(3)
+        context.cancel()
+        go.set()
+    assert ran == ["of the wheel"]
 
 
 def test_a_series_never_runs_twice_at_once(make_rig):

@@ -257,6 +257,37 @@ def test_a_timer_bound_to_a_context(clock, wheel):
     assert fired == ["in time", "at"]
 
 
+def test_a_timer_that_fires_before_it_is_bound(clock, wheel):
+    """
+    On a context that has ended a timer runs nothing, also where another thread fires it before `call_later` goes on.
+    """
+
+    class Overtaking:
+        time = wheel.time
+
+        def call_at(self, when: float, callback: Any, /, *args: Any) -> Any:
+            """
+            Set the timer, and fire it.
+            """
+            timer = wheel.call_at(when, callback, *args)
+            clock.advance(0)
+            return timer
+
+        def call_later(self, delay: float, callback: Any, /, *args: Any) -> Any:
+            """
+            Set the timer, and fire it.
+            """
+            return self.call_at(wheel.time() + delay, callback, *args)
+
+    context = background(Overtaking())
+    fired: list[str] = []
+    context.call_later(0, fired.append, "live")
+    context.cancel()
+    context.call_later(0, fired.append, "ended")
+    context.call_at(wheel.time(), fired.append, "ended")
+    assert fired == ["live"]
+
+
 def test_bound_timers_are_forgotten(clock, wheel):
     """
     A context that lives long does not hold timers that have fired; one that restarts itself stays bound.

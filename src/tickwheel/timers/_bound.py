@@ -41,6 +41,8 @@ class BoundCallback(StandIn):
         return timer
 
     def __call__(self) -> object:
+        if self._ending.reason is not None:  # it came before the timer was bound, or while this waited in a pool
+            return None
         return self._callback(*self._args)
 
     def given(self) -> tuple[Callback, tuple[Any, ...]]:

@@ -205,6 +205,8 @@ class Context(Unique):
     def call_later(self, delay: Seconds, callback: Callable[[*Ts], object], /, *args: *Ts) -> Timer:
         """
         Call *callback* with *args* in *delay* seconds, unless the context ends before. Errors as of the wheel's.
+
+        That goes for a callback that waits in a pool, too: it is not called once the context has ended.
         """
         return self._bound(callback, args).start(self.timers().call_later, delay)
 
