@@ -260,9 +260,10 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
 
         A callback that is running runs on: `join()` waits for it. Closing twice is allowed and returns [].
         """
-        pending = self._keyed.end(self._engine.close)
-        self._driver.stop()
-        return pending
+        try:
+            return self._keyed.end(self._engine.close)
+        finally:
+            self._driver.stop()
 
     def closed(self) -> bool:
         """

@@ -63,11 +63,13 @@ class Ending:
         End by *reason*, and call everything that waits, in the order it was added in; return whether this was the end.
 
         What follows is called in turn, by a loop: a chain of contexts may be of any length.
+        What a callback raises is logged; the first that is no `Exception` is raised once all were called.
         """
         kept = self._kept  # what waits below is held until it was called
         calls = self._take(reason, kept)
         if calls is None:
             return False
+        failures: list[BaseException] = []
         ways = [calls]
         while ways:
             call = next(ways[-1], None)
@@ -79,7 +81,14 @@ class Ending:
                 if calls is not None:
                     ways.append(calls)
             else:
-                _call(call, reason)
+                try:
+                    call(reason)
+                except Exception:  # noqa: BLE001 - the others are to be called as well
+                    logger().exception("what a context was to call at its end raised: %r", call)
+                except BaseException as failure:  # noqa: BLE001 - likewise
+                    failures.append(failure)
+        if failures:
+            raise failures[0]
         return True
 
     def _take(
@@ -104,10 +113,3 @@ class Ending:
     def _forget(self, name: object) -> None:
         self._kept.pop(name, None)
         self._calls.pop(name, None)
-
-
-def _call(call: Callable[[Reason], object], reason: Reason) -> None:
-    try:
-        call(reason)
-    except Exception:  # noqa: BLE001 - the others are to be called as well
-        logger().exception("what a context was to call at its end raised: %r", call)

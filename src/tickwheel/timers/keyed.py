@@ -126,6 +126,8 @@ class Keyed(Keys, Unique):
     def end(self, end: Callable[[], list[Pending]]) -> list[Pending]:
         """
         Drain or close the engine by *end*, and return what it returned, as the user knows it.
+
+        What leaves a function that a context calls at its end, and is no `Exception`, is raised once all have ended.
         """
         with self._lock:
             pending = end()
@@ -136,9 +138,15 @@ class Keyed(Keys, Unique):
                 if isinstance(each.callback, _Entry):
                     each.callback.is_live = False
         del entries
+        failures: list[BaseException] = []
         for each in pending:
             if isinstance(each.callback, StandIn):
-                each.callback.ended()  # which may call the user's functions
+                try:
+                    each.callback.ended()  # which may call the user's functions
+                except BaseException as failure:  # noqa: BLE001 - the others are to end as well
+                    failures.append(failure)
+        if failures:
+            raise failures[0]
         return ended
 
     def after_fork(self) -> None:
