@@ -12,6 +12,7 @@ import pytest
 
 from tickwheel import ClosedError, InvalidDelayError, Periodic, TimerWheel
 from tickwheel.testing import ManualClock
+from tickwheel.timers.contract import DueTimer, Engine
 from tickwheel.wheels.heap import HeapWheel
 
 
@@ -21,6 +22,7 @@ class Rig:
     """
 
     def __init__(self, design: Callable[[], Any]) -> None:
+        self.design = design
         self.clock = ManualClock()
         self.start_ns = self.clock.monotonic_ns()
         self.fired: list[float] = []
@@ -139,3 +141,79 @@ def test_times_is_a_count(rig):
         with pytest.raises(TypeError, match=f"times is {times!r}: pass an integer"):
             rig.every(1, times=times)
     assert len(rig.wheel) == 0
+
+
+class Held:
+    """
+    An executor that runs what it was given when it is told to.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: list[DueTimer] = []
+
+    def serve(self, engine: Engine) -> None:
+        """
+        Take what is due.
+        """
+        engine.runner = self.waiting.append
+
+    def stats(self) -> dict[str, Any]:
+        """
+        Count nothing.
+        """
+        return {}
+
+    def run(self) -> None:
+        """
+        Run what waits.
+        """
+        waiting, self.waiting[:] = self.waiting.copy(), []
+        for timer in waiting:
+            timer.run()
+
+
+def test_changed_while_it_waits(rig):
+    """
+    A firing that waits for a worker is void once its series was paused, and so is it after the resume or a new interval.
+    """
+    held = Held()
+    wheel = TimerWheel(wheel=rig.design(), clock=rig.clock, executor=held)
+    series = wheel.call_every(10, rig.fire)
+    rig.clock.advance(12)
+    assert series.pause()
+    held.run()
+    assert series.resume()
+    rig.clock.advance(10)
+    assert series.pause()
+    assert series.resume()
+    held.run()
+    assert (rig.fired, series.fired, series.missed) == ([], 0, 0)
+    for _ in range(3):
+        rig.clock.advance(8)
+        held.run()
+    assert rig.fired == [30, 46]
+    rig.clock.advance(4)
+    assert len(held.waiting) == 1
+    assert series.set_interval(3)
+    held.run()
+    rig.clock.advance(3)
+    held.run()
+    assert (rig.fired, series.fired, series.missed) == ([30, 46, 53], 3, 0)
+
+
+def test_a_firing_that_was_overtaken(rig):
+    """
+    A firing that has begun, and finds its series resumed or firing already, is void.
+    """
+    held = Held()
+    wheel = TimerWheel(wheel=rig.design(), clock=rig.clock, executor=held)
+    series = wheel.call_every(10, rig.fire)
+    rig.clock.advance(10)
+    assert series.pause()
+    assert series.resume()
+    series()  # as the worker does that took it before
+    assert rig.fired == []
+    rig.then = series
+    rig.clock.advance(10)
+    held.run()
+    assert (rig.fired, series.fired, len(wheel)) == ([20], 1, 1)

@@ -143,7 +143,9 @@ class Periodic(StandIn):
                 self._is_over = self._phase.is_over()
                 if self._is_over:
                     return False
-                self._timer = self._engine.call_at(seconds(self._phase.time(now)), self)
+                when = seconds(self._phase.time(now))
+                if not self._reschedule(when):  # else the firing that was due at the pause waits yet, and is void
+                    self._set(when)
             self._is_paused = False
             return True
 
@@ -197,8 +199,8 @@ class Periodic(StandIn):
         """
         now = self._read() if self._phase.is_wall else None
         with self._lock:
-            if self._is_over or self._is_paused:
-                return None
+            if self._is_over or self._is_paused or self._is_firing or self._timer.pending():
+                return None  # the last two: it was resumed, or set anew, while this firing waited
             if now is not None and not self._is_due(now):
                 self._set_next(self._reschedule, now)
                 return None
@@ -258,7 +260,7 @@ class Periodic(StandIn):
 
     def _reschedule(self, when: float) -> bool:
         """
-        Set the next firing from inside of this one, as a new life of the same timer.
+        Set the next firing from inside of this one, or in its place, as a new life of the same timer.
         """
         return self._timer.reschedule(when)
 
