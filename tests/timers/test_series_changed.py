@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from tickwheel import ClosedError, InvalidDelayError, Periodic, TimerWheel
+from tickwheel import ClosedError, InvalidDelayError, Periodic, SpanExceededError, TimerWheel
 from tickwheel.testing import ManualClock
 from tickwheel.timers.contract import DueTimer, Engine
 from tickwheel.wheels.heap import HeapWheel
+from tickwheel.wheels.single import SingleWheel
 
 
 class Rig:
@@ -111,6 +112,27 @@ def test_another_interval(rig):
     series.resume()
     rig.clock.advance(1)
     assert rig.fired == [3, 5, 57]
+
+
+def test_a_change_that_is_refused(rig):
+    """
+    An interval that the wheel cannot hold is refused, and the series goes on as before.
+    """
+    wheel = TimerWheel(wheel=SingleWheel(tick=1, slots=10), clock=rig.clock)
+    series = wheel.call_every(5, rig.fire)
+    with pytest.raises(SpanExceededError):
+        series.set_interval(50)
+    rig.clock.advance(22)
+    assert (len(rig.fired), series.fired, series.missed) == (4, 4, 0)
+    series.pause()
+    assert series.set_interval(50)
+    with pytest.raises(SpanExceededError):
+        series.resume()
+    assert series.paused()
+    assert series.set_interval(5)
+    assert series.resume()
+    rig.clock.advance(6)
+    assert series.fired == 5
 
 
 def test_what_is_over_stays_so(rig):

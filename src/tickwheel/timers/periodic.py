@@ -132,6 +132,7 @@ class Periodic(StandIn):
 
         Raises:
             ClosedError: If its wheel was closed.
+            SpanExceededError: If its interval is longer than the wheel can hold.
             TooManyTimersError: If `max_pending` are pending.
         """
         now = self._read()
@@ -154,10 +155,13 @@ class Periodic(StandIn):
         Fire every *interval* seconds from now on, the first time an interval from now; return False if it is over.
 
         Set during a firing it counts from now as well. A paused series stays paused. A series that followed the wall
-        clock no longer does.
+        clock no longer does. With an error nothing is changed.
 
         Raises:
             ValueError: If *interval* is out of its range, or NaN.
+            SpanExceededError: If it is longer than the wheel can hold. Set while the series is paused or firing, that
+                shows only at the next firing's set: `resume` raises it, and a firing series ends by it.
+            TooManyTimersError: If the firing waits for a worker, and `max_pending` others are pending.
             TypeError: If it is no number.
         """
         now = self._read()
@@ -165,11 +169,11 @@ class Periodic(StandIn):
         with self._lock:
             if self._is_over:
                 return False
-            self._phase = phase
             if not self._is_firing:
                 phase.go_on(now)
                 if not self._is_paused:
                     self._timer.reschedule(seconds(phase.time(now)))
+            self._phase = phase
             return True
 
     def when(self) -> float:
