@@ -17,6 +17,7 @@ import tickwheel
 from tickwheel import SpanExceededError, TimerWheel, TooManyTimersError
 from tickwheel.testing import ManualClock
 from tickwheel.wheels.heap import HeapWheel
+from tickwheel.wheels.single import SingleWheel
 
 
 def test_the_native_wheel_is_the_default():
@@ -276,3 +277,26 @@ def test_a_wheel_of_limited_span():
     assert (len(wheel), timer.when(), timer.pending(), 1 in wheel) == (1, when, True, False)
     wheel.check()
     assert wheel.stats()["sets"] == 1
+
+
+def test_many_moves_on_a_wheel_of_limited_span():
+    """
+    Where one of many moves is longer than a design can hold, nothing is moved.
+    """
+    clock = ManualClock()
+    wheel = TimerWheel(clock=clock, wheel=SingleWheel(tick=0.1, slots=10))
+    ids = wheel.call_later_many([0.3, 0.4], print)
+    timers = [wheel.call_later(0.3, print), wheel.call_later(0.4, print)]
+    clock.advance(0.25)
+    before = [each.deadline for each in wheel.pending()]
+    for refused in (
+        lambda: wheel.move_many(timers, [0.6, 100]),
+        lambda: wheel.move_many(ids, [0.6, 100]),
+        lambda: wheel.move_many([*ids, *timers], 100),
+    ):
+        with pytest.raises(SpanExceededError):
+            refused()
+    assert [each.deadline for each in wheel.pending()] == before
+    assert wheel.stats()["moves"] == 0
+    assert wheel.move_many([*ids, *timers], [0.6, float("inf"), 0.8, 0]) == 4
+    wheel.check()

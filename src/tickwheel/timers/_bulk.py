@@ -12,10 +12,13 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from itertools import count
 from typing import Any, Final, cast
 
+from tickwheel.clock import NEVER, to_delay
+from tickwheel.errors import SpanExceededError
 from tickwheel.timers._coroutines import check_callback
 from tickwheel.timers._slack import loosened
 from tickwheel.timers._timer import WheelTimer
 from tickwheel.typing import Seconds, Unique
+from tickwheel.wheels.contract import Wheel
 
 __all__ = ["BulkTimer", "BulkVerbs"]
 
@@ -44,7 +47,8 @@ class BulkVerbs(ABC, Unique):
 
     on_coroutine: Callable[[Coroutine[Any, Any, Any], Any], object] | None
 
-    def __init__(self) -> None:
+    def __init__(self, wheel: Wheel) -> None:
+        self._span_ns = wheel.abilities.span_ns
         self._ids = count(1)
         self._by_id: weakref.WeakValueDictionary[int, BulkTimer] = weakref.WeakValueDictionary()
 
@@ -103,8 +107,18 @@ class BulkVerbs(ABC, Unique):
             message = f"{len(each)} delays for {len(named)} timers: pass one delay, or one for each"
             raise ValueError(message)
         deadlines = [self.deadline_in(delay) for delay in each]
+        for timer, delay in zip(named, each, strict=True):
+            if timer is not None:
+                timer.engine.check_span(delay)
         pairs = zip(named, deadlines, strict=True)
         return sum(timer.engine.move(timer, deadline) for timer, deadline in pairs if timer is not None)
+
+    def check_span(self, delay: Seconds) -> None:
+        """
+        Raise SpanExceededError if *delay* is longer than the wheel can hold.
+        """
+        if self._span_ns is not None and self._span_ns < to_delay(delay) < NEVER:
+            raise SpanExceededError(to_delay(delay), self._span_ns)
 
     def _named(self, names: Iterable[Any]) -> list[WheelTimer | None]:
         return [name if isinstance(name, WheelTimer) else self._by_id.get(_id(name)) for name in names]

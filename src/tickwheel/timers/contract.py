@@ -228,9 +228,12 @@ class Engine(Protocol):
             delays: Seconds; one for all, or one for each.
 
         Raises:
-            InvalidDelayError: If a delay is NaN. With this and every error nothing was moved.
+            InvalidDelayError: If a delay is NaN. With this and every error but the last nothing was moved.
             TypeError: If a timer is neither handle nor id, or a delay is no number.
             ValueError: If there are neither one delay nor as many as timers.
+            SpanExceededError: If a delay is longer than the wheel can hold.
+            TooManyTimersError: If a new life of one that is firing would be one more than max_pending. Those before
+                it were moved.
         """
 
     def arm(self) -> int | None:

@@ -46,7 +46,7 @@ class WheelEngine(BulkVerbs):
     """
 
     def __init__(self, wheel: Wheel, clock: Clock | None = None, *, max_pending: int | None = None) -> None:
-        super().__init__()
+        super().__init__(wheel)
         self.clock: Clock = MonotonicClock() if clock is None else clock
         self.on_earlier: Callable[[], object] | None = None
         self.on_error: ErrorHandler | None = None
