@@ -4,6 +4,7 @@ Series: fixed phase, no drift, and a choice about what was missed.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -288,3 +289,69 @@ def test_ten_thousand_series(make_rig):
     rig.clock.advance(7)
     assert [each.fired for each in series] == [7 // (1 + number % 7) for number in range(10_000)]
     rig.wheel.check()
+
+
+class Callback:
+    """
+    A callback that can be watched, and calls what it is given.
+    """
+
+    def __call__(self, inside: Callable[[], object]) -> None:
+        """
+        Call it.
+        """
+        inside()
+
+
+BEGINS: dict[str, Callable[..., Any]] = {
+    "every": lambda wheel, *call, **options: wheel.call_every(60, *call, **options),
+    "cron": lambda wheel, *call, **options: wheel.call_cron("* * * * *", *call, **options),
+    "wall": lambda wheel, *call, **_: wheel.call_at_wall(wheel.clock.wall_ns() / 1e9 + 60, *call),
+}
+
+
+@pytest.mark.parametrize("begin", BEGINS)
+def test_what_is_over_lets_its_callback_go(make_rig, begin):
+    """
+    A series that is over holds neither callback nor arguments, though its handle is held.
+    """
+    rig = make_rig(max_pending=1)
+    cancelled: list[bool] = []
+
+    def started(inside: Callable[[], object], **options: Any) -> tuple[Any, weakref.ref[Callback]]:
+        callback = Callback()
+        return BEGINS[begin](rig.wheel, callback, inside, **options), weakref.ref(callback)
+
+    series, callback = started(bool)
+    assert "Callback" in repr(series)
+    assert callback() is not None
+    series.cancel()
+    assert callback() is None
+
+    series, callback = started(lambda: cancelled.append(series.cancel()))
+    rig.clock.advance(61)
+    assert cancelled == [begin != "wall"]
+    assert callback() is None
+
+    series, callback = started(bool, times=1)
+    rig.clock.advance(61)
+    assert callback() is None
+
+    series, callback = started(lambda: rig.wheel.call_later(0, int))
+    rig.clock.advance(61)
+    rig.errors.clear()  # what was raised holds its frames
+    assert callback() is None, "there was no room to go on"
+
+    series, callback = started(bool)
+    assert series.pause()
+    rig.clock.advance(61)
+    assert series.resume() == (begin != "wall")
+    assert (callback() is None) == (begin == "wall")
+    series.cancel()
+
+    series, callback = started(bool)
+    (pending,) = rig.wheel.close()
+    assert pending.callback is callback()
+    del pending
+    assert callback() is None
+    assert "Callback" not in repr(series)

@@ -196,7 +196,7 @@ class Held:
 
 def test_changed_while_it_waits(rig):
     """
-    A firing that waits for a worker is void once its series was paused, and so is it after the resume or a new interval.
+    A firing that waits for a worker is void once its series was paused, also after the resume, or set anew.
     """
     held = Held()
     wheel = TimerWheel(wheel=rig.design(), clock=rig.clock, executor=held)

@@ -80,18 +80,22 @@ class Periodic(StandIn):
             state = "cancelled" if self._is_cancelled else "over"
         elif self._is_paused:
             state = "paused"
-        return f"<Periodic {state} fired={self.fired} {self._callback!r}>"
+        what = "" if self._is_over else f" {self._callback!r}"
+        return f"<Periodic {state} fired={self.fired}{what}>"
 
     def cancel(self) -> bool:
         """
         End the series; return True if it would have fired again. A firing that is under way runs to its end.
+
+        Callback and arguments are let go at once, or at the end of that firing.
         """
         with self._lock:
             if self._is_over:
                 return False
             self._is_over = self._is_cancelled = True
             self._timer.cancel()
-            return True
+        self._let_go()
+        return True
 
     def cancelled(self) -> bool:
         """
@@ -142,13 +146,13 @@ class Periodic(StandIn):
             if not self._is_firing:
                 self._phase.pass_over(now)
                 self._is_over = self._phase.is_over()
-                if self._is_over:
-                    return False
                 when = seconds(self._phase.time(now))
-                if not self._reschedule(when):  # else the firing that was due at the pause waits yet, and is void
-                    self._set(when)
+                if not self._is_over and not self._reschedule(when):
+                    self._set(when)  # else the firing that was due at the pause waits yet, and is void
             self._is_paused = False
-            return True
+            goes_on = not self._is_over
+        self._let_go()
+        return goes_on
 
     def set_interval(self, interval: Seconds) -> bool:
         """
@@ -205,12 +209,14 @@ class Periodic(StandIn):
         with self._lock:
             if self._is_over or self._is_paused or self._is_firing or self._timer.pending():
                 return None  # the last two: it was resumed, or set anew, while this firing waited
-            if now is not None and not self._is_due(now):
-                self._set_next(self._reschedule, now)
-                return None
-            self.fired += 1
-            self._is_firing = True
-            self._is_over = self.fired == self._times
+            is_due = now is None or self._is_due(now)
+            if is_due:
+                self.fired += 1
+                self._is_firing = True
+                self._is_over = self.fired == self._times
+        if not is_due:
+            self._go_on(self._reschedule, now)
+            return None
         result = None
         try:
             result = self._callback(*self._args)
@@ -244,7 +250,9 @@ class Periodic(StandIn):
         """
         End with the wheel.
         """
-        self._is_over = self._is_cancelled = True
+        with self._lock:
+            self._is_over = self._is_cancelled = True
+        self._let_go()
 
     def refused(self) -> None:
         """
@@ -252,11 +260,9 @@ class Periodic(StandIn):
         """
         now = self._read()
         with self._lock:
-            if not self._is_over and not self._is_due(now):
-                self._set_next(self._reschedule, now)
-                return
-            self.missed += not self._is_over
-        self._go_on(self._reschedule)
+            is_due = not self._is_over and self._is_due(now)
+            self.missed += is_due
+        self._go_on(self._reschedule, None if is_due else now)
 
     def _go_on_anew(self) -> None:
         with suppress(ClosedError):
@@ -275,15 +281,31 @@ class Periodic(StandIn):
         self._timer = self._engine.call_at(when, self)
         return True
 
-    def _go_on(self, set_next: Callable[[float], bool]) -> None:
-        now = self._read()
-        with self._lock:
-            self._is_firing = False
+    def _go_on(self, set_next: Callable[[float], bool], look: Reading | None = None) -> None:
+        """
+        Set the next firing; that is the same one as before where a *look* at the clock found that it is not due.
+        """
+        now = self._read() if look is None else look
+        try:
+            with self._lock:
+                if look is None:
+                    self._is_firing = False
+                if self._is_over:
+                    return
+                if look is None:
+                    self.missed += self._phase.go_on(now)
+                if not self._is_paused:
+                    self._set_next(set_next, now)
+        finally:
             if self._is_over:
-                return
-            self.missed += self._phase.go_on(now)
-            if not self._is_paused:
-                self._set_next(set_next, now)
+                self._let_go()
+
+    def _let_go(self) -> None:
+        """
+        Drop what is called, once it never is again; with no lock held, as it is the user's.
+        """
+        if self._is_over and not self._is_firing:
+            self._callback, self._args = bool, ()
 
     def _is_due(self, now: Reading) -> bool:
         self.missed += self._phase.look(now)
