@@ -229,6 +229,18 @@ def test_ends_with_its_wheel(make_rig, end):
     assert rig.fired == []
 
 
+def test_drained_inside(make_rig):
+    """
+    A series that is firing is no part of what its wheel drains, and goes on.
+    """
+    rig = make_rig()
+    drained: list[Any] = []
+    series = rig.wheel.call_every(1, lambda: drained.append((len(rig.wheel), rig.wheel.drain(), series.pending())))
+    rig.clock.advance(2)
+    assert drained == [(0, [], True)] * 2
+    assert (series.pending(), len(rig.wheel)) == (True, 1)
+
+
 def test_closed_inside(make_rig):
     """
     A callback that closes its wheel ends its series.

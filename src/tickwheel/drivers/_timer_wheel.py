@@ -243,6 +243,8 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
         """
         Cancel everything that is pending, and return it in order of its deadlines.
 
+        A series that is firing has no timer just then: it is not returned, and goes on. `close` ends it, too.
+
         Args:
             fn: Called with key and value of each keyed timer, in order, once all are cancelled: what it sets stays.
 
@@ -258,7 +260,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
         """
         Cancel everything that is pending, return it, and refuse to set from now on.
 
-        A callback that is running runs on: `join()` waits for it. Closing twice is allowed and returns [].
+        A callback that is running runs on: `join()` waits for it; its series is over, and not returned. Closing twice is allowed and returns [].
         """
         try:
             return self._keyed.end(self._engine.close)

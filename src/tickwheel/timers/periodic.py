@@ -106,6 +106,8 @@ class Periodic(StandIn):
     def pending(self) -> bool:
         """
         Return whether the series is going to fire, or is firing and going to fire again.
+
+        While it fires, its wheel neither counts nor drains it.
         """
         return not self._is_over and not self._is_paused
 
