@@ -260,7 +260,8 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
         """
         Cancel everything that is pending, return it, and refuse to set from now on.
 
-        A callback that is running runs on: `join()` waits for it; its series is over, and not returned. Closing twice is allowed and returns [].
+        A callback that is running runs on: `join()` waits for it. A series that is firing is over then, and not
+        returned. Closing twice is allowed and returns [].
         """
         try:
             return self._keyed.end(self._engine.close)
