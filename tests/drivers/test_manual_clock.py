@@ -181,6 +181,35 @@ def test_a_timer_without_end():
         clock.advance(1)
 
 
+def test_a_burst_has_an_end():
+    """
+    A series that makes up for more firings than any test has turns is not taken for one without end.
+    """
+    clock = ManualClock()
+    wheel = TimerWheel(clock=clock)
+    fired: list[int] = []
+    wheel.call_every(1 / 1024, fired.append, 1, missed="burst")
+    clock.jump(100.0001)
+    assert len(fired) == 102_400
+
+
+def test_timers_without_end_in_the_past():
+    """
+    Timers that keep setting themselves at passed instants, be it in turns, are found out.
+    """
+    clock = ManualClock()
+    wheel = TimerWheel(clock=clock)
+    passed = wheel.time()
+    clock.advance(2)
+
+    def again(delay: int) -> None:
+        wheel.call_at(passed + delay, again, 1 - delay)
+
+    again(0)
+    with pytest.raises(RuntimeError, match="time stays at"):
+        clock.advance(1)
+
+
 def test_attached_once_detached_for_good():
     """
     Attached twice is once; a closed wheel is detached, and what was never attached can be detached.

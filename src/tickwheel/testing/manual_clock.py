@@ -18,7 +18,7 @@ from tickwheel.wheels.contract import checked_deadline
 __all__ = ["Attached", "ManualClock"]
 
 TURNS_MAX: Final = 100_000
-"""So many turns without time moving are taken for a timer that sets itself again with no delay, without end."""
+"""So many turns at deadlines that were reached before are taken for a timer that sets itself again with no delay."""
 
 
 class Attached(Protocol):
@@ -170,10 +170,10 @@ class ManualClock(Unique):
 
     def _step_to(self, target: int) -> None:
         if not self._is_firing:
-            turns, at = 0, self._now
+            turns, latest = 0, -1
             while (deadline := self._next()) is not None and deadline <= max(target, self._now):
-                turns = turns + 1 if self._now == at else 0
-                at = self._now
+                turns = turns + 1 if deadline <= latest else 0
+                latest = max(latest, deadline)
                 self._check_turns(turns)
                 self._jump_once(max(deadline, self._now))
         self._now = max(self._now, target)
