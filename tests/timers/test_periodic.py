@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tickwheel import ClosedError, InvalidDelayError, TimerWheel, TooManyTimersError
+from tickwheel.calendar import Misfire
 from tickwheel.testing import ManualClock
 from tickwheel.timers.phase import Phase
 from tickwheel.wheels.heap import HeapWheel
@@ -156,6 +157,31 @@ def test_jitter(make_rig):
     offsets = [time - 10 * number for number, time in enumerate(rig.fired, 1)]
     assert all(0 <= offset <= 1 for offset in offsets)
     assert len(set(offsets)) > 90
+
+
+@pytest.mark.parametrize("missed", ["skip", "burst", "delay"])
+def test_jitter_longer_than_the_interval(make_rig, missed):
+    """
+    Jitter leaves out no firing, however long it is: one that is put off by less than the one before follows it.
+    """
+    rig = make_rig()
+    series = rig.wheel.call_every(1, rig.note, jitter=10, missed=missed)
+    rig.clock.advance(1_000)
+    assert series.missed == 0
+    assert len(rig.fired) >= 990
+    assert all(number <= time <= number + 10 for number, time in enumerate(rig.fired, 1))
+    assert rig.fired == sorted(rig.fired)
+
+
+@pytest.mark.parametrize("misfire", Misfire)
+def test_jitter_longer_than_a_lines_interval(make_rig, misfire):
+    """
+    Nor does it with a cron line, whatever happens to those that were missed.
+    """
+    rig = make_rig()
+    series = rig.wheel.call_cron("* * * * *", int, jitter=600, misfire=misfire)
+    rig.clock.advance(24 * 3_600)
+    assert (1_430 <= series.fired <= 1_440, series.missed) == (True, 0)
 
 
 def test_cancel(make_rig):

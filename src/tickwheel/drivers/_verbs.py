@@ -110,6 +110,7 @@ class TimerVerbs:
             missed: What to do about firings whose time passed while the callback, or another, ran: "skip" them and go
                 on in phase, "burst" to make up for each at once, or "delay" to go on an interval after now.
             jitter: By up to how many seconds each firing is put off at random, so that many series do not fire as one.
+                Where it is longer than the interval, a firing waits for the one before, and none is left out.
 
         Returns:
             A handle with `cancel()`, `when()`, and the counts `fired` and `missed`.
@@ -153,7 +154,7 @@ class TimerVerbs:
                 minute late is left out.
             times: How often to fire; None for no end.
             jitter: By up to how many seconds each firing is put off at random, so that many machines do not fire as
-                one.
+                one; as in `call_every`.
 
         Returns:
             The handle of a series; `next_at()` is the time of day of its next firing.

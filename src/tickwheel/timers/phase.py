@@ -58,6 +58,8 @@ class Phase:
         self.missed: Final = missed
         self.jitter: Final = jitter
         self._jitter_ns = to_jitter(jitter)
+        self._due = 0
+        self._put_off = 0
         self._first = first
         self._number = 0
 
@@ -102,13 +104,16 @@ class Phase:
             return min(time, NEVER)
         from random import random  # noqa: PLC0415 - jitter alone needs it, and it costs as much as this module
 
-        return min(time + int(random() * self._jitter_ns), NEVER)  # noqa: S311 - spreads load, guards nothing
+        jitter_ns = int(random() * self._jitter_ns)  # noqa: S311 - spreads load, guards nothing
+        self._due = max(time + jitter_ns, self._due)  # never before the one before
+        self._put_off = self._due - time
+        return min(self._due, NEVER)
 
     def go_on(self, now: Reading) -> int:
         """
         Go on from the firing that was next to the one after it, and return how many were left out.
         """
-        time = now[0]
+        time = now[0] - self._put_off  # jitter makes nothing late
         self._number += 1
         if self.missed == "burst" or self._time_of(self._number) > time:
             return 0
@@ -117,7 +122,7 @@ class Phase:
         if self.missed == "skip":
             self._number = passed + 1
         else:
-            self._first, self._number = time, 1
+            self._first, self._number = now[0], 1
         return left_out
 
     def pass_over(self, now: Reading) -> None:

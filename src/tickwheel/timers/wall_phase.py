@@ -146,12 +146,17 @@ class WallPhase:
     def _leave_out(self, wall: int) -> int:
         """
         Go on to the first firing after the one that was due and after *wall*; return how many are between.
+
+        Jitter makes nothing late: *wall* counts without that of the firing that was due, and none is due before it.
         """
         assert self._next is not None
+        due = self._due
+        wall -= due - self._next
         count, reached, following = 0, self._next, self._rule(self._next)
         while following is not None and following <= wall and count < _COUNTED_MAX:
             count, reached, following = count + 1, following, self._rule(following)
         self._aim(max(reached, wall))
+        self._due = max(self._due, due)
         return count
 
     def _aim(self, after: int) -> None:
