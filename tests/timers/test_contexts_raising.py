@@ -24,7 +24,7 @@ def wheel(request: pytest.FixtureRequest) -> TimerWheel:
 
 def test_on_end_that_exits(wheel, caplog):
     """
-    What leaves a callback and is no Exception is raised again, the first of several, once all has ended.
+    What leaves a callback and is not an Exception is raised again, the first of several, once all has ended.
     """
     context = with_cancel(background(wheel))
     called: list[str] = []

@@ -257,7 +257,7 @@ def test_ends_with_its_wheel(make_rig, end):
 
 def test_drained_inside(make_rig):
     """
-    A series that is firing is no part of what its wheel drains, and goes on.
+    A series that is firing is not among what its wheel drains, and goes on.
     """
     rig = make_rig()
     drained: list[Any] = []

@@ -167,7 +167,7 @@ def test_times_is_a_count(rig):
 
 class Held:
     """
-    An executor that runs what it was given when it is told to.
+    An executor that runs what it was given on demand.
     """
 
     def __init__(self) -> None:
@@ -196,7 +196,7 @@ class Held:
 
 def test_changed_while_it_waits(rig):
     """
-    A firing that waits for a worker is void once its series was paused, also after the resume, or set anew.
+    A firing that waits for a worker is void once its series was paused, also after the resume, or given an interval.
     """
     held = Held()
     wheel = TimerWheel(wheel=rig.design(), clock=rig.clock, executor=held)

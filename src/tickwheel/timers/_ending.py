@@ -63,7 +63,7 @@ class Ending:
         End by *reason*, and call everything that waits, in the order it was added in; return whether this was the end.
 
         What follows is called in turn, by a loop: a chain of contexts may be of any length.
-        What a callback raises is logged; the first that is no `Exception` is raised once all were called.
+        What a callback raises is logged; the first that is not an `Exception` is raised once all were called.
         """
         kept = self._kept  # what waits below is held until it was called
         calls = self._take(reason, kept)

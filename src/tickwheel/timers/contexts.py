@@ -177,7 +177,7 @@ class Context(Unique):
         Call *callback* once when it ends, in the thread that ends it, where what it raises is logged.
 
         If it has ended, that is here and now.
-        What is no `Exception`, such as SystemExit, is raised there once all that ends with the context has ended.
+        What is not an `Exception`, such as SystemExit, is raised there once all that ends with the context has ended.
 
         Returns:
             A function that takes this back; harmless later.

@@ -127,7 +127,7 @@ class Keyed(Keys, Unique):
         """
         Drain or close the engine by *end*, and return what it returned, as the user knows it.
 
-        What leaves a function that a context calls at its end, and is no `Exception`, is raised once all have ended.
+        What leaves a callback of a context and is not an `Exception` is raised once all have ended.
         """
         with self._lock:
             pending = end()

@@ -210,7 +210,7 @@ class Periodic(StandIn):
         now = self._read() if self._phase.is_wall else None
         with self._lock:
             if self._is_over or self._is_paused or self._is_firing or self._timer.pending():
-                return None  # the last two: it was resumed, or set anew, while this firing waited
+                return None  # the last two: it was resumed, or its interval set, while this firing waited
             is_due = now is None or self._is_due(now)
             if is_due:
                 self.fired += 1
