@@ -239,3 +239,9 @@ def test_a_firing_that_was_overtaken(rig):
     rig.clock.advance(10)
     held.run()
     assert (rig.fired, series.fired, len(wheel)) == ([20], 1, 1)
+    rig.then = bool
+    assert [series.pause(), series.resume(), series.pause(), series.resume()] == [True] * 4
+    rig.clock.advance(10)
+    rig.then = held.run
+    series()  # as a late worker does, while another one finds the series firing
+    assert (rig.fired, series.fired, series.pending(), len(wheel)) == ([20, 30], 2, True, 1)

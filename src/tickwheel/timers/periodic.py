@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tickwheel.clock import seconds
@@ -148,9 +146,8 @@ class Periodic(StandIn):
             if not self._is_firing:
                 self._phase.pass_over(now)
                 self._is_over = self._phase.is_over()
-                when = seconds(self._phase.time(now))
-                if not self._is_over and not self._reschedule(when):
-                    self._set(when)  # else the firing that was due at the pause waits yet, and is void
+                if not self._is_over:
+                    self._set(seconds(self._phase.time(now)))
             self._is_paused = False
             goes_on = not self._is_over
         self._let_go()
@@ -217,16 +214,16 @@ class Periodic(StandIn):
                 self._is_firing = True
                 self._is_over = self.fired == self._times
         if not is_due:
-            self._go_on(self._reschedule, now)
+            self._go_on(now)
             return None
         result = None
         try:
             result = self._callback(*self._args)
         finally:
             if self._engine.on_coroutine is None or not is_coroutine(result):
-                self._go_on(self._reschedule)
+                self._go_on()
             else:
-                result = Run(result, self._go_on_anew)
+                result = Run(result, self._go_on)
         return result
 
     def given(self) -> tuple[Callback, tuple[Any, ...]]:
@@ -264,26 +261,16 @@ class Periodic(StandIn):
         with self._lock:
             is_due = not self._is_over and self._is_due(now)
             self.missed += is_due
-        self._go_on(self._reschedule, None if is_due else now)
+        self._go_on(None if is_due else now)
 
-    def _go_on_anew(self) -> None:
-        with suppress(ClosedError):
-            self._go_on(self._set)
+    def _set(self, when: float) -> None:
+        """
+        Set the next firing, as a new life of the timer if that fires or waits for a worker, which is void then.
+        """
+        if not self._timer.reschedule(when):
+            self._timer = self._engine.call_at(when, self)
 
-    def _reschedule(self, when: float) -> bool:
-        """
-        Set the next firing from inside of this one, or in its place, as a new life of the same timer.
-        """
-        return self._timer.reschedule(when)
-
-    def _set(self, when: float) -> bool:
-        """
-        Set the next firing when this one has ended.
-        """
-        self._timer = self._engine.call_at(when, self)
-        return True
-
-    def _go_on(self, set_next: Callable[[float], bool], look: Reading | None = None) -> None:
+    def _go_on(self, look: Reading | None = None) -> None:
         """
         Set the next firing; that is the same one as before where a *look* at the clock found that it is not due.
         """
@@ -297,7 +284,7 @@ class Periodic(StandIn):
                 if look is None:
                     self.missed += self._phase.go_on(now)
                 if not self._is_paused:
-                    self._set_next(set_next, now)
+                    self._set_next(now)
         finally:
             if self._is_over:
                 self._let_go()
@@ -313,16 +300,16 @@ class Periodic(StandIn):
         self.missed += self._phase.look(now)
         return self._phase.is_due(now)
 
-    def _set_next(self, set_next: Callable[[float], bool], now: Reading) -> None:
+    def _set_next(self, now: Reading) -> None:
         if self._phase.is_over():
             self._is_over = True
             return
         try:
-            if not set_next(seconds(self._phase.time(now))):
-                self._is_over = self._is_cancelled = True
-        except BaseException as error:
+            self._set(seconds(self._phase.time(now)))
+        except ClosedError:
+            self._is_over = self._is_cancelled = True
+        except BaseException:
             self._is_over = True
-            self._is_cancelled = isinstance(error, ClosedError)
             raise
 
     def _read(self) -> Reading:
