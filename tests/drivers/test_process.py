@@ -331,8 +331,9 @@ from tickwheel import PoolExecutor
 pool = PoolExecutor(workers=1)
 wheel = TimerWheel(wheel={wheel}, executor=pool)
 waits, done = threading.Event(), threading.Event()
-def go_on():  # in the child, whose worker has ended by then
-    threading.main_thread().join(60)
+def go_on(worker):  # in the child, once the worker has ended that forked: from Python 3.13 on nobody can join it
+    while worker in sys._current_frames():
+        time.sleep(0.001)
     fired = threading.Event()
     TimerWheel(wheel={wheel}, executor=pool).call_later(0, fired.set)
     os._exit(0 if fired.wait(60) else 1)
@@ -341,7 +342,7 @@ def forking():
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
-        threading.Thread(target=go_on).start()
+        threading.Thread(target=go_on, args=(threading.get_ident(),)).start()
         return
     pid, status = os.waitpid(child, 0)
     print("child ended with", os.waitstatus_to_exitcode(status), flush=True)
