@@ -282,13 +282,8 @@ def test_loads_of_tasks_after_a_fork():
     cache = TTLCache(10, 60.0)
 
     async def main():
-        go_on = asyncio.Event()
-
-        async def load(_key):
-            await go_on.wait()
-            return "parent's"
-
-        task = asyncio.ensure_future(cache.take_async("a", load))
+        loaded = asyncio.get_running_loop().create_future()
+        task = asyncio.ensure_future(cache.take_async("a", lambda _: loaded))
         await asyncio.sleep(0)
         child = os.fork()
         if child == 0:
@@ -297,7 +292,7 @@ def test_loads_of_tasks_after_a_fork():
             thread.start()
             thread.join(10.0)
             os._exit(0 if taken == ["child's"] else 1)
-        go_on.set()
+        loaded.set_result("parent's")
         assert await task == "parent's"
         return child
 

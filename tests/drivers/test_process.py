@@ -331,9 +331,9 @@ from tickwheel import PoolExecutor
 pool = PoolExecutor(workers=1)
 wheel = TimerWheel(wheel={wheel}, executor=pool)
 waits, done = threading.Event(), threading.Event()
-def go_on(worker):  # in the child, once the worker has ended that forked: from Python 3.13 on nobody can join it
+def go_on(worker):  # in the child, once the worker has ended that forked
     while worker in sys._current_frames():
-        time.sleep(0.001)
+        time.sleep(0.001)  # not every Python lets others join the thread that forked
     fired = threading.Event()
     TimerWheel(wheel={wheel}, executor=pool).call_later(0, fired.set)
     os._exit(0 if fired.wait(60) else 1)
