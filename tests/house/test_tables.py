@@ -4,6 +4,7 @@ The tables with which `make test-all` and `make test-part` close, and their exit
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -52,10 +53,12 @@ def make(root, tmp_path):
     script(tmp_path / "run", RUN)
     (tmp_path / ".venv").mkdir()
     (tmp_path / ".venv" / ".build").touch()
+    # make test VENV=... runs this, too, and hands its variables on
+    env = {name: value for name, value in os.environ.items() if name not in {"MAKEFLAGS", "VENV"}}
 
     def run(target: str, versions: str) -> tuple[int, list[str]]:
         command = ["make", "--no-print-directory", target, f"VERSIONS={versions}", f"MAKE={tmp_path / 'run'}"]
-        answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        answer = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
         return answer.returncode, answer.stdout.rpartition("\n\n")[2].splitlines()
 
     return run
