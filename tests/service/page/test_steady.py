@@ -12,6 +12,15 @@ KEYS = ["calm/1", "calm/2", "calm/3"]
 GONE = "return [...document.querySelectorAll('#jobs [data-gone] .key')].map((node) => node.textContent)"
 NEWS = "return document.querySelector(arguments[0]).dataset.news ?? null"
 
+JUMP = """
+    const row = document.querySelector("#firings .row"), chart = document.querySelector("#lateness");
+    if (!row || !chart.firstChild) return null;
+    const there = row.getBoundingClientRect().top;
+    chart.replaceChildren();
+    return [row.getBoundingClientRect().top - there];
+"""
+"""By how much the first row of the firings moves where the lateness above it is not drawn yet."""
+
 
 @pytest.fixture
 def calm(server, page):
@@ -76,6 +85,16 @@ def test_with_the_focus(server, page):
     page.fill("#search input", "calm/2")
     page.wait_for(lambda: page.texts("#jobs .key") == ["calm/2", "calm/2b"])
     assert news(page, "#jobs") is None
+
+
+def test_the_first_firing(server, page):
+    """
+    The row of the first firing stays where it is when the lateness is drawn above it.
+    """
+    page.open(server)
+    server.job("PUT", "alone", {"delay": 0, "handler": "works"})
+    (jump,) = page.wait_for(lambda: page.run(JUMP))
+    assert abs(jump) < 1
 
 
 def test_firings(server, page):
