@@ -127,7 +127,8 @@ def test_a_project(request, manage, tmp_path, vendor):
     text = f"from settings import *\nDATABASES = {{'default': {database!r}}}\n"
     (tmp_path / "check_settings.py").write_text(text)
     done = manage("test", "django_checks", "--settings", "check_settings")
-    assert f"Ran {CHECKS} tests" in done.stderr
+    assert f"Found {CHECKS} test(s)." in done.stdout
+    assert "\nOK" in done.stderr
 
 
 def test_the_command_without_a_store(tmp_path):
