@@ -12,6 +12,7 @@ import pytest
 
 from tickwheel.observe.events import JobCancelled, JobExpired, JobFired, JobMoved, JobSet, JobSucceeded, SettleRefused
 from tickwheel.scheduler import Outcome, RetryPolicy, SchedulerOptions, SetRequest, State
+from tickwheel.scheduler.engine._staged_job import Phase
 from tickwheel.scheduler.targets import Firing
 
 AT_ONCE = RetryPolicy(attempts=3, base_ms=0, jitter=0)
@@ -85,6 +86,24 @@ def test_order(url, make, record):
     requests = [SetRequest(f"k{n}", at=at + (n // 4) / 1000, handler="h", payload=n) for n in range(40)]
     scheduler.set_many(requests)
     assert record.wait(40) == list(range(40))
+
+
+def test_what_is_late_is_not_overtaken(make, record, until):
+    """
+    A job whose timer's thread is held up begins before one that is due later and needs no timer.
+    """
+    scheduler = make("memory://", options=SchedulerOptions(workers=1)).start()
+    scheduler.handler("h")(record)
+    owner, go_on = scheduler._core._owner, threading.Event()
+    due_at = scheduler.set("early", delay=0.2, handler="h", payload="early").job.due_at
+    until(lambda: owner.staged.take(Phase.BEGUN))
+    owner._resources.timers.call_later(0, go_on.wait, 60.0)
+    try:
+        until(lambda: time.time() * 1000 > due_at + 1)
+        scheduler.set("late", delay=0, handler="h", payload="late")
+        assert record.wait(2) == ["early", "late"]
+    finally:
+        go_on.set()
 
 
 def test_moved_away_while_near(scheduler, record, events):

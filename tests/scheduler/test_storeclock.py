@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from unittest import mock
 
 import pytest
 
@@ -91,6 +92,27 @@ def test_a_deadline_is_not_before_its_instant():
     for at in (1_700_000_001_000, 1_700_000_060_017, 1_700_086_400_001):
         clock.advance(max(0.0, told.deadline(at) - told.monotonic()))
         assert at <= told.now() < at + 1
+
+
+def test_a_thread_that_is_held_up_gets_no_late_deadline():
+    """
+    However long it is held up between two readings of a clock, the deadline is not after its instant.
+    """
+    clock = ManualClock()
+    told = StoreClock(Runtime(clock=clock))
+    at = told.now() + 60_000
+    instant = told.monotonic() + 60
+
+    def held_up(read):
+        def ask():
+            clock.advance(0.01)
+            return read()
+
+        return ask
+
+    slow = {name: held_up(getattr(clock, name)) for name in ("wall_ns", "monotonic_ns")}
+    with mock.patch.multiple(clock, **slow):
+        assert told.deadline(at) <= instant + 1e-6
 
 
 class Remote(MemoryStore):

@@ -140,11 +140,14 @@ class StoreClock:
     def deadline(self, at: float) -> float:
         """
         Return the monotonic seconds at which the store's clock is going to read *at* ms, if nobody sets it meanwhile.
+
+        A thread that is held up between the two clocks gets an instant before that, never one after it.
         """
+        local_ms = self._clock.monotonic_ns() / 1e6
         missing = at - self.now()
         if self._offset_ms is not None:
             missing /= 1 - _DRIFT
-        return (self._clock.monotonic_ns() / 1e6 + missing) / 1e3 + _ROUNDING_S
+        return (local_ms + missing) / 1e3 + _ROUNDING_S
 
     def monotonic(self) -> float:
         """

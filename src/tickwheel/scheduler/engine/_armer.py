@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import partial
+from heapq import heappop, heappush
+from itertools import chain, count
 from typing import Final
 
 from tickwheel.errors import ClosedError
@@ -80,6 +83,11 @@ class Armer:
         self._held: deque[StagedJob] = deque()
         self._herds: Counter[str] = Counter()
         """How many posts are under way that may not be overtaken, by the handlers of their begins."""
+        self._armed: list[tuple[int, int, list[StagedJob]]] = []
+        """What is begun, by when to fire it, as a heap: it is handed over in order, whatever holds a timer up."""
+        self._numbers = count()
+        self._reached = 0.0
+        self._is_handing_over = False
         self._is_stopped = False
 
     def add(self, entries: Iterable[StagedJob]) -> None:
@@ -268,27 +276,60 @@ class Armer:
         later: defaultdict[int, list[StagedJob]] = defaultdict(list)
         for entry in entries:
             (due if entry.fire_at <= now else later[entry.fire_at]).append(entry)
-        if due:
-            due.sort(key=lambda entry: (entry.job.due_at, entry.job.generation))
-            self._way.hand_over(due)
+        due.sort(key=_turn)
+        with self._lock:
+            for batch in (due, *later.values()) if due else later.values():
+                heappush(self._armed, (batch[0].fire_at, next(self._numbers), batch))
         for fire_at, batch in later.items():
             self._set_timer(fire_at, batch)
+        if due:
+            self._hand_over(now)
 
     def _set_timer(self, fire_at: int, batch: list[StagedJob]) -> None:
-        try:
+        with suppress(ClosedError):  # begun and not fired: the stop gives them back
             self._timers.call_at(self._clock.deadline(fire_at), self._fire, fire_at, batch)
-        except ClosedError:
-            return  # begun and not fired: the stop gives them back
 
     def _fire(self, fire_at: int, batch: list[StagedJob]) -> None:
-        batch = [entry for entry in batch if entry.phase is Phase.BEGUN]
         now = self._clock.now()
-        if self._clock.era:
-            batch = self._without_early(batch, now)
         if fire_at > now:
+            if self._clock.era:
+                self._without_early(_begun_of(batch), now)
             self._set_timer(fire_at, batch)
-        else:
-            self._way.hand_over(batch)
+        self._hand_over(now)
+
+    def _hand_over(self, until: float) -> None:
+        """
+        Hand over what is due *until* then, in order: where two threads come at once, the first does it for both.
+        """
+        with self._lock:
+            self._reached = max(self._reached, until)
+            if self._is_handing_over:
+                return
+            self._is_handing_over = True
+        try:
+            while (batch := self._next_due()) is not None:
+                if self._clock.era:
+                    batch = self._without_early(batch, self._clock.now())
+                if batch:
+                    self._way.hand_over(batch)
+        except BaseException:
+            self._is_handing_over = False
+            raise
+
+    def _next_due(self) -> list[StagedJob] | None:
+        """
+        Return what is due now and begun, or None where nothing is, for the thread that hands over, which ends then.
+        """
+        batches: list[list[StagedJob]] = []
+        with self._lock:
+            while self._armed and self._armed[0][0] <= self._reached:
+                batches.append(heappop(self._armed)[2])
+            if not batches:
+                self._reached, self._is_handing_over = 0.0, False
+                return None
+        if len(batches) > 1:
+            return sorted(_begun_of(chain.from_iterable(batches)), key=_turn)
+        return _begun_of(batches[0])
 
     def _without_early(self, entries: Sequence[StagedJob], now: float) -> list[StagedJob]:
         """
@@ -300,3 +341,11 @@ class Armer:
         if early:
             self._way.give_back(list(early))
         return [entry for entry in entries if entry not in early]
+
+
+def _begun_of(entries: Iterable[StagedJob]) -> list[StagedJob]:
+    return [entry for entry in entries if entry.phase is Phase.BEGUN]
+
+
+def _turn(entry: StagedJob) -> tuple[int, int, int]:
+    return entry.fire_at, entry.job.due_at, entry.job.generation
