@@ -25,6 +25,7 @@ from urllib.parse import urlsplit
 from tickwheel.errors import ClosedError, MissingExtraError
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.remote._errors import error_of
+from tickwheel.timers.locks import OUTER, new_lock
 
 if TYPE_CHECKING:
     import httpx
@@ -63,7 +64,7 @@ class Transport:
         self.url = _checked(url)
         self._token = token
         self._timeout_s = timeout_s
-        self._lock = threading.Lock()
+        self._lock = new_lock(OUTER)  # free in the child of a fork, whatever the threads of its parent were asking
         self._is_closed = False
         self._is_winding_up = False
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -1,0 +1,53 @@
+"""
+A service's client in the child of a fork.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
+
+pytestmark = pytest.mark.needs("os.fork")
+
+ENDED = 0
+
+
+def end_of(child: int) -> int:
+    """
+    Return the exit code of the process *child*, which is killed if it does not end.
+    """
+    guard = threading.Timer(60, os.kill, (child, 9))
+    guard.start()
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    finally:
+        guard.cancel()
+
+
+def test_a_fork_while_a_thread_asks(client):
+    """
+    A child asks also if another thread of its parent was about to ask as it forked.
+    """
+    transport = client._core._transport
+    client.set("forked", delay=3600, target="log")
+    is_asking, go_on = threading.Event(), threading.Event()
+
+    def ask():
+        with transport._lock:
+            is_asking.set()
+            go_on.wait(0.2)  # the fork comes meanwhile, and waits for the end of this
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    assert is_asking.wait(60)
+    child = os.fork()
+    if child == 0:
+        os._exit(ENDED if client.get("forked") is not None else 1)
+    go_on.set()
+    asking.join()
+    assert end_of(child) == ENDED
+    client.cancel("forked")
