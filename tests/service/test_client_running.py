@@ -107,3 +107,26 @@ def test_a_queue_with_the_name_of_an_instant(client):
         assert time.monotonic() < give_up
         time.sleep(0.02)  # nothing signals that it is due
     client.cancel("odd")
+
+
+def test_a_stop_inside_an_async_handler(server):
+    """
+    An async handler may stop its own client: that returns at once, and goes on until the handler has ended.
+    """
+
+    async def main():
+        client, stopped = AsyncScheduler(f"http://{server.host}:{server.port}"), asyncio.Event()
+
+        @client.handler("stops")
+        async def stops(_payload):
+            assert await client.stop(timeout=None) == []
+            stopped.set()
+
+        await client.start()
+        await client.set("stops", delay=0, target="pull", handler="stops", retry=ONCE)
+        await asyncio.wait_for(stopped.wait(), 60)
+        while client.is_started:  # noqa: ASYNC110  nobody says when
+            await asyncio.sleep(0.01)
+
+    asyncio.run(main())
+    assert server.job("GET", "stops").status == 404

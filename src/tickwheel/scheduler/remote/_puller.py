@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -37,6 +38,9 @@ _LEASE_S: Final = 30.0
 _BEAT_S: Final = _LEASE_S / 3
 _PAUSE_S: Final = 1.0
 """Between two tries of a service that does not answer."""
+
+_INSIDE: ContextVar[Puller | None] = ContextVar("tickwheel_puller", default=None)
+"""Whose handler this is; a coroutine of it has it on any loop."""
 
 
 @dataclass(slots=True, eq=False)
@@ -84,7 +88,6 @@ class Puller:
         self._running: dict[str, _Attempt] = {}
         self._leaked = 0
         self._hurry = threading.Event()
-        self._inside = threading.local()
         self._pool = ThreadPoolExecutor(options.workers, "tickwheel-puller")
         self._beats = threading.Thread(target=self._beat, name="tickwheel-beats", daemon=True)
         self._threads = []
@@ -106,7 +109,7 @@ class Puller:
         """
         Return whether the caller runs inside a handler.
         """
-        return getattr(self._inside, "is_handler", False)
+        return _INSIDE.get() is self
 
     def stop(self, deadline: float | None) -> list[Firing]:
         """
@@ -169,7 +172,7 @@ class Puller:
             return []
 
     def _run(self, call: Call, attempt: _Attempt, leave: Callable[[], object]) -> None:
-        self._inside.is_handler = True
+        _INSIDE.set(self)
         lease = attempt.lease
         attempt.begin()
         if attempt.timeout_s < _BEAT_S:
