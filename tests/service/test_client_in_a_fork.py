@@ -9,6 +9,8 @@ import threading
 
 import pytest
 
+from tickwheel.scheduler import StoreError
+
 pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
 
 pytestmark = pytest.mark.needs("os.fork")
@@ -51,3 +53,35 @@ def test_a_fork_while_a_thread_asks(client):
     asking.join()
     assert end_of(child) == ENDED
     client.cancel("forked")
+
+
+def test_a_fork_while_handlers_run(client):
+    """
+    A child runs no handlers: it can ask, is not started, cannot start, and its stop waits for nothing of its parent's.
+    """
+    begun, go_on = threading.Event(), threading.Event()
+
+    @client.handler("forks")
+    def forks(_payload):
+        begun.set()
+        go_on.wait(300)
+
+    client.start()
+    client.set("forks", delay=0, target="pull", handler="forks")
+    assert begun.wait(60)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            assert client.get("forks") is not None
+            assert not client.is_started
+            with pytest.raises(StoreError, match="make a new scheduler in the child"):
+                client.start()
+            assert client.stop(timeout=None) == []
+            code = ENDED
+        finally:
+            os._exit(code)
+    assert end_of(child) == ENDED
+    assert client.is_started
+    go_on.set()
+    assert client.stop(timeout=None) == []

@@ -18,7 +18,7 @@ from tickwheel.scheduler._options import SchedulerOptions
 from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler._standby import check_role
 from tickwheel.scheduler.engine.recent import FiringRecord
-from tickwheel.scheduler.errors import UnsupportedError
+from tickwheel.scheduler.errors import StoreError, UnsupportedError
 from tickwheel.scheduler.remote._client import RemoteClient
 from tickwheel.scheduler.remote._puller import Puller
 from tickwheel.scheduler.remote._pulls import RemotePulls
@@ -86,11 +86,18 @@ class RemoteCore:
         return f"{self._transport.url} {self._lifecycle}"
 
     @property
+    def _is_inherited(self) -> bool:
+        """
+        True in the child of a fork whose parent has started this.
+        """
+        return self._puller is not None and self._puller.pid != os.getpid()
+
+    @property
     def is_firing(self) -> bool:
         """
-        True while handlers pull.
+        True while handlers pull; they do not in the child of a fork.
         """
-        return self._lifecycle.is_started
+        return self._lifecycle.is_started and not self._is_inherited
 
     def recent(self, after: int) -> list[FiringRecord]:
         """
@@ -104,6 +111,9 @@ class RemoteCore:
         Make sure that the service is there, and let the registered handlers pull; async ones run on *loop*.
         """
         check_role(role)
+        if self._is_inherited:
+            what = f"handlers pulled from {self._transport.url} before a fork"
+            raise StoreError(what, "make a new scheduler in the child process")
         self._lifecycle.start(lambda: self._start(loop))
 
     def _start(self, loop: asyncio.AbstractEventLoop | None) -> None:
@@ -119,7 +129,12 @@ class RemoteCore:
     def stop(self, timeout: float | None, *, is_inside: bool) -> list[Firing]:
         """
         Pull no more, let handlers finish, and let go of the connections.
+
+        In the child of a fork there are connections alone: what runs is the parent's.
         """
+        if self._is_inherited:
+            self._transport.close()
+            return []
         deadline = None if timeout is None else time.monotonic() + timeout
         return self._lifecycle.stop(lambda: self._stop(deadline), timeout, is_inside=is_inside)
 

@@ -12,6 +12,7 @@ import asyncio
 import inspect
 import logging
 import math
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -69,6 +70,9 @@ class _Attempt:
 class Puller:
     """
     Pulls for every handler that was registered before the start, until it is stopped.
+
+    Attributes:
+        pid: The process that it pulls in, which is not the child of a fork.
     """
 
     def __init__(
@@ -78,6 +82,7 @@ class Puller:
         options: SchedulerOptions,
         loop: asyncio.AbstractEventLoop | None,
     ) -> None:
+        self.pid = os.getpid()
         self._pulls = pulls
         self._handlers = handlers
         self._loop = loop
