@@ -57,12 +57,12 @@ class Transport:
         timeout_s: How long one request may take, with all its tries.
 
     Raises:
-        StoreError: If the URL cannot be one.
+        StoreError: If the URL or the token cannot be one.
     """
 
     def __init__(self, url: str, token: str | None, timeout_s: float) -> None:
         self.url = _checked(url)
-        self._token = token
+        self._token = _sendable(token)
         self._timeout_s = timeout_s
         self._lock = new_lock(OUTER)  # free in the child of a fork, whatever the threads of its parent were asking
         self._is_closed = False
@@ -282,12 +282,31 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _checked(url: str) -> str:
-    parts = urlsplit(url)
-    shown = url if parts.password is None and parts.username is None else f"{parts.scheme}://***@{parts.hostname}"
-    if parts.username is not None or parts.password is not None:
+    """
+    Return *url* as other addresses are appended to it, if it can be a service's.
+    """
+    before, at, after = url.rpartition("@")
+    shown = f"{before.partition('://')[0]}://***@{after}" if at else url
+    try:
+        parts = urlsplit(url)
+        has_user = parts.username is not None or parts.password is not None
+        is_address = bool(parts.hostname and (parts.port is None or parts.port)) and not (parts.query or parts.fragment)
+    except ValueError:  # a port that is none, or a bracket without its end
+        has_user = is_address = False
+    if has_user:
         what, remedy = f"{shown!r} has a user in it", "pass token=, or set TICKWHEEL_TOKEN"
         raise StoreError(what, remedy)
-    if not parts.hostname or parts.query or parts.fragment:
+    if not is_address or not url.isprintable() or " " in url:
         what, remedy = f"{shown!r} is not a service's address", "write http://host:port"
         raise StoreError(what, remedy)
     return url.rstrip("/")
+
+
+def _sendable(token: str | None) -> str | None:
+    """
+    Return *token* if a header can carry it; no message shows it.
+    """
+    if token is None or (token.isascii() and token.isprintable() and token == token.strip()):
+        return token
+    what = "the token has a line end, a space around it, or a character that is not ASCII"
+    raise StoreError(what, "pass it as 'tickwheel token' printed it, from a file with .strip()")
