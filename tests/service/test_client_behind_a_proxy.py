@@ -16,6 +16,7 @@ from tickwheel.scheduler import Scheduler, StoreError
 pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
 
 LOST, GONE = (502, "text/html", b"<h1>Bad Gateway</h1>"), (504, "text/html", b"late")
+LOST_IN_JSON = (502, "application/json", b'{"message": "an invalid response was received"}')
 BUSY = (503, "application/problem+json", json.dumps({"type": "/store_unavailable", "detail": "busy"}).encode())
 
 
@@ -53,7 +54,7 @@ def proxy():
     server.server_close()
 
 
-@pytest.mark.parametrize("script", [[LOST], [GONE], [LOST, BUSY]])
+@pytest.mark.parametrize("script", [[LOST], [GONE], [LOST_IN_JSON], [LOST, BUSY]])
 def test_a_write_that_a_proxy_lost(proxy, script):
     """
     A write is sent again after a 502 or 504, and may have been done if no other answer came.
@@ -96,6 +97,11 @@ def test_a_moment_without_the_service(proxy):
         (500, "application/json", b"null"),
         (200, "text/html", b"caf\xe9"),
         (200, "application/json; gzip", b"no gzip"),
+        (200, "application/json", b'{"status": "ok"}'),
+        (200, "application/json", b"[]"),
+        (200, "text/plain", b"hello"),
+        (200, "application/json", b"[" * 100_000),
+        (304, "application/json", b""),
     ],
 )
 def test_answers_that_are_none(proxy, answer):
@@ -104,5 +110,21 @@ def test_answers_that_are_none(proxy, answer):
     """
     url, answers, _ = proxy
     answers.append(answer)
-    with contextlib.closing(Scheduler(url, timeout=0.5)) as client, pytest.raises(StoreError):
-        client.get("k")
+    with contextlib.closing(Scheduler(url, timeout=0.5)) as client:
+        for ask in (lambda: client.get("k"), client.list, lambda: client.set("k", delay=1, target="log")):
+            with pytest.raises(StoreError):
+                ask()
+
+
+def test_the_address_of_another_server(proxy):
+    """
+    What another server refuses is not worth a second try, and what it answers lacks what a service says.
+    """
+    url, answers, _ = proxy
+    answers += [(404, "application/json", b'{"message": "no route"}'), (200, "application/json", b'{"status": "ok"}')]
+    with contextlib.closing(Scheduler(url, timeout=10)) as client:
+        with pytest.raises(StoreError, match="status 404 without a problem: is this") as caught:
+            client.get("k")
+        assert not caught.value.is_transient
+        with pytest.raises(StoreError, match="answers without 'outcome': is this the right address"):
+            client.set("k", delay=1, target="log")

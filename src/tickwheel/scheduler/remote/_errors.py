@@ -25,6 +25,7 @@ _E = TypeVar("_E", bound=TickwheelError)
 
 _RECURRENCE: Final = frozenset({"every", "cron", "tz", "misfire", "until"})
 _UNKNOWN_HERE: Final = frozenset({"page_not_found", "method_not_allowed"})
+_TRANSIENT: Final = frozenset({408, 429, 502, 503, 504})
 _REFUSED: Final = frozenset({"malformed_request", "malformed_json", "too_large", "idempotency_key_reused"})
 
 
@@ -56,7 +57,8 @@ def error_of(problem: dict[str, Any], where: str) -> TickwheelError:  # noqa: PL
         return AccessError(where, detail)
     if name in _UNKNOWN_HERE:
         return UnsupportedError(f"the service at {where} does not know this call ({detail})", "update it")
-    return StoreError(f"{where} answered: {detail}", remedy or "see its log", is_transient=name != "internal_error")
+    is_transient = problem.get("status", 503) in _TRANSIENT
+    return StoreError(f"{where} answered: {detail}", remedy or "see its log", is_transient=is_transient)
 
 
 def _value(problem: dict[str, Any]) -> object:

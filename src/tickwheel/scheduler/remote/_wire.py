@@ -137,7 +137,7 @@ def bulk_of(document: Mapping[str, Any], so_far: BulkAnswer | None) -> BulkAnswe
     """
     Return how far a bulk change has come that was *so_far* and goes on as *document* describes.
     """
-    answer = BulkAnswer(**document)
+    answer = BulkAnswer(*(document[name] for name in ("matched", "changed", "refused", "cursor", "start", "stopping")))
     if so_far is None:
         return answer
     return BulkAnswer(

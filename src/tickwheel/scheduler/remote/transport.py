@@ -19,7 +19,7 @@ import uuid
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 from tickwheel.errors import ClosedError, MissingExtraError
@@ -45,6 +45,20 @@ _AT_ONCE_MAX: Final = 100
 How many requests are under way at once; others wait here, and their time begins when they are sent. Long polls, which
 are there to wait, are not among them.
 """
+
+
+class _Document(dict[str, Any]):
+    """
+    The document that the service at *where* answers with; one that lacks a field is somebody else's.
+    """
+
+    def __init__(self, fields: Mapping[str, Any], where: str) -> None:
+        super().__init__(fields)
+        self._where = where
+
+    def __missing__(self, name: str) -> NoReturn:
+        what = f"{self._where} answers without {name!r}"
+        raise StoreError(what, "is this the right address, of a service as new as this client?")
 
 
 class Transport:
@@ -228,20 +242,21 @@ class Transport:
         if reply.has_redirect_location:  # where the token does not go
             what = f"{self.url} leads to {reply.headers['location']!r}"
             raise StoreError(what, "write that address, if it is right")
-        wait_s = 0.0
-        with suppress(ValueError):
-            wait_s = float(reply.headers.get("retry-after", 0))
-        with suppress(ValueError):  # neither JSON nor text
+        after, document = reply.headers.get("retry-after", ""), None
+        wait_s = float(after) if after.isdecimal() else 0.0
+        with suppress(ValueError, RecursionError):  # it is not JSON, or not meant well
             document = reply.json()
-            if reply.is_success or isinstance(document, dict):
-                return reply.status_code, document, wait_s
+        if reply.is_error:
+            if not (isinstance(document, dict) and isinstance(document.get("detail"), str)):
+                detail = f"status {reply.status_code} without a problem"
+                document = {"status": reply.status_code, "detail": detail, "remedy": _REMEDY}
+            return reply.status_code, document, wait_s
+        if reply.is_success and isinstance(document, dict):
+            return reply.status_code, _Document(document, self.url), wait_s
         if reply.is_success and reply.headers.get("content-type", "").startswith("text/plain"):
-            return reply.status_code, reply.text, wait_s
-        if reply.is_success:
-            what = f"{self.url} answers without a document"
-            raise StoreError(what, _REMEDY)
-        detail = f"status {reply.status_code} without a problem"
-        return reply.status_code, {"detail": detail, "remedy": _REMEDY}, wait_s
+            return reply.status_code, _Document({}, self.url), wait_s  # that all is well
+        what = f"{self.url} answers without a document"
+        raise StoreError(what, _REMEDY)
 
     def _connected(self) -> httpx.AsyncClient:
         try:
