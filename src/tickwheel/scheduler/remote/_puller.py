@@ -26,7 +26,7 @@ from tickwheel.scheduler._options import SchedulerOptions, share_of
 from tickwheel.scheduler.errors import LeaseEndedError, error_text
 from tickwheel.scheduler.model import Progress
 from tickwheel.scheduler.remote._pulls import RemotePulls
-from tickwheel.scheduler.targets import USUAL, Call, DeadLetter, Firing, Retry, Snooze
+from tickwheel.scheduler.targets import USUAL, Abandoned, Call, DeadLetter, Firing, Limits, Retry, Snooze
 from tickwheel.scheduler.targets.handler import HandlerTarget
 from tickwheel.scheduler.targets.pull import JobLease
 
@@ -39,6 +39,8 @@ _LEASE_S: Final = 30.0
 _BEAT_S: Final = _LEASE_S / 3
 _PAUSE_S: Final = 1.0
 """Between two tries of a service that does not answer."""
+_AHEAD_S: Final = 0.1
+"""How long what was leased may wait for the turn that its rate gives it."""
 
 _INSIDE: ContextVar[Puller | None] = ContextVar("tickwheel_puller", default=None)
 """Whose handler this is; a coroutine of it has it on any loop."""
@@ -65,6 +67,36 @@ class _Attempt:
         self.progress = progress or self.progress
         self.late_at = time.monotonic() + self.timeout_s
         return not self.is_late
+
+
+class _Pace:
+    """
+    The rate of one handler: how many to lease at once, and how long each has to wait, in seconds.
+    """
+
+    def __init__(self, rate: float | None) -> None:
+        self._step_s = 0.0 if rate is None else 1 / rate
+        self._next_at = -math.inf
+
+    def most(self, places: int) -> int:
+        """
+        Return how many of *places* to fill with one request, all of which begin soon.
+        """
+        return places if not self._step_s else min(places, 1 + int(_AHEAD_S / self._step_s))
+
+    def wait_s(self) -> float:
+        """
+        Return how long the next one has to wait.
+        """
+        return max(0.0, self._next_at - time.monotonic())
+
+    def begin(self) -> None:
+        """
+        Let one begin, now or when it may.
+        """
+        if wait_s := self.wait_s():
+            time.sleep(wait_s)
+        self._next_at = max(self._next_at, time.monotonic()) + self._step_s
 
 
 class Puller:
@@ -97,10 +129,12 @@ class Puller:
         self._beats = threading.Thread(target=self._beat, name="tickwheel-beats", daemon=True)
         self._threads = []
         for name in handlers.names():
-            limits = handlers.limits(name)
-            most = USUAL if limits is None else limits.concurrency
+            limits = handlers.limits(name) or Limits()
+            most = limits.concurrency
             width = share_of(options.workers) if most is USUAL else min(options.workers, most or options.workers)
-            thread = threading.Thread(target=self._pull, args=(name, width), name=f"tickwheel-pull-{name}", daemon=True)
+            thread = threading.Thread(
+                target=self._pull, args=(name, width, _Pace(limits.rate)), name=f"tickwheel-pull-{name}", daemon=True
+            )
             self._threads.append(thread)
         try:
             for thread in (self._beats, *self._threads):
@@ -131,8 +165,10 @@ class Puller:
             time.sleep(0.005)
         self._end_beats()
         self._join([self._beats], deadline)  # it may be saying that a timeout is over
-        self._pool.shutdown(wait=not (self._running or self._leaked), cancel_futures=True)
-        return [Firing(each.lease.job, each.lease.attempt, 0.0) for each in list(self._running.values())]
+        left = [Firing(each.lease.job, each.lease.attempt, 0.0) for each in list(self._running.values())]
+        self._handlers.end_processes()
+        self._pool.shutdown(wait=not (left or self._leaked), cancel_futures=True)
+        return left
 
     @staticmethod
     def _join(threads: Iterable[threading.Thread], deadline: float | None) -> None:
@@ -143,7 +179,7 @@ class Puller:
         self._ended.set()
         self._hurry.set()
 
-    def _pull(self, name: str, width: int) -> None:
+    def _pull(self, name: str, width: int, pace: _Pace) -> None:
         call = self._handlers.resolve(name)
         assert call.timeout_s is not USUAL  # handlers have their own
         timeout_s = math.inf if call.timeout_s is None else call.timeout_s
@@ -153,11 +189,13 @@ class Puller:
             limit = 1
             while places.acquire(blocking=False):
                 limit += 1
-            leases = self._poll(name, limit)
+            self._stopped.wait(pace.wait_s())
+            leases = self._poll(name, pace.most(limit))
             for lease in leases:
                 attempt = _Attempt(lease, timeout_s)
                 with self._lock:
                     self._running[lease.fire_id] = attempt
+                pace.begin()
                 self._pool.submit(self._run, call, attempt, places.release)
             if limit > len(leases):
                 places.release(limit - len(leases))
@@ -243,6 +281,8 @@ class Puller:
     def _settle(self, lease: JobLease, answer: object) -> None:
         fire_id = lease.fire_id
         match answer:
+            case Abandoned():  # a stop has killed its process, and the lease ends
+                return
             case BaseException():
                 done = self._pulls.nack(fire_id, None, error_text(answer), is_dead=False)
             case DeadLetter():

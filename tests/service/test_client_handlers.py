@@ -1,0 +1,55 @@
+"""
+What a handler is registered with on a service's client: its executor and its rate.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+import time
+
+import pytest
+
+from tickwheel.scheduler import SetRequest
+
+pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
+
+
+def processes():
+    """
+    Return the processes of handlers.
+    """
+    return [each for each in multiprocessing.active_children() if each.name == "tickwheel-handler"]
+
+
+def test_processes_end_with_their_client(client):
+    """
+    A stop ends the processes of handlers, one that waits for its next call and one that does not end in time.
+    """
+    client.handler("naps", executor="process")(time.sleep)
+    client.start()
+    client.set("short", delay=0, target="pull", handler="naps", payload=0)
+    while client.get("short") is not None:
+        time.sleep(0.01)
+    client.set_many([SetRequest(f"long {n}", delay=0, target="pull", handler="naps", payload=300) for n in range(2)])
+    while len(processes()) < 2:
+        time.sleep(0.01)
+    begun = processes()
+    assert len(client.stop(timeout=0.1)) == 2
+    for each in begun:
+        each.join(60)
+    assert processes() == []
+
+
+def test_a_rate(client):
+    """
+    The attempts of a handler begin no faster than its rate.
+    """
+    ended = threading.Semaphore(0)
+    client.handler("paced", rate=10)(lambda _: ended.release())
+    with client:
+        begun = time.monotonic()
+        client.set_many([SetRequest(f"paced {n}", delay=0, target="pull", handler="paced") for n in range(5)])
+        for _ in range(5):
+            assert ended.acquire(timeout=60)
+        assert time.monotonic() - begun >= 0.4
