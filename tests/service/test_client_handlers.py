@@ -1,5 +1,5 @@
 """
-What a handler is registered with on a service's client: its executor and its rate.
+What a handler is registered with on a service's client: its executor, its rate and its retries.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tickwheel.scheduler import SetRequest
+from tickwheel.scheduler import RetryPolicy, SetRequest
 
 pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
 
@@ -53,3 +53,18 @@ def test_a_rate(client):
         for _ in range(5):
             assert ended.acquire(timeout=60)
         assert time.monotonic() - begun >= 0.4
+
+
+def test_a_policy(client):
+    """
+    The retries of a handler are those of jobs that are set where it is registered, unless the job has its own.
+    """
+    patient, own, usual = RetryPolicy(attempts=9, base_ms=5_000), RetryPolicy(attempts=2), RetryPolicy()
+    client.handler("patient", retry=patient)(print)
+    named = {"delay": 3600, "target": "pull", "handler": "patient"}
+    assert client.set("policy", **named).job.retry == patient
+    assert client.set("policy", **named, retry=own).job.retry == own
+    assert client.set("policy", delay=3600, target="pull", handler="another").job.retry == usual
+    (answer,) = client.set_many([SetRequest("policy", **named)])
+    assert answer.job.retry == patient
+    client.cancel("policy")

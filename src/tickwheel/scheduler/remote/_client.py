@@ -8,7 +8,7 @@ request; only what the service alone knows comes back as a problem.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, NoReturn, assert_never
 
@@ -35,15 +35,20 @@ _BYTES_MAX: Final = 8 << 20
 """Half of what a service takes by default."""
 _NOT_FOUND: Final = 404
 _ANY: Final = RetryPolicy()
+"""The one that the service chooses."""
 
 
 class RemoteClient:
     """
     The jobs of one service. All methods may be called from any thread.
+
+    Args:
+        transport: To the service.
+        policy: Returns how often the handler of a name is tried again, if it was registered here with that.
     """
 
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
+    def __init__(self, transport: Transport, policy: Callable[[str], RetryPolicy | None]) -> None:
+        self._transport, self._policy = transport, policy
 
     # ---- writes ----------------------------------------------------------------------------------------------------
 
@@ -65,7 +70,7 @@ class RemoteClient:
         """
         Set one job.
         """
-        body = _wire.to_json(*_asked(request))
+        body = _wire.to_json(*_asked(request, self._policy))
         headers = _condition(checks.check_generation(request.if_generation))
         return self._transport.submit(self._write("PUT", _wire.address(request.key), body, headers))
 
@@ -75,7 +80,7 @@ class RemoteClient:
         """
         match verb:
             case SetJobs():
-                items = [_item(request) for request in verb.requests]
+                items = [_item(request, self._policy) for request in verb.requests]
                 return self._transport.submit(self._batch(items, refuse_all=True))
             case MoveJobs():
                 delay, at = verb.when
@@ -330,7 +335,7 @@ def _refuse_name(by: str | None) -> None:
         raise UnsupportedError(what, "leave it out: the service notes whose token it is")
 
 
-def _asked(request: SetRequest) -> tuple[dict[str, Any], bytes]:
+def _asked(request: SetRequest, policy: Callable[[str], RetryPolicy | None]) -> tuple[dict[str, Any], bytes]:
     """
     Return the body and the payload of a checked *request*.
     """
@@ -339,14 +344,18 @@ def _asked(request: SetRequest) -> tuple[dict[str, Any], bytes]:
     if request.target in {"handler", "pull"} and not request.handler:
         raise InvalidJobError("handler", request.handler, "name the handler that is to run the job")
     checks.check_handler(request.handler or "")
-    write = set_write(request, _now(), lambda _target, _handler: _ANY)
+    job = set_write(
+        request, _now(), lambda target, handler: (policy(handler) if target == "pull" else None) or _ANY
+    ).job
     body = _wire.set_body(request)
+    if job.retry is not _ANY:
+        body["retry"] = job.retry.in_seconds()
     trace = request.trace or TRACE.get()
-    return (body if trace is None else body | {"trace": trace}), write.job.payload
+    return (body if trace is None else body | {"trace": trace}), job.payload
 
 
-def _item(request: SetRequest) -> bytes:
-    body, payload = _asked(request)
+def _item(request: SetRequest, policy: Callable[[str], RetryPolicy | None]) -> bytes:
+    body, payload = _asked(request, policy)
     body |= {"do": "set", "key": request.key, "if_generation": request.if_generation}
     return _wire.to_json(body, payload)
 

@@ -76,7 +76,7 @@ class RemoteCore:
         self._puller: Puller | None = None
         self.registry = _Handlers(options)
         self.hooks = _NoHooks()
-        self.client = RemoteClient(self._transport)
+        self.client = RemoteClient(self._transport, self.registry.handlers.policy)
         self.pulls = RemotePulls(self._transport)
 
     def __repr__(self) -> str:

@@ -77,7 +77,7 @@ def ms(text: str) -> int:
 
 def set_body(request: SetRequest) -> dict[str, Any]:
     """
-    Return what *request* asks for, without key, payload and condition; it was checked.
+    Return what *request* asks for, without key, payload, retry policy and condition; it was checked.
     """
     body: dict[str, Any] = {"target": request.target, "mode": str(request.mode)}
     for name in ("delay", "every", "expires", "max_wait", "misfire_grace"):
@@ -95,8 +95,6 @@ def set_body(request: SetRequest) -> dict[str, Any]:
         body["exclude"] = [str(each) for each in request.exclude]
     if request.keep_payload:
         body["keep_payload"] = True
-    if request.retry is not None:
-        body["retry"] = request.retry.in_seconds()
     return body
 
 
