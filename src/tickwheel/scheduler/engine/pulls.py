@@ -114,8 +114,8 @@ def check_error(error: str | None) -> str:
 
 def check_seconds(name: str, value: Duration, least: float, most: float) -> float:
     """
-    Return *value* if it is within the bounds.
+    Return *value* in seconds if it is within the bounds; below zero it counts as 0.
     """
     if not least <= checks.delay_ms(value, name) / 1000 <= most:
         raise InvalidJobError(name, value, f"pass seconds in {least:g}..{most:g}")
-    return checks.seconds(name, value)
+    return max(0.0, checks.seconds(name, value))

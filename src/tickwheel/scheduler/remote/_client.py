@@ -86,9 +86,9 @@ class RemoteClient:
                 delay, at = verb.when
                 due_at(delay, at, _now())
                 if delay is None:
-                    to = {"at": checks.epoch_seconds("at", at or 0)}
+                    to = {"at": _wire.epoch_seconds("at", at or 0)}
                 else:
-                    to = {"delay": checks.seconds("delay", delay)}
+                    to = {"delay": _wire.seconds("delay", delay)}
                 return self._each(verb, method="PATCH", body=to)
             case CancelJobs():
                 action, batched = ("?running=true", {"running": True}) if flag("running", verb.running) else ("", None)
@@ -220,11 +220,11 @@ class RemoteClient:
         query = job_query(fields, _now())
         params: dict[str, Any] = {"limit": query.limit}
         if query.prefix:
-            params["prefix"] = query.prefix
+            params["prefix"] = str.__str__(query.prefix)
         for name in ("state", "handler", "target", "contains", "error", "cursor"):
             value = getattr(query, name)
             if value is not None:
-                params[name] = str(value)
+                params[name] = str.__str__(value)  # an enumeration's own shows its name
         for name in ("recurring", "paused"):
             if getattr(query, name):
                 params[name] = "true"
@@ -256,7 +256,7 @@ class RemoteClient:
         """
         Change some of one job.
         """
-        path, body = _wire.address(checks.check_key(key), ":change"), _wire.change_body(change_fields(fields))
+        path, body = _wire.address(checks.check_key(key), ":change"), _wire.change_body(change_fields(fields), _now())
         condition = _condition(checks.check_generation(if_generation))
         return self._transport.submit(self._write("POST", path, body, condition)).result()
 

@@ -17,7 +17,9 @@ from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Outcome, Pause
 from tickwheel.scheduler.remote._errors import name_of
 from tickwheel.scheduler.verbs.bulk import BulkAnswer, BulkFields
 from tickwheel.scheduler.verbs.change import ChangeFields
+from tickwheel.scheduler.verbs.recurring import exclusions
 from tickwheel.scheduler.verbs.requests import SetRequest
+from tickwheel.typing import Duration, Instant
 
 __all__ = [
     "REFUSALS",
@@ -26,12 +28,14 @@ __all__ = [
     "bulk_body",
     "bulk_of",
     "change_body",
+    "epoch_seconds",
     "incidents_of",
     "job_of",
     "ms",
     "pause_of",
     "record_of",
     "refusal_of",
+    "seconds",
     "set_body",
     "stats_of",
     "to_json",
@@ -39,6 +43,8 @@ __all__ = [
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _MS: Final = timedelta(milliseconds=1)
+_PAST_S: Final = -checks.FAR_MS / 1000
+"""Before all that counts as now or as past."""
 _TEXT: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True)
 
 REFUSALS: Final = {
@@ -58,6 +64,20 @@ def to_json(document: Mapping[str, Any], payload: bytes | None = None) -> bytes:
     """
     text = _TEXT.encode(document).encode()
     return text if payload is None else b'%b%b"payload":%b}' % (text[:-1], b"," if document else b"", payload)
+
+
+def seconds(name: str, value: Duration) -> float:
+    """
+    Return the seconds of *value*, which was checked, as JSON can have them: the past is no farther than it need be.
+    """
+    return max(checks.seconds(name, value), _PAST_S)
+
+
+def epoch_seconds(name: str, at: Instant) -> float:
+    """
+    Return the instant *at*, which was checked, in seconds since the epoch, as `seconds` does.
+    """
+    return max(checks.epoch_seconds(name, at), _PAST_S)
 
 
 def address(key: str, action: str = "") -> str:
@@ -83,15 +103,15 @@ def set_body(request: SetRequest) -> dict[str, Any]:
     for name in ("delay", "every", "expires", "max_wait", "misfire_grace"):
         value = getattr(request, name)
         if value is not None:
-            body[name] = checks.seconds(name, value)
+            body[name] = seconds(name, value)
     for name in ("at", "until"):
         if getattr(request, name) is not None:
-            body[name] = checks.epoch_seconds(name, getattr(request, name))
+            body[name] = epoch_seconds(name, getattr(request, name))
     for name in ("handler", "cron", "trace", "max_runs", "overlap"):
         if getattr(request, name) is not None:
             body[name] = getattr(request, name)
     if request.every is not None or request.cron is not None:
-        body |= {"tz": request.tz, "misfire": str(request.misfire), "jitter": checks.seconds("jitter", request.jitter)}
+        body |= {"tz": request.tz, "misfire": str(request.misfire), "jitter": seconds("jitter", request.jitter)}
         body["exclude"] = [str(each) for each in request.exclude]
     if request.keep_payload:
         body["keep_payload"] = True
@@ -107,27 +127,36 @@ def bulk_body(verb: str, prefix: str, fields: BulkFields) -> dict[str, Any]:
         if value is None or name in {"by", "limit"}:
             continue
         if name in {"shift", "over"}:
-            body[name] = checks.seconds(name, value)  # type: ignore[arg-type]  # they were checked
+            body[name] = seconds(name, value)  # type: ignore[arg-type]  # they were checked
         elif name in {"since", "due_from", "due_until"}:
-            body[name] = checks.epoch_seconds(name, value)  # type: ignore[arg-type]  # as above
+            body[name] = epoch_seconds(name, value)  # type: ignore[arg-type]  # as above
         else:
-            body[name] = str(value) if name == "state" else value
+            body[name] = value
     return body
 
 
-def change_body(fields: ChangeFields) -> bytes:
+def change_body(fields: ChangeFields, now: int) -> bytes:
     """
-    Return what a change of *fields* asks for.
+    Return what a change of *fields* asks for, whose lengths of time, instants and lists are checked.
+
+    Raises:
+        InvalidJobError: Naming the value and the remedy; also InvalidDelayError and TypeError, as `set_write`.
     """
     body: dict[str, Any] = {name: value for name, value in fields.items() if name != "payload"}
-    for name in {"expires", "every", "misfire_grace", "jitter"} & body.keys():
-        body[name] = None if body[name] is None else checks.seconds(name, body[name])
+    for name in {"expires", "every", "misfire_grace"} & body.keys():
+        if body[name] is not None:
+            checks.span_ms(name, body[name])
+            body[name] = seconds(name, body[name])
+    if "jitter" in body:
+        checks.delay_ms(body["jitter"], "jitter")
+        body["jitter"] = seconds("jitter", body["jitter"])
     if body.get("until") is not None:
-        body["until"] = checks.epoch_seconds("until", body["until"])
+        checks.at_ms(body["until"], now, "until")
+        body["until"] = epoch_seconds("until", body["until"])
     if body.get("retry") is not None:
         body["retry"] = check_policy(body["retry"]).in_seconds()
     if "exclude" in body:
-        body["exclude"] = [str(each) for each in body["exclude"]]
+        body["exclude"] = [str(each) for each in exclusions(body["exclude"], "UTC")]
     return to_json(body, checks.encode_payload(fields["payload"]) if "payload" in fields else None)
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tickwheel.scheduler.verbs.requests import SetRequest
     from tickwheel.typing import Duration
 
-__all__ = ["EXCLUDE_MAX", "RUNS_MAX", "check_once", "first_run", "interval_of", "runs_found", "runs_of"]
+__all__ = ["EXCLUDE_MAX", "RUNS_MAX", "check_once", "exclusions", "first_run", "interval_of", "runs_found", "runs_of"]
 
 EXCLUDE_MAX = 366
 RUNS_MAX = 1 << 31
@@ -93,7 +93,7 @@ def first_run(request: SetRequest, key: str, start: int | None, now: int) -> tup
         _grace_ms(request),
         None if request.until is None else checks.at_ms(request.until, now, "until"),
         _max_runs(request.max_runs),
-        exclude=_exclude(request.exclude, rule.tz),
+        exclude=exclusions(request.exclude, rule.tz),
         overlap=None if request.overlap is None else checks.choice("overlap", request.overlap, Overlap),
     )
     due = recurrence.nominal(after, range(_PASSES_MAX))
@@ -144,7 +144,13 @@ def _max_runs(count: int | None) -> int | None:
     return count
 
 
-def _exclude(texts: Sequence[str | date], tz: str) -> tuple[Exclusion, ...]:
+def exclusions(texts: Sequence[str | date], tz: str) -> tuple[Exclusion, ...]:
+    """
+    Return what *texts* leave out, read in the zone *tz*.
+
+    Raises:
+        InvalidRecurrenceError: Naming the one that cannot be read.
+    """
     if isinstance(texts, str) or not isinstance(texts, Sequence):
         raise InvalidRecurrenceError("exclude", texts, "pass a list of days and cron lines, also for one")
     if len(texts) > EXCLUDE_MAX:

@@ -1,0 +1,89 @@
+"""
+What a caller passes means the same with a service as with a store of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import math
+from datetime import date
+
+import pytest
+
+from tickwheel.errors import TickwheelError
+from tickwheel.scheduler import Scheduler
+
+pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
+
+FAR = 10**400
+
+
+class Name(str, enum.Enum):  # noqa: UP042  many programs have such ones
+    """
+    Names as enumerations had them before there was `StrEnum`.
+    """
+
+    KEY = "same/as text"
+
+
+@pytest.fixture(scope="module")
+def own():
+    """
+    Return a scheduler on a store of its own.
+    """
+    with contextlib.closing(Scheduler("memory://")) as scheduler:
+        yield scheduler
+
+
+def came_of(scheduler, verb, *arguments, **fields):
+    """
+    Return what comes of a call with a job that is there, as far as it is the same for all stores.
+    """
+    scheduler.set("same/as text", every=3600, target="log", payload=1)
+    try:
+        answer = getattr(scheduler, verb)(*arguments, **fields)
+    except (TickwheelError, TypeError) as error:
+        return type(error), str(error)
+    finally:
+        scheduler.drain("same/")
+    if hasattr(answer, "outcome"):
+        return answer.outcome
+    return [job.key for job in answer.jobs] if hasattr(answer, "jobs") else answer.matched
+
+
+@pytest.mark.parametrize(
+    ("verb", "key", "fields"),
+    [
+        ("set", "same/past", {"delay": -math.inf, "target": "pull", "handler": "nobody"}),
+        ("set", "same/past", {"at": -FAR, "target": "pull", "handler": "nobody"}),
+        ("set", "same/never", {"delay": math.inf, "target": "log"}),
+        ("move", "same/none", {"delay": -math.inf}),
+        ("move", "same/none", {"at": -math.inf}),
+        ("bulk", "cancel", {"prefix": "same/", "due_until": -math.inf}),
+        ("list", "same/", {"due_from": -math.inf}),
+        ("list", Name.KEY, {"contains": Name.KEY, "target": "log"}),
+        ("change", "same/as text", {"expires": math.inf}),
+        ("change", "same/as text", {"every": -math.inf}),
+        ("change", "same/as text", {"jitter": math.inf}),
+        ("change", "same/as text", {"misfire": "skip", "misfire_grace": 0}),
+        ("change", "same/as text", {"until": math.inf}),
+        ("change", "same/as text", {"exclude": None}),
+        ("change", "same/as text", {"exclude": "2030-01-01"}),
+        ("change", "same/as text", {"exclude": ["tomorrow"]}),
+        ("change", "same/as text", {"exclude": [date(2030, 1, 1)]}),
+    ],
+)
+def test_a_value(client, own, verb, key, fields):
+    """
+    A value at the edge, or past it, is taken or refused with the same words.
+    """
+    assert came_of(client, verb, key, **fields) == came_of(own, verb, key, **fields)
+
+
+def test_a_wait_below_zero(client):
+    """
+    A worker that waits for less than nothing does not wait.
+    """
+    assert list(client.lease("nobody's", wait=-math.inf)) == []
+    assert list(client.lease("nobody's", wait=-1)) == []
