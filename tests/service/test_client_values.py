@@ -12,11 +12,21 @@ from datetime import date
 import pytest
 
 from tickwheel.errors import TickwheelError
-from tickwheel.scheduler import Scheduler
+from tickwheel.scheduler import InvalidJobError, Scheduler, SetRequest
 
 pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
 
 FAR = 10**400
+
+
+def nested(levels):
+    """
+    Return a list that nests so many levels.
+    """
+    value = []
+    for _ in range(levels - 1):
+        value = [value]
+    return value
 
 
 class Name(str, enum.Enum):  # noqa: UP042  many programs have such ones
@@ -58,6 +68,9 @@ def came_of(scheduler, verb, *arguments, **fields):
         ("set", "same/past", {"delay": -math.inf, "target": "pull", "handler": "nobody"}),
         ("set", "same/past", {"at": -FAR, "target": "pull", "handler": "nobody"}),
         ("set", "same/never", {"delay": math.inf, "target": "log"}),
+        ("set", "same/deep", {"delay": 60, "target": "log", "payload": nested(100)}),
+        ("set", "same/deep", {"delay": 60, "target": "log", "payload": nested(101)}),
+        ("change", "same/as text", {"payload": nested(100)}),
         ("move", "same/none", {"delay": -math.inf}),
         ("move", "same/none", {"at": -math.inf}),
         ("bulk", "cancel", {"prefix": "same/", "due_until": -math.inf}),
@@ -79,6 +92,18 @@ def test_a_value(client, own, verb, key, fields):
     A value at the edge, or past it, is taken or refused with the same words.
     """
     assert came_of(client, verb, key, **fields) == came_of(own, verb, key, **fields)
+
+
+def test_a_deep_payload_of_a_batch(client):
+    """
+    A batch takes a payload as deep as any may be, and its item with a deeper one is refused by name.
+    """
+    (answer,) = client.set_many([SetRequest("same/deep", delay=60, target="log", payload=nested(100))])
+    assert answer.job.payload == b"[" * 100 + b"]" * 100
+    assert client.get("same/deep") == answer.job
+    with pytest.raises(InvalidJobError, match="it is nested too deeply: the limit is 100 levels"):
+        client.set_many([SetRequest("same/deep", delay=60, target="log", payload=nested(101))])
+    client.cancel("same/deep")
 
 
 def test_a_wait_below_zero(client):

@@ -13,7 +13,7 @@ msgspec = pytest.importorskip("msgspec", reason="the service extra is not instal
 
 from tickwheel.scheduler.checks import DEPTH_MAX, is_deep  # noqa: E402 only where it is installed
 from tickwheel.service.problems import ProblemError  # noqa: E402 only where it is installed
-from tickwheel.service.strict_json import Body, decode  # noqa: E402 only where it is installed
+from tickwheel.service.strict_json import LEVELS_MAX, Body, decode  # noqa: E402 only where it is installed
 
 
 class Tea(Body):
@@ -51,7 +51,7 @@ def nested(levels: int, open_: str = "[", close: str = "]") -> bytes:
         b"{'delay':1}",
         b'{"delay":1}{"delay":2}',
         nested(100_000),
-        nested(DEPTH_MAX + 1),
+        nested(LEVELS_MAX + 1),
         b"[" * 100_000,
         b'{"payload":' + b'{"a":' * 5_000 + b"1" + b"}" * 5_000 + b"}",
     ],
@@ -125,7 +125,7 @@ def test_depth_is_counted_outside_of_strings():
     Brackets in strings do not nest, also after an escaped quote.
     """
     assert decode(b'{"payload":"\\"' + b"[" * 1_000 + b'"}', DECODER).payload == '"' + "[" * 1_000
-    assert decode(nested(DEPTH_MAX), DECODER).delay == 0
+    assert decode(nested(LEVELS_MAX), DECODER).delay == 0
     assert is_deep(nested(DEPTH_MAX + 1, '{"a":', "}"))
     for string in ('""', '"]"', r'"\"]"', r'"\\"', r'"]\\"', '"}{"'):
         assert is_deep(nested(DEPTH_MAX + 1, f"[{string},", "]"))

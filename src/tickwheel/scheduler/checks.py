@@ -281,11 +281,11 @@ def encode_payload(payload: Any) -> bytes:
     return data
 
 
-def is_deep(body: bytes) -> bool:
+def is_deep(body: bytes, levels: int = DEPTH_MAX) -> bool:
     """
-    Return whether the JSON *body* nests deeper than `DEPTH_MAX`; brackets in strings do not count.
+    Return whether the JSON *body* nests deeper than *levels*; brackets in strings do not count.
     """
-    if body.count(b"[") + body.count(b"{") <= DEPTH_MAX:
+    if body.count(b"[") + body.count(b"{") <= levels:
         return False
     if b"\\" in body:
         body = _ESCAPES.sub(b"", body)
@@ -293,7 +293,7 @@ def is_deep(body: bytes) -> bool:
     brackets = body.translate(_ONE_KIND, _NEITHER_BRACKET_NOR_QUOTE).replace(b'""', b"")
     if b'"' in brackets:
         brackets = b"".join(brackets.split(b'"')[::2])
-    for _ in range(DEPTH_MAX):  # each turn peels the innermost level
+    for _ in range(levels):  # each turn peels the innermost level
         if not brackets:
             return False
         brackets = brackets.replace(b"[]", b"")

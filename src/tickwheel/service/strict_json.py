@@ -18,8 +18,10 @@ from msgspec.structs import asdict
 from tickwheel.scheduler.checks import DEPTH_MAX, is_deep
 from tickwheel.service.problems import ProblemError, show
 
-__all__ = ["Body", "decode", "encode", "reworded"]
+__all__ = ["LEVELS_MAX", "Body", "decode", "encode", "reworded"]
 
+LEVELS_MAX: Final = DEPTH_MAX + 3
+"""How deep a body may nest: what a payload may, in an item, of the items, of a batch."""
 _SHOWN_MAX: Final = 300
 
 encode = msgspec.json.Encoder().encode
@@ -50,8 +52,8 @@ def decode(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     Raises:
         ProblemError: `malformed_json` where it is not strict JSON, `invalid_value` where a value has the wrong type.
     """
-    if is_deep(body):
-        raise ProblemError("malformed_json", f"the body nests arrays and objects deeper than {DEPTH_MAX} levels")
+    if is_deep(body, LEVELS_MAX):
+        raise ProblemError("malformed_json", f"the body nests arrays and objects deeper than {LEVELS_MAX} levels")
     try:
         value = decoder.decode(body)
         if _may_repeat_names(body, value):
