@@ -14,10 +14,14 @@ import pytest
 from tickwheel.scheduler import Scheduler, StoreError
 
 pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
+pytest.importorskip("msgspec", reason="the service extra is not installed")
+from tickwheel.service.replies import problem_of
 
 LOST, GONE = (502, "text/html", b"<h1>Bad Gateway</h1>"), (504, "text/html", b"late")
 LOST_IN_JSON = (502, "application/json", b'{"message": "an invalid response was received"}')
 BUSY = (503, "application/problem+json", json.dumps({"type": "/store_unavailable", "detail": "busy"}).encode())
+DOUBT = problem_of(StoreError("the commit got no answer", "look", is_transient=True, is_unknown=True)).document()
+DOUBTFUL = (503, "application/problem+json", json.dumps(DOUBT).encode())
 
 
 @pytest.fixture
@@ -40,7 +44,7 @@ def proxy():
             self.end_headers()
             self.wfile.write(body)
 
-        do_GET = do_PUT = do_DELETE = answer  # noqa: N815 - names of the library
+        do_GET = do_POST = do_PUT = do_DELETE = answer  # noqa: N815 - names of the library
 
         def log_message(self, *_):
             pass
@@ -54,7 +58,7 @@ def proxy():
     server.server_close()
 
 
-@pytest.mark.parametrize("script", [[LOST], [GONE], [LOST_IN_JSON], [LOST, BUSY]])
+@pytest.mark.parametrize("script", [[LOST], [GONE], [LOST_IN_JSON], [LOST, BUSY], [DOUBTFUL], [DOUBTFUL, BUSY]])
 def test_a_write_that_a_proxy_lost(proxy, script):
     """
     A write is sent again after a 502 or 504, and may have been done if no other answer came.
@@ -65,6 +69,18 @@ def test_a_write_that_a_proxy_lost(proxy, script):
         client.cancel("k")
     assert (caught.value.is_transient, caught.value.is_unknown) == (True, True)
     assert len(given) > 1
+
+
+def test_a_part_of_a_batch_in_doubt(proxy):
+    """
+    A job of a batch whose write may have been done is an error that says so.
+    """
+    url, answers, _ = proxy
+    result = {"key": "a", "status": 503, "outcome": "refused", "problem": DOUBT}
+    answers.append((200, "application/json", json.dumps({"results": [result] * 2}).encode()))
+    with contextlib.closing(Scheduler(url)) as client, pytest.raises(StoreError, match="got no answer") as caught:
+        client.cancel_many(["a", "b"])
+    assert (caught.value.is_transient, caught.value.is_unknown) == (True, True)
 
 
 def test_a_write_that_was_refused_as_busy(proxy):

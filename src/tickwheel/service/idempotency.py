@@ -87,7 +87,8 @@ class IdempotencyKeys:
             # Nothing is kept, so that a retry is done; a caller that waits for this answer hears what happened to it.
             del self._kept[place]
             is_heard = isinstance(error, Exception) and not isinstance(error, ClientDisconnect)
-            cut_off = ProblemError("store_unavailable", "the first request with this Idempotency-Key was cut off")
+            what = "the first request with this Idempotency-Key was cut off"
+            cut_off = ProblemError("store_unavailable", what, is_unknown=True)
             kept.reply.set_exception(error if is_heard else cut_off)
             kept.reply.exception()  # heard, even if nobody waits
             raise

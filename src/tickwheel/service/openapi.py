@@ -57,6 +57,7 @@ _PROBLEM: Final = {
         "remedy": {"type": "string", "description": "What to do."},
         "value": {"type": "string", "description": "The refused value, shortened."},
         "job": {"$ref": "#/components/schemas/JobDocument", "description": "The job as it is, where it refused."},
+        "is_unknown": {"type": "boolean", "description": "True where the write may have taken effect nevertheless."},
     },
 }
 _MOVE: Final = {"oneOf": [{"required": [name]} for name in ("delay", "at")]}

@@ -211,9 +211,12 @@ class ProblemError(Exception):
         remedy: str | None = None,
         headers: dict[str, str] | None = None,
         job: object = None,
+        is_unknown: bool = False,
     ) -> None:
         """
         Take the kind's *name*, a *detail* in one sentence, the refused *value* and the *job* where there are such.
+
+        *is_unknown* where the write may have taken effect nevertheless.
         """
         super().__init__(detail)
         self.kind = PROBLEM_TYPES[name]
@@ -222,6 +225,7 @@ class ProblemError(Exception):
         self.remedy = remedy or self.kind.remedy
         self.headers = headers or {}
         self.job = job
+        self.is_unknown = is_unknown
 
     def document(self) -> dict[str, object]:
         """
@@ -238,4 +242,6 @@ class ProblemError(Exception):
             document["value"] = show(self.value)
         if self.job is not None:
             document["job"] = self.job
+        if self.is_unknown:
+            document["is_unknown"] = True
         return document

@@ -92,7 +92,8 @@ def problem_of(error: Exception) -> ProblemError | None:  # noqa: PLR0911  a tab
         case TooManyTimersError() | TooManyWaitingError():
             return ProblemError("too_many_requests", str(error), headers={"retry-after": "1"})
         case StoreError() | ClosedError():
-            return ProblemError("store_unavailable", str(error), headers={"retry-after": "1"})
+            is_unknown = isinstance(error, StoreError) and error.is_unknown
+            return ProblemError("store_unavailable", str(error), headers={"retry-after": "1"}, is_unknown=is_unknown)
         case HTTPException(status_code=405):
             return ProblemError("method_not_allowed", "this address takes GET, HEAD", headers={"allow": "GET, HEAD"})
         case HTTPException():  # only the page's files raise it

@@ -58,7 +58,9 @@ def error_of(problem: dict[str, Any], where: str) -> TickwheelError:  # noqa: PL
     if name in _UNKNOWN_HERE:
         return UnsupportedError(f"the service at {where} does not know this call ({detail})", "update it")
     is_transient = problem.get("status", 503) in _TRANSIENT
-    return StoreError(f"{where} answered: {detail}", remedy or "see its log", is_transient=is_transient)
+    is_unknown = problem.get("is_unknown") is True
+    what, remedy = f"{where} answered: {detail}", remedy or "see its log"
+    return StoreError(what, remedy, is_transient=is_transient, is_unknown=is_unknown)
 
 
 def _value(problem: dict[str, Any]) -> object:

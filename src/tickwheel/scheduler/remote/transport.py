@@ -186,7 +186,8 @@ class Transport:
         while True:
             until = min(deadline, asyncio.get_running_loop().time() + self._timeout_s / 2 + patience_s)
             status, answer, wait_s = await self._try(method, path, until, **request)
-            tries, was_lost = tries + 1, was_lost or status in _LOST
+            tries += 1
+            was_lost = was_lost or status in _LOST or answer.get("is_unknown") is True
             wait_s = max(wait_s, min(_WAIT_MAX_S, _WAIT_S * 2**tries) * random.uniform(0.5, 1))  # noqa: S311  no secret
             if status not in _AGAIN and status > 0:
                 return status, answer
