@@ -12,7 +12,7 @@ from datetime import date
 import pytest
 
 from tickwheel.errors import TickwheelError
-from tickwheel.scheduler import InvalidJobError, Scheduler, SetRequest
+from tickwheel.scheduler import Answer, InvalidJobError, Outcome, Scheduler, SetRequest
 
 pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
 
@@ -112,3 +112,29 @@ def test_a_wait_below_zero(client):
     """
     assert list(client.lease("nobody's", wait=-math.inf)) == []
     assert list(client.lease("nobody's", wait=-1)) == []
+
+
+def test_the_job_that_was_not_found(client, own):
+    """
+    An answer has the job that is there, also where it is not one that the verb changes.
+    """
+    for scheduler in (client, own):
+        set_ = scheduler.set("same/alive", delay=3600, target="log")
+        assert scheduler.replay("same/alive") == Answer(Outcome.NOT_FOUND, set_.job)
+        assert scheduler.replay_many(["same/alive", "same/none"]) == [
+            Answer(Outcome.NOT_FOUND, set_.job),
+            Answer(Outcome.NOT_FOUND, None),
+        ]
+        scheduler.cancel("same/alive")
+
+
+def test_a_dead_job_cannot_be_moved(client):
+    """
+    A dead letter is in the answer of a verb that does not change it, and the problem says that it is dead.
+    """
+    client.set("same/dead", delay=0, target="pull", handler="dies")
+    (lease,) = client.lease("dies")
+    client.nack(lease.fire_id, is_dead=True)
+    answer = client.move("same/dead", delay=60)
+    assert (answer.outcome, answer.job) == (Outcome.NOT_FOUND, client.get("same/dead"))
+    assert client.cancel("same/dead").outcome is Outcome.CANCELLED

@@ -53,11 +53,15 @@ def refusal_of(key: str, answer: Answer, wanted: int | None) -> ProblemError:
     """
     Return the problem that a refused write of *key* is, which asked for generation *wanted*.
     """
+    job = answer.job
     if answer.outcome is Outcome.NOT_FOUND:
-        return ProblemError("job_not_found", f"no job has the key {show(key)}", value=key)
+        if job is None:
+            return ProblemError("job_not_found", f"no job has the key {show(key)}", value=key)
+        remedy = "replay a dead job, and only such"
+        what = f"job {show(key)} is {job.state}: {remedy}"
+        return ProblemError("job_not_found", what, value=key, remedy=remedy, job=_shown(answer))
     if answer.outcome is Outcome.TOO_LATE:
         return ProblemError("too_late", f"job {show(key)} is running", value=key, job=_shown(answer))
-    job = answer.job
     found = "there is none" if job is None else f"it has {job.generation}"
     asked = "no job" if wanted == 0 else f"generation {wanted}"
     headers = {} if job is None else {"etag": f'"{job.generation}"'}
