@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tickwheel.scheduler import AsyncScheduler, RetryPolicy
+from tickwheel.scheduler import AsyncScheduler, JobStoppedError, Outcome, RetryPolicy
 from tickwheel.scheduler.remote import _puller
 from tickwheel.scheduler.remote._pulls import RemotePulls
 
@@ -130,3 +130,38 @@ def test_a_stop_inside_an_async_handler(server):
 
     asyncio.run(main())
     assert server.job("GET", "stops").status == 404
+
+
+@pytest.mark.parametrize("kind", ["coroutine", "thread", "process"])
+def test_what_runs_is_stopped(client, monkeypatch, kind):
+    """
+    A handler of a client learns that its job was cancelled while it runs, each kind in its own way, and ends.
+    """
+    monkeypatch.setattr(_puller, "_BEAT_S", 0.1)
+    ends = []
+
+    async def waits(_payload):
+        try:
+            await asyncio.sleep(300)
+        except asyncio.CancelledError:
+            ends.append("cancelled")
+            raise
+
+    def looks(_payload, firing):
+        while not firing.cancelled:
+            time.sleep(0.01)
+        with pytest.raises(JobStoppedError):
+            firing.heartbeat()
+        ends.append("looked")
+
+    if kind == "process":
+        client.handler(kind, executor="process")(time.sleep)
+    else:
+        client.handler(kind)(waits if kind == "coroutine" else looks)
+    client.start()
+    client.set("stopped", delay=0, target="pull", handler=kind, payload=300, retry=ONCE)
+    while client.cancel("stopped", running=True).outcome is not Outcome.STOPPING:
+        client.set("stopped", delay=0, target="pull", handler=kind, payload=300, retry=ONCE)
+        time.sleep(0.1)
+    assert client.stop(timeout=60) == []
+    assert ends == {"coroutine": ["cancelled"], "thread": ["looked"], "process": []}[kind]

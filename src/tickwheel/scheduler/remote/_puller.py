@@ -17,8 +17,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from tickwheel.errors import ClosedError
@@ -49,7 +51,7 @@ _INSIDE: ContextVar[Puller | None] = ContextVar("tickwheel_puller", default=None
 @dataclass(slots=True, eq=False)
 class _Attempt:
     """
-    One leased firing, and when its timeout is over, once it has begun.
+    One leased firing, and when its timeout is over, once it has begun; it is to stop once its lease has ended.
     """
 
     lease: JobLease
@@ -57,6 +59,25 @@ class _Attempt:
     late_at: float = math.inf
     is_late: bool = False
     progress: Progress | None = None
+    is_stopped: bool = False
+    is_overtaken: bool = False
+    expire: Callable[[], object] | None = None
+
+    @property
+    def counts(self) -> bool:
+        """
+        True while what it answers is reported.
+        """
+        return not (self.is_late or self.is_stopped)
+
+    def stop(self) -> None:
+        """
+        Let the handler know that somebody else has the job, or nobody any more.
+        """
+        self.is_stopped = True
+        if self.expire is not None:
+            with suppress(RuntimeError):  # its loop has ended, and so has it
+                self.expire()
 
     def begin(self, progress: Progress | None = None) -> bool:
         """
@@ -66,7 +87,7 @@ class _Attempt:
         """
         self.progress = progress or self.progress
         self.late_at = time.monotonic() + self.timeout_s
-        return not self.is_late
+        return self.counts
 
 
 class _Pace:
@@ -242,14 +263,14 @@ class Puller:
         """
         with self._lock:
             attempt.late_at = math.inf
-            return not attempt.is_late
+            return attempt.counts
 
     def _answer(self, call: Call, attempt: _Attempt) -> object:
         """
         Return what the handler does, or the error that it raises.
         """
         lease = attempt.lease
-        firing = Firing(lease.job, lease.attempt, time.time() * 1000, attempt.begin)
+        firing = Firing(lease.job, lease.attempt, time.time() * 1000, attempt.begin, None, attempt)
         arguments = (lease.payload, firing) if call.wants_firing else (lease.payload,)
         try:
             result = call.function(*arguments)
@@ -262,7 +283,10 @@ class Puller:
     def _awaited(self, result: Any, attempt: _Attempt) -> object:
         async def within() -> object:
             task = asyncio.ensure_future(result)
+            attempt.expire = partial(asyncio.get_running_loop().call_soon_threadsafe, task.cancel)
             try:
+                if attempt.is_stopped:
+                    task.cancel()
                 while not task.done():
                     left_s = attempt.late_at - time.monotonic()
                     if left_s <= 0:
@@ -307,15 +331,34 @@ class Puller:
             now = time.monotonic()
             is_beat = now >= beat_at
             beat_at = now + _BEAT_S if is_beat else beat_at
-            for fire_id, attempt in list(self._running.items()):
+            asked = [(each, self._ask(each, now, is_beat=is_beat)) for each in list(self._running.values())]
+            for attempt, done in asked:
                 try:
-                    if self._is_late(attempt, now):
-                        text = f"TimeoutError: it did not end within {attempt.timeout_s:g} s"
-                        self._pulls.nack(fire_id, None, text, is_dead=False).result()
-                    elif is_beat:
-                        self._pulls.extend(fire_id, _LEASE_S, attempt.progress).result()
+                    if done is not None:
+                        done.result()
+                except LeaseEndedError as error:
+                    _log.warning("%s", error)
+                    attempt.stop()
                 except Exception as error:  # noqa: BLE001 - this thread must not end: all leases would
-                    _log.warning("the lease of %r could not be extended or ended: %s", fire_id, error)
+                    what = "the lease of %r could not be extended or ended: %s"
+                    _log.warning(what, attempt.lease.fire_id, error)
+
+    def _ask(self, attempt: _Attempt, now: float, *, is_beat: bool) -> Future[Any] | None:
+        """
+        Ask for what the lease of *attempt* needs now, if anything; one slow answer does not hold up the next question.
+        """
+        fire_id = attempt.lease.fire_id
+        try:
+            if self._is_late(attempt, now):
+                text = f"TimeoutError: it did not end within {attempt.timeout_s:g} s"
+                return self._pulls.nack(fire_id, None, text, is_dead=False)
+            if is_beat and not attempt.is_stopped:
+                return self._pulls.extend(fire_id, _LEASE_S, attempt.progress)
+        except Exception as error:  # noqa: BLE001  it comes with the answer, as others do
+            failed: Future[Any] = Future()
+            failed.set_exception(error)
+            return failed
+        return None
 
     def _is_late(self, attempt: _Attempt, now: float) -> bool:
         """
