@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from tickwheel.scheduler import Scheduler, StoreError
+from tickwheel.scheduler.remote import _client
 
 pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
 pytest.importorskip("msgspec", reason="the service extra is not installed")
@@ -80,6 +81,20 @@ def test_a_part_of_a_batch_in_doubt(proxy):
     answers.append((200, "application/json", json.dumps({"results": [result] * 2}).encode()))
     with contextlib.closing(Scheduler(url)) as client, pytest.raises(StoreError, match="got no answer") as caught:
         client.cancel_many(["a", "b"])
+    assert (caught.value.is_transient, caught.value.is_unknown) == (True, True)
+
+
+def test_a_batch_of_several_that_is_half_done(proxy, monkeypatch):
+    """
+    Where the first of several batches is done and the next is refused, the error says how much was done.
+    """
+    monkeypatch.setattr(_client, "_ITEMS_MAX", 2)
+    url, answers, _ = proxy
+    done = {"key": "a", "status": 200, "outcome": "resumed"}
+    answers += [(200, "application/json", json.dumps({"results": [done] * 2}).encode()), BUSY]
+    with contextlib.closing(Scheduler(url, timeout=0.5)) as client, pytest.raises(StoreError) as caught:
+        client.resume_many(["a", "b", "c"])
+    assert f"{url}: 2 of 3 writes are done, and the next batch failed" in str(caught.value)
     assert (caught.value.is_transient, caught.value.is_unknown) == (True, True)
 
 

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, NoReturn, assert_never
 
+from tickwheel.errors import TickwheelError
 from tickwheel.observe.tracing import TRACE
 from tickwheel.scheduler import checks
-from tickwheel.scheduler.errors import InvalidJobError, UnsupportedError
+from tickwheel.scheduler.errors import InvalidJobError, StoreError, UnsupportedError
 from tickwheel.scheduler.incidents import LETTERS_MAX, Incidents
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page, Pause, RetryPolicy
 from tickwheel.scheduler.remote import _wire
@@ -174,7 +175,16 @@ class RemoteClient:
         options = b'"with_jobs":true,"refuse_all":%b' % (b"true" if refuse_all else b"false")
         for chunk in _chunks(items):
             body = b'{%b,"items":[%b]}' % (options, b",".join(chunk))
-            document = await self._transport.document("POST", "/v1/jobs:batch", body)
+            try:
+                document = await self._transport.document("POST", "/v1/jobs:batch", body)
+            except TickwheelError as error:
+                if not answers:
+                    raise
+                so_far = (
+                    f"{self._transport.url}: {len(answers)} of {len(items)} writes are done, and the next batch failed"
+                )
+                what, is_transient = f"{so_far} ({error})", isinstance(error, StoreError) and error.is_transient
+                raise StoreError(what, "do them again", is_transient=is_transient, is_unknown=True) from error
             answers += map(self._answer_of, document["results"])
         return answers
 
