@@ -165,3 +165,45 @@ def test_what_runs_is_stopped(client, monkeypatch, kind):
         time.sleep(0.1)
     assert client.stop(timeout=60) == []
     assert ends == {"coroutine": ["cancelled"], "thread": ["looked"], "process": []}[kind]
+
+
+def test_the_loop_of_a_client_without_one(client):
+    """
+    Async handlers of a `Scheduler` run on one loop, so that they may share what belongs to it; a stop ends that.
+    """
+    loops, ended = [], threading.Semaphore(0)
+
+    @client.handler("shares")
+    async def shares(_payload):
+        loops.append(asyncio.get_running_loop())
+        ended.release()
+
+    client.start()
+    for number in range(3):
+        client.set(f"shares {number}", delay=0, target="pull", handler="shares")
+        assert ended.acquire(timeout=60)
+    assert client.stop(timeout=60) == []
+    assert len(set(loops)) == 1
+    while not loops[0].is_closed():
+        time.sleep(0.01)
+
+
+def test_a_coroutine_that_a_stop_cuts_off(client):
+    """
+    A coroutine that has not ended when the time of a stop is over is cancelled.
+    """
+    begun, cut = threading.Event(), threading.Event()
+
+    @client.handler("endless")
+    async def endless(_payload):
+        begun.set()
+        try:
+            await asyncio.sleep(300)
+        finally:
+            cut.set()
+
+    client.start()
+    client.set("endless", delay=0, target="pull", handler="endless")
+    assert begun.wait(60)
+    assert [firing.job.key for firing in client.stop(timeout=0.1)] == ["endless"]
+    assert cut.wait(60)

@@ -27,6 +27,7 @@ from tickwheel.errors import ClosedError
 from tickwheel.scheduler._options import SchedulerOptions, share_of
 from tickwheel.scheduler.errors import LeaseEndedError, error_text
 from tickwheel.scheduler.model import Progress
+from tickwheel.scheduler.remote._loop import HandlerLoop
 from tickwheel.scheduler.remote._pulls import RemotePulls
 from tickwheel.scheduler.targets import USUAL, Abandoned, Call, DeadLetter, Firing, Limits, Retry, Snooze
 from tickwheel.scheduler.targets.handler import HandlerTarget
@@ -138,7 +139,7 @@ class Puller:
         self.pid = os.getpid()
         self._pulls = pulls
         self._handlers = handlers
-        self._loop = loop
+        self._loop = HandlerLoop(loop)
         self._stopped = threading.Event()
         self._ended = threading.Event()
         self._lock = threading.Lock()
@@ -188,6 +189,7 @@ class Puller:
         self._join([self._beats], deadline)  # it may be saying that a timeout is over
         left = [Firing(each.lease.job, each.lease.attempt, 0.0) for each in list(self._running.values())]
         self._handlers.end_processes()
+        self._loop.close()
         self._pool.shutdown(wait=not (left or self._leaked), cancel_futures=True)
         return left
 
@@ -298,9 +300,7 @@ class Puller:
                 task.cancel()
             return task.result()
 
-        if self._loop is None:
-            return asyncio.run(within())
-        return asyncio.run_coroutine_threadsafe(within(), self._loop).result()
+        return self._loop.result_of(within())
 
     def _settle(self, lease: JobLease, answer: object) -> None:
         fire_id = lease.fire_id

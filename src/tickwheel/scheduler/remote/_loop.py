@@ -1,0 +1,88 @@
+"""
+Where the coroutines of handlers run that pull: one loop for all of them, so that they may share what belongs to a loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from tickwheel.errors import ClosedError
+
+__all__ = ["HandlerLoop"]
+
+_LAST_S: Final = 1.0
+"""What a coroutine gets that is cancelled at the end."""
+
+
+class HandlerLoop:
+    """
+    The loop that the scheduler was started on, or else one in a thread of its own, from the first coroutine on.
+
+    Args:
+        loop: The one that runs already, if any.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        self._lent = loop
+        self._own: asyncio.AbstractEventLoop | None = None
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    def result_of(self, work: Coroutine[Any, Any, object]) -> object:
+        """
+        Return what *work* returns there; blocks.
+
+        Raises:
+            ClosedError: After `close`.
+        """
+        try:
+            loop = self._lent or self._started()
+        except BaseException:
+            work.close()
+            raise
+        return asyncio.run_coroutine_threadsafe(work, loop).result()
+
+    def close(self) -> None:
+        """
+        Cancel what still runs on a loop of its own, and end that; one that was lent is its owner's. Twice is allowed.
+        """
+        with self._lock:
+            self._is_closed = True
+            loop, self._own = self._own, None
+        if loop is not None:
+            asyncio.run_coroutine_threadsafe(_wind_up(loop), loop)
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._is_closed:
+                raise ClosedError("scheduler")
+            if self._own is None:
+                loop = asyncio.new_event_loop()
+                thread = threading.Thread(target=_run, args=(loop,), name="tickwheel-puller-loop", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:
+                    loop.close()
+                    raise
+                self._own = loop
+            return self._own
+
+
+async def _wind_up(loop: asyncio.AbstractEventLoop) -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=_LAST_S)
+    await loop.shutdown_asyncgens()
+    loop.call_soon(loop.stop)
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
