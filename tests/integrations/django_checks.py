@@ -186,9 +186,12 @@ class Jobs(TransactionTestCase):
 
     def test_jobs_elsewhere(self) -> None:
         """
-        With `STORE` they join nothing; a write inside a transaction is done at once.
+        With `STORE` they join nothing; a write inside a transaction is done at once. A service will do.
         """
         other = type(jobs)()
+        with override_settings(TICKWHEEL={"STORE": "http://127.0.0.1:8765"}):
+            assert "http://127.0.0.1:8765" in repr(other.scheduler)
+            other.close()
         with override_settings(TICKWHEEL={"STORE": "memory://", "OPTIONS": {"workers": 3}}):
             with transaction.atomic():
                 other.scheduler.set("a", **LATER)

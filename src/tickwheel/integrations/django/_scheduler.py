@@ -71,7 +71,7 @@ def configured() -> Scheduler:
         if "QUERY" in given:
             message = f"settings.{_NAME} has 'QUERY' beside 'STORE': write its options in that URL"
             raise ImproperlyConfigured(message)
-        return Scheduler(given["STORE"], options=options, targets=targets)
+        return Scheduler(given["STORE"], options=options, targets=targets or None)  # a service takes none
     alias = _alias(given)
     return _JoiningScheduler(_url(given), alias, options=options, targets=targets)
 
