@@ -8,7 +8,8 @@ import functools
 
 import pytest
 
-from tickwheel.scheduler import HandlerNotFoundError, InvalidJobError, RetryPolicy
+from tickwheel.integrations._handlers import Handlers
+from tickwheel.scheduler import HandlerNotFoundError, InvalidJobError, RetryPolicy, Scheduler
 from tickwheel.scheduler.targets.handler import HandlerTarget
 
 
@@ -162,3 +163,18 @@ def test_bad_timeouts(timeout):
     """
     with pytest.raises(InvalidJobError, match="timeout is"):
         HandlerTarget(None).register("h", one, timeout_s=timeout)
+
+
+def test_a_handler_without_a_name():
+    """
+    What has no name of its own, such as a partial function, is registered by one, and without it refused with that.
+    """
+    scheduler = Scheduler("memory://")
+    scheduler.handler("named")(functools.partial(two, 1))
+    assert scheduler.has_handler("named")
+    with pytest.raises(InvalidJobError, match="name the handler"):
+        scheduler.handler()(functools.partial(two, 1))
+    handlers = Handlers()
+    handlers.handler()(functools.partial(two, 1))
+    with pytest.raises(InvalidJobError, match="name the handler"):
+        handlers._register(scheduler)

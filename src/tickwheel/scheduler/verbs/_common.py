@@ -125,7 +125,12 @@ class Common:
             limits = Limits(concurrency, rate)
             timeout_s = timeout if timeout is None or isinstance(timeout, Usual) else checks.seconds("timeout", timeout)
             self._core.registry.handlers.register(
-                name or function.__name__, function, policy, timeout_s=timeout_s, limits=limits, executor=executor
+                name or getattr(function, "__name__", ""),
+                function,
+                policy,
+                timeout_s=timeout_s,
+                limits=limits,
+                executor=executor,
             )
             return function
 
