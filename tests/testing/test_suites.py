@@ -10,7 +10,7 @@ from tickwheel.scheduler.stores import MemoryStore
 from tickwheel.scheduler.stores.contract import Page
 from tickwheel.testing.store_suite import StoreSuite, _open
 from tickwheel.testing.wheel_suite import WheelSuite
-from tickwheel.wheels import HeapWheel
+from tickwheel.wheels import HeapWheel, SingleWheel
 
 
 class IgnoresCase(MemoryStore):
@@ -123,8 +123,115 @@ class ForgetsMoves(HeapWheel):
         return sorted(super().drain(), key=lambda entry: (entry.deadline, entry.id))
 
 
+class GivesIdsOfTheExpired(HeapWheel):
+    """
+    Gives the ids of what has expired to what comes next.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self._free = []
+
+    def insert(self, deadline, payload):
+        """
+        File it under an old id, if there is one.
+        """
+        new = super().insert(deadline, payload)
+        if not self._free:
+            return new
+        entry = self._entries.pop(new)
+        entry.id = self._free.pop()
+        self._entries[entry.id] = entry
+        return entry.id
+
+    def advance(self, now, limit=None):
+        """
+        Take out what is due.
+        """
+        expired = super().advance(now, limit)
+        self._free += [entry.id for entry in expired]
+        return expired
+
+    def check(self):
+        """
+        Find nothing wrong.
+        """
+
+
+class KeepsArrivals(HeapWheel):
+    """
+    Writes the deadline of a move to later into the entry, and forgets that it counts as set now.
+    """
+
+    def reschedule(self, id, deadline):
+        """
+        Move it.
+        """
+        entry = self._entries.get(id)
+        sequence = entry.sequence if entry is not None and type(deadline) is int and entry.deadline < deadline else None
+        is_moved = super().reschedule(id, deadline)
+        if sequence is not None:
+            self._unfile(entry)
+            entry.sequence = sequence
+            self._file(entry)
+        return is_moved
+
+
+class CountsFromTheLast(SingleWheel):
+    """
+    Counts its span from the last advance, also where time went back.
+    """
+
+    def advance(self, now, limit=None):
+        """
+        Take out what is due.
+        """
+        expired = super().advance(now, limit)
+        self._latest = now
+        return expired
+
+
+class LeavesTombstones(HeapWheel):
+    """
+    Keeps something of each cancelled entry until the wheel goes.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self._tombstones = []
+
+    def cancel(self, id):
+        """
+        Take it out.
+        """
+        is_cancelled = super().cancel(id)
+        self._tombstones += [id] * is_cancelled
+        return is_cancelled
+
+
+class TakesNothingForNone(HeapWheel):
+    """
+    Asks whether a payload is true.
+    """
+
+    def insert(self, deadline, payload):
+        """
+        File it.
+        """
+        return super().insert(deadline, payload or None)
+
+
 @pytest.mark.parametrize(
-    ("wheel", "test"), [(GivesIdsAgain, "test_ids_after_drain"), (ForgetsMoves, "test_drain_after_moves")]
+    ("wheel", "test"),
+    [
+        (GivesIdsAgain, "test_ids_after_drain"),
+        (ForgetsMoves, "test_drain_after_moves"),
+        (GivesIdsOfTheExpired, "test_random_operations"),
+        (KeepsArrivals, "test_random_operations"),
+        (CountsFromTheLast, "test_random_operations"),
+        (LeavesTombstones, "test_cancels_and_moves_leave_nothing_behind"),
+        (TakesNothingForNone, "test_payloads_are_not_looked_at"),
+    ],
 )
 def test_a_faulty_wheel_fails(wheel, test) -> None:
     """

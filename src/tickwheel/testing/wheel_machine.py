@@ -102,6 +102,7 @@ class _Run:
         self.model = WheelModel(self.wheel.abilities)
         self.model.latest = start
         self._ids: dict[int, int] = {}
+        self._given: set[int] = set()
         self._steps: dict[str, Callable[[int, int], tuple[Any, Any]]] = {
             "insert": self._insert,
             "cancel": self._cancel,
@@ -144,7 +145,8 @@ class _Run:
         except SpanExceededError:
             return admitted, False
         self._ids[label] = id
-        is_new = id not in self.model.pending
+        is_new = id not in self._given
+        self._given.add(id)
         self.model.insert(id, deadline, label)
         return (admitted, True), (True, is_new)
 

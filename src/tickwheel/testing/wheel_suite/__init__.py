@@ -20,6 +20,7 @@ from tickwheel.testing.wheel_suite._cancel import CancelTests
 from tickwheel.testing.wheel_suite._due import DueTests
 from tickwheel.testing.wheel_suite._input import InputTests
 from tickwheel.testing.wheel_suite._limit import LimitTests
+from tickwheel.testing.wheel_suite._machine import MachineTests
 from tickwheel.testing.wheel_suite._memory import MemoryTests
 from tickwheel.testing.wheel_suite._move import MoveTests
 from tickwheel.testing.wheel_suite._next import NextTests
@@ -27,7 +28,9 @@ from tickwheel.testing.wheel_suite._next import NextTests
 __all__ = ["WheelSuite"]
 
 
-class WheelSuite(DueTests, LimitTests, NextTests, CancelTests, MoveTests, InputTests, MemoryTests, AgeingTests):
+class WheelSuite(
+    DueTests, LimitTests, NextTests, CancelTests, MoveTests, InputTests, MemoryTests, AgeingTests, MachineTests
+):
     """
     Every clause of the wheel's promise, as tests; a subclass provides `make_wheel`.
     """

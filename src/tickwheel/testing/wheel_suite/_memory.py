@@ -5,8 +5,9 @@ Cancel gives back: the wheel lets a payload go at once, and with its own house i
 from __future__ import annotations
 
 import gc
+import tracemalloc
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tickwheel.testing.wheel_suite._base import WheelTests
 from tickwheel.wheels.contract import NEVER
@@ -14,7 +15,12 @@ from tickwheel.wheels.contract import NEVER
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tickwheel.wheels.contract import Wheel
+
 __all__ = ["MemoryTests"]
+
+ROUNDS = 2_000
+"""So many that one word for each is more than what else may be allocated meanwhile."""
 
 
 class Payload:
@@ -33,6 +39,21 @@ class LastWord:
 
     def __del__(self) -> None:
         self.call()
+
+
+class Opaque:
+    """
+    A payload that nobody may look at.
+    """
+
+    def refuse(self, *_: object) -> Any:
+        """
+        Say that somebody did.
+        """
+        message = "a wheel looked at a payload"
+        raise AssertionError(message)
+
+    __bool__ = __eq__ = __hash__ = __len__ = __lt__ = refuse
 
 
 class MemoryTests(WheelTests):
@@ -116,6 +137,45 @@ class MemoryTests(WheelTests):
         wheel.drain()
         assert seen[2:] == [(0, False)]
         assert len(wheel.advance(ruler.at(6))) == 1
+
+    def test_payloads_are_not_looked_at(self) -> None:
+        """
+        A wheel calls nothing: it neither compares nor hashes payloads, nor asks whether they are true.
+        """
+        wheel, ruler = self.checked()
+        given = [Opaque() for _ in range(6)]
+        ids = [wheel.insert(ruler.at(tick), payload) for tick, payload in zip((2, 2, 2, 3, 3, 5), given, strict=True)]
+        wheel.reschedule(ids[0], ruler.at(2))
+        wheel.reschedule(ids[3], ruler.at(5))
+        wheel.cancel(ids[1])
+        expired = [*wheel.advance(ruler.at(2), 1), *wheel.advance(ruler.at(4)), *wheel.drain()]
+        expected = [given[number] for number in (2, 0, 4, 5, 3)]
+        assert [entry.payload is payload for entry, payload in zip(expired, expected, strict=True)] == [True] * 5
+
+    def test_cancels_and_moves_leave_nothing_behind(self) -> None:
+        """
+        A wheel does not grow by what is cancelled or moved long before it is due (asyncio's heap keeps it until then).
+        """
+        wheel, ruler = self.checked()
+        kept = wheel.insert(ruler.at(7))
+        self._cancel_and_move(wheel.wheel, ruler.at(7), kept)  # what is made once is made here
+        traces = not tracemalloc.is_tracing()
+        if traces:
+            tracemalloc.start()
+        try:
+            before = tracemalloc.get_traced_memory()[0]
+            self._cancel_and_move(wheel.wheel, ruler.at(7), kept)
+            grown = tracemalloc.get_traced_memory()[0] - before
+        finally:
+            if traces:
+                tracemalloc.stop()
+        assert grown < 8 * ROUNDS, f"{ROUNDS} cancels and as many moves left {grown} bytes"
+
+    @staticmethod
+    def _cancel_and_move(wheel: Wheel, deadline: int, kept: int) -> None:
+        for _ in range(ROUNDS):
+            assert wheel.cancel(wheel.insert(deadline, None))
+            assert wheel.reschedule(kept, deadline)
 
     @staticmethod
     def _watched(insert: Callable[[int, Payload], int], deadline: int) -> weakref.ref[Payload]:

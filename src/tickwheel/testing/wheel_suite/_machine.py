@@ -1,0 +1,29 @@
+"""
+Random operations against a dumb model.
+"""
+
+from __future__ import annotations
+
+import random
+
+from tickwheel.testing.wheel_machine import run_machine
+from tickwheel.testing.wheel_suite._base import WheelTests
+
+__all__ = ["MachineTests"]
+
+SEED = 1
+OPERATIONS = 4_000
+
+
+class MachineTests(WheelTests):
+    """
+    The state machine on this design.
+    """
+
+    def test_random_operations(self) -> None:
+        """
+        Whatever is set, moved, cancelled and delivered in whatever order, every answer is as the model says.
+        """
+        for seed in (SEED, random.SystemRandom().randrange(2**32)):
+            report = run_machine(self.make_wheel, seed, OPERATIONS)  # a divergence names its seed
+            assert report.expired > 0, report
