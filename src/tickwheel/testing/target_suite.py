@@ -194,11 +194,11 @@ class TargetSuite:
         raise NotImplementedError(type(self).__name__)  # not abstract: pytest passes over such classes in silence
 
     @contextmanager
-    def rig(self) -> Iterator[Rig]:
+    def rig(self, receiver: Receiver | None = None) -> Iterator[Rig]:
         """
-        Yield a started rig, and stop it.
+        Yield a started rig, with a receiver of its own if none is given, and stop it.
         """
-        rig = Rig(self.make_receiver())
+        rig = Rig(self.make_receiver() if receiver is None else receiver)
         try:
             yield rig
         finally:
@@ -275,6 +275,7 @@ class TargetSuite:
             found = [each for each in rig.arrived(2 if self.knows_repeats else 3) if each.value == 2]
             assert len(found) == 1 if self.knows_repeats else len(found) >= 2
             assert len({each.message_id for each in found}) == 1
+            assert self.knows_repeats or len({each.fire_id for each in found}) > 1, "each attempt has its own"
             assert not [each for each in rig.events if isinstance(each, JobDied)]
 
     def test_the_largest_payload(self) -> None:
@@ -324,12 +325,18 @@ class TargetSuite:
         """
         A stop leaves no thread of the target behind, and a target that was never used is closed, too.
         """
+        receiver = self.make_receiver()
         before = set(threading.enumerate())
-        with self.rig() as rig:
+        with self.rig(receiver) as rig:
             rig.set("one", 1)
             rig.wait(JobSucceeded)
-        left = [each.name for each in set(threading.enumerate()) - before if each.name.startswith("tickwheel")]
-        assert left == []
+        left = set(threading.enumerate()) - before
+        assert not [each for each in left if each.name.startswith("tickwheel")], left
+        receiver.go_away()  # with its connections end the threads that serve them
+        give_up = time.monotonic() + PATIENCE_S
+        for each in left:
+            each.join(max(0.0, give_up - time.monotonic()))
+            assert not each.is_alive(), f"{each} is left"
         asyncio.run(self.make_receiver().make_target().close())
 
     def test_used_again(self) -> None:

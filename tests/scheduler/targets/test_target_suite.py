@@ -116,6 +116,7 @@ class Memory:
         self.fault = fault
         self.kept = []
         self.is_away = self.is_losing = False
+        self.ended = threading.Event()
 
     def make_target(self):
         """
@@ -178,9 +179,12 @@ class Memory:
         if len(firing.job.payload) > 500_000:
             return DeadLetter("too large") if self.fault != "never stops trying" else self.refuse()
         name = firing.fire_id if self.fault == "names attempts" else firing.message_id
+        fire_id = f"{firing.job.key}/{firing.job.generation}/1" if self.fault == "names one attempt" else firing.fire_id
+        if self.fault == "leaves a thread":
+            threading.Thread(target=self.ended.wait, args=(20,), name="sender").start()
         copies = 2 if self.fault == "sends twice" else 1
         value = json.loads(firing.job.payload)["value"]
-        self.kept += [Received(name, quote(firing.fire_id), value)] * copies
+        self.kept += [Received(name, quote(fire_id), value)] * copies
         if self.is_losing:
             self.is_away = True
             message = "no confirm"
@@ -212,7 +216,8 @@ class MemorySuite(TargetSuite):
         """
         Return a new one.
         """
-        return Memory(self.fault)
+        self.made = Memory(self.fault)
+        return self.made
 
 
 TESTS = [
@@ -242,8 +247,10 @@ def test_a_target_without_a_fault_passes(test):
         ("sends twice", "delivered_once"),
         ("says done", "receiver_away"),
         ("names attempts", "confirm_is_lost"),
+        ("names one attempt", "confirm_is_lost"),
         ("never stops trying", "the_largest_payload"),
         ("takes any name", "bad_handlers"),
+        ("leaves a thread", "closed_cleanly"),
         ("shows its secret", "secrets_are_masked"),
     ],
 )
@@ -256,3 +263,4 @@ def test_a_fault_is_found(monkeypatch, fault, test):
     suite.fault = fault
     with pytest.raises(AssertionError):
         getattr(suite, f"test_{test}")()
+    suite.made.ended.set()
