@@ -220,17 +220,7 @@ class MemorySuite(TargetSuite):
         return self.made
 
 
-TESTS = [
-    "delivered_once",
-    "many_at_once",
-    "receiver_away",
-    "receiver_breaks_and_comes_back",
-    "confirm_is_lost",
-    "the_largest_payload",
-    "bad_handlers",
-    "closed_cleanly",
-    "secrets_are_masked",
-]
+TESTS = [name.removeprefix("test_") for name in dir(TargetSuite) if name.startswith("test_")]
 
 
 @pytest.mark.parametrize("test", TESTS)
