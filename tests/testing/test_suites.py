@@ -76,6 +76,68 @@ class LosesWakes(MemoryStore):
         return super().wait_for_change(timeout_s)
 
 
+class NeverWaits(MemoryStore):
+    """
+    Answers at once that nobody wrote.
+    """
+
+    def wait_for_change(self, timeout_s):
+        """
+        Wait, or not.
+        """
+        return False
+
+
+class WakesForEver(MemoryStore):
+    """
+    Lets no wait last after a wake-up.
+    """
+
+    def wait_for_change(self, timeout_s):
+        """
+        Wait.
+        """
+        self._woken.wait(timeout_s)
+        return False
+
+
+class ClosesQuietly(MemoryStore):
+    """
+    Wakes nobody when it is closed.
+    """
+
+    def close(self):
+        """
+        Close.
+        """
+        self._is_open, self._owner = False, None
+
+
+class OpensAgain(MemoryStore):
+    """
+    Begins with nothing whenever it is opened.
+    """
+
+    def open(self):
+        """
+        Open.
+        """
+        self.__init__()
+        super().open()
+
+
+class RenewsForAnybody(MemoryStore):
+    """
+    Gives the lease to any name that renews it.
+    """
+
+    def renew(self, owner):
+        """
+        Renew.
+        """
+        return super().renew(self._owner)
+
+
 @pytest.mark.parametrize(
     ("store", "test"),
     [
@@ -84,6 +146,11 @@ class LosesWakes(MemoryStore):
         (ForgetsTheGone, "test_last_generation"),
         (RepeatsTheLast, "test_newest_first_and_page_by_page"),
         (LosesWakes, "test_wake_ends_the_next_wait"),
+        (NeverWaits, "test_a_wait_without_a_change_lasts"),
+        (WakesForEver, "test_a_wait_without_a_change_lasts"),
+        (ClosesQuietly, "test_close_ends_a_wait"),
+        (OpensAgain, "test_open_twice"),
+        (RenewsForAnybody, "test_renew_by_another"),
     ],
 )
 def test_a_faulty_store_fails(monkeypatch, store, test) -> None:

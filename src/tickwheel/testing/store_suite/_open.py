@@ -5,10 +5,15 @@ Before and after.
 from __future__ import annotations
 
 import threading
+import time
+from contextlib import suppress
 
 from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.model import Job, JobQuery, Set
+from tickwheel.scheduler.model import Job, JobQuery, Outcome, Set
+from tickwheel.scheduler.stores.contract import Store
 from tickwheel.testing.store_suite._base import EVER, PATIENCE_S, StoreTests, refused
+
+WAIT_S = 0.05
 
 
 class OpenTests(StoreTests):
@@ -49,6 +54,16 @@ class OpenTests(StoreTests):
         refused(StoreError, lambda: store.due(0, EVER, None, 1))
         refused(StoreError, lambda: store.page(JobQuery()))
 
+    def test_open_twice(self) -> None:
+        """
+        To open what is open changes nothing: neither jobs nor who owns them.
+        """
+        with self.rig() as rig:
+            job, running = rig.pending("pending"), rig.running("running")
+            rig.store.open()
+            assert rig.get("pending") == job
+            assert rig.settle(running).outcome is Outcome.SETTLED
+
     def test_clock(self) -> None:
         """
         The store's clock is in milliseconds since the epoch, and is not in the last century.
@@ -67,3 +82,33 @@ class OpenTests(StoreTests):
             thread.start()
             thread.join(PATIENCE_S)
             assert woken == [False]
+
+    def test_a_wait_without_a_change_lasts(self) -> None:
+        """
+        A wait that nothing ends lasts until its timeout, and a wake-up ends one wait only.
+        """
+        with self.rig() as rig:
+            rig.store.wake()
+            assert any(self._lasts(rig.store) for _ in range(20)), "no wait lasts"
+
+    @staticmethod
+    def _lasts(store: Store) -> bool:
+        begin = time.monotonic()
+        store.wait_for_change(WAIT_S)
+        return time.monotonic() - begin > WAIT_S / 2
+
+    def test_close_ends_a_wait(self) -> None:
+        """
+        A store that is closed keeps nobody waiting for a change, whichever came first.
+        """
+        with self.rig() as rig:
+            store = rig.store
+            thread = threading.Thread(target=_wait, args=(store,), daemon=True)
+            thread.start()
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()
+
+
+def _wait(store: Store) -> None:
+    with suppress(StoreError):
+        store.wait_for_change(3_600.0)

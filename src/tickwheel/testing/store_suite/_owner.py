@@ -26,6 +26,13 @@ class OwnerTests(StoreTests):
                 assert lease.granted_at >= rig.leases[lease.shard].granted_at > 0
                 assert lease.rescued == 0
 
+    def test_renew_by_another(self) -> None:
+        """
+        A name that holds nothing renews nothing.
+        """
+        with self.rig() as rig:
+            assert rig.store.renew("the second owner") == []
+
     def test_acquire_twice(self) -> None:
         """
         To acquire what one holds changes nothing.
