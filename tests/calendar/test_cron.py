@@ -24,6 +24,8 @@ REFUSED = {
     "* * * * MON-XXX": "day-of-week field 'MON-XXX'",
     "60 * * * * *": "second field '60'",
     "*/0 * * * *": "minute field '*/0'",
+    "0 9 * * 5L/2": "day-of-week field '5L/2'",
+    "0 0 9 */Z * MON": "day-of-month field '*/Z'",
     "? * * * *": "minute field '?'",
     "* * * *": "it has 4 fields",
     "": "it has 0 fields",
@@ -58,6 +60,7 @@ def test_zone_in_the_line():
     A `TZ=` before the fields names the zone, and may not contradict the argument.
     """
     assert Cron.parse("CRON_TZ=Europe/Berlin 0 9 * * *").tz == "Europe/Berlin"
+    assert Cron.parse("TZ=Europe/Berlin\t0\t9 * * *") == Cron("0 9 * * *", "Europe/Berlin")
     with pytest.raises(RecurrenceError, match="give the zone once"):
         Cron.parse("TZ=Europe/Berlin 0 9 * * *", "Asia/Tokyo")
 

@@ -96,7 +96,7 @@ def test_durations_as_text(client):
     for key, every, jitter, expires in (("units", "1h30m", "90s", "60m"), ("iso", "PT1H30M", "PT90S", "PT1H")):
         job = client.set(key, at=until, every=every, jitter=jitter, expires=expires, handler="h").job
         assert (job.recurrence, job.expires_at - job.due_at) == (by_number.recurrence, HOUR * 1000)
-    job = client.set("line", at=until, cron=" @every 1h30m ", jitter="90s", expires="1h", handler="h").job
+    job = client.set("line", at=until, cron=" @every\t1h30m ", jitter="90s", expires="1h", handler="h").job
     assert (job.recurrence, client.set("daily", at=until, cron="@daily", handler="h").job.due_at) == (
         by_number.recurrence,
         at_ms,

@@ -85,7 +85,7 @@ class Cron:
         if count not in (WITH_SECONDS - 1, WITH_SECONDS):
             raise RecurrenceError("cron", text, f"it has {count} fields: write 5 (minute first) or 6 (second first)")
         _check_days(text, line)
-        _check(text, six_fields(line))
+        _check(text, line)
         return cls(" ".join(line.split()), tz)
 
     def next(self, after: int, *, makes_up: bool = True) -> int | None:
@@ -131,7 +131,7 @@ def _split_zone(text: str, tz: str) -> tuple[str, str]:
     """
     Take a `TZ=` prefix off *text*; it may not contradict *tz*.
     """
-    head, _, rest = text.strip().partition(" ")
+    head, _, rest = text.replace("\t", " ").strip().partition(" ")
     for prefix in _TZ_PREFIXES:
         if head.startswith(prefix):
             named = head.removeprefix(prefix)
@@ -176,13 +176,14 @@ def _check_days(text: str, line: str) -> None:
         raise RecurrenceError("cron", text, remedy)
 
 
-def _check(text: str, fields: str) -> None:
+def _check(text: str, line: str) -> None:
+    fields = six_fields(line)
     try:
         _fields.check(fields)
     except _fields.BadFieldError as error:
         name = str(error)
         index = _FIELDS.index(name)
-        field = fields.split()[index]
+        field = line.split()[index - WITH_SECONDS]  # as it was written, of five or of six
         remedy = f"its {name} field {field!r} cannot be read: it takes {_TAKES[index]}, lists, ranges and steps"
         raise RecurrenceError("cron", text, remedy) from None
     except _fields.NeverFiresError:

@@ -33,7 +33,7 @@ _LINES_MAX = 10
 """Each costs some 40 microseconds an instant that it is asked about, a day a tenth of that."""
 _PASSES_MAX = 1_000
 """How many stretches of what is excluded are passed at a set, which may hold up an event loop: some 50 milliseconds."""
-_EVERY = "@every "
+_EVERY = "@every"
 _NOISE_MS = 1e-6
 """What a float of seconds may be off a whole number of milliseconds: 0.07 * 1000 is 70.00000000000001."""
 
@@ -42,8 +42,10 @@ def interval_of(every: Duration | None, cron: str | None) -> Duration | None:
     """
     Return the interval that is asked for: *every*, or that of a *cron* line such as `@every 90s`; None for a calendar.
     """
-    if every is None and isinstance(cron, str) and cron.strip().lower().startswith(_EVERY):
-        return cron.strip()[len(_EVERY) :].strip()
+    if every is None and isinstance(cron, str):
+        alias, _, interval = cron.replace("\t", " ").strip().partition(" ")
+        if interval and alias.lower() == _EVERY:
+            return interval.strip()
     return every
 
 
