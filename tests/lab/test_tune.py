@@ -38,7 +38,8 @@ def test_designs_by_name() -> None:
         ("heap:tick=1", "no option 'tick': expected none"),
         ("cascading:slots=5", "no option 'slots': expected tick"),
         ("rounds:tick=fast", "tick is 'fast': expected a number"),
-        ("rounds:slots=1.5", "slots is '1.5': expected a number"),
+        ("rounds:slots=1.5", "slots is '1.5': expected a whole number"),
+        ("rounds:slots=1e3", "slots is '1e3': expected a whole number"),
         ("rounds:tick", "tick is '': expected a number"),
         ("rounds:slots=1", "slots is 1: pass 2 or more"),
         ("rounds:tick=0", "tick is 0.0: pass a positive, finite number"),
@@ -66,6 +67,17 @@ def test_facts() -> None:
     assert facts.moved == 125 / 1_000
     assert (facts.tenth_us, facts.median_us) == (5_000_000,) * 2
     assert (facts.ninetieth_us, facts.longest_us) == (30_000_000,) * 2
+
+
+def test_delays_too_short_for_a_tick() -> None:
+    """
+    Where the finest tick is coarse beside the delays, the reasons do not claim otherwise.
+    """
+    advice = advise(facts_of([TraceOperation(0, "S", "a", 5)]), "cascading")
+    assert advice.reasons == (
+        "a tick of 1 us is as fine as a trace is; a tenth of the delays are below 5 us",
+        "its counter wraps after 71.6 min, later delays wait in a heap",
+    )
 
 
 def test_a_tick_is_a_hundredth_of_the_short_delays() -> None:

@@ -81,7 +81,8 @@ def parse_design(text: str) -> Design:
         try:
             options[option] = int(value) if option == "slots" else float(value)
         except ValueError as error:
-            raise DesignError(text, f"{option} is {value!r}: expected a number") from error
+            kind = "a whole number" if option == "slots" else "a number"
+            raise DesignError(text, f"{option} is {value!r}: expected {kind}") from error
     design = Design(name, options)
     design.make()
     return design

@@ -82,7 +82,7 @@ def workload_of(operations: Sequence[TraceOperation], pending: int, steps: int) 
     """
     times = [operation.t_us for operation in operations]
     if not times:
-        raise WorkloadError("the trace is empty")
+        raise WorkloadError("the trace is empty: take one that sets timers")
     warm_us = times[0] + int(WARM * (times[-1] - times[0]))
     probes = _snapshots(operations, _moments(warm_us, times[-1], 50))
     mean = sum(map(len, probes)) / len(probes)

@@ -117,8 +117,10 @@ def suitable_tick(load: Load) -> tuple[float, str]:
     Return a tick in microseconds that suits *load*, and why.
     """
     tick_us = round_tick(load.tenth_us / LATENESS_SHARE)
-    short = in_words(load.tenth_us)
-    return tick_us, f"a tick of {in_words(tick_us)} is at most 1 % of the delays, a tenth of which are below {short}"
+    tick, short = in_words(tick_us), in_words(load.tenth_us)
+    if tick_us * LATENESS_SHARE > load.tenth_us:
+        return tick_us, f"a tick of {tick} is as fine as a trace is; a tenth of the delays are below {short}"
+    return tick_us, f"a tick of {tick} is at most 1 % of the delays, a tenth of which are below {short}"
 
 
 def round_tick(tick_us: float) -> float:

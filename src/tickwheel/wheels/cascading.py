@@ -49,7 +49,7 @@ from typing import TYPE_CHECKING, Final
 
 from tickwheel.typing import Seconds
 from tickwheel.wheels._ring import Ring
-from tickwheel.wheels.card import Card, Geometry, Load, round_tick, suitable_tick
+from tickwheel.wheels.card import Card, Geometry, Load, in_words, round_tick, suitable_tick
 from tickwheel.wheels.entry import Entry
 from tickwheel.wheels.heap import EntryHeap
 from tickwheel.wheels.ticked import TickedWheel
@@ -225,8 +225,7 @@ def _index_for(tick: int, level: int) -> int:
 
 def _advise(load: Load) -> Geometry:
     tick_us, because = suitable_tick(load)
-    turn_s = 2**COUNTER_BITS * tick_us / 1e6
-    reach = f"its counter wraps after {turn_s / 86_400:.0f} days, later delays wait in a heap"
+    reach = f"its counter wraps after {in_words(tick_us * 2**COUNTER_BITS)}, later delays wait in a heap"
     return Geometry({"tick": tick_us / 1e6}, (because, reach))
 
 
