@@ -16,6 +16,7 @@ SMALL = [
     TraceOperation(7, "S", "b", -7),
     TraceOperation(7, "C", "a", 0),
     TraceOperation(9, "S", "b", 0),
+    TraceOperation(9, "S", 'Zürich, "Main"\nStation', 1),
 ]
 
 
@@ -32,7 +33,7 @@ def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
     A trace comes back as it was written, plain or gzipped, and the same trace is the same bytes.
     """
     first, second = tmp_path / name, tmp_path / f"again.{name}"
-    assert write_trace(first, SMALL) == 4
+    assert write_trace(first, SMALL) == 5
     write_trace(second, iter(SMALL))
     assert read_trace(first) == SMALL
     assert first.read_bytes() == second.read_bytes()

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import re
 import zlib
 from collections.abc import Iterable
@@ -92,14 +93,13 @@ def write_trace(path: Path, operations: Iterable[TraceOperation]) -> int:
     """
     count = 0
     with path.open("wb") as raw:
-        zipped = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if path.suffix == ".gz" else None
-        file = raw if zipped is None else zipped
-        file.write((",".join(COLUMNS) + "\n").encode())
-        for t_us, op, key, delay_us in operations:
-            file.write(f"{t_us},{op},{key},{delay_us if op == 'S' else ''}\n".encode())
-            count += 1
-        if zipped is not None:
-            zipped.close()
+        file = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if path.suffix == ".gz" else raw
+        with io.TextIOWrapper(file, encoding="utf-8", newline="") as text:
+            writer = csv.writer(text, lineterminator="\n")
+            writer.writerow(COLUMNS)
+            for t_us, op, key, delay_us in operations:
+                writer.writerow((t_us, op, key, delay_us if op == "S" else ""))
+                count += 1
     return count
 
 
