@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextvars import ContextVar
 from datetime import UTC, datetime
 
 import pytest
@@ -188,6 +189,28 @@ def test_an_async_handler_is_awaited(scheduler, manual_clock, seen):
 
     asyncio.run(inside())
     assert seen == ["without a loop", "within a loop"]
+
+
+def test_an_async_handler_sees_the_context(scheduler, manual_clock, seen):
+    """
+    An async handler sees the test's context variables and its own firing, also where a loop runs in the test.
+    """
+    patched = ContextVar("patched", default="no")
+
+    @scheduler.handler("look")
+    async def look(_: object) -> None:
+        seen.append((patched.get(), (FIRING.get() or [None])[0]))
+
+    async def inside() -> None:
+        patched.set("in a loop")
+        scheduler.set("b", delay=1, handler="look")
+        manual_clock.advance(1)
+
+    patched.set("without")
+    scheduler.set("a", delay=1, handler="look")
+    manual_clock.advance(1)
+    asyncio.run(inside())
+    assert seen == [("without", "a"), ("in a loop", "b")]
 
 
 def test_what_cannot_run_says_so(scheduler, manual_clock):

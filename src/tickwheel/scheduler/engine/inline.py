@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol
@@ -224,7 +225,7 @@ class _AtOnce:
 
 def _awaited(entry: StagedJob, call: Call, arguments: Sequence[Any]) -> object:
     """
-    Await on an event loop of its own: in this thread, or in another one if a loop runs in this one.
+    Await on an event loop of its own: in this thread, or in another one if a loop runs in this one, with its context.
     """
 
     async def run() -> object:
@@ -241,4 +242,4 @@ def _awaited(entry: StagedJob, call: Call, arguments: Sequence[Any]) -> object:
     except RuntimeError:
         return asyncio.run(run())
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, run()).result()
+        return thread.submit(copy_context().run, asyncio.run, run()).result()
