@@ -24,6 +24,26 @@ def test_its_fixtures_are_on_one_clock(manual_clock, wheel, scheduler):
     assert seen == ["timer", "job"]
 
 
+def test_an_assertion_of_a_callback_is_the_tests(manual_clock, wheel, caplog):
+    """
+    A failed assertion comes out of the call that moves the time and costs no other timer; other errors are logged.
+    """
+    seen = []
+
+    def check():
+        assert seen == ["nothing"]
+
+    for callback, argument in ((seen.append, "before"), ([].remove, 1), (seen.append, "after")):
+        wheel.call_later(60, callback, argument)
+    wheel.call_later(60, check)
+    wheel.call_later(60, seen.append, "last")
+    with pytest.raises(AssertionError):
+        manual_clock.advance(60)
+    assert [record.exc_info[0] for record in caplog.records] == [ValueError]
+    manual_clock.advance(0)
+    assert seen == ["before", "after", "last"]
+
+
 class TestOwnFixture:
     """
     A fixture of the same name takes the place of the plugin's.

@@ -33,10 +33,12 @@ def manual_clock() -> ManualClock:
 def wheel(manual_clock: ManualClock) -> Iterator[TimerWheel]:
     """
     Return a `TimerWheel` that fires as `manual_clock` moves; it is closed when the test ends.
+
+    An AssertionError of a callback comes out of the call that moves the time; what else it raises is logged.
     """
     from tickwheel import TimerWheel  # noqa: PLC0415  so that a run without it does not pay for it
 
-    made = TimerWheel(clock=manual_clock)
+    made = TimerWheel(clock=manual_clock, on_error=_report)
     yield made
     made.close()
 
@@ -50,3 +52,11 @@ def scheduler(manual_clock: ManualClock) -> Iterator[InlineScheduler]:
 
     with InlineScheduler(manual_clock) as made:
         yield made
+
+
+def _report(error: BaseException, timer: object) -> None:
+    from tickwheel.timers.log import log_error  # noqa: PLC0415  so that a run without it does not pay for it
+
+    if isinstance(error, AssertionError):
+        raise error
+    log_error(error, timer)
