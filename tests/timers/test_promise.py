@@ -7,6 +7,7 @@ from __future__ import annotations
 import random
 import threading
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -97,10 +98,36 @@ def test_a_handle_that_is_logged():
     assert check_promise(log.events) == {"set": 1, "move": 1, "cancel": 1}
 
 
+def test_a_move_to_now_is_logged_before_it_fires():
+    """
+    What fires before the call that moved it has returned is not taken for early.
+    """
+    clock = ManualClock()
+    wheel = TimerWheel(clock=clock)
+    log = PromiseLog(wheel)
+    timer = log.call_later(60, int)
+    move = timer.timer.restart
+
+    def and_fire(delay: float) -> bool:
+        answer = move(delay)
+        clock.advance(0)
+        return answer
+
+    timer.timer = Mock(wraps=timer.timer, restart=and_fire)
+    assert timer.restart(0)
+    log.end()
+    assert check_promise(log.events) == {"set": 1, "move": 1, "fire": 1, "end": 1}
+
+
 A = Event("set", "a", 0, deadline=5)
 BROKEN = {
     "early": ([A, Event("fire", "a", 4)], {}, "'a' fired 1 s early, at 4"),
     "early after a move": ([A, Event("move", "a", 1, deadline=9), Event("fire", "a", 6)], {}, "fired 3 s early"),
+    "moved in the same instant": (
+        [A, Event("move", "a", 5, 5, deadline=9), Event("fire", "a", 5)],
+        {},
+        "'a' fired 4 s early, at 5",
+    ),
     "twice": ([A, Event("fire", "a", 5), Event("fire", "a", 6)], {}, "'a' fired twice, at 6"),
     "after a cancel": ([A, Event("cancel", "a", 1), Event("fire", "a", 5)], {}, "after a cancel that said True"),
     "cancelled twice": ([A, Event("cancel", "a", 1), Event("cancel", "a", 2)], {}, "and was not pending"),
@@ -146,6 +173,20 @@ KEPT = {
     "not due yet": ([A, Event("end", None, 4)], {}),
     "set to the past in the turn": (
         [A, Event("set", "b", 6, deadline=1), Event("fire", "a", 6), Event("fire", "b", 6)],
+        {},
+    ),
+    "fired while it was moved": (
+        [
+            A,
+            Event("move", "a", 5, 6, deadline=9),
+            Event("fire", "a", 5.5),
+            Event("fire", "a", 9),
+            Event("end", None, 9),
+        ],
+        {},
+    ),
+    "fired while it was moved to now": (
+        [A, Event("move", "a", 5, 6, deadline=5.2), Event("fire", "a", 5.5), Event("end", None, 9)],
         {},
     ),
     "without order": (

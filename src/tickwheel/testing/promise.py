@@ -109,10 +109,11 @@ class LoggedTimer:
         return self.timer.when()
 
     def _move(self, verb: Callable[[float], bool], time: float) -> bool:
-        begun = self._log.time()
-        answer = verb(time)
-        self._log.note(Event("move", self.number, begun, self._log.time(), self.timer.when(), answer))
-        return answer
+        event = Event("move", self.number, self._log.time(), answer=False)
+        self._log.note(event)  # before it can fire
+        event.answer = verb(time)
+        event.deadline, event.ended = self.timer.when(), self._log.time()
+        return event.answer
 
 
 class PromiseLog:
@@ -176,12 +177,17 @@ class PromiseLog:
 class _Life:
     """
     A pending timer, as the reader of a log sees it.
+
+    Until the call that began a life has returned, a firing may be that of the life before, if this was due. Where it
+    could be either's, it is not known whether this life has fired.
     """
 
     deadline: float
     arrival: int
     begun: float
     settled: float
+    before: _Life | None = None
+    is_sure: bool = True
 
 
 @dataclass(slots=True)
@@ -218,7 +224,10 @@ class _Reader:
     def _begin(self, event: Event) -> None:
         self.arrivals += 1
         settled = event.begun if math.isnan(event.ended) else event.ended
-        self.pending[event.timer] = _Life(event.deadline, self.arrivals, event.begun, settled)
+        before = self.pending.get(event.timer)
+        if before is not None:
+            before.before = None  # of a timer that is moved over and over, one is kept
+        self.pending[event.timer] = _Life(event.deadline, self.arrivals, event.begun, settled, before)
         self.cancelled.discard(event.timer)
 
     def _cancel(self, event: Event) -> None:
@@ -231,6 +240,11 @@ class _Reader:
         if life is None:
             self._say(event, f"fired {'after a cancel that said True' if event.timer in self.cancelled else 'twice'}")
             return
+        before, life.before = life.before, None
+        if before is not None and before.deadline <= event.begun < life.settled:
+            life.is_sure = event.begun < life.deadline
+            self.pending[event.timer] = life
+            life = before
         if event.begun < life.deadline:
             self._say(event, f"fired {life.deadline - event.begun!r} s early")
         late_s = event.begun - max(life.deadline, life.settled)
@@ -243,14 +257,14 @@ class _Reader:
         # Who was set before this one was due was there when its turn began, and is to fire first if it is due first.
         for name, other in self.pending.items():
             is_earlier = (other.deadline, other.arrival) < (life.deadline, life.arrival)
-            is_sure = other.deadline < life.deadline or other.settled <= life.begun
+            is_sure = other.is_sure and (other.deadline < life.deadline or other.settled <= life.begun)
             if is_earlier and is_sure and other.settled < life.deadline:
                 self._say(event, f"fired before timer {name!r}, whose deadline {other.deadline!r} is not after its own")
                 return
 
     def _end(self, event: Event) -> None:
         for name, life in self.pending.items():
-            if life.deadline <= event.begun:
+            if life.is_sure and life.deadline <= event.begun:
                 self.breaches.append(
                     f"timer {name!r} was due at {life.deadline!r} and has not fired by {event.begun!r}"
                 )
