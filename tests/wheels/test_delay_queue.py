@@ -99,7 +99,7 @@ def test_bad_delays() -> None:
     queue: DelayQueue[str] = DelayQueue()
     with pytest.raises(InvalidDelayError):
         queue.offer("tea", math.nan)
-    with pytest.raises(InvalidDelayError):
+    with pytest.raises(InvalidDelayError, match="timeout is nan"):
         queue.take(math.nan)
     with pytest.raises(TypeError):
         queue.offer("tea", None)  # type: ignore[arg-type]

@@ -27,7 +27,7 @@ import threading
 from queue import Empty
 from typing import Generic, TypeVar
 
-from tickwheel.clock import NEVER, Clock, MonotonicClock, seconds, to_delay
+from tickwheel.clock import NEVER, Clock, MonotonicClock, seconds, to_deadline, to_delay
 from tickwheel.errors import ClosedError
 from tickwheel.typing import Seconds, Unique
 from tickwheel.wheels.heap import HeapWheel
@@ -103,8 +103,9 @@ class DelayQueue(Unique, Generic[T]):
         Raises:
             Empty: If nothing was due in that time.
             ClosedError: After close, also in threads that already wait.
+            InvalidDelayError: If *timeout* is NaN.
         """
-        ends = NEVER if timeout is None else self._clock.monotonic_ns() + to_delay(timeout)
+        ends = NEVER if timeout is None else self._clock.monotonic_ns() + to_deadline(timeout, "timeout")
         with self._changed:
             try:
                 while True:
