@@ -4,11 +4,16 @@ The suites find the faults that their tests are there for.
 
 from __future__ import annotations
 
+import unittest
+
 import pytest
 
 from tickwheel.scheduler.stores import MemoryStore
 from tickwheel.scheduler.stores.contract import Page
+from tickwheel.testing.driver_suite import DriverSuite
+from tickwheel.testing.engine_suite import EngineSuite
 from tickwheel.testing.store_suite import StoreSuite, _open
+from tickwheel.testing.target_suite import TargetSuite
 from tickwheel.testing.wheel_suite import WheelSuite
 from tickwheel.wheels import HeapWheel, SingleWheel
 
@@ -308,3 +313,16 @@ def test_a_faulty_wheel_fails(wheel, test) -> None:
     suite.make_wheel = lambda _start: wheel()
     with pytest.raises(AssertionError):
         getattr(suite, test)()
+
+
+@pytest.mark.parametrize("suite", [WheelSuite, StoreSuite, EngineSuite, DriverSuite, TargetSuite])
+def test_unittest_collects_a_test_case(suite) -> None:
+    """
+    Unittest collects test cases alone, and finds every test of a suite that is made one.
+    """
+
+    class Case(suite, unittest.TestCase):
+        pass
+
+    names = unittest.defaultTestLoader.getTestCaseNames(Case)
+    assert names == [name for name in dir(suite) if name.startswith("test_")]

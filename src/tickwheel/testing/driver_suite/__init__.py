@@ -1,8 +1,8 @@
 """
 The contract suite of drivers: what makes time pass for a TimerWheel.
 
-A driver's tests are a subclass, which pytest and unittest both collect. It says how a wheel is made, where a scenario
-runs, and how one waits there:
+A driver's tests are a subclass, which pytest collects; unittest does if it derives from `TestCase` as well. It says how
+a wheel is made, where a scenario runs, and how one waits there:
 
     class TestMyDriver(DriverSuite):
         def make_wheel(self, **options):

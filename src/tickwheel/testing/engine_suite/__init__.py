@@ -1,7 +1,7 @@
 """
 The contract suite of engines: wheel, clock and callbacks.
 
-An engine's tests are a subclass, which pytest and unittest both collect:
+An engine's tests are a subclass, which pytest collects; unittest does if it derives from `TestCase` as well:
 
     class TestMyEngine(EngineSuite):
         def make_engine(self, clock, max_pending=None):

@@ -1,7 +1,7 @@
 """
 The contract suite of stores.
 
-A store's tests are a subclass, which pytest and unittest both collect:
+A store's tests are a subclass, which pytest collects; unittest does if it derives from `TestCase` as well:
 
     class TestMyStore(StoreSuite):
         def make_store(self):

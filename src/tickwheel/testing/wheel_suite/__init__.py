@@ -1,7 +1,7 @@
 """
 The contract suite of every wheel design.
 
-A design's tests are a subclass, which pytest and unittest both collect:
+A design's tests are a subclass, which pytest collects; unittest does if it derives from `TestCase` as well:
 
     class TestMyWheel(WheelSuite):
         def make_wheel(self, start):
