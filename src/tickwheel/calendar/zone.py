@@ -6,15 +6,19 @@ Internal: other rooms use it, users do not.
 
 from __future__ import annotations
 
+import io
 from functools import lru_cache
 from typing import Final
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 from tickwheel.errors import RecurrenceError
 
 __all__ = ["check_zone", "zone_of"]
 
 _REMEDY: Final = "pass an IANA zone such as 'Europe/Berlin' or 'UTC'"
+_NO_DATABASE: Final = "this system has no zones but 'UTC': install some, as 'pip install tzdata' does"
+_UTC: Final = b"TZif" + bytes(16 + 19) + b"\x01" + bytes(3) + b"\x04" + bytes(6) + b"UTC\0"
+"""The file of a zone whose clock never changes: a head with the numbers of what follows, one offset of 0, its name."""
 _NO_ZONES: Final = frozenset({"localtime", "posixrules", "Factory", "posix", "right"})
 """Files beside the IANA zones: they mean another zone on each machine, none at all, or count leap seconds."""
 
@@ -36,7 +40,7 @@ def check_zone(tz: str) -> None:
 @lru_cache(maxsize=512)
 def zone_of(tz: str) -> ZoneInfo:
     """
-    Return the zone of that name.
+    Return the zone of that name; UTC is there without a database of zones, too.
 
     Raises:
         RecurrenceError: If there is none.
@@ -44,4 +48,6 @@ def zone_of(tz: str) -> ZoneInfo:
     try:
         return ZoneInfo(tz)
     except (LookupError, ValueError, TypeError, AttributeError, OSError):
-        raise RecurrenceError("tz", tz, _REMEDY) from None
+        if tz == "UTC":
+            return ZoneInfo.from_file(io.BytesIO(_UTC), tz)
+        raise RecurrenceError("tz", tz, _REMEDY if available_timezones() else _NO_DATABASE) from None

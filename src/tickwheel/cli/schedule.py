@@ -8,10 +8,10 @@ import json
 import time
 from dataclasses import asdict
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import click
 
+from tickwheel.calendar.zone import zone_of
 from tickwheel.cli.documents import instant, schedule_document
 from tickwheel.cli.listing import jobs_of
 from tickwheel.cli.options import exclude_option, json_option, key_argument, opened, store_option
@@ -64,7 +64,7 @@ def next_runs(line: str, count: int, key: str, **fields: Any) -> None:
     Show when the cron line LINE would fire, in its zone; nothing is stored.
     """
     job = trial(SetRequest(key or "-", cron=line, **fields), int(time.time() * 1000))
-    zone = ZoneInfo(json.loads(job.recurrence or "{}").get("tz", fields["tz"]))
+    zone = zone_of(json.loads(job.recurrence or "{}").get("tz", fields["tz"]))
     for run in runs_of(job, count):
         click.echo(local_time(run, zone))
 
