@@ -53,7 +53,7 @@ class Handlers:
         """
 
         def add(function: _Handler) -> _Handler:
-            known = name or getattr(function, "__name__", "")
+            known = name or str(getattr(function, "__name__", ""))
             if known in self._handlers:
                 raise InvalidJobError("handler", known, "there is one of that name: take another name")
             self._handlers[known] = function, fields

@@ -125,7 +125,7 @@ class Common:
             limits = Limits(concurrency, rate)
             timeout_s = timeout if timeout is None or isinstance(timeout, Usual) else checks.seconds("timeout", timeout)
             self._core.registry.handlers.register(
-                name or getattr(function, "__name__", ""),
+                name or str(getattr(function, "__name__", "")),
                 function,
                 policy,
                 timeout_s=timeout_s,
