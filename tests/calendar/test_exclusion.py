@@ -172,6 +172,8 @@ def test_the_text():
         (5, "exclude is 5"),
         (None, "exclude is None"),
         (datetime(2026, 12, 25, tzinfo=BERLIN), "exclude is datetime"),
+        ("2026-W52", "pass a day such as '2026-12-25'"),
+        ("2026-12-21/2026-W53", "pass a day such as '2026-12-25'"),
         ("* * * * FUNDAY", "its day-of-week field 'FUNDAY' cannot be read"),
         ("TZ=Asia/Tokyo * * * * SAT", "give the zone once"),
     ],

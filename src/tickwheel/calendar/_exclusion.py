@@ -64,7 +64,7 @@ class Exclusion:
             raise RecurrenceError("exclude", text, _TAKES)
         first, slash, last = text.strip().partition("/")
         try:
-            days = date.fromisoformat(first), date.fromisoformat(last if slash else first)
+            days = _day(first), _day(last if slash else first)
         except ValueError:
             return cls(None, None, _line(text, tz), tz)
         if days[0] > days[1]:
@@ -105,6 +105,12 @@ class Exclusion:
         assert self.first is not None
         assert self.last is not None
         return datetime.combine(self.last + _DAY, time()) if self.first <= wall.date() <= self.last else None
+
+
+def _day(text: str) -> date:
+    if "W" in text:  # a week, which Python takes for its Monday
+        raise ValueError(text)
+    return date.fromisoformat(text)
 
 
 def _line(text: str, tz: str) -> Cron:
