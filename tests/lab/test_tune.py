@@ -9,6 +9,7 @@ from tickwheel.lab.replay import replay
 from tickwheel.lab.trace import TraceOperation
 from tickwheel.lab.tune import SLOTS_MAX, advise, facts_of, fitted
 from tickwheel.wheels import CARDS
+from tickwheel.wheels.card import in_words
 
 TIMEOUTS: list[TraceOperation] = []
 """Five hundred timeouts of 5 s: three quarters are cancelled at once, the others moved to 30 s."""
@@ -78,6 +79,17 @@ def test_delays_too_short_for_a_tick() -> None:
         "a tick of 1 us is as fine as a trace is; a tenth of the delays are below 5 us",
         "its counter wraps after 71.6 min, later delays wait in a heap",
     )
+
+
+@pytest.mark.parametrize(
+    ("us", "words"),
+    [(0, "0 us"), (999.7, "1,000 us"), (1_500, "1.5 ms"), (999_700, "1,000 ms"), (2**32 * 5e5, "24,855 days")],
+)
+def test_a_duration_in_words(us: float, words: str) -> None:
+    """
+    A duration has three digits or more, and no power of ten.
+    """
+    assert in_words(us) == words
 
 
 def test_a_tick_is_a_hundredth_of_the_short_delays() -> None:

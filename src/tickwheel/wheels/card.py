@@ -139,5 +139,9 @@ def in_words(us: float) -> str:
     """
     for unit, size, least in UNITS:
         if us >= least * size:
-            return f"{us / size:.3g} {unit}"
-    return f"{us:.3g} us"
+            return f"{_digits(us / size)} {unit}"
+    return f"{_digits(us)} us"
+
+
+def _digits(number: float) -> str:
+    return f"{number:.3g}" if number < 999.5 else f"{number:,.0f}"  # noqa: PLR2004  where three digits end
