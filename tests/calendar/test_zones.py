@@ -3,6 +3,8 @@ Gaps and overlaps, in the zones where they hurt.
 """
 
 import itertools
+import os
+import subprocess
 import sys
 import zoneinfo
 from datetime import UTC, datetime, timedelta
@@ -11,9 +13,6 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tickwheel.calendar._zones import first_change
-from tickwheel.calendar.zone import check_zone, zone_of
-from tickwheel.errors import RecurrenceError
-from tickwheel.scheduler import Outcome, Scheduler
 from tickwheel.scheduler.recurrence import Cron, Misfire, Recurrence
 
 HOUR_MS = 3_600_000
@@ -152,37 +151,33 @@ def test_every_zone():
     assert seen > 100
 
 
-@pytest.fixture
-def without_zones(monkeypatch):
-    """
-    Take away the system's zones, and those of the package tzdata, which Windows and small images do not have.
-    """
-    monkeypatch.setitem(sys.modules, "tzdata", None)
-    look_in(())
-    yield
-    look_in(None)
+WITHOUT_ZONES = """
+import sys
+sys.modules["tzdata"] = None
+from datetime import UTC, datetime
+from tickwheel.calendar.zone import check_zone, zone_of
+from tickwheel.errors import RecurrenceError
+from tickwheel.scheduler import Scheduler
+
+utc = zone_of("UTC")
+assert (datetime(2040, 7, 1, tzinfo=utc), str(utc)) == (datetime(2040, 7, 1, tzinfo=UTC), "UTC")
+with Scheduler("memory://") as scheduler:
+    print(scheduler.set("k", every="1m", exclude=["2040-01-01"], handler="h").outcome)
+try:
+    check_zone("Europe/Berlin")
+except RecurrenceError as error:
+    print(error)
+"""
+"""What is so where neither the system nor the package tzdata has zones, as on Windows and in small images."""
 
 
-def look_in(folders):
-    """
-    Look for zones in *folders*, or where the system has them, and forget those that were found before.
-    """
-    zoneinfo.reset_tzpath(folders)
-    ZoneInfo.clear_cache()
-    zone_of.cache_clear()
-
-
-@pytest.mark.usefixtures("without_zones")
 def test_without_a_database_of_zones():
     """
     UTC is there nevertheless, so that intervals need nothing; another zone is refused with what is missing.
     """
-    utc = zone_of("UTC")
-    assert datetime(2040, 7, 1, tzinfo=utc) == datetime(2040, 7, 1, tzinfo=UTC)
-    assert str(utc) == "UTC"
-    with Scheduler("memory://") as scheduler:
-        assert scheduler.set("k", every="1m", exclude=["2040-01-01"], handler="h").outcome is Outcome.CREATED
-    with pytest.raises(
-        RecurrenceError, match="tz is 'Europe/Berlin': this system has no zones but 'UTC': install some"
-    ):
-        check_zone("Europe/Berlin")
+    command = [sys.executable, "-P", "-c", WITHOUT_ZONES]
+    answer = subprocess.run(command, env={**os.environ, "PYTHONTZPATH": ""}, capture_output=True, text=True, check=True)
+    assert answer.stdout.splitlines() == [
+        "created",
+        "tz is 'Europe/Berlin': this system has no zones but 'UTC': install some, as 'pip install tzdata' does",
+    ]
