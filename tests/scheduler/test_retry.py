@@ -4,8 +4,11 @@ The waits between attempts.
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
+from tickwheel.scheduler import Scheduler, SchedulerOptions
 from tickwheel.scheduler._retry import check_policy, wait_ms
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.model import RetryPolicy
@@ -64,3 +67,14 @@ def test_bad_policies(policy, said):
     """
     with pytest.raises(InvalidJobError, match=said):
         check_policy(policy)
+
+
+def test_waits_in_a_list():
+    """
+    The waits of a policy may be a list, wherever a policy is given.
+    """
+    policy = RetryPolicy(kind="list", waits_ms=[5, 7])
+    with closing(Scheduler("memory://", options=SchedulerOptions(retry=policy))) as scheduler:
+        scheduler.handler("h", retry=policy)(print)
+        for fields in ({"target": "log", "retry": policy}, {"target": "log"}, {"handler": "h"}):
+            assert scheduler.set("k", delay=60, **fields).job.retry.waits_ms == (5, 7)

@@ -11,6 +11,7 @@ from typing import Any
 from tickwheel.observe.events import Event
 from tickwheel.scheduler import checks
 from tickwheel.scheduler._options import SchedulerOptions
+from tickwheel.scheduler._retry import check_policy
 from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.model import EVERYTHING, Job, RetryPolicy
@@ -41,7 +42,7 @@ class Registry:
         self._timeout_s = checks.limit_s("timeout_s", options.timeout_s)
         self.handlers = HandlerTarget(self._timeout_s, self._registered)
         self.pulls = PullTarget(runtime.lock())
-        self._retry = options.retry
+        self._retry = check_policy(options.retry)
         self._targets: dict[str, Target] = {
             "handler": self.handlers,
             "log": LogTarget(),

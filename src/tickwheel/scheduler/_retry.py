@@ -4,6 +4,8 @@ The wait before the next attempt.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.model import RetryPolicy
 
@@ -36,7 +38,7 @@ def wait_ms(policy: RetryPolicy, attempt: int, draw: float) -> int:
 
 def check_policy(policy: RetryPolicy) -> RetryPolicy:
     """
-    Return *policy* if it can be followed.
+    Return *policy* if it can be followed, with its waits in a tuple.
 
     Raises:
         InvalidJobError: Naming the attribute, its value and the remedy.
@@ -56,4 +58,4 @@ def check_policy(policy: RetryPolicy) -> RetryPolicy:
             raise InvalidJobError(
                 "retry", policy, f"its waits are integers of milliseconds in 0..{WAIT_MAX_MS} (a year)"
             )
-    return policy
+    return policy if isinstance(policy.waits_ms, tuple) else replace(policy, waits_ms=tuple(policy.waits_ms))
