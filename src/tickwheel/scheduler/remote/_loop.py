@@ -1,5 +1,5 @@
 """
-Where the coroutines of handlers run that pull: one loop for all of them, so that they may share what belongs to a loop.
+The loop that the coroutines of handlers run on that pull: one for all, so that they may share what belongs to a loop.
 """
 
 from __future__ import annotations
