@@ -72,6 +72,9 @@ class TestPartitionOfRedisStore(RedisTests, StoreSuite):
     shards = 5
     partitions = 3
 
+    test_a_wait_without_a_change_lasts = None
+    """All partitions share one listener, which the store has that is made of them."""
+
     def make_store(self):
         """
         Return the second one of those with a new prefix.
