@@ -62,6 +62,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--as", dest="system", choices=("macos", "windows"), help="run without what that system lacks")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """
+    Have tickwheel's plugin for pytest also where it could not be loaded at first, as a system is to be shown to it.
+    """
+    if SYSTEM is not None:
+        from tickwheel.testing import plugin  # noqa: PLC0415  it sees that system now
+
+        config.pluginmanager.register(plugin, "tickwheel-as")
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """
     Skip a test that needs what this system, or that of `--as`, lacks: `@pytest.mark.needs("os.fork")`.

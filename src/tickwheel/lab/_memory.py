@@ -5,7 +5,7 @@ The memory that this process holds: each system reports it elsewhere.
 from __future__ import annotations
 
 import ctypes
-import os
+import mmap
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +21,7 @@ def resident_bytes() -> int:
     """
     if _PAGES.exists():
         _give_back()
-        return int(_PAGES.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return int(_PAGES.read_text().split()[1]) * mmap.PAGESIZE
     if find_spec("resource") is not None:
         import resource  # noqa: PLC0415 Windows has none
 
