@@ -10,6 +10,7 @@ import sqlite3
 import threading
 import time
 from concurrent.futures import Future
+from contextlib import nullcontext
 
 import pytest
 
@@ -339,8 +340,8 @@ def test_a_start_that_is_repeated_and_cancelled(url):
         async with AsyncScheduler(url) as scheduler:
             again = asyncio.create_task(scheduler.start())
             await asyncio.sleep(0)
-            again.cancel()
-            with pytest.raises(asyncio.CancelledError):
+            is_asked = again.cancel()  # not where its thread was faster
+            with pytest.raises(asyncio.CancelledError) if is_asked else nullcontext():
                 await again
             assert scheduler.is_started
 
