@@ -5,7 +5,7 @@ A scheduler whose jobs another process fires: the same verbs over HTTP.
     _client      the verbs on jobs; checks are the scheduler's own, before anything is sent
     _pulls       the verbs of workers
     _puller      registered handlers, run here: they pull
-    _loop        where their coroutines run
+    _loop        where their coroutines run, and requests
     _wire        what is asked and answered, as documents
     _errors      which problem is which error
     transport    requests, sent again until they are answered

@@ -1,5 +1,7 @@
 """
-The loop that the coroutines of handlers run on that pull: one for all, so that they may share what belongs to a loop.
+The event loops of a client, in threads of their own: that of its requests, and one for the coroutines of its handlers.
+
+One for all handlers, so that they may share what belongs to a loop.
 """
 
 from __future__ import annotations
@@ -11,10 +13,27 @@ from typing import Any, Final
 
 from tickwheel.errors import ClosedError
 
-__all__ = ["HandlerLoop"]
+__all__ = ["HandlerLoop", "start_loop"]
 
 _LAST_S: Final = 1.0
 """What a coroutine gets that is cancelled at the end."""
+
+
+def start_loop(name: str) -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
+    """
+    Return a new loop that runs in a daemon thread called *name*, and the thread; once it is stopped, it is closed.
+
+    Raises:
+        RuntimeError: If there is no thread to spare.
+    """
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=_run, args=(loop,), name=name, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        loop.close()
+        raise
+    return loop, thread
 
 
 class HandlerLoop:
@@ -60,14 +79,7 @@ class HandlerLoop:
             if self._is_closed:
                 raise ClosedError("scheduler")
             if self._own is None:
-                loop = asyncio.new_event_loop()
-                thread = threading.Thread(target=_run, args=(loop,), name="tickwheel-puller-loop", daemon=True)
-                try:
-                    thread.start()
-                except RuntimeError:
-                    loop.close()
-                    raise
-                self._own = loop
+                self._own, _ = start_loop("tickwheel-puller-loop")
             return self._own
 
 

@@ -25,6 +25,7 @@ from urllib.parse import urlsplit
 from tickwheel.errors import ClosedError, MissingExtraError
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.remote._errors import error_of
+from tickwheel.scheduler.remote._loop import start_loop
 from tickwheel.timers.locks import OUTER, new_lock
 
 if TYPE_CHECKING:
@@ -116,13 +117,8 @@ class Transport:
             return asyncio.run_coroutine_threadsafe(request, loop)  # in the lock: before the end of a `close`
 
     def _start(self) -> asyncio.AbstractEventLoop:
-        client, loop = self._connected(), asyncio.new_event_loop()
-        thread = threading.Thread(target=_run, args=(loop,), name="tickwheel-http", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError:
-            loop.close()
-            raise
+        client = self._connected()
+        loop, thread = start_loop("tickwheel-http")
         self._client, self._loop, self._thread, self._pid = client, loop, thread, os.getpid()
         self._turns = asyncio.Semaphore(_AT_ONCE_MAX)  # not the one that a parent was using as it forked
         atexit.register(self.close)
@@ -288,13 +284,6 @@ def _first_of(error: BaseException) -> BaseException:
     while (before := error.__cause__ or error.__context__) is not None:
         error = before
     return error
-
-
-def _run(loop: asyncio.AbstractEventLoop) -> None:
-    try:
-        loop.run_forever()
-    finally:
-        loop.close()
 
 
 def _checked(url: str) -> str:
