@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from unittest import mock
 
 import pytest
 
@@ -104,6 +105,27 @@ def test_what_is_late_is_not_overtaken(make, record, until):
         assert record.wait(2) == ["early", "late"]
     finally:
         go_on.set()
+
+
+def test_what_is_due_beside_a_fault(make, record, until):
+    """
+    Where handing over a job fails, what came due meanwhile begins, even if nothing is due after it.
+    """
+    scheduler = make("memory://").start()
+    scheduler.handler("h")(record)
+    owner = scheduler._core._owner
+    hand_over, is_first = owner.hand_over, iter([True])
+
+    def fail_once(entries):
+        if next(is_first, False):
+            scheduler.set("k", delay=0, handler="h", payload="k")
+            until(lambda: owner._armer._armed)
+            raise LookupError
+        hand_over(entries)
+
+    with mock.patch.object(owner, "hand_over", fail_once):
+        scheduler.set("failed", delay=0.2, handler="h")
+        assert record.wait(1) == ["k"]
 
 
 def test_moved_away_while_near(scheduler, record, events):
