@@ -1,5 +1,5 @@
 """
-Work that takes a while, and what ends it: Ctrl-C, or SIGTERM and SIGHUP, which do the same.
+Work that takes a while, and what ends it: Ctrl-C, or SIGTERM and SIGHUP, which do the same (on Windows Ctrl-Break).
 """
 
 from __future__ import annotations
@@ -7,13 +7,12 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 __all__ = ["run_interruptible"]
 
 _T = TypeVar("_T")
-_SIGNALS: Final = ("SIGINT", "SIGTERM", "SIGHUP")
+_SIGNALS: Final = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 
 
 def run_interruptible(work: Coroutine[Any, Any, _T], end: Callable[[], object] | None = None) -> _T:
@@ -41,11 +40,16 @@ async def _heeding(work: Coroutine[Any, Any, _T], end: Callable[[], object] | No
     assert task is not None, "it is run in one"
     steps = iter(() if end is None else (end,))
 
-    def interrupted() -> None:
-        next(steps, task.cancel)()
+    def interrupted(_number: int, _frame: object) -> None:
+        loop.call_soon_threadsafe(next(steps, task.cancel))
 
-    for number in (getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            with suppress(NotImplementedError):  # a loop of Windows: there Ctrl-C cancels, as asyncio has it
-                loop.add_signal_handler(number, interrupted)
-    return await work
+    numbers = [getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)]
+    before = {number: signal.getsignal(number) for number in numbers}
+    heeded = [number for number in numbers if before[number] is not signal.SIG_IGN]
+    for number in heeded:
+        signal.signal(number, interrupted)  # not by the loop: those of Windows cannot
+    try:
+        return await work
+    finally:
+        for number in heeded:
+            signal.signal(number, before[number])
