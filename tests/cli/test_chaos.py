@@ -46,6 +46,7 @@ def judged(answer: subprocess.CompletedProcess[str], folder: Path) -> tuple[dict
     return figures, History.from_json((folder / "history.json").read_text())
 
 
+@pytest.mark.needs("signal.SIGSTOP")
 def test_sqlite(run, tmp_path: Path) -> None:
     """
     Killed, paused, cut off and refused, a service on SQLite loses, doubles and hurries nothing.
@@ -73,6 +74,7 @@ def test_it_is_refused_where_nothing_can_be_paused(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.needs("signal.SIGSTOP")
 @pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"])
 def test_what_ends_it_ends_its_service(start, until, tmp_path: Path, number: str) -> None:
     """
@@ -151,6 +153,7 @@ def postgres() -> Iterator[str]:
     shutil.rmtree(folder)
 
 
+@pytest.mark.needs("signal.SIGSTOP")
 def test_postgresql(run, tmp_path: Path, postgres: str) -> None:
     """
     With a slow link to its PostgreSQL that is cut and closed, a service loses, doubles and hurries nothing.

@@ -18,7 +18,7 @@ import tomllib
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from processes import find
@@ -256,11 +256,21 @@ def served(tmp_path_factory):
             server.terminate()
 
 
+def marked(page: Path, block: Block) -> Any:
+    """
+    Return a parameter for a page's block, with what its commands need of the system.
+    """
+    has_chaos = any(command.line.startswith("tickwheel chaos") for command in commands(block))
+    return pytest.param(page, block, marks=[pytest.mark.needs("signal.SIGSTOP")] if has_chaos else [])
+
+
 BLOCKS = [(page, block) for page in PAGES for block in blocks(page, "console") if commands(block)]
 
 
 @pytest.mark.parametrize(
-    ("page", "block"), BLOCKS, ids=[f"{name_of(page)}: {commands(block)[0].line[:40]}" for page, block in BLOCKS]
+    ("page", "block"),
+    [marked(*found) for found in BLOCKS],
+    ids=[f"{name_of(page)}: {commands(block)[0].line[:40]}" for page, block in BLOCKS],
 )
 def test_commands_of_a_page_run(page, block, environment, served, tmp_path):
     """

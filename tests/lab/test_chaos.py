@@ -91,6 +91,7 @@ def test_a_link_is_cut_and_closed() -> None:
     asyncio.run(talk())
 
 
+@pytest.mark.needs("signal.SIGSTOP")
 def test_a_service_that_does_not_come_up(tmp_path: Path) -> None:
     """
     A service that ends instead of serving is reported with the last of what it said.
@@ -100,6 +101,7 @@ def test_a_service_that_does_not_come_up(tmp_path: Path) -> None:
         asyncio.run(subject.start())
 
 
+@pytest.mark.needs("signal.SIGSTOP")
 def test_a_service_that_ends_badly(tmp_path: Path) -> None:
     """
     A service that ends with an error after SIGTERM is reported; a killed one starts again on its port.

@@ -35,6 +35,7 @@ main(sys.argv[2], int(sys.argv[3]))
 """
 
 
+@pytest.mark.needs("signal.SIGSTOP")
 @pytest.mark.parametrize(("how", "kind"), [("swallow", "lost"), ("twice", "doubled")])
 def test_a_broken_service_is_found(tmp_path: Path, monkeypatch, how: str, kind: str) -> None:
     """

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 SCRIPT = """
+import sys
 from functools import partial
 from tickwheel.timers._coroutines import is_coroutine_function
 
@@ -26,7 +27,6 @@ for callback in (slow, Both().slow, partial(slow, 1), partial(partial(Both().slo
     assert is_coroutine_function(callback), callback
 for callback in (quick, Both().quick, partial(quick, 1), print, Both, Both(), stream, partial(print), slow.__name__):
     assert not is_coroutine_function(callback), callback
-import sys
 assert ("inspect" in sys.modules) is {is_loaded}
 """
 
@@ -36,7 +36,9 @@ def test_coroutine_functions_are_known(is_loaded):
     """
     Functions with `async def`, methods and partials of them are known, and nothing else, whether `inspect` is loaded.
     """
-    script = SCRIPT.format(first="import inspect" if is_loaded else "", is_loaded=is_loaded)
+    script = SCRIPT.format(
+        first="import inspect" if is_loaded else "sys.modules.pop('inspect', None)", is_loaded=is_loaded
+    )
     answer = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=False)
     assert (answer.returncode, answer.stderr) == (0, "")
 
