@@ -154,7 +154,7 @@ class Dispatcher:
 
     def _hold(self, call: Call, entries: list[StagedJob]) -> None:
         """
-        Hand *entries* to a target that ends them in its own time.
+        Hand *entries* to a target that starts and ends them in its own time.
         """
         batch: list[tuple[Firing, End]] = []
         for entry in entries:
@@ -162,16 +162,14 @@ class Dispatcher:
             if verdict is not None:
                 self._settler.add(entry, verdict)
             else:
-                end = HeldEnd(self, entry)
-                if not call.starts_later:
-                    report_start = end.start()
-                    if report_start is None:
-                        continue
-                    report_start()
-                fired_at = entry.fired_at or self._clock.now()
-                batch.append((Firing(entry.job, entry.attempt, fired_at, stopping=entry), end))
+                firing = Firing(entry.job, entry.attempt, self._clock.now(), stopping=entry)
+                batch.append((firing, HeldEnd(self, entry)))
         if batch:
-            call.function(batch)
+            try:
+                call.function(batch)
+            except BaseException as error:  # noqa: BLE001  whatever it is, it is no other target's
+                for _, end in batch:
+                    end(error=error)
 
     def start_held(self, entry: StagedJob) -> Callable[[], object] | None:
         """

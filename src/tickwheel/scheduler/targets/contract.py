@@ -222,9 +222,9 @@ class Call:
         timeout_s: After which it counts as failed; `USUAL` for the scheduler's own timeout, None for never.
         width: How many places among the threads, processes or tasks its attempts may take; `USUAL` for three quarters,
             so that others go on while they hang, None for all.
-        is_held: Whether the target ends the attempts in its own time: the function gets pairs of a `Firing` and its
-            `End`, returns at once, and each goes on until its end is called. No thread or task waits for it.
-        starts_later: Whether a held attempt starts when the target calls `End.start`, and not by being handed over.
+        is_held: Whether the target starts and ends the attempts in its own time: the function gets pairs of a `Firing`
+            and its `End`, returns at once, and each goes on until its end is called. No thread or task waits for it.
+            Where the function raises, what has not ended fails with that.
         in_process: Whether it waits for a process, so that it may not take a place among the threads.
     """
 
@@ -235,7 +235,6 @@ class Call:
     timeout_s: float | Usual | None = USUAL
     width: int | Usual | None = USUAL
     is_held: bool = False
-    starts_later: bool = False
     in_process: bool = False
 
 
@@ -246,7 +245,7 @@ class End(Protocol):
 
     def start(self) -> Callable[[], object] | None:
         """
-        Start the attempt, where the call `starts_later`; until then the job can be moved, cancelled and set again.
+        Start the attempt; until then the job can be moved, cancelled and set again.
 
         It calls nobody and may be called under a lock.
 

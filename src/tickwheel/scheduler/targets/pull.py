@@ -107,7 +107,7 @@ class PullTarget:
         """
         Return what puts firings into the queue.
         """
-        return Call(partial(self._hold, handler), is_held=True, starts_later=True)
+        return Call(partial(self._hold, handler), is_held=True)
 
     def limits(self, handler: str) -> Limits:
         """

@@ -1,0 +1,72 @@
+"""
+Targets that start and end their attempts in their own time.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tickwheel.observe.events import JobDied, JobFailed, JobSucceeded
+from tickwheel.scheduler import RetryPolicy, SetRequest
+from tickwheel.scheduler.targets import Call
+
+AT_ONCE = RetryPolicy(attempts=2, base_ms=0, jitter=0)
+
+
+class Trips:
+    """
+    A target that starts and ends some of a batch, and raises then.
+    """
+
+    options = "none"
+    example = "trips://"
+
+    def __init__(self, ended):
+        self._ended = ended
+        self.answers = []
+
+    def check(self, handler):
+        """
+        Take any name.
+        """
+
+    def resolve(self, handler):
+        """
+        Return the call, a new one each time.
+        """
+        return Call(self._hold, is_held=True)
+
+    async def close(self):
+        """
+        There is nothing to let go of.
+        """
+
+    def _hold(self, batch):
+        for firing, end in batch:
+            if firing.job.key in self._ended:
+                end.start()()
+                self.answers.append(end())
+        message = "full"
+        raise OverflowError(message)
+
+
+@pytest.mark.parametrize("ended", [(), ("a",)])
+def test_a_target_that_raises(make, events, ended):
+    """
+    What a target has not ended when it raises has failed with that; what it has ended stays so, and no other waits.
+    """
+    target = Trips(ended)
+    scheduler = make("memory://", targets={"trips": target, "trips-too": Trips(())})
+    told = events(scheduler)
+    scheduler.handler("h")(print)
+    requests = [SetRequest(key, delay=0, target="trips", handler="x", retry=AT_ONCE) for key in "ab"]
+    requests.append(SetRequest("c", delay=0, target="trips-too", handler="x", retry=AT_ONCE))
+    scheduler.set_many([*requests, SetRequest("d", delay=0, handler="h")])
+    scheduler.start()
+    succeeded = {"d", *ended}
+    failed = {"a", "b", "c"} - succeeded
+    assert {told.of(JobDied, key)[0].error for key in failed} == {"OverflowError: full"}
+    assert {told.of(JobFailed, key)[0].attempt for key in failed} == {1}
+    assert all(told.of(JobSucceeded, key) for key in succeeded)
+    assert all(target.answers)
+    assert len(told.of(JobDied)) == len(failed)
