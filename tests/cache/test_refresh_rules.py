@@ -18,12 +18,12 @@ from tickwheel.cache import Refresh, TTLCache
         ({"stale_if_error": math.inf}, ValueError, "stale_if_error is inf: pass at most a year, so that values leave"),
         ({"stale_while_revalidate": math.nan}, ValueError, "stale_while_revalidate is nan"),
         ({"ahead": "5"}, TypeError, "ahead is '5'"),
-        ({"loads_max": 0}, ValueError, "loads_max is 0: pass 1 or more"),
-        ({"loads_max": math.nan}, TypeError, "loads_max is nan: pass an int"),
-        ({"loads_max": math.inf}, TypeError, "loads_max is inf: pass an int"),
-        ({"loads_max": 2.5}, TypeError, r"loads_max is 2\.5: pass an int"),
-        ({"loads_max": True}, TypeError, "loads_max is True: pass an int"),
-        ({"loads_max": "4"}, TypeError, "loads_max is '4': pass an int"),
+        ({"loads_max": 0}, ValueError, "loads_max is 0: pass an integer, 1 or more"),
+        ({"loads_max": math.nan}, TypeError, "loads_max is nan: pass an integer, 1 or more"),
+        ({"loads_max": math.inf}, TypeError, "loads_max is inf: pass an integer, 1 or more"),
+        ({"loads_max": 2.5}, TypeError, r"loads_max is 2\.5: pass an integer, 1 or more"),
+        ({"loads_max": True}, TypeError, "loads_max is True: pass an integer, 1 or more"),
+        ({"loads_max": "4"}, TypeError, "loads_max is '4': pass an integer, 1 or more"),
     ],
 )
 def test_rules_that_are_none(rules, error, message):

@@ -384,18 +384,20 @@ def test_slow_callbacks_are_logged(make_rig, caplog):
 
 
 @pytest.mark.parametrize(
-    ("options", "text"),
+    ("options", "error", "text"),
     [
-        ({"workers": 0}, "workers is 0"),
-        ({"queue_max": 0}, "queue_max is 0"),
-        ({"when_full": "cry"}, "when_full is 'cry'"),
+        ({"workers": 0}, ValueError, "workers is 0: pass an integer, 1 or more"),
+        ({"workers": "x"}, TypeError, "workers is 'x': pass an integer, 1 or more"),
+        ({"queue_max": 0}, ValueError, "queue_max is 0"),
+        ({"queue_max": 2.5}, TypeError, "queue_max is 2.5"),
+        ({"when_full": "cry"}, ValueError, "when_full is 'cry'"),
     ],
 )
-def test_bad_options(options, text):
+def test_bad_options(options, error, text):
     """
     What is no number of workers, no queue and no policy is refused by name.
     """
-    with pytest.raises(ValueError, match=text):
+    with pytest.raises(error, match=text):
         PoolExecutor(**options)
 
 

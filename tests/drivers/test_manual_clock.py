@@ -46,7 +46,7 @@ def test_no_start(start):
 
 def test_no_wall():
     """
-    A start that is not an integer is refused, and a wall that is negative or past 292 years, which is left as it was.
+    A start that is not an integer is refused, and so is a wall before 0 or past 292 years, or a step of so many.
     """
     for start in (1.5, "1", True):
         with pytest.raises(TypeError, match=f"start_ns is {start!r}: pass an integer of nanoseconds"):
@@ -57,6 +57,9 @@ def test_no_wall():
         for use in (clock.set_wall, lambda wall: ManualClock(wall=wall)):
             with pytest.raises(ValueError, match="wall is"):
                 use(wall)
+    for step in (float("inf"), float("-inf"), float("nan"), -1e300, 2**63 / 1e9):
+        with pytest.raises(ValueError, match="step is"):
+            clock.step_wall(step)
     with pytest.raises(TypeError, match="wall is None"):
         clock.set_wall(None)
     assert clock.wall_ns() == before

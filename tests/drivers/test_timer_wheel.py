@@ -153,6 +153,7 @@ def test_max_pending():
     [
         ({"max_pending": -1}, ValueError, "max_pending is -1: pass an integer, 0 or more, or None"),
         ({"max_pending": 2.5}, TypeError, "max_pending is 2.5: pass an integer"),
+        ({"max_pending": 2**64}, ValueError, "max_pending is 18446744073709551616: pass an integer, below 2"),
         ({"wheel": 5}, TypeError, r"wheel is 5: pass an object with insert\(\)"),
         ({"clock": 5}, TypeError, r"clock is 5: pass an object with monotonic_ns\(\)"),
         ({"driver": 5}, TypeError, r"driver is 5: pass an object with start\(\)"),

@@ -137,7 +137,7 @@ def test_watch_reads_what_it_shows(run: Run, tmp_path: Path) -> None:
         (["replay", "cut.csv.gz"], "cut.csv.gz, line "),
         (["replay", "good.csv", "--wheel", "square"], "wheel 'square': expected one of native, heap, "),
         (["replay", "good.csv", "--wheel", "rounds:tick=0"], "tick is 0.0: pass a positive, finite number of seconds"),
-        (["replay", "good.csv", "--wheel", "rounds:slots=1"], "slots is 1: pass 2 or more"),
+        (["replay", "good.csv", "--wheel", "rounds:slots=1"], "slots is 1: pass an integer, 2 or more"),
         (["replay", "good.csv", "--wheel", "single:tick=1,slots=5"], "to 60 s, and the span is 4 s: at this tick it"),
         (["watch", "good.csv", "--wheel", "native:tick=1"], "no option 'tick': expected none"),
         (["watch", "good.csv", *("--wheel", "heap") * 3], "--wheel is given 3 times: give the two designs that"),

@@ -42,7 +42,7 @@ def test_designs_by_name() -> None:
         ("rounds:slots=1.5", "slots is '1.5': expected a whole number"),
         ("rounds:slots=1e3", "slots is '1e3': expected a whole number"),
         ("rounds:tick", "tick is '': expected a number"),
-        ("rounds:slots=1", "slots is 1: pass 2 or more"),
+        ("rounds:slots=1", "slots is 1: pass an integer, 2 or more"),
         ("rounds:tick=0", "tick is 0.0: pass a positive, finite number"),
         ("rounds:tick=inf", "tick is inf: pass a positive, finite number"),
         ("rounds:tick=nan", "tick is nan"),

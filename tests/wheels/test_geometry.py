@@ -53,7 +53,7 @@ def test_slots_that_are_refused(design: Any) -> None:
     Fewer than two slots, or what is no integer, is an error that names it.
     """
     for slots in (1, 0, -1):
-        with pytest.raises(ValueError, match=f"slots is {slots}: pass 2 or more"):
+        with pytest.raises(ValueError, match=f"slots is {slots}: pass an integer, 2 or more"):
             design(tick=1, slots=slots)
     for slots in (None, 2.0, "8", True):
         with pytest.raises(TypeError, match="slots is "):

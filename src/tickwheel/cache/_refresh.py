@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Final
 
 from tickwheel.cache._timer import duration_ns
+from tickwheel.wheels.contract import checked_count
 
 __all__ = ["Refresh"]
 
@@ -50,12 +51,7 @@ class Refresh:
             if duration_ns(duration, name) > _YEAR_NS:
                 message = f"{name} is {duration!r}: pass at most a year, so that values leave"
                 raise ValueError(message)
-        if not isinstance(self.loads_max, int) or isinstance(self.loads_max, bool):
-            message = f"loads_max is {self.loads_max!r}: pass an int"
-            raise TypeError(message)
-        if self.loads_max < 1:
-            message = f"loads_max is {self.loads_max!r}: pass 1 or more"
-            raise ValueError(message)
+        checked_count(self.loads_max, "loads_max", 1)
 
     @property
     def ahead_ns(self) -> int:

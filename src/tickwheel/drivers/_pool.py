@@ -18,6 +18,7 @@ from tickwheel.drivers.fork import call_after_fork
 from tickwheel.errors import ClosedError, ExecutorFullError
 from tickwheel.timers.contract import DueTimer
 from tickwheel.typing import Seconds
+from tickwheel.wheels.contract import checked_count
 
 __all__ = ["PoolExecutor", "WhenFull"]
 
@@ -108,6 +109,7 @@ class PoolExecutor(MeasuredExecutor):
 
     Raises:
         ValueError: If *workers* or *queue_max* is below 1, or *when_full* is none of the three.
+        TypeError: If *workers* or *queue_max* is no integer.
     """
 
     def __init__(
@@ -122,9 +124,7 @@ class PoolExecutor(MeasuredExecutor):
     ) -> None:
         super().__init__(slow_s, on_slow)
         for option, value in (("workers", workers), ("queue_max", queue_max)):
-            if value < 1:
-                message = f"{option} is {value!r}: pass 1 or more"
-                raise ValueError(message)
+            checked_count(value, option, 1)
         if when_full not in get_args(WhenFull):
             message = f"when_full is {when_full!r}: pass one of {', '.join(map(repr, get_args(WhenFull)))}"
             raise ValueError(message)

@@ -26,7 +26,7 @@ from tickwheel.drivers.fork import call_after_fork
 from tickwheel.errors import ClosedError, TooManyTimersError
 from tickwheel.timers.locks import OUTERMOST, new_lock
 from tickwheel.typing import Pending, Seconds, Unique
-from tickwheel.wheels.contract import Wheel
+from tickwheel.wheels.contract import Wheel, checked_count
 
 __all__ = ["ShardedWheel"]
 
@@ -62,9 +62,7 @@ class ShardedWheel(Unique):
         **options: Any,
     ) -> None:
         for option, value, least in (("shards", shards, 1), ("hot_max", hot_max, 0)):
-            if type(value) is not int or value < least:
-                message = f"{option} is {value!r}: pass an integer, {least} or more"
-                raise (ValueError if type(value) is int else TypeError)(message)
+            checked_count(value, option, least)
         self._on_expire = on_expire
         self._options = options
         self._make_wheel = make_wheel

@@ -26,7 +26,7 @@ from tickwheel.timers.log import log_error
 from tickwheel.timers.periodic import Periodic
 from tickwheel.timers.standin import listed
 from tickwheel.typing import ErrorHandler, Pending, Seconds, Unique
-from tickwheel.wheels.contract import Wheel, checked_limit
+from tickwheel.wheels.contract import Wheel, checked_count, checked_limit
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -320,9 +320,8 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
 
 
 def _new_engine(wheel: Wheel | None, clock: Clock | None, max_pending: int | None) -> Engine:
-    if max_pending is not None and (not isinstance(max_pending, int) or max_pending < 0):
-        message = f"max_pending is {max_pending!r}: pass an integer, 0 or more, or None for any number"
-        raise (ValueError if isinstance(max_pending, int) else TypeError)(message)
+    if max_pending is not None:
+        checked_count(max_pending, "max_pending", 0, ", or None for any number")
     if wheel is None:
         return _core.Engine(clock, max_pending=max_pending)
     if id(wheel) in _engines:

@@ -102,9 +102,16 @@ class ManualClock(Unique):
     def step_wall(self, step: Seconds) -> None:
         """
         Step the time of day by *step* seconds, which may be negative; monotonic time does not notice.
+
+        Raises:
+            ValueError: If *step* is NaN, or 292 years or more.
+            TypeError: If *step* is no number.
         """
         step_s = to_float(step, "step")
         step_ns = to_delay(step if step_s > 0 else -step)
+        if step_ns == NEVER:
+            message = f"step is {step!r}: pass seconds below 292 years"
+            raise ValueError(message)
         with self._noting:
             self._wall_offset += step_ns if step_s > 0 else -step_ns
 

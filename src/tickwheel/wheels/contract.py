@@ -29,7 +29,7 @@ from tickwheel.clock import NEVER
 from tickwheel.errors import InvalidDeadlineError
 from tickwheel.typing import Expired
 
-__all__ = ["NEVER", "Abilities", "Expired", "Wheel", "checked_deadline", "checked_limit"]
+__all__ = ["NEVER", "Abilities", "Expired", "Wheel", "checked_count", "checked_deadline", "checked_limit"]
 
 
 class Abilities(NamedTuple):
@@ -184,3 +184,24 @@ def checked_limit(value: object) -> int | None:
         message = f"limit is {value!r}: pass 0 or more, or None for all that is due"
         raise ValueError(message)
     return value
+
+
+def checked_count(value: object, name: str, least: int, otherwise: str = "") -> int:
+    """
+    Return *value* if it counts something.
+
+    Args:
+        value: What the caller passed.
+        name: What to call it in an error.
+        least: The least that it may be.
+        otherwise: The end of an error's sentence, with what else may be passed.
+
+    Raises:
+        TypeError: If it is no integer.
+        ValueError: If it is below *least*, or has more than 63 bits.
+    """
+    if type(value) is int and least <= value <= NEVER:
+        return value
+    bound = "below 2**63" if type(value) is int and value > NEVER else f"{least} or more"
+    message = f"{name} is {value!r}: pass an integer, {bound}{otherwise}"
+    raise (ValueError if type(value) is int else TypeError)(message)

@@ -24,7 +24,7 @@ from tickwheel.typing import Seconds
 from tickwheel.wheels._base import BaseWheel
 from tickwheel.wheels._due import DueRun
 from tickwheel.wheels._ring import Ring
-from tickwheel.wheels.contract import NEVER, Abilities, Expired, checked_deadline, checked_limit
+from tickwheel.wheels.contract import NEVER, Abilities, Expired, checked_count, checked_deadline, checked_limit
 from tickwheel.wheels.view import RingView
 
 if TYPE_CHECKING:
@@ -108,19 +108,11 @@ def checked_tick(tick: Seconds) -> int:
 
 def checked_slots(slots: object) -> int:
     """
-    Return *slots*.
+    Return *slots*, two or more: a ring of one slot cannot distinguish this tick from the next.
 
-    Raises:
-        ValueError: If there are fewer than two: a ring of one slot cannot distinguish this tick from the next.
-        TypeError: If it is no integer.
+    Errors are those of `checked_count`.
     """
-    if type(slots) is not int:
-        message = f"slots is {slots!r}: pass an integer, not {type(slots).__name__}"
-        raise TypeError(message)
-    if slots < 2:  # noqa: PLR2004 see above
-        message = f"slots is {slots!r}: pass 2 or more"
-        raise ValueError(message)
-    return slots
+    return checked_count(slots, "slots", 2)
 
 
 class TickedWheel(BaseWheel):
