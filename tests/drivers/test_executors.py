@@ -12,7 +12,16 @@ from typing import Any
 
 import pytest
 
-from tickwheel import ClosedError, ExecutorFullError, InlineExecutor, PoolExecutor, TimerWheel, background, with_cancel
+from tickwheel import (
+    ClosedError,
+    ExecutorFullError,
+    InlineExecutor,
+    PoolExecutor,
+    TimerWheel,
+    TooManyTimersError,
+    background,
+    with_cancel,
+)
 from tickwheel.testing import ManualClock
 from tickwheel.wheels.heap import HeapWheel
 
@@ -433,3 +442,22 @@ def test_one_pool_for_two_wheels():
         assert signal.wait(PATIENCE_S)
         second.close()
     assert got == [2]
+
+
+def test_many_are_moved_of_which_one_is_refused():
+    """
+    What was moved before one of several was refused fires at its new instant, however long the driver meant to wait.
+    """
+    fired, refused = threading.Event(), threading.Event()
+
+    def move() -> None:
+        wheel.call_later(3600, print)
+        with pytest.raises(TooManyTimersError):
+            wheel.move_many([far, timer], 0.01)
+        refused.set()
+
+    with TimerWheel(max_pending=2, executor=PoolExecutor(workers=2)) as wheel:
+        (far,) = wheel.call_later_many([3600], lambda _id: fired.set())
+        timer = wheel.call_later(0.05, move)
+        assert refused.wait(PATIENCE_S)
+        assert fired.wait(PATIENCE_S)

@@ -18,7 +18,7 @@ use crate::aio::loop_type::prepare;
 use crate::aio::time::{Genuine, Reader};
 use crate::aio::turn;
 use crate::cpython::cell::GilCell;
-use crate::cpython::reports::{checked, stats_dict};
+use crate::cpython::reports::checked;
 use crate::once::intern;
 use crate::system_clock::SystemClock;
 
@@ -113,14 +113,6 @@ impl TimerLoop {
     fn close_timers(&self, py: Python<'_>) {
         self.state.with(py, |state| state.is_closed = true);
         self.drop_pending(py);
-    }
-
-    /// Return the counters of the wheel.
-    #[pyo3(name = "_timer_stats")]
-    fn timer_stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (stats, pending, bytes) =
-            self.state.with(py, |state| (*state.wheel.stats(), state.wheel.len(), state.wheel.bytes()));
-        stats_dict(py, &stats, pending, bytes)
     }
 
     /// Verify the invariants of the wheel; raises AssertionError.

@@ -108,7 +108,7 @@ pub(crate) fn shift(
     }
     let now = this.now(py)?;
     let (mut moved, mut is_earlier) = (0, false);
-    for (name, delay) in names.into_iter().zip(delays) {
+    let outcome = names.into_iter().zip(delays).try_for_each(|(name, delay)| {
         let deadline = now.saturating_add(delay).min(NEVER);
         match name {
             Name::Timer(timer) => {
@@ -123,11 +123,12 @@ pub(crate) fn shift(
                 }
             }),
         }
-    }
+        Ok(())
+    });
     if is_earlier {
-        this.wake(py)?;
+        this.wake(py)?; // also where one was refused: the driver counts on it
     }
-    Ok(moved)
+    outcome.map(|()| moved)
 }
 
 /// How a timer is named.
