@@ -28,7 +28,9 @@ MIDDLE: Final = 2
 INNER: Final = 3
 """For an engine, which calls nobody while it holds its lock."""
 
-_locks: Final[tuple[weakref.WeakSet[Lock], ...]] = tuple(weakref.WeakSet() for _ in range(4))
+_locks: Final[tuple[set[weakref.ref[Lock]], ...]] = tuple(set() for _ in range(4))
+_forking: Final = threading.RLock()
+"""Held by the thread that forks: two would take locks of one rank in different orders."""
 _held: list[Lock] = []
 
 
@@ -37,20 +39,24 @@ def new_lock(rank: int) -> Lock:
     Return a re-entrant lock of a *rank*, free in the child of every fork.
     """
     lock = threading.RLock()
-    _locks[rank].add(lock)
+    _locks[rank].add(weakref.ref(lock, _locks[rank].discard))
     return lock
 
 
 def _take() -> None:
+    _forking.acquire()
     for rank in _locks:
-        for lock in list(rank):
-            lock.acquire()
-            _held.append(lock)
+        for ref in rank.copy():  # in one step: others make locks meanwhile
+            lock = ref()
+            if lock is not None:
+                lock.acquire()
+                _held.append(lock)
 
 
 def _give() -> None:
     while _held:
         _held.pop().release()
+    _forking.release()
 
 
 if hasattr(os, "register_at_fork"):
