@@ -14,8 +14,9 @@ import pytest
 
 from tickwheel import TimerWheel
 from tickwheel.cache import Refresh, TTLCache
-from tickwheel.errors import TooManyTimersError
+from tickwheel.errors import ExecutorFullError, TooManyTimersError
 from tickwheel.testing import ManualClock
+from tickwheel.wheels.heap import HeapWheel
 
 
 @pytest.fixture
@@ -297,3 +298,70 @@ def test_loads_of_tasks_after_a_fork():
         return child
 
     assert os.waitstatus_to_exitcode(os.waitpid(asyncio.run(main()), 0)[1]) == 0
+
+
+class Doorman:
+    """
+    An executor that refuses until the test lets it accept.
+    """
+
+    is_full = True
+
+    def serve(self, engine):
+        """
+        Run what is due, or refuse it.
+        """
+        engine.runner = self.submit
+
+    def submit(self, timer):
+        """
+        Run it, or refuse it.
+        """
+        if self.is_full:
+            raise ExecutorFullError(0)
+        timer.run()
+
+    def stats(self):
+        """
+        Return nothing.
+        """
+        return {}
+
+
+@pytest.mark.parametrize("design", [None, HeapWheel], ids=["native", "heap"])
+def test_a_full_executor(clock, design):
+    """
+    Where an executor refuses to remove what is due, that is done as soon as there is room; expiry goes on.
+    """
+    told, doorman = [], Doorman()
+    wheel = TimerWheel(wheel=design and design(), clock=clock, executor=doorman, on_error=lambda *_: None)
+    cache = TTLCache(10, 5.0, wheel=wheel, on_expire=lambda key, *_: told.append(key))
+    cache["a"] = 1
+    clock.advance(6.0)
+    assert told == []
+    doorman.is_full = False
+    clock.advance(0.1)
+    assert told == ["a"]
+    cache["b"] = 2
+    clock.advance(5.0)
+    assert told == ["a", "b"]
+
+
+@pytest.mark.parametrize("design", [None, HeapWheel], ids=["native", "heap"])
+def test_after_a_drain(clock, design):
+    """
+    A wheel that was drained removes what expires again from the next set on.
+    """
+    told = []
+    wheel = TimerWheel(wheel=design and design(), clock=clock)
+    cache = TTLCache(10, 5.0, wheel=wheel, on_expire=lambda key, *_: told.append(key))
+    cache["a"] = 1
+    assert len(wheel.drain()) == 1
+    cache["b"] = 2
+    clock.advance(5.0)
+    assert told == ["a", "b"]
+    wheel.close()
+    cache["c"] = 3
+    clock.advance(6.0)
+    assert told == ["a", "b"]  # nobody comes any more, so it expires when it is used
+    assert len(cache) == 0

@@ -8,6 +8,7 @@ import copy
 import math
 import pickle
 from collections.abc import MutableMapping
+from dataclasses import dataclass
 
 import pytest
 
@@ -189,6 +190,28 @@ def test_a_copy_has_the_lives_that_were_left():
     assert other.remaining("b") == math.inf
     assert other["a"] == 1, "a use, after which it lives as long as at first"
     assert 59.0 < other.remaining("a") <= 60.0
+
+
+def test_a_copy_of_a_copy():
+    """
+    A copy goes by the function that its cache was given, which may be an object without a hash, and so do its copies.
+    """
+
+    @dataclass
+    class Clock:
+        now: float = 0.0
+
+        def __call__(self):
+            return self.now
+
+    cache = first = TTLCache(10, 60.0, timer=Clock())
+    cache["a"] = 1
+    for _ in range(1_000):
+        cache = copy.copy(cache)
+    assert cache.timer.function is first.timer.function
+    with first.timer:
+        first.timer.function.now = 61.0
+        assert ("a" in first, "a" in cache) == (True, False)
 
 
 def test_repr_of_a_timer():

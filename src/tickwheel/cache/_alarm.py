@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import math
 import weakref
-from typing import Final
+from typing import Any, Final
 
 from tickwheel import _core
 from tickwheel.clock import seconds, to_deadline
@@ -16,14 +16,19 @@ from tickwheel.drivers.fork import call_after_fork
 from tickwheel.errors import ClosedError
 from tickwheel.timers.contract import Timer
 from tickwheel.timers.locks import OUTER, new_lock
+from tickwheel.timers.standin import StandIn
+from tickwheel.typing import Callback
 
 __all__ = ["Alarm"]
 
 BATCH: Final = 4096
 """So many entries expire in one turn, half a millisecond or so; then other timers and threads have theirs."""
 
+_AGAIN_S: Final = 0.05
+"""After which an executor that was full is asked again."""
 
-class Alarm:
+
+class Alarm(StandIn):
     """
     Rings when something in a cache is due, and removes it.
 
@@ -55,7 +60,7 @@ class Alarm:
                 when = math.nextafter(when, math.inf)
             if self._timer is None or not self._timer.reschedule(when):
                 with contextlib.suppress(ClosedError):
-                    self._timer = self._wheel.call_at(when, self._ring)
+                    self._timer = self._wheel.call_at(when, self)
 
     def after_fork(self) -> None:
         """
@@ -66,13 +71,36 @@ class Alarm:
         if cache is not None:
             cache.disarm()
 
-    def _ring(self) -> None:
+    def __call__(self) -> None:
+        """
+        Remove what is due.
+        """
         cache = self._cache()
         if cache is not None:
             try:
                 cache.purge(limit=BATCH)
             finally:
                 self.set()
+
+    def given(self) -> tuple[Callback, tuple[Any, ...]]:
+        """
+        Return this itself.
+        """
+        return self, ()
+
+    def ended(self) -> None:
+        """
+        Forget the timer: the next set that needs one sets it, unless the wheel was closed.
+        """
+        self.after_fork()
+
+    def refused(self) -> None:
+        """
+        Come again in a moment: a full pool does not end the expiry.
+        """
+        with self._lock:
+            if self._timer is not None:
+                self._timer.restart(_AGAIN_S)
 
     def _end(self, _: object) -> None:
         if self._timer is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, ItemsView, Iterable, Iterator, Mapping, ValuesView
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import islice
 from reprlib import recursive_repr
 from typing import Any, Final, TypeVar, overload
@@ -80,7 +80,7 @@ class BaseCache(NativeCache[K, V]):
             self._timer = CacheTimer(wheel.time)
         else:
             self._timer = CacheTimer(options.timer or time.monotonic)
-            if options.timer not in {None, time.monotonic}:
+            if options.timer is not None and options.timer is not time.monotonic:
                 clock = self._clock = TimerClock(self._timer)
         self._has_item_methods = any(getattr(type(self), name) is not getattr(BaseCache, name) for name in ITEM_METHODS)
         if self._has_item_methods and options.refresh is not None:
@@ -288,7 +288,7 @@ class BaseCache(NativeCache[K, V]):
         """
         hits, misses, left = self._counts()
         evictions = dict(zip(REASONS[1:], left[1:], strict=True))
-        return CacheStats(hits, misses, left[0], evictions, LoadStats(**asdict(self._loads.tally)))
+        return CacheStats(hits, misses, left[0], evictions, LoadStats(**self._loads.tally))
 
     def info(self) -> CacheInfo:
         """
@@ -331,7 +331,6 @@ class BaseCache(NativeCache[K, V]):
         attributes, slots = state if isinstance(state, tuple) else (state, {})
         return {
             "options": replace(self._options, wheel=None, clock=None),
-            "timer": self._timer if self._clock is not None else None,
             "attributes": {name: value for name, value in attributes.items() if name not in ours},
             "slots": slots,
             "records": list(self._iterate(RECORDS)),
@@ -344,8 +343,6 @@ class BaseCache(NativeCache[K, V]):
         vars(self).update(state["attributes"])
         for name, value in state["slots"].items():
             setattr(self, name, value)
-        timer = state["timer"]
-        options = state["options"]
-        self._begin(options if timer is None else replace(options, timer=timer), None)
+        self._begin(state["options"], None)
         for key, value, life_ns, left_ns in state["records"]:
             self._restore(key, value, min(life_ns, NEVER), left_ns)

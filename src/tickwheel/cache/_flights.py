@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping
 from concurrent.futures import wait
 from typing import Any, Final, Protocol, TypeAlias
 
 from tickwheel.cache._flight import Flight, Load, Ticket
-from tickwheel.cache._stats import LoadTally
 from tickwheel.drivers.fork import call_after_fork
 from tickwheel.errors import ReentrantError, ValueTooLargeError
 from tickwheel.timers.locks import OUTER, new_lock
@@ -51,7 +51,7 @@ class Flights:
     """
 
     def __init__(self) -> None:
-        self.tally = LoadTally()
+        self.tally: Counter[str] = Counter()
         self.lock = new_lock(OUTER)
         self._loads: dict[Hashable, Load] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -69,10 +69,10 @@ class Flights:
 
     def count(self, name: str, number: int = 1) -> None:
         """
-        Add to a count of the tally.
+        Add to a count of `LoadStats`.
         """
         with self.lock:
-            setattr(self.tally, name, getattr(self.tally, name) + number)
+            self.tally[name] += number
 
     def take(self, cache: Loading, keys: Iterable[Hashable], load_all: LoadsAll) -> dict[Any, Any]:
         """

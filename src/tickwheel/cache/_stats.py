@@ -10,22 +10,7 @@ from typing import NamedTuple
 
 from tickwheel.cache._reason import Reason
 
-__all__ = ["CacheInfo", "CacheStats", "LoadStats", "LoadTally"]
-
-
-@dataclass(slots=True)
-class LoadTally:
-    """
-    The counts of loads, while they are counted; `LoadStats` says what each is.
-    """
-
-    loaded: int = 0
-    failed: int = 0
-    uncached: int = 0
-    overtaken: int = 0
-    stale: int = 0
-    refreshes: int = 0
-    refused: int = 0
+__all__ = ["CacheInfo", "CacheStats", "LoadStats"]
 
 
 @dataclass(frozen=True, slots=True)
