@@ -109,6 +109,29 @@ def test_on_a_loop(design):
     asyncio.run(scenario())
 
 
+def test_on_a_loop_by_hand(design, recwarn):
+    """
+    What a clock that is moved by hand fires stays as it is: the loop neither fires it nor wakes for it.
+    """
+
+    async def scenario() -> None:
+        clock, fired = ManualClock(), []
+        wheel = TimerWheel.asyncio(wheel=design(), clock=clock)
+        wheel.call_later(0, fired.append, "now")
+        wheel.call_later(5, fired.append, "later")
+        held = [wheel]
+        del wheel
+        held.clear()
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert fired == []
+        clock.advance(5)
+        assert fired == ["now", "later"]
+
+    asyncio.run(scenario())
+    assert not recwarn.list
+
+
 def test_one_whose_errors_go_to_its_owner(design):
     """
     What holds a wheel is let go although the wheel gives its errors to a method of it; until then it gets them.

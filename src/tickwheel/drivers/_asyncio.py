@@ -71,7 +71,7 @@ class AsyncioDriver(DriverInLoop):
         Let go of what never fires, now or when the rest has fired; the loop holds what does.
         """
         self._is_abandoned = True
-        if self._armed is None:
+        if self._armed is None and self._engine is not None and not is_stepped(self._engine.clock):
             self._soon(self._look)
 
     def stats(self) -> dict[str, Any]:

@@ -160,7 +160,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
     def __del__(self) -> None:
         if not hasattr(self, "_keyed"):  # it was never made
             return
-        is_unclosed = len(self._engine) > 0 and self._driver.fires_itself
+        is_unclosed = len(self._engine) > 0 and self._driver.fires_itself and not is_stepped(self.clock)
         message = f"unclosed {self!r}: close it, or hold it for as long as its timers are to fire"
         if is_unclosed:
             for series in self._endless:

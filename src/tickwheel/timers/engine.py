@@ -345,7 +345,7 @@ class WheelEngine(BulkVerbs):
         """
         limit, now = checked_limit(limit), self.clock.monotonic_ns()
         with self._lock:
-            live = self._filing.live
+            live = list(self._filing.live)  # what looks at them may come back in
             first = heapq.nsmallest(len(live) if limit is None else limit, live, key=lambda timer: timer.deadline)
             return [timer.described(now, None if isinstance(timer, BulkTimer) else timer) for timer in first]
 
