@@ -22,7 +22,7 @@ The durable scheduler's errors are in `tickwheel.scheduler.errors` and share the
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 __all__ = [
     "ClosedError",
@@ -62,6 +62,18 @@ class TickwheelError(Exception):
             message = "TickwheelError is the base class: raise one of its children"
             raise TypeError(message)
         return super().__new__(cls)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """
+        Return what a copy or a pickle is made of: the text as it is, and the facts.
+        """
+        return _remade, (type(self), self.args), self.__dict__
+
+
+def _remade(kind: type[TickwheelError], args: tuple[Any, ...]) -> TickwheelError:
+    error = kind.__new__(kind)
+    error.args = args
+    return error
 
 
 class ClosedError(TickwheelError, RuntimeError):

@@ -123,7 +123,7 @@ def test_the_version():
 
 def test_every_error_has_a_message():
     """
-    The text of an error is never empty, whatever built-in class it also is.
+    The text of an error is never empty, whatever built-in class it also is; it and the facts are there in a copy.
     """
     facts = {
         "ClosedError": (),
@@ -142,4 +142,7 @@ def test_every_error_has_a_message():
     }
     assert set(facts) == set(errors.__all__) - {"TickwheelError"}
     for name, given in facts.items():
-        assert len(str(getattr(errors, name)(*given))) > 10, name
+        error = getattr(errors, name)(*given)
+        assert len(str(error)) > 10, name
+        for copied in (copy.copy(error), pickle.loads(pickle.dumps(error))):  # noqa: S301  our own
+            assert (type(copied), str(copied), vars(copied)) == (type(error), str(error), vars(error))
