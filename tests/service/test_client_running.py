@@ -5,12 +5,23 @@ What a service's client runs while it is being stopped, and for how long an asyn
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 
 import pytest
 
-from tickwheel.scheduler import AsyncScheduler, JobStoppedError, Outcome, RetryPolicy
+from tickwheel.scheduler import (
+    AsyncScheduler,
+    DeadLetter,
+    InvalidJobError,
+    JobStoppedError,
+    Outcome,
+    Retry,
+    RetryPolicy,
+    Snooze,
+    State,
+)
 from tickwheel.scheduler.remote import _puller
 from tickwheel.scheduler.remote._pulls import RemotePulls
 
@@ -207,3 +218,65 @@ def test_a_coroutine_that_a_stop_cuts_off(client):
     assert begun.wait(60)
     assert [firing.job.key for firing in client.stop(timeout=0.1)] == ["endless"]
     assert cut.wait(60)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (DeadLetter("a\0b\ud800"), "a\\x00b\\ud800"),
+        (DeadLetter(ValueError(5)), "5"),
+        (Snooze(math.nan), "delay is nan"),
+        (Retry("soon"), "delay is 'soon'"),
+    ],
+)
+def test_odd_answers(client, answer, error):
+    """
+    What a handler answers counts at once, also where its reason cannot be stored or its delay is none.
+    """
+    client.handler("odd")(lambda _payload: answer)
+    client.start()
+    client.set("odd", delay=0, target="pull", handler="odd", retry=ONCE)
+    while (job := client.get("odd")).state is not State.DEAD:
+        time.sleep(0.01)
+    assert job.error.startswith(error)
+    client.cancel("odd")
+
+
+def test_no_thread_to_spare(client, monkeypatch, caplog):
+    """
+    Where the system has no thread for a worker, what was leased is run as soon as there is one.
+    """
+    monkeypatch.setattr(_puller, "_PAUSE_S", 0.01)
+    start, refused, done = threading.Thread.start, [], threading.Semaphore(0)
+
+    def start_later(thread):
+        if thread.name.startswith("tickwheel-puller") and len(refused) < 3:
+            refused.append(thread)
+            message = "can't start new thread"
+            raise RuntimeError(message)
+        start(thread)
+
+    client.handler("spare")(lambda _payload: done.release())
+    client.start()
+    monkeypatch.setattr(threading.Thread, "start", start_later)
+    for number in range(2):
+        client.set(f"spare-{number}", delay=0, target="pull", handler="spare", retry=ONCE)
+    assert done.acquire(timeout=60)
+    assert done.acquire(timeout=60)
+    assert client.stop(timeout=60) == []
+    assert len(refused) == 3
+    assert "a worker could not be started" in caplog.text
+
+
+def test_a_handler_that_no_process_finds(client):
+    """
+    A handler that cannot be sent to a process is refused at the start, and not when its first job is due.
+    """
+
+    def replaced(_payload):
+        pass
+
+    replaced.__qualname__ = "test_odd_answers"
+    client.handler("replaced", executor="process")(replaced)
+    with pytest.raises(InvalidJobError, match="replaced"):
+        client.start()

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from tickwheel.errors import ClosedError
+from tickwheel.errors import ClosedError, InvalidDelayError
 from tickwheel.scheduler._options import SchedulerOptions, share_of
-from tickwheel.scheduler.errors import LeaseEndedError, error_text
+from tickwheel.scheduler.errors import InvalidJobError, LeaseEndedError, StoreError, error_text, kept_text
 from tickwheel.scheduler.model import Progress
 from tickwheel.scheduler.remote._loop import HandlerLoop
 from tickwheel.scheduler.remote._pulls import RemotePulls
@@ -151,13 +151,12 @@ class Puller:
         self._beats = threading.Thread(target=self._beat, name="tickwheel-beats", daemon=True)
         self._threads = []
         for name in handlers.names():
+            call = handlers.resolve(name)
             limits = handlers.limits(name) or Limits()
             most = limits.concurrency
             width = share_of(options.workers) if most is USUAL else min(options.workers, most or options.workers)
-            thread = threading.Thread(
-                target=self._pull, args=(name, width, _Pace(limits.rate)), name=f"tickwheel-pull-{name}", daemon=True
-            )
-            self._threads.append(thread)
+            work = partial(self._pull, name, call, width, _Pace(limits.rate))
+            self._threads.append(threading.Thread(target=work, name=f"tickwheel-pull-{name}", daemon=True))
         try:
             for thread in (self._beats, *self._threads):
                 thread.start()
@@ -202,8 +201,7 @@ class Puller:
         self._ended.set()
         self._hurry.set()
 
-    def _pull(self, name: str, width: int, pace: _Pace) -> None:
-        call = self._handlers.resolve(name)
+    def _pull(self, name: str, call: Call, width: int, pace: _Pace) -> None:
         assert call.timeout_s is not USUAL  # handlers have their own
         timeout_s = math.inf if call.timeout_s is None else call.timeout_s
         places = threading.Semaphore(width)
@@ -219,9 +217,23 @@ class Puller:
                 with self._lock:
                     self._running[lease.fire_id] = attempt
                 pace.begin()
-                self._pool.submit(self._run, call, attempt, places.release)
+                self._start(partial(self._run, call, attempt, places.release))
             if limit > len(leases):
                 places.release(limit - len(leases))
+
+    def _start(self, run: Callable[[], object]) -> None:
+        """
+        Have a worker *run* it, as soon as the system has a thread for one.
+        """
+        while not self._ended.is_set():
+            try:
+                self._pool.submit(run)
+            except RuntimeError as error:
+                _log.warning("a worker could not be started, and is tried again: %s", error)
+                run = int  # what was to run is queued already
+                self._ended.wait(_PAUSE_S)
+            else:
+                return
 
     def _poll(self, name: str, limit: int) -> list[JobLease]:
         try:
@@ -247,7 +259,8 @@ class Puller:
             answer = self._answer(call, attempt)
             if self._counts(attempt):
                 if attempt.progress is not None:  # the last note is kept with the end
-                    self._pulls.extend(lease.fire_id, _LEASE_S, attempt.progress).result()
+                    with suppress(StoreError):  # it is what matters least
+                        self._pulls.extend(lease.fire_id, _LEASE_S, attempt.progress).result()
                 self._settle(lease, answer)
         except LeaseEndedError as error:
             _log.warning("%s", error)
@@ -294,7 +307,8 @@ class Puller:
                     if left_s <= 0:
                         task.cancel()
                         await asyncio.wait({task})
-                        raise TimeoutError
+                        message = f"it did not end within {attempt.timeout_s:g} s"
+                        raise TimeoutError(message)
                     await asyncio.wait({task}, timeout=None if math.isinf(left_s) else left_s)
             finally:
                 task.cancel()
@@ -303,21 +317,26 @@ class Puller:
         return self._loop.result_of(within())
 
     def _settle(self, lease: JobLease, answer: object) -> None:
-        fire_id = lease.fire_id
-        match answer:
-            case Abandoned():  # a stop has killed its process, and the lease ends
-                return
-            case BaseException():
-                done = self._pulls.nack(fire_id, None, error_text(answer), is_dead=False)
-            case DeadLetter():
-                done = self._pulls.nack(fire_id, None, answer.reason, is_dead=True)
-            case Snooze():
-                done = self._pulls.nack(fire_id, answer.delay, "snoozed", is_dead=False)
-            case Retry():
-                done = self._pulls.nack(fire_id, answer.after, answer.reason, is_dead=False)
-            case _:
-                done = self._pulls.ack(fire_id)
+        if isinstance(answer, Abandoned):  # a stop has killed its process, and the lease ends
+            return
+        try:
+            done = self._report(lease.fire_id, answer)
+        except (InvalidDelayError, InvalidJobError, TypeError) as error:  # such as Snooze(nan)
+            done = self._report(lease.fire_id, error)
         done.result()
+
+    def _report(self, fire_id: str, answer: object) -> Future[None]:
+        match answer:
+            case BaseException():
+                return self._pulls.nack(fire_id, None, error_text(answer), is_dead=False)
+            case DeadLetter():
+                return self._pulls.nack(fire_id, None, kept_text(answer.reason), is_dead=True)
+            case Snooze():
+                return self._pulls.nack(fire_id, answer.delay, "snoozed", is_dead=False)
+            case Retry():
+                return self._pulls.nack(fire_id, answer.after, kept_text(answer.reason), is_dead=False)
+            case _:
+                return self._pulls.ack(fire_id)
 
     def _beat(self) -> None:
         """

@@ -22,7 +22,6 @@ from tickwheel.scheduler.verbs.requests import SetRequest
 from tickwheel.typing import Duration, Instant
 
 __all__ = [
-    "REFUSALS",
     "address",
     "answer_of",
     "bulk_body",
@@ -47,7 +46,7 @@ _PAST_S: Final = -checks.FAR_MS / 1000
 """Before all that counts as now or as past."""
 _TEXT: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True)
 
-REFUSALS: Final = {
+_REFUSALS: Final = {
     "job_not_found": Outcome.NOT_FOUND,
     "too_late": Outcome.TOO_LATE,
     "wrong_generation": Outcome.WRONG_GENERATION,
@@ -295,6 +294,6 @@ def refusal_of(problem: Mapping[str, Any]) -> Answer | None:
     """
     Return the answer that *problem* is, or None where it is an error.
     """
-    outcome = REFUSALS.get(name_of(dict(problem)))
+    outcome = _REFUSALS.get(name_of(dict(problem)))
     job = problem.get("job")
     return None if outcome is None else Answer(outcome, None if job is None else job_of(job))
