@@ -16,11 +16,14 @@ from hypothesis.strategies import integers
 
 pytest.importorskip("msgspec", reason="the service extra is not installed")
 
-from tickwheel.scheduler import SetRequest
-from tickwheel.service import idempotency
+from tickwheel.scheduler import AsyncScheduler, SetRequest
+from tickwheel.scheduler.stores import make_store
+from tickwheel.service import ServiceOptions, idempotency
+from tickwheel.service.batch import Batches
 from tickwheel.service.bodies import SetItem
 from tickwheel.service.documents import instant
 from tickwheel.service.http import Reply, Request
+from tickwheel.testing.faulty_store import FaultyStore
 
 FAR = {"do": "set", "delay": 3600, "target": "log"}
 
@@ -271,6 +274,61 @@ def test_what_is_kept_beside_an_answer_counts(monkeypatch):
 
     asyncio.run(main())
     assert 50 < len(keys._kept) < 70
+
+
+def test_what_is_kept_while_another_is_awaited(monkeypatch):
+    """
+    A request that takes long, as one that waits for jobs does, keeps no more answers from being forgotten.
+    """
+    monkeypatch.setattr(idempotency, "_BYTES_MAX", 64 << 10)
+    keys = idempotency.IdempotencyKeys(1_000)
+    scope = {"method": "PUT", "raw_path": b"/", "query_string": b""}
+
+    async def receive():
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def main():
+        go_on = asyncio.Event()
+
+        async def run(call):
+            if call.header(b"idempotency-key") == "slow":
+                await go_on.wait()
+            return Reply(204, b"", b"")
+
+        def ask(key):
+            return keys.reply(Request(scope | {"headers": [(b"idempotency-key", key)]}, receive), run)
+
+        slow = asyncio.create_task(ask(b"slow"))
+        await asyncio.sleep(0)  # it begins
+        for number in range(200):
+            await ask(b"%d" % number)
+        assert len(keys._kept) < 70
+        again = asyncio.create_task(ask(b"slow"))
+        await asyncio.sleep(0)
+        go_on.set()
+        assert await slow is await again
+
+    asyncio.run(main())
+
+
+def test_a_store_that_does_not_answer():
+    """
+    Sets of which nobody knows whether they were written are not written again: each is answered so.
+    """
+
+    async def main():
+        store = FaultyStore(make_store("memory://"))
+        scheduler = AsyncScheduler(store)
+        await scheduler.set("first", delay=3600, target="log")
+        store.fail("apply", 10, after=True, is_transient=False, is_unknown=True)
+        batches = Batches(scheduler, ServiceOptions(), None)
+        items = [SetItem(key=f"k{number}", delay=3600, target="log") for number in range(3)]
+        results = await batches._set_all(items, "me", with_jobs=False)
+        assert [(result.status, result.problem["is_unknown"]) for result in results] == [(503, True)] * 3
+        assert store.calls.count("apply") == 2
+        await scheduler.stop()
+
+    asyncio.run(main())
 
 
 def test_a_request_that_was_cut_off(server, until):

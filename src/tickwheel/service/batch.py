@@ -126,8 +126,11 @@ class Batches:
         try:
             answers = await self._scheduler.set_many([self._request(item) for item in items])
         except Exception as error:
-            if problem_of(error) is None:
+            problem = problem_of(error)
+            if problem is None:
                 raise
+            if problem.kind.name == "store_unavailable":  # they may be written, and are not to be twice
+                return [_refused(item, problem) for item in items]
             return await asyncio.gather(*(self._one(item, by, with_jobs=with_jobs) for item in items))
         pairs = zip(items, answers, strict=True)
         return [_result(item, answer, with_jobs=with_jobs) for item, answer in pairs]

@@ -57,6 +57,7 @@ class IdempotencyKeys:
         """
         self._body_bytes_max = body_bytes_max
         self._kept: OrderedDict[tuple[bytes, str], _Kept] = OrderedDict()
+        self._promised: dict[tuple[bytes, str], _Kept] = {}
         self._size = 0
 
     async def reply(self, call: Request, run: Endpoint) -> ASGIApp:
@@ -70,7 +71,7 @@ class IdempotencyKeys:
         place = (hashlib.sha256((call.header(b"authorization") or "").encode()).digest(), key)
         asked = await _fingerprint(call, self._body_bytes_max)
         self._forget()
-        kept = self._kept.get(place)
+        kept = self._promised.get(place) or self._kept.get(place)
         if kept is None:
             return await self._first(place, asked, call, run)
         if kept.asked != asked:
@@ -80,20 +81,22 @@ class IdempotencyKeys:
 
     async def _first(self, place: tuple[bytes, str], asked: bytes, call: Request, run: Endpoint) -> Reply:
         kept = _Kept(asked, asyncio.get_running_loop().create_future(), time.monotonic())
-        self._kept[place] = kept
+        self._promised[place] = kept
         try:
             reply = await _answered(call, run)
         except BaseException as error:
             # Nothing is kept, so that a retry is done; a caller that waits for this answer hears what happened to it.
-            del self._kept[place]
             is_heard = isinstance(error, Exception) and not isinstance(error, ClientDisconnect)
             what = "the first request with this Idempotency-Key was cut off"
             cut_off = ProblemError("store_unavailable", what, is_unknown=True)
             kept.reply.set_exception(error if is_heard else cut_off)
             kept.reply.exception()  # heard, even if nobody waits
             raise
+        finally:
+            del self._promised[place]
         kept.reply.set_result(reply)
-        kept.size = len(reply.body) + _OF_ONE
+        kept.since, kept.size = time.monotonic(), len(reply.body) + _OF_ONE
+        self._kept[place] = kept
         self._size += kept.size
         return reply
 
@@ -104,7 +107,7 @@ class IdempotencyKeys:
         since = time.monotonic() - _KEPT_S
         while self._kept:
             place, kept = next(iter(self._kept.items()))
-            if not kept.reply.done() or (kept.since > since and self._size <= _BYTES_MAX):
+            if kept.since > since and self._size <= _BYTES_MAX:
                 return
             del self._kept[place]
             self._size -= kept.size
