@@ -217,16 +217,17 @@ def test_nothing_is_staged_before_the_scopes_are_known(make, record, until):
     assert record.items == ["print"]
 
 
-def test_many_are_resumed(make, record):
+@pytest.mark.parametrize(("staged_max", "count"), [(300, 700), (1_500, 4_000)])
+def test_many_are_resumed(make, record, staged_max, count):
     """
     More jobs than one look takes up are resumed in a row, also where fewer may be staged at once.
     """
-    scheduler = make("memory://", options=SchedulerOptions(staged_max=1_500)).start()
+    scheduler = make("memory://", options=SchedulerOptions(staged_max=staged_max)).start()
     scheduler.handler("mail")(record)
     scheduler.pause_scope("*")
-    scheduler.set_many([SetRequest(f"k{number}", delay=0, handler="mail", payload=number) for number in range(4_000)])
+    scheduler.set_many([SetRequest(f"k{number}", delay=0, handler="mail", payload=number) for number in range(count)])
     scheduler.resume_scope("*")
-    assert sorted(record.wait(4_000)) == list(range(4_000))
+    assert sorted(record.wait(count)) == list(range(count))
 
 
 def test_inline(record):
@@ -257,6 +258,9 @@ def test_bad_scopes(scheduler, scope):
         scheduler.pause_scope(scope)
     with pytest.raises(InvalidJobError):
         scheduler.pause_scope("handler:mail", note="x" * 1_001)
+    for verb in (scheduler.pause_scope, scheduler.resume_scope):
+        with pytest.raises(InvalidJobError, match="by is "):
+            verb("*", by="x" * 1_001)
     assert list(scheduler.paused_scopes()) == []
 
 

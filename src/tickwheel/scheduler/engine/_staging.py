@@ -107,7 +107,7 @@ class Staging:
             if not jobs:
                 return
             self.stage({epoch: self._redater.right(jobs, epoch, is_news=False)}, is_news=False)
-            if len(jobs) >= _PAGE:
+            if len(jobs) >= room:
                 self._on_more()
 
     def _wait_for_room(self) -> None:

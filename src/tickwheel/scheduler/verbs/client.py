@@ -199,7 +199,8 @@ class Client:
         """
         Let them go on.
         """
-        return self._set_scope(checks.check_scope(scope), None, by or self._options.owner)
+        by, _ = note_of(by or self._options.owner, "")
+        return self._set_scope(checks.check_scope(scope), None, by)
 
     def _set_scope(self, scope: str, pause: Pause | None, by: str) -> bool:
         self._writing("pause_scope" if pause else "resume_scope")
