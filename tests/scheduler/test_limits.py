@@ -5,6 +5,7 @@ What a handler may not exceed, and the order within a key.
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 
@@ -133,7 +134,44 @@ def test_rate(scheduler, events):
     assert all(late >= 10 * n for n, late in enumerate(lateness))
 
 
-@pytest.mark.parametrize(("name", "value"), [("concurrency", 0), ("rate", -1), ("rate", float("nan")), ("timeout", 0)])
+def test_a_job_that_is_admitted_twice(make, record):
+    """
+    A job whose key's last run ends while it is admitted may come a second time, and takes one place nevertheless.
+    """
+    scheduler = make("memory://").start()
+    scheduler.handler("h", concurrency=2)(record)
+    scheduler.set("far", delay=60, handler="h")
+    owner = scheduler._core._owner
+    [entry] = owner.staged.stage([scheduler.get("far")], 1, is_news=False)
+    lanes = owner._armer._lanes
+    for last in ((), [entry]):
+        assert lanes.admit([entry]) == lanes.admit([entry]) == [entry]
+        lanes.leave([entry])
+        lanes.leave(last)
+        assert lanes._lanes["handler", "h"].busy == 0
+    scheduler.set_many([SetRequest(f"k{n}", delay=0, handler="h", payload=n) for n in range(9)])
+    assert sorted(record.wait(9)) == list(range(9))
+
+
+@pytest.mark.parametrize("executor", ["thread", "process"])
+def test_no_limit_of_time(scheduler, events, executor):
+    """
+    A timeout and a stop of more time than any system waits are none.
+    """
+    told = events(scheduler)
+    for name, seconds in (("inf", math.inf), ("1e300", 1e300), ("days", 40 * 86_400)):
+        scheduler.handler(name, timeout=seconds, executor=executor)(time.sleep)
+        scheduler.set(name, delay=0, handler=name, payload=0)
+        assert told.of(JobSucceeded, name)
+    scheduler.set("slow", delay=0, handler="inf", payload=0.3)
+    assert told.of(JobFired, "slow")
+    assert scheduler.stop(math.inf) == []
+    assert told.of(JobSucceeded, "slow")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("concurrency", 0), ("concurrency", 1.5), ("rate", -1), ("rate", float("nan")), ("timeout", 0)]
+)
 def test_bad_limits(scheduler, name, value):
     """
     A limit is more than nothing.

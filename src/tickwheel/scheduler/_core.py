@@ -190,7 +190,7 @@ class Core:
 
     def _release(self) -> None:
         if self._owner is not None:
-            self._owner.leases.release()
+            self._owner.release()
 
     def _committed(self, writes: Sequence[Write], answers: list[Answer]) -> None:
         """

@@ -18,7 +18,6 @@ from tickwheel.typing import Duration
 __all__ = ["HistoryOptions", "SchedulerOptions", "share_of"]
 
 _KEPT: Final = ("none", "failures", "usual", "all")
-_CENTURY_S: Final = 36_525 * 86_400
 
 
 def _owner() -> str:
@@ -61,7 +60,7 @@ class HistoryOptions:
         """
         if self.keep not in _KEPT:
             raise InvalidJobError("keep", self.keep, f"pass one of {', '.join(_KEPT)}")
-        if not 0 < checks.seconds("age_s", self.age_s) <= _CENTURY_S:
+        if not 0 < checks.seconds("age_s", self.age_s) <= checks.CENTURY_S:
             raise InvalidJobError("age_s", self.age_s, "pass seconds, more than 0, at most a century")
         for name in ("per_key", "total"):
             _check_count(name, getattr(self, name))

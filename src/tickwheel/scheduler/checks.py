@@ -25,6 +25,7 @@ from tickwheel.scheduler.model import Progress
 from tickwheel.typing import Duration, Instant
 
 __all__ = [
+    "CENTURY_S",
     "DEPTH_MAX",
     "FAR_MS",
     "KEY_BYTES_MAX",
@@ -60,6 +61,7 @@ DEPTH_MAX: Final = 100
 _RATES = (0.001, 1_000_000.0)
 NUMBER_MAX = (1 << 53) - 1
 """The largest number of a record: what JSON carries exactly."""
+CENTURY_S: Final = 36_525 * 86_400.0
 SOCKET_S_MAX: Final = 2_147_483
 """What systems and libraries take as a timeout: so many seconds fit as milliseconds into 31 bits."""
 FAR_MS = 36_525 * 86_400_000
@@ -365,9 +367,10 @@ def positive_s(name: str, value: Duration, most: float = math.inf) -> float:
 
 def limit_s(name: str, value: Duration | None) -> float | None:
     """
-    Return the seconds of *value*, None for no limit; raises as `seconds`.
+    Return the seconds of *value*, None for no limit, which a century and more is, too; raises as `seconds`.
     """
-    return None if value is None else seconds(name, value)
+    number = math.inf if value is None else seconds(name, value)
+    return None if number > CENTURY_S else number
 
 
 def _reason(error: Exception) -> str:

@@ -4,11 +4,16 @@ Targets that start and end their attempts in their own time.
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
+from tickwheel.errors import ClosedError
 from tickwheel.observe.events import JobDied, JobFailed, JobSucceeded
 from tickwheel.scheduler import RetryPolicy, SetRequest
+from tickwheel.scheduler.stores import make_store
 from tickwheel.scheduler.targets import Call
+from tickwheel.testing.faulty_store import FaultyStore
 
 AT_ONCE = RetryPolicy(attempts=2, base_ms=0, jitter=0)
 
@@ -70,3 +75,51 @@ def test_a_target_that_raises(make, events, ended):
     assert all(told.of(JobSucceeded, key) for key in succeeded)
     assert all(target.answers)
     assert len(told.of(JobDied)) == len(failed)
+
+
+def test_an_acknowledgement_that_a_stop_overtakes(make):
+    """
+    A worker whose acknowledgement could not be written hears of it when the scheduler stops.
+    """
+    store = FaultyStore(make_store("memory://"))
+    scheduler = make(store).start()
+    scheduler.set("k", delay=0, target="pull", handler="q")
+    (lease,) = scheduler.lease("q", wait=60)
+    store.fail("apply", 1_000, is_transient=False)
+    answers = []
+
+    def acknowledge():
+        try:
+            scheduler.ack(lease.fire_id)
+        except Exception as error:  # noqa: BLE001  it is what the test looks at
+            answers.append(error)
+
+    failed = threading.Semaphore(0)
+    scheduler.subscribe(lambda _event: failed.release(), routine=False)
+    worker = threading.Thread(target=acknowledge)
+    worker.start()
+    for _ in range(2):  # with others, and alone; it is tried again in some seconds
+        assert failed.acquire(timeout=60)
+    scheduler.stop(1)
+    worker.join(60)
+    assert [type(error) for error in answers] == [ClosedError]
+
+
+def test_a_target_that_cannot_be_closed(make, caplog):
+    """
+    A target whose close fails is logged; the others are closed, and the scheduler stops.
+    """
+    closed = []
+
+    class Stays(Trips):
+        async def close(self):
+            closed.append(self)
+            message = "it stays"
+            raise OSError(message)
+
+    scheduler = make("memory://", targets={"a": Stays(()), "b": Stays(())})
+    scheduler.handler("h")(print)
+    scheduler.start()
+    assert scheduler.stop() == []
+    assert len(closed) == 2
+    assert caplog.text.count("a target could not be closed") == 2

@@ -184,7 +184,10 @@ class Coroutines:
 
 async def _close_all(closers: Sequence[Callable[[], Awaitable[None]]]) -> None:
     for closer in closers:
-        await closer()
+        try:
+            await closer()
+        except Exception:  # noqa: BLE001  the others are closed nevertheless
+            _log.exception("a target could not be closed")
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:

@@ -98,6 +98,14 @@ class Settler:
         for gatherer in self._gatherers:
             gatherer.flush()
 
+    def close(self) -> None:
+        """
+        Let go of who waits for the answer to an end that was not written; for a stop, after the writer was closed.
+        """
+        while self._on_answer:
+            _, on_answer = self._on_answer.popitem()
+            on_answer(ClosedError("scheduler"))
+
     def _gatherer_of(self, verdict: Verdict) -> Gatherer:
         return self._gatherers[verdict.settle.epoch % len(self._gatherers)]
 

@@ -60,7 +60,6 @@ Chance: TypeAlias = Callable[[], float]
 Returns a random float in [0, 1).
 """
 
-_FATAL = (HandlerNotFoundError,)
 _OVERTAKEN = "its next run was due"
 
 
@@ -130,7 +129,7 @@ def judge_error(job: Job, epoch: int, error: BaseException, ran: Ran, random: Ch
     Return what follows from what a target raised; a handler that is missing is not tried again.
     """
     text = error_text(error)
-    is_fatal = issubclass(type(error), _FATAL)
+    is_fatal = issubclass(type(error), HandlerNotFoundError)
     verdict = _dead(job, epoch, text) if is_fatal else _failed(job, epoch, text, ran, random)
     trace = traceback_text(error)
     return verdict if trace is None else replace(verdict, traceback=trace)
@@ -148,15 +147,13 @@ def judge_expired(job: Job, epoch: int, now: int) -> Verdict | None:
     return _done(job, epoch, Ran(now, now), Ending.EXPIRED, has_run=False)
 
 
-def poison(job: Job, epoch: int) -> Verdict | None:
+def poison(job: Job, epoch: int) -> Verdict:
     """
-    Return what follows if every attempt of *job* was begun and none ended, or None if one is left.
+    Return what follows if every attempt of *job* was begun and none ended.
 
     An attempt that failed is settled; so a pending job without attempts left has been cut off by the end of its process
     each time, and is likely to be the cause.
     """
-    if job.attempt < job.retry.attempts:
-        return None
     error = f"all {job.attempt} attempts were cut off by the end of the process: find out why, then replay it"
     return _dead(job, epoch, error, attempt=job.attempt)
 

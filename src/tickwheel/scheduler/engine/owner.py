@@ -150,6 +150,16 @@ class Owner:
         self._resources.timers.join(self._left(deadline))
         return [Firing(entry.job, entry.attempt, entry.fired_at) for entry in (*held, *running)]
 
+    def release(self) -> None:
+        """
+        Give the leases back, after a stop and the close of the writer.
+
+        Raises:
+            StoreError: If the store does not answer.
+        """
+        self._settler.close()
+        self.leases.release()
+
     def sizes(self) -> dict[str, int]:
         """
         Return how many jobs are staged, in memory in all, and in their handlers' hands.

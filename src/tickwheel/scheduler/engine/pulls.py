@@ -84,8 +84,7 @@ def check_lease(queue: str, limit: int, wait: Duration, seconds: Duration) -> tu
     """
     if not checks.check_handler(queue):
         raise InvalidJobError("queue", queue, "name the queue, which jobs have as their handler")
-    if type(limit) is not int or not 1 <= limit <= LEASES_MAX:
-        raise InvalidJobError("limit", limit, f"pass an integer in 1..{LEASES_MAX}")
+    checks.check_count("limit", limit, LEASES_MAX)
     wait = check_seconds("wait", wait, 0, WAIT_MAX_S)
     return queue, limit, wait, check_seconds("seconds", seconds, LEASE_MIN_S, LEASE_MAX_S)
 

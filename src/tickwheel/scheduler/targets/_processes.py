@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from tickwheel.scheduler.checks import SOCKET_S_MAX
 from tickwheel.scheduler.errors import HandlerFailedError, InvalidJobError, error_text
 from tickwheel.scheduler.model import Progress
 from tickwheel.scheduler.targets.contract import Abandoned, DeadLetter, Firing, Retry, Snooze
@@ -205,8 +206,10 @@ class _Process:
         Return what it says next, or raise *too_late* after *wait_s*.
         """
         try:
-            if not self._pipe.poll(wait_s):
-                raise too_late
+            while not self._pipe.poll(None if wait_s is None else min(wait_s, SOCKET_S_MAX)):
+                wait_s = (wait_s or 0.0) - SOCKET_S_MAX
+                if wait_s <= 0:
+                    raise too_late
             kind, what = self._pipe.recv()
         except (EOFError, ConnectionError):
             raise self._ended() from None

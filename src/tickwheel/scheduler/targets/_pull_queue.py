@@ -38,7 +38,6 @@ class Held:
     end: End
     announce: Callable[[], object] | None = None
     timer: Timer | None = None
-    until: int = 0
 
 
 @dataclass(slots=True, eq=False)

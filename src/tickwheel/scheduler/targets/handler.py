@@ -63,9 +63,10 @@ class HandlerTarget:
             raise InvalidJobError("handler", name, "there is one of that name: take another name")
         limits = limits or Limits()
         for what, value in (("timeout", timeout_s), ("concurrency", limits.concurrency), ("rate", limits.rate)):
-            is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            if value is not None and value is not USUAL and not (is_number and value > 0):
-                raise InvalidJobError(what, value, "pass a number, more than 0, or None")
+            kind, name_of_kind = (int, "an integer") if what == "concurrency" else (int | float, "a number")
+            is_one = isinstance(value, kind) and not isinstance(value, bool)
+            if value is not None and value is not USUAL and not (is_one and value > 0):
+                raise InvalidJobError(what, value, f"pass {name_of_kind}, more than 0, or None")
         seconds = self._usual_timeout_s if timeout_s is USUAL else timeout_s
         width = USUAL if limits.concurrency is USUAL else None  # what has a number is bounded by it before it is here
         is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(

@@ -328,8 +328,7 @@ class PullTarget:
             held.timer.cancel()
         lease_timer, _, now_ms, _ = self._open
         held.timer = lease_timer(seconds, self._expire, held, seconds)
-        held.until = now_ms() + int(seconds * 1000)
-        return held.until
+        return now_ms() + int(seconds * 1000)
 
     def _drop(self, held: Held) -> None:
         del self._leases[held.firing.fire_id]

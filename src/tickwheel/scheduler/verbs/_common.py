@@ -67,7 +67,8 @@ class Common:
                 if value is not None:
                     what, remedy = f"{name}= was passed with a service", "pass it where the service is started"
                     raise UnsupportedError(what, remedy)
-            self._core = RemoteCore(str(store), knobs, token, checks.limit_s("timeout", timeout))
+            timeout_s = None if timeout is None else checks.seconds("timeout", timeout)
+            self._core = RemoteCore(str(store), knobs, token, timeout_s)
             return
         if token is not None or timeout is not None:
             what, remedy = "token= or timeout= was passed with a store", "pass it with http://host:port"
@@ -123,7 +124,7 @@ class Common:
         def register(function: _Handler) -> _Handler:
             policy = None if retry is None else check_policy(retry)
             limits = Limits(concurrency, rate)
-            timeout_s = timeout if timeout is None or isinstance(timeout, Usual) else checks.seconds("timeout", timeout)
+            timeout_s = timeout if isinstance(timeout, Usual) else checks.limit_s("timeout", timeout)
             self._core.registry.handlers.register(
                 name or str(getattr(function, "__name__", "")),
                 function,

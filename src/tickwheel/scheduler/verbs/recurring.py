@@ -94,7 +94,7 @@ def first_run(request: SetRequest, key: str, start: int | None, now: int) -> tup
         checks.delay_ms(request.jitter, "jitter"),
         _grace_ms(request),
         None if request.until is None else checks.at_ms(request.until, now, "until"),
-        _max_runs(request.max_runs),
+        None if request.max_runs is None else checks.check_count("max_runs", request.max_runs, RUNS_MAX),
         exclude=exclusions(request.exclude, rule.tz),
         overlap=None if request.overlap is None else checks.choice("overlap", request.overlap, Overlap),
     )
@@ -138,12 +138,6 @@ def _grace_ms(request: SetRequest) -> int:
     if ms < _GRACE_MIN_MS:
         raise InvalidJobError("misfire_grace", grace, "pass at least 1 s: a busy node may be that late")
     return ms
-
-
-def _max_runs(count: int | None) -> int | None:
-    if count is not None and (type(count) is not int or not 1 <= count <= RUNS_MAX):
-        raise InvalidJobError("max_runs", count, f"pass an integer in 1..{RUNS_MAX}")
-    return count
 
 
 def exclusions(texts: Sequence[str | date], tz: str) -> tuple[Exclusion, ...]:
