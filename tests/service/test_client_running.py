@@ -23,6 +23,7 @@ from tickwheel.scheduler import (
     State,
 )
 from tickwheel.scheduler.remote import _puller
+from tickwheel.scheduler.remote._loop import start_loop
 from tickwheel.scheduler.remote._pulls import RemotePulls
 
 pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
@@ -197,6 +198,34 @@ def test_the_loop_of_a_client_without_one(client):
     assert len(set(loops)) == 1
     while not loops[0].is_closed():
         time.sleep(0.01)
+
+
+def test_a_generator_that_nobody_holds():
+    """
+    An async generator whose last reference goes as its loop ends is closed before that.
+    """
+    ended, held = [], []
+
+    async def numbers():
+        try:
+            yield 1
+        finally:
+            await asyncio.sleep(0)
+            ended.append(True)
+
+    async def hold():
+        held.append(numbers())
+        return await anext(held[0])
+
+    def drop():
+        held.clear()
+        loop.stop()
+
+    loop, thread = start_loop("ends")
+    assert asyncio.run_coroutine_threadsafe(hold(), loop).result(60) == 1
+    loop.call_soon_threadsafe(drop)
+    thread.join(60)
+    assert (ended, loop.is_closed()) == ([True], True)
 
 
 def test_a_coroutine_that_a_stop_cuts_off(client):

@@ -89,7 +89,6 @@ async def _wind_up(loop: asyncio.AbstractEventLoop) -> None:
         task.cancel()
     if tasks:
         await asyncio.wait(tasks, timeout=_LAST_S)
-    await loop.shutdown_asyncgens()
     loop.call_soon(loop.stop)
 
 
@@ -97,4 +96,15 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
     try:
         loop.run_forever()
     finally:
+        loop.run_until_complete(_end_rest(loop))
         loop.close()
+
+
+async def _end_rest(loop: asyncio.AbstractEventLoop) -> None:
+    """
+    End what nobody holds any more: async generators, also those whose end the garbage collector has just asked for.
+    """
+    await asyncio.sleep(0)
+    if tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.wait(tasks, timeout=_LAST_S)
+    await loop.shutdown_asyncgens()
