@@ -73,6 +73,7 @@ def test_rights_of_side_files(path, open_file):
     assert modes == [0o666, 0o666]
 
 
+@pytest.mark.needs("os.chown")
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can make files for another user")
 def test_files_of_root(path, open_file):
     """
