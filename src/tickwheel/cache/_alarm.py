@@ -64,12 +64,9 @@ class Alarm(StandIn):
 
     def after_fork(self) -> None:
         """
-        Begin again in the child of a fork, whose wheels are empty: the next set that needs a timer sets it.
+        Begin again in the child of a fork, whose wheels are empty.
         """
-        self._timer = None
-        cache = self._cache()
-        if cache is not None:
-            cache.disarm()
+        self.ended()
 
     def __call__(self) -> None:
         """
@@ -92,7 +89,11 @@ class Alarm(StandIn):
         """
         Forget the timer: the next set that needs one sets it, unless the wheel was closed.
         """
-        self.after_fork()
+        with self._lock:
+            self._timer = None
+            cache = self._cache()
+            if cache is not None:
+                cache.disarm()
 
     def refused(self) -> None:
         """

@@ -109,7 +109,7 @@ class PoolExecutor(MeasuredExecutor):
 
     Raises:
         ValueError: If *workers* or *queue_max* is below 1, or *when_full* is none of the three.
-        TypeError: If *workers* or *queue_max* is no integer.
+        TypeError: If *workers* or *queue_max* is not an integer.
     """
 
     def __init__(

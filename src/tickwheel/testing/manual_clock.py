@@ -105,7 +105,7 @@ class ManualClock(Unique):
 
         Raises:
             ValueError: If *step* is NaN, or 292 years or more.
-            TypeError: If *step* is no number.
+            TypeError: If *step* is not a number.
         """
         step_s = to_float(step, "step")
         step_ns = to_delay(step if step_s > 0 else -step)

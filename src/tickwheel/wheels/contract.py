@@ -197,7 +197,7 @@ def checked_count(value: object, name: str, least: int, otherwise: str = "") -> 
         otherwise: The end of an error's sentence, with what else may be passed.
 
     Raises:
-        TypeError: If it is no integer.
+        TypeError: If it is not an integer.
         ValueError: If it is below *least*, or has more than 63 bits.
     """
     if type(value) is int and least <= value <= NEVER:

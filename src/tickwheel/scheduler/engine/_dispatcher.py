@@ -167,7 +167,7 @@ class Dispatcher:
         if batch:
             try:
                 call.function(batch)
-            except BaseException as error:  # noqa: BLE001  whatever it is, it is no other target's
+            except BaseException as error:  # noqa: BLE001  whatever it is, it concerns this target alone
                 for _, end in batch:
                     end(error=error)
 

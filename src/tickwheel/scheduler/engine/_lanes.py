@@ -76,13 +76,6 @@ class _Lane(Lane):
         """
         return not (self.busy or self.waiting or self.has_more) and self.limits.rate is None
 
-    def take(self, entry: StagedJob) -> None:
-        """
-        Give *entry* a place, unless it has one: it may be admitted twice, where its key's last run ends meanwhile.
-        """
-        self.busy += entry.lane is None
-        entry.lane = self
-
     def put(self, entry: StagedJob) -> None:
         """
         Let *entry* wait.
@@ -152,7 +145,8 @@ class Lanes:
                 if lane.limits.rate is not None and not entry.is_booked and self._books_later(entry, lane, now):
                     later.append(entry)
                 elif lane.busy < lane.width and (lane.limits.places is None or lane.is_free):
-                    lane.take(entry)
+                    lane.busy += entry.lane is None  # it comes twice where its key's last run ends meanwhile
+                    entry.lane = lane
                     admitted.append(entry)
                 elif lane.limits.places is not None and (lane.has_more or len(lane.waiting) >= self._share):
                     lane.has_more = True
@@ -203,7 +197,8 @@ class Lanes:
                 while lane.waiting and lane.is_free and len(admitted) < count:
                     entry = lane.waiting.popleft()
                     if entry.phase is Phase.STAGED:  # and not moved or cancelled while it waited
-                        lane.take(entry)
+                        lane.busy += entry.lane is None
+                        entry.lane = lane
                         admitted.append(entry)
                 lane.is_urgent = lane.is_urgent and bool(lane.waiting)
                 if lane.has_more and len(lane.waiting) <= self._share // 2:
