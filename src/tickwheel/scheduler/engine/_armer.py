@@ -312,7 +312,7 @@ class Armer:
                     batch = self._without_early(batch, self._clock.now())
                 if batch:
                     self._way.hand_over(batch)
-        except BaseException:  # of a target: what others left to this thread goes on
+        except BaseException:  # what others have left to this thread goes on
             self._is_handing_over = False
             with suppress(ClosedError):
                 self._pacer.call_later(0, self._hand_over, until)
