@@ -124,8 +124,16 @@ def test_a_crowd_gives_its_memory_back() -> None:
 def test_each_crowd_gives_the_memory_of_its_handles_back() -> None:
     """
     Of three crowds in a process, with more handles than the interpreter's allocator has, the others leave no more.
+
+    On Linux the handles have mappings of their own. As on another system, they are the allocator's, and Linux's
+    must be made to give such large blocks back, as those of macOS and Windows do: it stops when the first is freed.
     """
-    ran = subprocess.run([sys.executable, "-c", CROWDS], capture_output=True, text=True, check=True, timeout=100)
+    environment = dict(os.environ)
+    if "TICKWHEEL_AS" in environment:
+        environment["MALLOC_MMAP_THRESHOLD_"] = str(2**20)
+    ran = subprocess.run(
+        [sys.executable, "-c", CROWDS], env=environment, capture_output=True, text=True, check=True, timeout=100
+    )
     left = [int(pages) * resource.getpagesize() for pages in ran.stdout.split()]
     assert len(left) == 3
     assert max(left) - left[0] < 2**22, left
