@@ -51,17 +51,18 @@ def interval_of(every: Duration | None, cron: str | None) -> Duration | None:
 
 def check_once(request: SetRequest) -> None:
     """
-    Refuse what bounds a series in a *request* for a job that fires once.
+    Refuse what shapes a series in a *request* for a job that fires once.
 
     Raises:
         InvalidJobError: Naming the value and the remedy.
     """
     is_bare = request.until is None and request.max_runs is None and request.misfire_grace is None
-    if is_bare and request.overlap is None and not request.exclude:
+    is_plain = request.overlap is None and not request.exclude and request.misfire == "once" and request.jitter == 0
+    if is_bare and is_plain:
         return  # nearly all
-    for name in ("until", "max_runs", "misfire_grace", "overlap", "exclude"):
+    for name in ("until", "max_runs", "misfire_grace", "overlap", "exclude", "misfire", "jitter"):
         value = getattr(request, name)
-        if value is not None and value != ():
+        if value not in (None, (), [], "once") and (name != "jitter" or checks.seconds(name, value)):
             raise InvalidJobError(name, value, "it is for recurring jobs: pass every= or cron=, or leave it out")
 
 
