@@ -259,6 +259,16 @@ def test_conditions_that_contradict(server, kept):
     check_problem(server.job("PUT", kept, FAR, both), 422, "invalid_value", "If-None-Match")
 
 
+@pytest.mark.parametrize("address", ["jobs:batch", "jobs:bulk", "schedules/k:backfill", "scopes:pause", "pull:lease"])
+@pytest.mark.parametrize("header", ["If-Match", "If-None-Match"])
+def test_conditions_that_nobody_heeds(server, address, header):
+    """
+    A condition of what is about no single job is refused, and not passed over.
+    """
+    answer = server.ask("POST", f"/v1/{address}", {}, {header: '"17"'})
+    check_problem(answer, 400, "malformed_request", f"{header} is '\"17\"': leave it out here")
+
+
 def test_unknown_job(server):
     """
     Verbs on a job that is not there are a 404 that names the key.

@@ -23,7 +23,7 @@ from tickwheel.service.guard import Guard
 from tickwheel.service.http import Reply, Request
 from tickwheel.service.idempotency import IdempotencyKeys
 from tickwheel.service.incidents import Incidents
-from tickwheel.service.intake import incoming_trace, without_query
+from tickwheel.service.intake import incoming_trace, without_conditions, without_query
 from tickwheel.service.jobs import PREFIX, Jobs
 from tickwheel.service.live import Live
 from tickwheel.service.methods import KeyMethods, Methods
@@ -81,6 +81,8 @@ class Service:
             run = bounded(operation.run, is_open=operation.is_open)
             if operation.path.startswith("/v1/") and not operation.query:  # others are asked by probes and scrapers
                 run = without_query(run)
+            if operation.method != "GET" and not operation.has_conditions:
+                run = without_conditions(run)
             by_path.setdefault(operation.path, {})[operation.method] = run
         methods = {path: Methods(idempotency, **found) for path, found in by_path.items()}
         # Jobs are not left to the router: it costs as much as setting one, and knows no key with a line end in it.

@@ -34,6 +34,7 @@ __all__ = [
     "to_instant",
     "to_number",
     "wanted_generation",
+    "without_conditions",
     "without_query",
 ]
 
@@ -121,6 +122,21 @@ def without_query(run: Callable[[Request], Awaitable[ASGIApp]]) -> Callable[[Req
     async def refusing(call: Request) -> ASGIApp:
         if call.query_string:
             query(call)
+        return await run(call)
+
+    return refusing
+
+
+def without_conditions(run: Callable[[Request], Awaitable[ASGIApp]]) -> Callable[[Request], Awaitable[ASGIApp]]:
+    """
+    Return *run*, which refuses `If-Match` and `If-None-Match`: a write must not be done although its condition is not.
+    """
+
+    async def refusing(call: Request) -> ASGIApp:
+        for name in ("If-Match", "If-None-Match"):
+            wanted = call.header(name.lower().encode())
+            if wanted is not None:
+                _unreadable(name, wanted, "leave it out here: only writes of one job heed it")
         return await run(call)
 
     return refusing
