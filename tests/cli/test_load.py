@@ -124,5 +124,5 @@ def test_nobody_there(run) -> None:
     Where nothing listens, the address and the remedy are named.
     """
     answer = run("load", "http://127.0.0.1:1", "--stage", "5:1s")
-    assert answer.returncode == 1
+    assert answer.returncode == 13
     assert "http://127.0.0.1:1: cannot be reached: start it with 'tickwheel serve'" in answer.stderr

@@ -142,7 +142,7 @@ def test_doctor_and_top(ask, url):
     """
     The doctor looks at the service, and top watches it.
     """
-    shown = ask("top", "--url", url, "--once").stdout
+    shown = ask("top", "--once").stdout  # of the service that the other commands take for a store
     assert "pending" in shown
     (node,) = json.loads(ask("top", "--url", url, "--once", "--json").stdout)["fleet"]["nodes"]
     found = ask("doctor").stdout

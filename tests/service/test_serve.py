@@ -183,7 +183,7 @@ def test_address_that_shows_no_trace(tmp_path, url):
     """
     An address that a page could not link to is refused, in one line which names it.
     """
-    check_refusal(serve(tmp_path, "--trace-url", url), 10, repr(url), "{trace_id}, such as")
+    check_refusal(serve(tmp_path, "--trace-url", url), 2, repr(url), "{trace_id}, such as")
 
 
 def test_the_page_gets_the_address_of_traces(start):

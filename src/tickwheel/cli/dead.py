@@ -104,7 +104,7 @@ def replay_dead(
     if missing:
         raise Refused(
             ExitCode.NOT_FOUND,
-            f"{counted(len(missing), 'job')} of these not dead, {missing[0]!r} first: see 'dead list'",
+            f"{counted(len(missing), 'job')} of these not dead, such as {missing[0]!r}: see 'dead list'",
         )
 
 

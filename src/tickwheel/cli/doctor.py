@@ -153,7 +153,8 @@ def _store(store: str) -> Iterator[Finding]:
             f"{stats['store']}: {stats['pending']} pending, {stats['running']} running, {stats['dead']} dead",
         )
         yield "fired by", True, ", ".join(owners) or "nobody now: 'tickwheel serve' fires its jobs"
-        yield "loss window", True, stats["loss_window"] or "none: what is answered is on the disk"
+        lost = stats["loss_window"]
+        yield "loss window", True, f"may be lost: {lost}" if lost else "none: what is answered is on the disk"
     finally:
         if scheduler is not None:
             scheduler.stop()

@@ -40,7 +40,7 @@ def job_options(*, has_defaults: bool) -> Callable[[F], F]:
         click.option(
             "--overlap",
             type=click.Choice(["skip", "once", "all", "cancel"]),
-            help="What to do about runs that are due while one lasts; in a new rule skip, and with --misfire all, all.",
+            help="What to do about runs that are due while one lasts.  [default: skip; all with --misfire all]",
         ),
         click.option("--until", type=MOMENT, help="After this no run is due, as in 2030-01-01T09:00."),
         click.option(

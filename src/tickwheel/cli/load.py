@@ -19,12 +19,13 @@ from tickwheel.cli.interrupts import run_interruptible
 from tickwheel.cli.output import print_rows, progress
 from tickwheel.cli.values import DURATION, OutputPath
 from tickwheel.lab.load.page import COLUMNS, render_load, stage_rows
-from tickwheel.lab.load.run import LoadResult, Mix, run_load
+from tickwheel.lab.load.run import LoadError, LoadResult, Mix, run_load
 from tickwheel.lab.load.stages import METRICS, LoadStage, Threshold, misses
 from tickwheel.lab.wire import Client
 
 __all__ = ["command"]
 
+_NO_ACCESS: Final = (401, 403)
 _NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
@@ -142,7 +143,11 @@ def command(
     client = Client(url, token=token, connections=connections)
     interrupted = threading.Event()
     run = _run(client, stages, mix, keep=keep, has_enough=interrupted.is_set)
-    result = run_interruptible(run, interrupted.set)
+    try:
+        result = run_interruptible(run, interrupted.set)
+    except LoadError as error:
+        code = ExitCode.NO_ACCESS if error.status in _NO_ACCESS else ExitCode.NO_ANSWER
+        raise Refused(code, str(error)) from None
     found = misses(thresholds, result.stages)
     if json_file is not None:
         json_file.write_text(result.as_json() + "\n", "utf-8")

@@ -28,6 +28,7 @@ __all__ = [
     "key_argument",
     "opened",
     "scope_option",
+    "served_option",
     "sqlite_path",
     "store_option",
 ]
@@ -61,8 +62,19 @@ def key_argument(function: F) -> F:
 
 def store_option(function: F) -> F:
     """
-    Add `--store`.
+    Add `--store`, which may be a service.
     """
+    return _store(function, "a store, or a service at http://HOST:PORT, with its token in TICKWHEEL_TOKEN")
+
+
+def served_option(function: F) -> F:
+    """
+    Add `--store`, which may not.
+    """
+    return _store(function, "the file or the server of a store")
+
+
+def _store(function: F, kinds: str) -> F:
     return click.option(
         "--store",
         metavar="URL",
@@ -70,7 +82,7 @@ def store_option(function: F) -> F:
         envvar="TICKWHEEL_STORE",
         show_default=True,
         show_envvar=True,
-        help="Where the jobs are: a store, or a service at http://HOST:PORT, with its token in TICKWHEEL_TOKEN.",
+        help=f"Where the jobs are: {kinds}.",
     )(function)
 
 

@@ -16,7 +16,7 @@ import click
 from tickwheel.cli import logs, targets
 from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.modules import imported
-from tickwheel.cli.options import store_option
+from tickwheel.cli.options import served_option
 from tickwheel.cli.values import DurationRange
 from tickwheel.scheduler import AsyncScheduler, HistoryOptions, SchedulerOptions
 from tickwheel.scheduler.targets.log import LogTarget
@@ -32,7 +32,7 @@ _EXAMPLE = json.dumps({"delay": 3, "target": "log", "payload": "hello"})
 
 
 @click.command("serve")
-@store_option
+@served_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="The port; 0 takes a free one."
@@ -93,7 +93,7 @@ _EXAMPLE = json.dumps({"delay": 3, "target": "log", "payload": "hello"})
     type=click.Choice(["none", "failures", "usual", "all"]),
     default=HistoryOptions().keep,
     show_default=True,
-    help="What is kept of attempts that ended: usual is failures and runs of recurring jobs, all each success, too.",
+    help="What is kept of attempts that ended: usual is failures and runs of recurring jobs, all also other successes.",
 )
 @click.option(
     "--history-days",
@@ -206,7 +206,7 @@ def command(
         announce = _log_start if log_json else _announce
         try:
             service.serve(scheduler, options, lambda address: announce(address, scheduler.stats()["store"], named))
-        except (service.PublicBindError, service.CertificateError, service.TraceUrlError) as error:
+        except service.PublicBindError as error:
             raise Refused(ExitCode.REFUSED, str(error)) from None
         except service.AddressError as error:
             raise Refused(ExitCode.NO_ADDRESS, str(error)) from None

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from contextlib import closing
@@ -22,10 +23,22 @@ __all__ = ["command"]
 
 _TIMEOUT_S = 5.0
 _FIRINGS = 15
+_USUAL = "http://127.0.0.1:8765"
+
+
+def _usual_url() -> str:
+    store = os.environ.get("TICKWHEEL_STORE", "")
+    return store if is_service(store) else _USUAL
 
 
 @click.command("top")
-@click.option("--url", metavar="URL", default="http://127.0.0.1:8765", show_default=True, help="The service's address.")
+@click.option(
+    "--url",
+    metavar="URL",
+    default=_usual_url,
+    show_default=f"{_USUAL}, or TICKWHEEL_STORE where that is a service",
+    help="The service's address.",
+)
 @click.option("--token", envvar="TICKWHEEL_TOKEN", show_envvar=True, help="A token of the service, if it needs one.")
 @click.option("--every", type=DurationRange(0.1), default=1.0, show_default="1s", help="The time between updates.")
 @click.option("--once", is_flag=True, help="Show the figures once, and end.  [default where stdout is not a terminal]")

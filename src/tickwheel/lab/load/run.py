@@ -34,12 +34,16 @@ _LOOK_S: Final = 0.25
 class LoadError(TickwheelError, RuntimeError):
     """
     The service is not there, or does not let us in.
+
+    Attributes:
+        status: What it answers; 0 if it is not there.
     """
 
     def __init__(self, url: str, answer: Answer) -> None:
         """
         Quote what the service at *url* answered.
         """
+        self.status = answer.status
         said = f"answers {answer.status}" if answer.status else answer.body.decode("utf-8", "replace")
         remedy = "start it with 'tickwheel serve', and pass its --token if it wants one"
         super().__init__(f"{url}: {said}: {remedy}")
