@@ -269,9 +269,10 @@ docs: $(VENV)/.service $(VENV)/.docs $(VENV)/.wheel ## build the documentation s
 docs-serve: ## build the documentation site and serve it on the loopback (ARGS="--port 8001")
 	@$(MAKE) --no-print-directory docs ARGS="--serve $(ARGS)"
 
-reference: $(VENV)/.service $(VENV)/.wheel ## write docs/reference.md and docs/api.md again
+reference: $(VENV)/.service $(VENV)/.wheel ## write docs/reference.md, docs/api.md and docs/metrics.md again
 	$(BIN)/python -P scripts/reference.py > docs/reference.md
 	$(BIN)/python -P scripts/api.py > docs/api.md
+	$(BIN)/python -P scripts/metrics.py > docs/metrics.md
 
 lock: $(VENV)/.made ## pin the newest versions (requirements/*.txt)
 	@$(PIP) install uv

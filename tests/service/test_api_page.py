@@ -1,9 +1,10 @@
 """
-The reference page of the API is what the code says.
+The pages on the API and the metrics are what the code says.
 """
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,14 +12,33 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
+def written(name):
+    """
+    Return what a script prints, which is the page in docs.
+    """
+    command = [sys.executable, "-P", str(ROOT / "scripts" / f"{name}.py")]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    page = (ROOT / "docs" / f"{name}.md").read_text("utf-8")
+    assert page == answer.stdout, "run make reference"
+    return page
+
+
+def test_the_metrics_are_all_there(server):
+    """
+    docs/metrics.md is what `make reference` writes, and has a row for every figure of ours that a running service has.
+    """
+    page = written("metrics")
+    shown = re.findall(r"^# TYPE (tickwheel_\w+) (\w+)$", server.ask("GET", "/metrics").body.decode(), re.MULTILINE)
+    assert len(shown) > 40
+    for name, kind in shown:
+        assert f"\n| `{name}` | {kind} |" in page
+
+
 def test_the_page_is_current(server):
     """
     docs/api.md is what `make reference` writes, and has a section for every operation of the running service.
     """
-    command = [sys.executable, "-P", str(ROOT / "scripts" / "api.py")]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    page = (ROOT / "docs" / "api.md").read_text("utf-8")
-    assert page == answer.stdout, "run make reference"
+    page = written("api")
     document = server.ask("GET", "/openapi.json").json
     for path, methods in document["paths"].items():
         for method in methods:
