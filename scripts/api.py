@@ -21,13 +21,18 @@ Written by `make reference` from the document that the service has at `/openapi.
 [The service](service.md) says how to run it, and [durable jobs](durable.md) what the words mean.
 
 * Durations are seconds; instants are RFC 3339 with an offset, or seconds since the epoch; they come back as RFC 3339.
+* A name that ends in `_ms` or `_ns` has that unit, also for instants, which count from the epoch then.
 * A body is strict JSON; a name that is not known is refused.
-* `If-Match: "GENERATION"` on a write: only if the job has it; `If-None-Match: *` on PUT: only if there is none.
-* `Idempotency-Key: ANYTHING` on a write: within an hour the same process gives the same request its first answer again.
+* Lengths are in characters, as JSON Schema has them; those of keys, names and notes are bytes of UTF-8.
+* `If-Match: "GENERATION"` on a write of one job: only if the job has it. `If-None-Match: *` on PUT: only if it is new.
+* Other writes refuse both; an item of a batch has `if_generation`.
+* `Idempotency-Key: NAME` on a write: within an hour the same process gives the same request its first answer again.
+* A name for that has 1 to 200 visible characters of ASCII, without spaces.
 * `Accept: application/msgpack`: any JSON document comes as MessagePack; problems stay JSON.
 * With tokens, `Authorization: Bearer TOKEN`: GET needs a read token, everything else and `/debug/` a write token.
 * A token for the keys under a prefix gets a 403 for all others, and for what is about all jobs.
 * A key in an address is percent-encoded; a slash may be written as it is.
+* A colon in it may, too, except before the name of an operation at the end, as in `user%3Ahistory`.
 """
 
 

@@ -39,8 +39,9 @@ class HistoryRecord(NamedTuple):
         generation: The job's, at that time.
         attempt: Which one, from 1; 0 of an act.
         outcome: "succeeded", "failed" (it is tried again), "died" (no attempt is left), "snoozed", "expired", or
-            "cut_off": its process ended before it did, or lost the right to it. Of an act "created", "replaced",
-            "moved", "cancelled", "replayed", "paused" or "resumed".
+            "cut_off": its process ended before it did, or lost the right to it; or "stopped": somebody asked for that
+            while it ran. Of an act "created", "replaced", "moved", "cancelled", "replayed", "paused", "resumed" or
+            "stopping".
         by: The node that ran it, by the name of that life of it; of what was cut off by a stop, "". Of an act the
             process that asked for it, or the token.
         target: The kind of place it went to.

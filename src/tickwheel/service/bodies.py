@@ -59,7 +59,7 @@ Span = Annotated[
     Annotated[float, Meta(gt=0, le=CENTURY_S)] | Text,
     Meta(description="Seconds, or text such as `90s`, `2h30m` or `PT30M`."),
 ]
-Line = Annotated[str, Meta(description="Five or six fields, `@daily`, `@every 90s`, by which the job comes back.")]
+Line = Annotated[str, Meta(description="Five or six fields, `@daily`, `@every 90s`, by which the job recurs.")]
 Wait = Annotated[
     Annotated[float, Meta(ge=0, le=YEAR_S)] | Text,
     Meta(description="Seconds, or text such as `90s`, `2h30m` or `PT30M`, at most 366 days."),

@@ -13,10 +13,11 @@ __all__ = ["Rule", "RuleDocument"]
 
 class RuleDocument(Struct, frozen=True):
     """
-    A job's way back: `cron` in the zone `tz`, or every `every_ms` in the phase of `anchor_at`. Instants are in ms.
+    The rule of a recurring job: `cron` in the zone `tz`, or every `every_ms` in the phase of `anchor_at`.
 
-    What says nothing is absent. `runs_left` counts the next run, `until` is the last instant that is allowed, `exclude`
-    what is left out, in the zone `tz`. With `skip`, a run may begin `grace_ms` late, a minute if that is absent.
+    Instants are in ms, and fields without a value are left out. `runs_left` counts the next run, `until` is the last
+    instant that is allowed, `exclude` what is left out, in the zone `tz`. With `skip`, a run may begin `grace_ms` late,
+    a minute if that is absent.
     `run_at` is the instant of a run that is tried again or was due while another one lasted, and `expires_ms` for how
     long a run is worth firing, while one is tried again.
     """

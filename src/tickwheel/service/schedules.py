@@ -155,7 +155,7 @@ class Schedules:
     @heeds_prefix
     async def get(self, call: Request) -> Reply:
         """
-        Return the rule and the next runs of the job of this key, which comes back.
+        Return the rule and the next runs of the recurring job of this key.
         """
         key = check_key(call, job_key(call.raw_path[len(PREFIX) :]))
         count = _count(query(call, COUNT_FIELDS))
