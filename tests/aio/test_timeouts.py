@@ -247,7 +247,7 @@ def test_wait_for_and_sleep(runner):
     """
 
     async def main():
-        assert await aio.wait_for(aio.sleep(0.001, "slept"), 3600) == "slept"
+        assert await aio.wait_for(fut=aio.sleep(0.001, "slept"), timeout=3600) == "slept"
         assert await aio.wait_for(aio.sleep(0, "slept"), None) == "slept"
         with pytest.raises(TimeoutError):
             await aio.wait_for(forever(), 0.001)

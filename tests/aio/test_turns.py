@@ -9,6 +9,7 @@ import gc
 import math
 import random
 import time
+import warnings
 import weakref
 from unittest import mock
 
@@ -346,3 +347,22 @@ def test_what_a_task_raises_is_not_kept(is_debug):
             assert runner.run(wait()) is None
     finally:
         gc.enable()
+
+
+def test_run_inside_a_loop():
+    """
+    `run` on a thread whose loop runs is refused with the remedy, before it makes a loop.
+    """
+
+    async def inner():
+        return 1
+
+    async def outer():
+        coroutine = inner()
+        with pytest.raises(RuntimeError, match="await the coroutine"):
+            run(coroutine)
+        return await coroutine
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert run(outer()) == 1

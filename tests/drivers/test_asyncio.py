@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tickwheel import AsyncioDriver, ClosedError, TimerWheel
+from tickwheel import AsyncioDriver, ClosedError, TimerWheel, background, with_timeout
 from tickwheel.testing import ManualClock
 from tickwheel.testing.driver_suite import PATIENCE_S, DriverSuite
 from tickwheel.wheels.heap import HeapWheel
@@ -227,11 +227,14 @@ def test_a_closed_loop():
     """
     loop = asyncio.new_event_loop()
     wheel = TimerWheel.asyncio(loop=loop)
+    series, context = wheel.call_every(10, print), with_timeout(background(wheel), 5)
+    loop.run_until_complete(asyncio.sleep(0))
     loop.close()
     with pytest.raises(ClosedError, match="event loop"):
         wheel.call_later(1, print)
     assert wheel.closed()
     assert len(wheel) == 0
+    assert (series.pending(), series.cancelled(), context.done()) == (False, True, True)
     with pytest.raises(ClosedError):
         wheel.call_later(1, print)
 

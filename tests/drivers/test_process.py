@@ -175,9 +175,13 @@ def test_a_fork(kind):
         + """
 done, child_done = threading.Event(), threading.Event()
 first = wheel.call_later(3600, done.set)
+series = wheel.call_every(3600, print)
 wheel.set("key", "value", 3600)
 def act():
     assert (len(wheel), first.cancelled(), wheel.get("key")) == (0, True, None)
+    assert (series.pending(), series.cancelled(), series.cancel()) == (False, True, False)
+    assert not series.set_interval(1)
+    assert repr(series).startswith("<Periodic cancelled")
     wheel.call_later(0.001, child_done.set)
     assert child_done.wait(60)
     assert not done.is_set()
@@ -188,6 +192,7 @@ def act():
     assert wheel.join(60)
 in_child(act)
 assert not done.is_set()
+assert series.pending()
 assert first.reschedule(0)
 assert done.wait(60)
 print(wheel.get("key"))

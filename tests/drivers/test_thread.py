@@ -335,7 +335,8 @@ def test_no_thread_to_be_had(monkeypatch):
     """
     If no thread can be started, the caller gets the error; the next call tries again, and nothing is lost.
     """
-    wheel = TimerWheel()
+    errors, ticks, keys = [], [], []
+    wheel = TimerWheel(on_error=lambda error, _: errors.append(error), on_expire=lambda key, _: keys.append(key))
     signals = [threading.Event(), threading.Event()]
 
     def no_thread(_: threading.Thread) -> None:
@@ -346,9 +347,14 @@ def test_no_thread_to_be_had(monkeypatch):
         patch.setattr(threading.Thread, "start", no_thread)
         with pytest.raises(RuntimeError, match="new thread"):
             wheel.call_later(0.001, signals[0].set)
+        with pytest.raises(RuntimeError, match="new thread"):
+            wheel.set("refused", 1, 0.001)
+        with pytest.raises(RuntimeError, match="new thread"):
+            wheel.call_every(0.001, ticks.append, 1)
     wheel.call_later(0.05, signals[1].set)  # later than the first, which waits for a thread
     assert all(signal.wait(PATIENCE_S) for signal in signals)
     wheel.close()
+    assert (errors, ticks, keys) == ([], [], [])
 
 
 def test_a_timer_may_fire_before_its_set_returns():

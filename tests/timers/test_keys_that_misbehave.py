@@ -4,10 +4,14 @@ Keyed timers whose keys raise, or come back in, or cannot be keys at all.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
+
+from tickwheel.timers import keyed
 
 
 @pytest.mark.parametrize("key", [[], {}, set(), ([],)])
@@ -135,3 +139,55 @@ def test_a_key_that_comes_back_in(make_rig, method, verb):
     assert len(rig.wheel) == 0
     left = {"a", "b", "c", "d"} - {"a"} if verb not in {"cancel", "drain"} else {"d"} - set(drained)
     assert left <= set(expired), "lost"
+
+
+def stepped(outer: Callable[[], object], inner: Callable[[], object], at: int) -> bool:
+    """
+    Call *outer*, and *inner* before the line of it that is number *at*; return whether it has so many.
+    """
+    lines = 0
+
+    def trace(frame: Any, event: str, _: object) -> Any:
+        nonlocal lines
+        if frame.f_code.co_filename != keyed.__file__:
+            return None
+        if event == "line":
+            lines += 1
+            if lines == at:
+                sys.settrace(None)
+                inner()
+        return trace
+
+    sys.settrace(trace)
+    try:
+        outer()
+    finally:
+        sys.settrace(None)
+    return lines >= at
+
+
+@pytest.mark.parametrize("outer", ["set", "cancel", "drain"])
+@pytest.mark.parametrize("inner", ["set", "cancel"])
+@pytest.mark.parametrize("is_pending", [False, True])
+def test_a_signal_handler_between_two_lines(make_rig, outer, inner, is_pending):
+    """
+    A handler that sets or cancels the very key, at whatever line of a verb, leaves the key one timer, or none.
+    """
+    at = 0
+    is_inside = True
+    while is_inside:
+        at += 1
+        rig = make_rig()
+        verbs = {
+            "set": lambda value, wheel=rig.wheel: wheel.set("k", value, 5),
+            "cancel": lambda _, wheel=rig.wheel: wheel.cancel("k"),
+            "drain": lambda _, wheel=rig.wheel: wheel.drain(),
+        }
+        if is_pending:
+            rig.wheel.set("k", "before", 5)
+        is_inside = stepped(partial(verbs[outer], "verb"), partial(verbs[inner], "handler"), at)
+        assert len(rig.wheel) == ("k" in rig.wheel), at
+        rig.wheel.set("k", "after", 5)
+        assert len(rig.wheel) == 1, at
+        assert rig.advance(5) == [("k", "after")], at
+    assert at > 3 or (outer == "set" and is_pending)  # which a native engine does in one step

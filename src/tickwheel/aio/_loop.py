@@ -157,5 +157,10 @@ def run(main: Coroutine[Any, Any, T], *, debug: bool | None = None) -> T:
     Raises:
         RuntimeError: If a loop is running in this thread.
     """
-    with asyncio.Runner(debug=debug, loop_factory=new_event_loop) as runner:
-        return runner.run(main)
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        with asyncio.Runner(debug=debug, loop_factory=new_event_loop) as runner:
+            return runner.run(main)
+    message = "a loop runs in this thread: await the coroutine, instead of running it on another loop"
+    raise RuntimeError(message)

@@ -21,29 +21,29 @@ __all__ = ["sleep", "wait_for"]
 T = TypeVar("T")
 
 
-async def wait_for(awaitable: Awaitable[T], timeout: float | None) -> T:  # noqa: ASYNC109 - asyncio's signature
+async def wait_for(fut: Awaitable[T], timeout: float | None) -> T:  # noqa: ASYNC109 - asyncio's signature
     """
-    Wait for *awaitable*, and cancel it when it takes longer than *timeout* seconds.
+    Wait for *fut*, and cancel it when it takes longer than *timeout* seconds.
 
     As `asyncio.wait_for` of this Python: since 3.12 a coroutine is awaited in this task, before it is wrapped in one.
     On Python 3.11 it is that function itself, which on uvloop may end up to 1.5 ms early; since 3.12 it never does.
 
     Args:
-        awaitable: A coroutine, future or task.
+        fut: A coroutine, future or task; it is called so in asyncio.
         timeout: Seconds; None: wait forever. At 0 or below, only what is done already counts.
 
     Raises:
-        TimeoutError: If the time was up, once *awaitable* has been cancelled.
+        TimeoutError: If the time was up, once *fut* has been cancelled.
         InvalidDelayError: If *timeout* is NaN.
     """
     if sys.version_info < (3, 12):
         if timeout is not None and _is_nan(timeout):
             raise InvalidDelayError("timeout", timeout)
-        return await asyncio_wait_for(awaitable, timeout)
+        return await asyncio_wait_for(fut, timeout)
     if timeout is None or timeout > 0 or _is_nan(timeout):
         async with timeout_after(timeout):
-            return await awaitable
-    future = ensure_future(awaitable)
+            return await fut
+    future = ensure_future(fut)
     if future.done():
         return future.result()
     await _cancel_and_wait(future)

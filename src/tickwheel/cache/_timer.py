@@ -110,7 +110,7 @@ class TimerClock:
 
     def to_ns(self, reading: Any) -> int:
         """
-        Return a reading of the timer in nanoseconds, never below 0; of two readings the later is never less.
+        Return a reading of the timer in nanoseconds, never below 0; of two readings the one that is more is never less.
         """
         passed = reading if reading in ENDS else reading - self._first
         return duration_ns(passed, "time", is_signed=True)

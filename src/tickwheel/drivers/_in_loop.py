@@ -13,6 +13,7 @@ from tickwheel.drivers.contract import is_stepped
 from tickwheel.drivers.fork import call_after_fork
 from tickwheel.errors import ClosedError
 from tickwheel.timers.contract import Engine
+from tickwheel.timers.standin import end_all
 from tickwheel.typing import Unique
 
 __all__ = ["DELAY_MAX_S", "DriverInLoop"]
@@ -82,7 +83,7 @@ class DriverInLoop(Unique, ABC):
         """
         if not self._soon(self._look):
             assert self._engine is not None
-            self._engine.close()
+            end_all(self._engine.close())
             raise ClosedError("event loop")
 
     @abstractmethod

@@ -154,8 +154,10 @@ class ThreadDriver(Unique):
         self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         try:
             self._thread.start()
-        except RuntimeError:  # no more threads: the next set tries again
+        except RuntimeError as error:  # no more threads: the next set tries again
             self._thread = None
+            if "interpreter shutdown" in str(error):  # 3.12 refuses also where atexit calls: nothing fires any more
+                return
             raise
         _running.add(self)
 

@@ -21,7 +21,7 @@ from tickwheel.timers._coroutines import check_callback
 from tickwheel.timers._timer import WheelTimer
 from tickwheel.timers.contract import Engine, Timer
 from tickwheel.timers.locks import OUTER, new_lock
-from tickwheel.timers.standin import KeyedStandIn, StandIn, listed, shown
+from tickwheel.timers.standin import KeyedStandIn, StandIn, end_all, listed, shown
 from tickwheel.typing import Pending, Seconds, Unique
 
 __all__ = ["Keyed"]
@@ -58,21 +58,37 @@ class Keyed(Keys, Unique):
             raise TypeError(message)
         former: tuple[Any] | None = None  # a value goes when the lock is free
         with self._lock:
-            entry = self._find(key)
-            if entry is not None:
-                former = self._renew(entry, value, delay)
-                if former is not None:
-                    if self._engine.captures_context and isinstance(entry.timer, WheelTimer):
-                        entry.timer.context = copy_context()  # a native timer has that of this set already
-                    return
-            entry = _Entry(self, key, value)
-            entry.timer = self._engine.call_later(delay, entry)
-            try:
-                self._entries[key] = entry
-            except BaseException:
-                entry.is_live = False
-                entry.timer.cancel()
-                raise
+            is_set = False
+            while not is_set:  # once, unless a signal handler comes in between and sets the key, too
+                entry = self._find(key)
+                if entry is not None:
+                    former = self._renew(entry, value, delay)
+                    if former is not None:
+                        if self._engine.captures_context and isinstance(entry.timer, WheelTimer):
+                            entry.timer.context = copy_context()  # a native timer has that of this set already
+                        return
+                    self._forget(entry)
+                is_set = self._add(_Entry(self, key, value), delay)
+
+    def _add(self, entry: _Entry, delay: Seconds) -> bool:
+        """
+        Set the timer of a new *entry*; return False, with nothing set, if its key has an entry by now.
+        """
+        entry.timer = self._engine.call_later(delay, entry)
+        entry.is_live = True
+        try:
+            other = self._entries.setdefault(entry.key, entry)
+        except BaseException:
+            entry.is_live = False
+            entry.timer.cancel()
+            raise
+        if other is entry:
+            return True
+        entry.is_live = False
+        entry.timer.cancel()
+        if self._find(entry.key) is None:
+            self._forget(other)
+        return False
 
     def _move(self, key: Hashable, delay: Seconds) -> bool:
         with self._lock:
@@ -92,7 +108,7 @@ class Keyed(Keys, Unique):
                 return False
             entry.timer.cancel()
             entry.is_live = False
-            self._entries.pop(key, None)
+            self._forget(entry)
             return True
 
     def get(self, key: Hashable, default: Any = None) -> Any:
@@ -129,24 +145,20 @@ class Keyed(Keys, Unique):
 
         What leaves a callback of a context and is not an `Exception` is raised once all have ended.
         """
+        entries = []
         with self._lock:
             pending = end()
-            entries = self._entries.copy()
-            self._entries.clear()
             ended = listed(pending)
             for each in pending:
                 if isinstance(each.callback, _Entry):
                     each.callback.is_live = False
+            while self._entries:
+                entries.append(self._entries.popitem()[1])
+            for entry in entries:
+                if entry.is_live and entry.timer.pending():
+                    self._entries.setdefault(entry.key, entry)  # a signal handler has set it meanwhile
         del entries
-        failures: list[BaseException] = []
-        for each in pending:
-            if isinstance(each.callback, StandIn):
-                try:
-                    each.callback.ended()  # which may call the user's functions
-                except BaseException as failure:  # noqa: BLE001 - the others are to end as well
-                    failures.append(failure)
-        if failures:
-            raise failures[0]
+        end_all(pending)
         return ended
 
     def after_fork(self) -> None:
@@ -154,6 +166,14 @@ class Keyed(Keys, Unique):
         Forget all keys in the child of a fork, where the engine has ended their timers.
         """
         self._entries.clear()
+
+    def _forget(self, entry: _Entry) -> None:
+        """
+        Take an ended *entry* out of the keys, but not one that has come in its place meanwhile.
+        """
+        other = self._entries.pop(entry.key, None)
+        if other is not None and other is not entry and other.is_live:
+            self._entries.setdefault(entry.key, other)
 
     def _find(self, key: Hashable) -> _Entry | None:
         entry = self._entries.get(key)
@@ -179,9 +199,7 @@ class Keyed(Keys, Unique):
                 return None
             entry.is_live = False
             try:
-                other = self._entries.pop(entry.key, None)
-                if other is not None and other is not entry and other.is_live:
-                    self._entries.setdefault(entry.key, other)
+                self._forget(entry)
             except BaseException as error:  # noqa: BLE001 - a key that raises: what is due is delivered first
                 failure = error
         try:
@@ -204,7 +222,7 @@ class _Entry(StandIn):
         self.keyed = keyed
         self.key = key
         self.value = value
-        self.is_live = True
+        self.is_live = False
 
     def __call__(self) -> object:
         return self.keyed.expire(self)

@@ -69,13 +69,19 @@ class Periodic(StandIn):
         self._lock = new_lock(OUTER)
         now = phase.read(engine.clock)
         with self._lock:  # it may fire before it knows its timer
-            self._timer: Timer = engine.call_at(seconds(phase.time(now)), self)
+            try:
+                self._timer: Timer = engine.call_at(seconds(phase.time(now)), self)
+            except BaseException:
+                self._is_over = self._is_cancelled = True  # it may have been filed, where the driver could not go on
+                raise
 
     def __repr__(self) -> str:
         next_at = self.next_at()
         state = f"pending when={self.when()}" if next_at is None else f"pending next={next_at.isoformat()}"
-        if self._is_over:
-            state = "cancelled" if self._is_cancelled else "over"
+        if self.cancelled():
+            state = "cancelled"
+        elif self._is_over:
+            state = "over"
         elif self._is_paused:
             state = "paused"
         what = "" if self._is_over else f" {self._callback!r}"
@@ -90,16 +96,17 @@ class Periodic(StandIn):
         with self._lock:
             if self._is_over:
                 return False
+            goes_on = not self._is_lost()
             self._is_over = self._is_cancelled = True
             self._timer.cancel()
         self._let_go()
-        return True
+        return goes_on
 
     def cancelled(self) -> bool:
         """
         Return whether the series was cancelled, by `cancel` or by its wheel's drain or close.
         """
-        return self._is_cancelled
+        return self._is_cancelled or self._is_lost()
 
     def pending(self) -> bool:
         """
@@ -107,7 +114,7 @@ class Periodic(StandIn):
 
         While it fires, its wheel neither counts nor drains it.
         """
-        return not self._is_over and not self._is_paused
+        return not (self._is_over or self._is_paused or self._is_lost())
 
     def paused(self) -> bool:
         """
@@ -170,7 +177,7 @@ class Periodic(StandIn):
         now = self._read()
         phase = Phase(now[0], interval, self._phase.missed, self._phase.jitter)
         with self._lock:
-            if self._is_over:
+            if self._is_over or self._is_lost():
                 return False
             if not self._is_firing:
                 phase.go_on(now)
@@ -262,6 +269,13 @@ class Periodic(StandIn):
             is_due = not self._is_over and self._is_due(now)
             self.missed += is_due
         self._go_on(None if is_due else now)
+
+    def _is_lost(self) -> bool:
+        """
+        Return whether its wheel was emptied without a word, as in the child of a fork.
+        """
+        with self._lock:
+            return not (self._is_over or self._is_paused or self._is_firing) and self._timer.cancelled()
 
     def _set(self, when: float) -> None:
         """

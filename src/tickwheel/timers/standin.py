@@ -7,13 +7,13 @@ Internal: other rooms use it, users do not.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import Any
 
 from tickwheel.typing import Callback, Pending, Unique
 
-__all__ = ["KeyedStandIn", "StandIn", "given", "listed", "shown"]
+__all__ = ["KeyedStandIn", "StandIn", "end_all", "given", "listed", "shown"]
 
 
 class StandIn(ABC, Unique):
@@ -84,6 +84,23 @@ def listed(pending: list[Pending]) -> list[Pending]:
     Return each as the user knows it, in order of the deadlines that the user knows.
     """
     return sorted(map(shown, pending), key=attrgetter("deadline"))
+
+
+def end_all(pending: Iterable[Pending]) -> None:
+    """
+    Let what is ours of those that an engine has drained note that.
+
+    What leaves a callback of a context and is not an `Exception` is raised once all have ended.
+    """
+    failures: list[BaseException] = []
+    for each in pending:
+        if isinstance(each.callback, StandIn):
+            try:
+                each.callback.ended()  # which may call the user's functions
+            except BaseException as failure:  # noqa: BLE001 - the others are to end as well
+                failures.append(failure)
+    if failures:
+        raise failures[0]
 
 
 class KeyedStandIn(ABC):

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final, TypeAlias
 
 from tickwheel.calendar import Cron, Misfire
@@ -43,6 +43,8 @@ _STEP_NS: Final = 250_000_000
 _LEAST_NS: Final = 100_000
 """A wall clock that stops just before an instant is not asked more often than that."""
 _GRACE_NS: Final = MISFIRE_GRACE_MS * NS_PER_MS
+_FIRST_NS: Final = (datetime.min.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1) * 1_000 + 2 * 86_400 * 10**9
+"""An instant before that is due at once as well; in some zones it could not be shown."""
 _COUNTED_MAX: Final = 100
 """So many firings that were left out at once are counted; a second's line over a year has 31 million."""
 
@@ -189,4 +191,5 @@ def at_instant(clock: Clock, when: Instant) -> WallPhase:
     Return the phase of a single instant.
     """
     due, zone = instant(when)
+    due = max(due, _FIRST_NS)
     return WallPhase(lambda after: due if after < due else None, zone, min(clock.wall_ns(), due - 1))
