@@ -76,6 +76,10 @@ class _Router:
     def is_firing(self) -> bool:
         return any(core.is_firing for core in self._cores)
 
+    @property
+    def is_ready(self) -> bool:
+        return all(core.is_ready for core in self._cores)
+
     def start(self, loop: asyncio.AbstractEventLoop | None, role: str) -> None:
         for core in self._cores:
             core.start(loop, role)

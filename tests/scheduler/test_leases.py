@@ -94,13 +94,19 @@ def test_distrusted_when_the_store_is_silent(make, record, events, until):
     scheduler.set("near", delay=0.8, handler="h", payload=2)
     leases, staged = scheduler._core._owner.leases, scheduler._core._owner.staged
     until(lambda: staged.busy == 1)
+    assert scheduler.is_ready
     store.is_down = True
     leases._trusted_until = 0.0  # the time has passed, and the instant has not
     told.wait_for(lambda: any(isinstance(each, StoreFailed) for each in told.items))
     until(lambda: scheduler._core._owner._armer._held)
     assert record.items == []
+    until(lambda: not scheduler.is_ready)
+    assert scheduler.is_started
     store.is_down = False
     assert sorted(record.wait(2)) == [1, 2]
+    until(lambda: scheduler.is_ready)
+    scheduler.stop()
+    assert not scheduler.is_ready
 
 
 def test_lost(make, events, record):

@@ -150,6 +150,21 @@ def test_second_server_on_the_same_file(start, tmp_path):
     assert server.ask("GET", "/readyz").status == 200
 
 
+def test_a_file_that_is_gone_for_a_while(start, tmp_path, until):
+    """
+    A service whose file was moved away is not ready; when the file is back, it fires again, and is.
+    """
+    server = start("--store", "sqlite:///gone.db")
+    path = tmp_path / "gone.db"
+    path.rename(tmp_path / "elsewhere")
+    until(lambda: server.ask("GET", "/readyz").status == 503)
+    assert server.ask("GET", "/healthz").status == 200
+    (tmp_path / "elsewhere").rename(path)
+    until(lambda: server.ask("GET", "/readyz").status == 200)
+    server.job("PUT", "after", {"delay": 0, "target": "log"})
+    until(lambda: server.job("GET", "after").status == 404)
+
+
 def test_port_in_use(start, tmp_path):
     """
     A port in use is refused, in one line which names it.
@@ -277,7 +292,14 @@ def test_tokens(start):
 
 @pytest.mark.parametrize(
     ("content", "part"),
-    [("admin " + "0" * 64, "line 1"), ("read 123", "line 1"), (None, "cannot be read"), ("\xff", "cannot be read")],
+    [
+        ("admin " + "0" * 64, "line 1"),
+        ("read 123", "line 1"),
+        (None, "cannot be read"),
+        ("\xff", "cannot be read"),
+        ("", "it has no token"),
+        ("# read " + "0" * 64, "it has no token"),
+    ],
 )
 def test_bad_token_file(tmp_path, content, part):
     """

@@ -103,6 +103,14 @@ class Core:
         """
         return self._lifecycle.is_started and not self.client.opening.is_inherited
 
+    @property
+    def is_ready(self) -> bool:
+        """
+        True while the roles run and the store answers.
+        """
+        owner = self._owner
+        return self.is_firing and owner is not None and owner.leases.is_answered()
+
     def start(self, loop: asyncio.AbstractEventLoop | None, role: str) -> None:
         """
         Become the owner, or with *role* "auto" wait to follow it; async handlers run on *loop*, or on one of their own.

@@ -155,8 +155,9 @@ class Figures:
 
     async def readyz(self, call: Request) -> Reply:
         """
-        Say whether this process owns the store and fires jobs.
+        Say whether this process fires jobs, and reaches the store.
         """
-        if not self._scheduler.is_started:
-            raise ProblemError("store_unavailable", "this process does not fire jobs now", headers={"retry-after": "1"})
+        if not self._scheduler.is_ready:
+            message = "this process does not fire jobs now: it stops, or cannot reach or has lost the store"
+            raise ProblemError("store_unavailable", message, headers={"retry-after": "1"})
         return Reply(200, b"text/plain", b"ready\n")

@@ -148,7 +148,7 @@ class Tokens:
         Read a file of tokens; empty lines and those that begin with # are left out.
 
         Raises:
-            TokenFileError: If it cannot be read, or has a line of another form, or a token twice.
+            TokenFileError: If it cannot be read, has no token, a line of another form, or a token twice.
         """
         try:
             lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
@@ -164,6 +164,8 @@ class Tokens:
                 raise TokenFileError(path, f"line {number} has the token of a line before it")
             if token is not None:
                 known[token.digest] = token
+        if not known:  # which would let everybody in
+            raise TokenFileError(path, "it has no token")
         return cls(tuple(known.values()))
 
     def __add__(self, other: Tokens) -> Tokens:

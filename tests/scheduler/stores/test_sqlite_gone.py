@@ -99,6 +99,24 @@ def test_owner_notices_on_its_own(path, lose):
         assert words.split(":")[0] in str(seen[0])
 
 
+def test_a_file_that_comes_back(path, until):
+    """
+    The owner of a file that was moved away and back fires again, under another epoch.
+    """
+    fired = threading.Event()
+    with Scheduler(f"sqlite:///{path}") as scheduler:
+        scheduler.handler("note")(lambda _: fired.set())
+        (before,) = scheduler.shards()
+        path.rename(path.with_name("elsewhere"))
+        until(lambda: not scheduler.is_ready)
+        path.with_name("elsewhere").rename(path)
+        until(lambda: scheduler.is_ready)
+        scheduler.set("due", delay=0, handler="note")
+        assert fired.wait(30.0)
+        (after,) = scheduler.shards()
+        assert after.epoch > before.epoch
+
+
 def test_no_second_owner(path, open_file):
     """
     While the owner of a deleted file still believes in it, nobody else owns the new one; then it gives way.

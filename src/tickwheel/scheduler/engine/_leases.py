@@ -9,18 +9,23 @@ it acts, not after.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
 from tickwheel.observe.events import OwnershipGained, OwnershipLost
 from tickwheel.scheduler.engine._way import Way
 from tickwheel.scheduler.engine.resources import Resources
+from tickwheel.scheduler.errors import StoreInUseError
 from tickwheel.scheduler.stores import Lease
 
 __all__ = ["Leases"]
 
 _LENGTH_S: Final = 3.0
 """How long a lease is taken to be where none is held."""
+
+_RENEWALS: Final = 3
+"""How often a lease is renewed within its length."""
 
 _MARGIN: Final = 0.2
 """The last part of a lease that is not trusted: clocks of two machines drift, and a firing takes its time to begin."""
@@ -44,6 +49,7 @@ class Leases:
         self._stopped = resources.runtime.event()
         self._thread = resources.runtime.thread(target=self._renew, name="tickwheel-leases", daemon=True)
         self._trusted_until: float | None = None
+        self._answered_at = -math.inf
         self.held: tuple[Lease, ...] = ()
         self.renewals = 0
         self.failures = 0
@@ -66,6 +72,15 @@ class Leases:
         Return whether what is held may be acted on now.
         """
         return self._trusted_until is None or self._clock.monotonic() < self._trusted_until
+
+    def is_answered(self) -> bool:
+        """
+        Return whether the store has answered within the length of a lease, and, if it has one owner, that this is it.
+        """
+        if not self._thread.is_alive():  # there is nothing to renew
+            return True
+        has_right = self._store.abilities.has_many_owners or bool(self.held)
+        return has_right and self._clock.monotonic() - self._answered_at <= _RENEWALS * self.pause_s()
 
     def figures(self) -> dict[str, Any]:
         """
@@ -99,7 +114,14 @@ class Leases:
 
     def _renewed(self, owner: str) -> list[Lease]:
         kept = self._store.renew(owner)
-        return self._store.acquire(owner) if self._store.abilities.has_many_owners else kept
+        if not self._store.abilities.has_many_owners:
+            if kept:
+                return kept
+            self._hold(())  # such as of a file that was moved away: it may come back
+        try:
+            return self._store.acquire(owner)
+        except StoreInUseError:  # by the owner that has followed: if that ends, it is free again
+            return []
 
     def _take(self, take: Callable[[str], list[Lease]]) -> None:
         before, local = self._clock.monotonic(), self._clock.local()
@@ -109,6 +131,7 @@ class Leases:
         if ends:
             self._clock.sample(leases[0].granted_at, local, self._clock.local())
         self._hold(leases)
+        self._answered_at = before
 
     def _hold(self, leases: tuple[Lease, ...]) -> None:
         old = {(lease.shard, lease.epoch) for lease in self.held}
@@ -128,5 +151,5 @@ class Leases:
         """
         lengths = [(lease.until - lease.granted_at) / 1000 for lease in self.held if lease.until is not None]
         if lengths:
-            return min(lengths) / 3
-        return self._store.abilities.renew_s or _LENGTH_S / 3
+            return min(lengths) / _RENEWALS
+        return self._store.abilities.renew_s or _LENGTH_S / _RENEWALS

@@ -99,6 +99,13 @@ class RemoteCore:
         """
         return self._lifecycle.is_started and not self._is_inherited
 
+    @property
+    def is_ready(self) -> bool:
+        """
+        True while handlers pull.
+        """
+        return self.is_firing
+
     def recent(self, after: int) -> list[FiringRecord]:
         """
         Refuse: what fired is reported where it does.

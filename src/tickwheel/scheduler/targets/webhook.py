@@ -281,6 +281,8 @@ def _receiver(url: str) -> str:
 def _retry_after(value: str | None) -> float | None:
     """
     Return the seconds that a Retry-After header asks for, at most a day, or None where it cannot be read.
+
+    None as well for at once, which would use up all attempts in an instant: a clock may be behind.
     """
     if value is None:
         return None
@@ -288,7 +290,7 @@ def _retry_after(value: str | None) -> float | None:
         seconds = float(value) if value.isdigit() else _until(parsedate_to_datetime(value))
     except (TypeError, ValueError, OverflowError):
         return None
-    return min(max(0.0, seconds), _RETRY_AFTER_MAX_S)
+    return min(seconds, _RETRY_AFTER_MAX_S) if seconds > 0 else None
 
 
 def _until(when: datetime) -> float:

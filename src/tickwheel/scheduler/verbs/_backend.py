@@ -178,6 +178,12 @@ class Backend(Protocol):
         True while handlers run.
         """
 
+    @property
+    def is_ready(self) -> bool:
+        """
+        True while they do and the store answers.
+        """
+
     def start(self, loop: asyncio.AbstractEventLoop | None, role: str) -> None:
         """
         Fire as `Scheduler.start` says; async handlers run on *loop*, or on one of the core's own.

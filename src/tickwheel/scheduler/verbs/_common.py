@@ -184,6 +184,17 @@ class Common:
     @property
     def is_started(self) -> bool:
         """
-        True while this scheduler fires jobs.
+        True from `start` to `stop`, while this scheduler fires jobs or waits for a store that it cannot reach.
         """
         return self._core.is_firing
+
+    @property
+    def is_ready(self) -> bool:
+        """
+        True while this scheduler fires jobs, or would: it is started, and its store has lately answered.
+
+        It turns False where no renewal of leases was answered for as long as one lasts, and at once where another
+        process has become the one owner of a file. It asks nobody and costs a comparison. A node whose shards are all
+        with others is ready, too; a scheduler on a service is from `start` to `stop`.
+        """
+        return self._core.is_ready
