@@ -330,6 +330,15 @@ def test_a_misspelt_command(run, typed, meant):
     assert answer.stderr.rstrip().endswith(f"Did you mean {meant!r}?") == (meant is not None)
 
 
+def test_input_that_is_closed(tmp_path):
+    """
+    A closed standard input is an empty one, and no fault.
+    """
+    line = f"{sys.executable} -m tickwheel.cli import jsonl - <&-"
+    answer = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert (answer.returncode, "Traceback" in answer.stderr) == (0, False), answer.stderr
+
+
 @pytest.mark.parametrize(
     ("redirected", "said"), [("> /dev/full", "No space left on device"), (">&-", "standard output is closed")]
 )

@@ -160,7 +160,7 @@ def test_run(client):
         ("cancel", {"contains": ""}, "contains is ''"),
         ("move", {"prefix": "a"}, "move needs it"),
         ("move", {"prefix": "a", "over": 5, "shift": 5}, "over is 5"),
-        ("move", {"prefix": "a", "shift": 0}, "shift is 0"),
+        ("move", {"prefix": "a", "shift": 0}, "shift is 0: pass seconds other than 0"),
         ("spread", {"prefix": "a"}, "spread needs it"),
         ("cancel", {"prefix": "a", "since": 5}, "since is 5"),
         ("replay", {"state": "pending"}, "state is 'pending'"),

@@ -142,6 +142,18 @@ def test_malformed_json(server, kept, raw):
     check_problem(server.ask("PUT", path, raw=raw, headers={"content-type": "application/json"}), 400, "malformed_json")
 
 
+@pytest.mark.parametrize(
+    ("text", "part"), [('"\\ud800"', "surrogate"), ('"\\ud800', "truncated"), ("{\\ud800}", "malformed")]
+)
+def test_half_of_a_surrogate_pair(server, kept, text, part):
+    """
+    Half of a surrogate pair is called so, and other faults are called what they are.
+    """
+    raw = b'{"delay": 1, "target": "log", "payload": ' + text.encode() + (b"}" if part != "truncated" else b"")
+    answer = server.ask("PUT", f"/v1/jobs/{kept}", raw=raw, headers={"content-type": "application/json"})
+    check_problem(answer, 400, "malformed_json", part)
+
+
 def test_huge_number(server, kept):
     """
     A number past the largest float is refused by its field.

@@ -64,6 +64,8 @@ def test_pending_max(start, until):
     """
     server = start("--pending-max", "3")
     items = [{"do": "set", "key": f"k{n}"} | FAR for n in range(3)]
+    many = [{"do": "set", "key": f"m{n}"} | FAR for n in range(4)]
+    assert server.ask("POST", "/v1/jobs:batch", {"items": many}).status == 429
     assert server.ask("POST", "/v1/jobs:batch", {"items": items}).status == 200
     answer = server.job("PUT", "more", FAR)
     while answer.status == 201:  # the count is a quarter of a second old at most
@@ -83,7 +85,7 @@ def test_pending_max_of_a_backfill(start, until):
     """
     A backfill sets no jobs where no more may be pending, though it may be counted.
     """
-    server = start("--pending-max", "1")
+    server = start("--pending-max", "5")
     assert server.job("PUT", "filled", {"every": 60, "target": "log", "at": "2040-01-01T00:00:00Z"}).status == 201
     until(lambda: server.ask("GET", "/v1/stats").json["pending"] == 1)
     body = {"since": "2039-12-31T23:50:00Z", "until": "2040-01-01T00:00:00Z"}

@@ -159,6 +159,9 @@ def test_a_file_that_is_gone_for_a_while(start, tmp_path, until):
     path.rename(tmp_path / "elsewhere")
     until(lambda: server.ask("GET", "/readyz").status == 503)
     assert server.ask("GET", "/healthz").status == 200
+    for _ in range(3):
+        assert server.job("PUT", "meanwhile", {"delay": 0, "target": "log"}).status == 503
+    until(lambda: sum("is answered with 503" in line for line in server.errors) == 1)
     (tmp_path / "elsewhere").rename(path)
     until(lambda: server.ask("GET", "/readyz").status == 200)
     server.job("PUT", "after", {"delay": 0, "target": "log"})
@@ -259,6 +262,7 @@ def test_store_url_that_is_none(tmp_path, store):
         ("register = 5", "register"),
         ("def register(", "SyntaxError"),
         ("1 / 0", "ZeroDivisionError"),
+        ("def register(_): 1 / 0", "'register' raised ZeroDivisionError"),
     ],
 )
 def test_handlers_that_cannot_be_had(tmp_path, source, part):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 import click
@@ -83,6 +84,7 @@ def run(arguments: Sequence[str]) -> int:  # noqa: PLR0911  one for each way to 
         return shell_complete(cli, {}, "tickwheel", _COMPLETE, instruction)
     if sys.stdout is None:
         return _say("standard output is closed: leave it open, or write it to /dev/null", ExitCode.FAILED)
+    sys.stdin = sys.stdin or Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115  for as long as the process
     try:
         with cli.make_context("tickwheel", list(arguments)) as context:
             cli.invoke(context)

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
+from enum import Enum
 from typing import Any, Final
 
 import click
@@ -73,7 +74,7 @@ def set_up(level: str, *, as_json: bool) -> None:
         logging.captureWarnings(capture=True)
         sys.excepthook = lambda *error: root.critical("the process ends by an error", exc_info=error)
         threading.excepthook = _log_end_of_thread
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # its warnings are of requests, so anybody could fill a disk
 
 
 @contextmanager
@@ -95,7 +96,7 @@ def log_event(event: Event) -> None:
     """
     level = _LEVEL_OF.get(type(event), logging.DEBUG)
     if _LOG.isEnabledFor(level):
-        facts = asdict(event)
+        facts = {name: value.value if isinstance(value, Enum) else value for name, value in asdict(event).items()}
         if "attempt" in facts:
             facts["fire_id"] = f"{facts['key']}/{facts['generation']}/{facts['attempt']}"
         _LOG.log(level, _name_of(event), extra={FACTS: facts})

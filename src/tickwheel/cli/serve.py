@@ -202,7 +202,7 @@ def command(
         )
         scheduler.subscribe(logs.log_event, routine=log_level == "debug")  # every firing would pay for the rest
         for name in handlers:
-            _registrar(name)(scheduler)
+            _register(name, scheduler)
         announce = _log_start if log_json else _announce
         try:
             service.serve(scheduler, options, lambda address: announce(address, scheduler.stats()["store"], named))
@@ -233,16 +233,20 @@ def _tokens(path: str | None) -> Tokens:
     return environment if path is None else environment + Tokens.from_file(path)
 
 
-def _registrar(name: str) -> Callable[[AsyncScheduler], object]:
+def _register(name: str, scheduler: AsyncScheduler) -> None:
     """
-    Return the function that registers the handlers of module *name*.
+    Have module *name* register its handlers.
     """
     module = imported(name, "--handlers")
     register: Callable[[AsyncScheduler], object] | None = getattr(module, "register", None)
     if not callable(register):
         remedy = "write 'def register(scheduler)' in it, which decorates with @scheduler.handler(name)"
         raise Refused(ExitCode.USAGE, f"--handlers {name!r} has no function 'register': {remedy}")
-    return register
+    try:
+        register(scheduler)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise Refused(ExitCode.USAGE, f"--handlers {name!r}: its function 'register' raised {reason}") from error
 
 
 def _announce(address: str, store: str, named: Mapping[str, str]) -> None:

@@ -52,7 +52,7 @@ def check_policy(policy: RetryPolicy) -> RetryPolicy:
     if not 0 <= policy.jitter <= 1:
         raise InvalidJobError("retry.jitter", policy.jitter, "pass a fraction in 0..1")
     if policy.kind == "list" and not policy.waits_ms:
-        raise InvalidJobError("retry.waits_ms", policy.waits_ms, "a list needs at least one wait")
+        raise InvalidJobError("retry", policy, "its kind is list, which needs at least one wait")
     for wait in (policy.base_ms, policy.max_ms, *policy.waits_ms):
         if not isinstance(wait, int) or not 0 <= wait <= WAIT_MAX_MS:
             raise InvalidJobError(

@@ -80,8 +80,8 @@ class Batches:
         if is_bounded(call):
             for item in body.items:
                 check_key(call, item.key)
-        if any(isinstance(item, SetItem) for item in body.items):
-            await self._figures.check_room(self._options.pending_max)
+        sets = sum(isinstance(item, SetItem) for item in body.items)
+        await self._figures.check_room(self._options.pending_max, sets)
         if body.refuse_all:
             return document_reply(BatchDocument(await self._all_or_none(body)))
         by = caller(call, self._options)

@@ -27,7 +27,7 @@ class PublicBindError(TickwheelError, ValueError):
         """
         self.host = host
         super().__init__(
-            f"host {host!r} is reachable from other machines and no token is set: "
+            f"host {host!r} may be reachable from other machines and no token is set: "
             "make one with 'tickwheel token', or bind to 127.0.0.1"
         )
 

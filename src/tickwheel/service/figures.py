@@ -83,15 +83,18 @@ class Figures:
                 self._read_at = time.monotonic()
         return self._stats
 
-    async def check_room(self, pending_max: int | None) -> None:
+    async def check_room(self, pending_max: int | None, more: int = 1) -> None:
         """
-        Refuse more jobs where *pending_max* are pending.
+        Refuse so many *more* jobs where *pending_max* would be passed, as if none of them replaced another.
 
         Raises:
             ProblemError: `too_many_requests`.
         """
-        if pending_max is not None and (await self.stats())["pending"] >= pending_max:
-            message = f"{pending_max} jobs are pending, and no more may be"
+        if pending_max is None or more == 0:
+            return
+        pending = (await self.stats())["pending"]
+        if pending + more > pending_max:
+            message = f"{pending} jobs are pending, and with {more} more it would be over {pending_max}"
             remedy = "wait until some have fired, cancel some, or start the service with a larger --pending-max"
             raise ProblemError("too_many_requests", message, remedy=remedy, headers={"retry-after": "1"})
 

@@ -5,6 +5,9 @@ Answers on the wire: documents, problems, and which error is which problem.
 from __future__ import annotations
 
 import logging
+import math
+import time
+from http import HTTPStatus
 from typing import Any, Final
 
 from starlette.exceptions import HTTPException
@@ -20,6 +23,29 @@ from tickwheel.service.strict_json import encode
 __all__ = ["REFUSALS", "answer_reply", "document_reply", "job_reply", "problem_of", "problem_reply", "refusal_of"]
 
 _LOG: Final = logging.getLogger("tickwheel.service")
+_EVERY_S: Final = 10.0
+"""How long the log is silent about the store after each line: a flood fills no disk."""
+
+
+class _StoreLines:
+    """
+    The lines of the log about requests that the store has failed.
+    """
+
+    def __init__(self) -> None:
+        self._last = -math.inf
+
+    def note(self, call: Request, error: StoreError) -> None:
+        """
+        Log *error*, unless there was a line a moment ago.
+        """
+        now = time.monotonic()
+        if now - self._last >= _EVERY_S:
+            self._last = now
+            _LOG.error("%s %s is answered with 503: %s", call.method, show(call.path), error)
+
+
+_STORE_LINES: Final = _StoreLines()
 REFUSALS: Final = frozenset({Outcome.NOT_FOUND, Outcome.TOO_LATE, Outcome.WRONG_GENERATION})
 
 
@@ -113,5 +139,7 @@ def problem_reply(call: Request, error: Exception) -> Reply:
     if problem is None:
         _LOG.error("%s %s failed", call.method, show(call.path), exc_info=error)
         problem = ProblemError("internal_error", "the service failed on this request")
+    elif isinstance(error, StoreError) and problem.kind.status == HTTPStatus.SERVICE_UNAVAILABLE:
+        _STORE_LINES.note(call, error)
     headers = ((name.encode(), value.encode("latin-1")) for name, value in problem.headers.items())
     return Reply(problem.kind.status, b"application/problem+json", encode(problem.document()), *headers)

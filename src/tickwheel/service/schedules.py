@@ -170,9 +170,11 @@ class Schedules:
         key = check_key(call, job_key(call.raw_path[len(PREFIX) : -len(b":backfill")]))
         body = decode(await read_body(call, self._options.body_bytes_max), _BACKFILL)
         await self._recurring(key)
-        if not body.dry_run:
-            await self._figures.check_room(self._options.pending_max)
-        answer = await self._scheduler.backfill(key, **body.fields())
+        fields = body.fields()
+        if self._options.pending_max is not None and not body.dry_run:
+            counted = await self._scheduler.backfill(key, **fields | {"dry_run": True})
+            await self._figures.check_room(self._options.pending_max, counted.runs)
+        answer = await self._scheduler.backfill(key, **fields)
         next_at = None if answer.next_at is None else instant(answer.next_at)
         return document_reply(BackfillDocument(answer.runs, answer.created, next_at))
 

@@ -65,8 +65,24 @@ def decode(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
         message = f"the name {show(name)} appears twice in one object"
         raise ProblemError("malformed_json", message, value=name, remedy="give each name once") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ProblemError("malformed_json", f"the body cannot be read: {error}", value=body) from None
+        reason = "half of a surrogate pair, such as \\ud800, is no character" if _has_half(body) else error
+        raise ProblemError("malformed_json", f"the body cannot be read: {reason}", value=body) from None
     return value
+
+
+def _has_half(body: bytes) -> bool:
+    """
+    Return whether *body* is JSON but for half of a surrogate pair, which msgspec describes as truncated.
+    """
+    try:
+        value = json.loads(body)
+    except ValueError:
+        return False
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _may_repeat_names(body: bytes, value: Body) -> bool:

@@ -181,6 +181,8 @@ def _check_together(verb: str, times: dict[str, Duration | None]) -> None:
 
 def _shift_ms(shift: Duration) -> int:
     value = checks.seconds("shift", shift)
+    if value == 0:
+        raise InvalidJobError("shift", shift, "pass seconds other than 0; below zero is earlier")
     size = checks.span_ms("shift", abs(value))
     return size if value > 0 else -size
 
