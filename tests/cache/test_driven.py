@@ -12,8 +12,9 @@ import weakref
 
 import pytest
 
-from tickwheel import TimerWheel
+from tickwheel import InlineExecutor, TimerWheel
 from tickwheel.cache import Refresh, TTLCache
+from tickwheel.cache._alarm import Alarm
 from tickwheel.errors import ExecutorFullError, TooManyTimersError
 from tickwheel.testing import ManualClock
 from tickwheel.wheels.heap import HeapWheel
@@ -115,6 +116,39 @@ def test_a_crowd_leaves_in_turns(clock):
     clock.advance(10.0)
     assert 0 < removed[0] < 20_000
     assert expirations(cache) == 20_000
+
+
+@pytest.mark.parametrize("make_wheel", [lambda: None, HeapWheel], ids=["native", "heap"])
+def test_due_again_before_the_call_has_ended(clock, make_wheel, monkeypatch):
+    """
+    What is due again, and waits for a worker, when the worker before is not quite done, still expires.
+    """
+
+    class Held(InlineExecutor):
+        def submit(self, timer):
+            waiting.append(timer)
+
+    def set_and_hand_over(alarm):
+        set_next(alarm)
+        if len(told) < 3:
+            clock.jump(10.0)
+            wheel._engine.fire_due()
+
+    set_next = Alarm.set
+    waiting, told = [], []
+    wheel = TimerWheel(wheel=make_wheel(), clock=clock, executor=Held(1.0))
+    cache = TTLCache(100, 10.0, wheel=wheel, on_expire=lambda key, *_: told.append(key))
+    cache["a"] = 1
+    for key, ttl in (("b", 20.0), ("c", 30.0), ("d", 40.0)):
+        cache.set(key, None, ttl=ttl)
+    monkeypatch.setattr(Alarm, "set", set_and_hand_over)
+    clock.advance(10.0)
+    while waiting:
+        waiting.pop(0).run()
+    assert told == ["a", "b", "c"]
+    clock.advance(10.0)
+    waiting.pop().run()
+    assert told == ["a", "b", "c", "d"]
 
 
 def test_a_closed_wheel_leaves_a_lazy_cache(clock):

@@ -316,6 +316,28 @@ def test_restarted_in_a_worker(make_rig):
     assert ran == [1]
 
 
+def test_restarted_and_due_before_the_call_ends(make_rig):
+    """
+    A timer whose new life waits for a worker when the call that began it ends is called again, each time.
+    """
+    with PoolExecutor(workers=1) as pool:
+        rig = make_rig(pool)
+        got, signal, add = in_order(3)
+
+        def again() -> None:
+            if len(got) < 2:
+                assert timer.restart(1)
+                rig.clock.advance(1)
+                assert pool.stats()["executor_waiting"] == 1
+            add(len(got))
+
+        timer = rig.wheel.call_later(1, again)
+        rig.clock.advance(1)
+        assert signal.wait(PATIENCE_S)
+    assert got == [0, 1, 2]
+    assert (timer.pending(), timer.callback, rig.wheel.stats()["fires"]) == (False, None, 3)
+
+
 def test_a_context_ends_what_waits(make_rig):
     """
     A timer of a context that has ended while it waited for a worker runs nothing.

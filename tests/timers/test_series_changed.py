@@ -245,3 +245,26 @@ def test_a_firing_that_was_overtaken(rig):
     rig.then = held.run
     series()  # as a late worker does, while another one finds the series firing
     assert (rig.fired, series.fired, series.pending(), len(wheel)) == ([20, 30], 2, True, 1)
+
+
+def test_due_again_before_the_call_has_ended(rig):
+    """
+    A series in arrears, whose next firing waits for a worker when the call of the last one ends, goes on.
+    """
+    held = Held()
+    wheel = TimerWheel(wheel=rig.design(), clock=rig.clock, executor=held)
+    series: Any = wheel.call_every(10, rig.fire, missed="burst")
+    set_next = series._set
+
+    def set_and_hand_over(when: float) -> None:
+        set_next(when)
+        wheel._engine.fire_due()
+
+    series._set = set_and_hand_over
+    rig.clock.advance(30)
+    for _ in range(4):
+        held.run()
+    assert (rig.fired, series.fired, len(wheel)) == ([30] * 3, 3, 1)
+    rig.clock.advance(10)
+    held.run()
+    assert rig.fired == [30] * 3 + [40]

@@ -9,7 +9,7 @@ use tickwheel_core::{Expired, NEVER};
 use crate::clock::Clock;
 use crate::cpython::cell::GilCell;
 use crate::cpython::errors::raise;
-use crate::timers::handle::{TimerObject, FIRING};
+use crate::timers::handle::TimerObject;
 use crate::timers::payload::Payload;
 use crate::timers::state::{Living, State};
 
@@ -90,7 +90,7 @@ impl Engine {
             // SAFETY: the caller holds the timer, which is in no wheel yet.
             unsafe {
                 (*timer).deadline = deadline;
-                (*timer).sequence = 0;
+                (*timer).note_move(0);
                 (*timer).index = state.wheel.insert(deadline, Payload::timer(timer)).index();
             }
             Some(state.is_earlier(deadline))
@@ -129,16 +129,17 @@ impl Engine {
         unsafe {
             if (*timer).is_pending() {
                 return Ok(Some(self.state.with(py, |state| {
-                    let sequence = state.wheel.postpone((*timer).deadline, deadline);
+                    let is_called = (*timer).is_called();
+                    let sequence = if is_called { None } else { state.wheel.postpone((*timer).deadline, deadline) };
                     if sequence.is_none() {
                         state.wheel.reschedule_at((*timer).index, deadline);
                     }
-                    (*timer).sequence = sequence.unwrap_or(0);
+                    (*timer).note_move(sequence.unwrap_or(0));
                     (*timer).deadline = deadline;
                     state.is_earlier(deadline)
                 })));
             }
-            let is_firing = (*timer).index == FIRING && !(*timer).call.is_none();
+            let is_firing = (*timer).is_firing() && !(*timer).call.is_none();
             if !is_firing || self.state.with(py, |state| state.is_closed) {
                 return Ok(None);
             }

@@ -10,7 +10,7 @@ use crate::cpython::reports::checked_limit;
 use crate::once::intern;
 use crate::timers::coroutine::settle;
 use crate::timers::engine::Engine;
-use crate::timers::handle::{TimerObject, FIRED, FIRING};
+use crate::timers::handle::{TimerObject, FIRING};
 use crate::timers::id_array::{number, IdArray};
 use crate::timers::payload::{Held, Payload};
 use crate::timers::timer;
@@ -133,9 +133,7 @@ impl Turn<'_, '_> {
                     Ok(_) => Ok(()),
                     Err(error) => {
                         let told = refuse(py, timer);
-                        if (*timer).index == FIRING {
-                            TimerObject::end(py, timer, FIRED);
-                        }
+                        TimerObject::pass_over(py, timer);
                         engine.report(py, error, &object)?;
                         told.or_else(|error| engine.report(py, error, &object))
                     }

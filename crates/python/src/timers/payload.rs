@@ -5,7 +5,7 @@ use pyo3::ffi;
 use tickwheel_core::Owner;
 
 use crate::memory::prefetch;
-use crate::timers::handle::TimerObject;
+use crate::timers::handle::{TimerObject, CALLS};
 
 /// Marks a `Timer`, which has the callback; a word without it is the callback of a batch.
 const TIMER: usize = 1;
@@ -62,7 +62,7 @@ impl Owner<Payload> for Timers {
         let Held::Timer(timer) = payload.held() else { return None };
         // SAFETY: the wheel's reference keeps the timer, and the wheel is used with the GIL held.
         let (deadline, sequence) = unsafe { ((*timer).deadline, (*timer).sequence) };
-        (sequence != 0).then_some((deadline, sequence))
+        (1..CALLS).contains(&sequence).then_some((deadline, sequence))
     }
 
     #[inline]

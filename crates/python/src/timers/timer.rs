@@ -16,7 +16,7 @@ use crate::cpython::free_list::FreeList;
 use crate::cpython::type_builder::KnownType;
 use crate::timers::coroutine::settle;
 use crate::timers::engine::Engine;
-use crate::timers::handle::{TimerObject, CANCELLED, FIRED, FIRING};
+use crate::timers::handle::{TimerObject, CANCELLED, FIRED, FIRING, RUNNING};
 use crate::timers::numbers::{ENGINES, NONE};
 
 /// How many dead handles are kept: the waves of a busy server. That is 768 kB, which only a program that has had so many keeps.
@@ -92,7 +92,8 @@ impl TimerObject {
         }
     }
 
-    /// Call the callback; afterwards the timer has fired, unless it was given a new life meanwhile. Null if it raised.
+    /// Call the callback; afterwards the timer has fired, unless it was given a new life meanwhile, or a call of a former one is still
+    /// under way. Null if it raised.
     ///
     /// # Safety
     ///
@@ -103,12 +104,33 @@ impl TimerObject {
         unsafe {
             let call = (*this).call;
             call.retain();
+            (*this).begin_call();
             let result = call.call(|result| settle(engine, py, result, call.words()[0], this.cast()));
-            if (*this).index == FIRING {
+            if (*this).end_call() {
                 Self::end(py, this, FIRED);
             }
             call.release(py);
             result
+        }
+    }
+
+    /// The life that waits to be called never will be: it has fired. Runs Python: no cell may be entered.
+    ///
+    /// # Safety
+    ///
+    /// The caller has a reference to the timer.
+    #[cold]
+    pub(crate) unsafe fn pass_over(py: Python<'_>, this: *mut Self) {
+        // SAFETY: the caller's reference keeps the timer; one that waits is in no wheel, and a call under way ends it later.
+        unsafe {
+            if (*this).index != FIRING {
+                return;
+            }
+            if (*this).is_called() {
+                (*this).index = RUNNING;
+            } else {
+                Self::end(py, this, FIRED);
+            }
         }
     }
 }

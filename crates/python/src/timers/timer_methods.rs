@@ -14,7 +14,7 @@ use crate::cpython::type_builder::{attribute, Table, TypeBuilder, LAST_ATTRIBUTE
 use crate::memory::prefetch;
 use crate::once::intern;
 use crate::timers::engine::Engine;
-use crate::timers::handle::{TimerObject, CANCELLED, FIRED, FIRING};
+use crate::timers::handle::{TimerObject, CANCELLED, FIRED, FIRING, RUNNING};
 use crate::timers::pending::parts;
 use crate::timers::timer::{cancel, dealloc, TYPE};
 
@@ -113,7 +113,7 @@ unsafe extern "C" fn repr(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
     unsafe {
         guard(|py| {
             let state = match this(object).index {
-                FIRING => "firing",
+                FIRING | RUNNING => "firing",
                 FIRED => "fired",
                 CANCELLED => "cancelled",
                 _ => "pending",
@@ -189,7 +189,8 @@ static METHODS: FastMethods<8> = Table([
     plain(
         c"run",
         method_run,
-        c"run($self, /)\n--\n\nCall the callback of a timer that is due, and return what it returns: for executors, once for each timer.\n\n\
+        c"run($self, /)\n--\n\nCall the callback of a timer that is due, and return what it returns: for executors.\n\n\
+          Does nothing, and returns None, if that firing was overtaken: by a run before, or by a new life.\n\
           What it raises goes to the engine's on_error if it is an Exception, and leaves this call otherwise.",
     ),
     ffi::PyMethodDef::zeroed(),

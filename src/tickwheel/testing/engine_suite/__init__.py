@@ -21,6 +21,7 @@ from tickwheel.testing.engine_suite._life import LifeTests
 from tickwheel.testing.engine_suite._limit import LimitTests
 from tickwheel.testing.engine_suite._listing import ListingTests
 from tickwheel.testing.engine_suite._memory import MemoryTests
+from tickwheel.testing.engine_suite._overlap import OverlapTests
 from tickwheel.testing.engine_suite._raise import RaiseTests
 from tickwheel.testing.engine_suite._reenter import ReenterTests
 from tickwheel.testing.engine_suite._runner import RunnerTests
@@ -40,6 +41,7 @@ class EngineSuite(
     BulkTests,
     InputTests,
     RunnerTests,
+    OverlapTests,
     MemoryTests,
     ThreadTests,
     ListingTests,
