@@ -141,6 +141,7 @@ class Engine(Protocol):
     captures_context: bool
     """
     Whether a timer's callback runs in a copy of the `contextvars.Context` that it was set in; it has one of its own.
+    While a call is in that, or in the one that was given by `context=`, another one runs in a copy of it.
 
     False: in that of the thread that fires. Those of `call_later_many` always do.
     """

@@ -19,6 +19,7 @@ from tickwheel.errors import ClosedError, ReentrantError, TickwheelError, TooMan
 from tickwheel.timers._bulk import BulkTimer, BulkVerbs
 from tickwheel.timers._coroutines import check_callback, check_context, handed_on
 from tickwheel.timers._filing import Filing
+from tickwheel.timers._in_context import call_in
 from tickwheel.timers._slack import loosened
 from tickwheel.timers._timer import WheelTimer
 from tickwheel.timers.locks import INNER, new_lock
@@ -319,10 +320,7 @@ class WheelEngine(BulkVerbs):
         assert callback is not None
         result = failure = None
         try:
-            if context is None:
-                result = self._call(timer, callback, args)
-            else:
-                result = context.run(self._call, timer, callback, args)
+            result = call_in(context, self._call, timer, callback, args)
         except Exception as error:  # noqa: BLE001 - whatever it is, the siblings are not to suffer
             failure = error
         finally:

@@ -93,6 +93,29 @@ pub(crate) unsafe fn call(
     result
 }
 
+/// Enter a copy of a context that could not be entered as another call is in it: a new reference, null with an exception set if it
+/// was not for that.
+///
+/// # Safety
+///
+/// The GIL is held with an exception set, and `context` is a context.
+#[cold]
+unsafe fn enter_copy(context: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    // SAFETY: the copy is nobody else's, so that it can be entered; it is let go of if it is not.
+    unsafe {
+        if ffi::PyErr_ExceptionMatches(ffi::PyExc_RuntimeError) == 0 {
+            return null_mut();
+        }
+        ffi::PyErr_Clear();
+        let copy = ffi::PyContext_Copy(context);
+        if !copy.is_null() && ffi::PyContext_Enter(copy) != 0 {
+            ffi::Py_DECREF(copy);
+            return null_mut();
+        }
+        copy
+    }
+}
+
 /// A reference that must be released by hand.
 #[derive(Clone, Copy)]
 pub(crate) struct Call(pub(crate) *mut ffi::PyObject);
@@ -260,16 +283,20 @@ impl Call {
         // SAFETY: a call with a context has that as its first word and the callback as its second; what was entered is left.
         unsafe {
             let (context, words) = (self.all_words()[0], self.words());
-            if ffi::PyContext_Enter(context) != 0 {
+            let is_entered = ffi::PyContext_Enter(context) == 0;
+            let entered = if is_entered { context } else { enter_copy(context) };
+            if entered.is_null() {
                 return null_mut();
             }
             let mut result = call(words[0], words[1..].as_ptr(), words.len() - 1);
             if !result.is_null() {
                 result = settle(result);
             }
-            if ffi::PyContext_Exit(context) != 0 {
-                ffi::Py_XDECREF(result);
-                return null_mut();
+            if ffi::PyContext_Exit(entered) != 0 {
+                ffi::Py_XDECREF(std::mem::replace(&mut result, null_mut()));
+            }
+            if !is_entered {
+                ffi::Py_DECREF(entered);
             }
             result
         }

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextvars import ContextVar, copy_context
 from typing import Any
 
 from tickwheel.testing.engine_suite._base import EngineTests, Rig
@@ -119,6 +120,52 @@ class OverlapTests(EngineTests):
         assert rig.notes == [False, False, True]
         assert (rig.log, timer.callback) == (["a"] * 3, None)
         rig.engine.check()
+
+    def test_a_context_that_is_in_use(self) -> None:
+        """
+        Where a call is in the context that a callback is to run in, that one runs in a copy of it.
+        """
+        variable: ContextVar[str] = ContextVar("variable", default="nobody's")
+        rig = self.rig()
+        handed: list[DueTimer] = []
+        rig.engine.runner = handed.append
+
+        def note_and_set(value: str) -> None:
+            rig.note(variable.get())
+            variable.set(value)
+
+        def act() -> None:
+            note_and_set(f"mine {len(rig.notes)}")
+            if len(rig.notes) > 1:
+                return
+            assert timer.restart(0)
+            assert rig.engine.fire_due() == 1
+            handed.pop().run()  # the new life
+            handed.pop().run()  # another timer
+            rig.note(variable.get())
+
+        theirs = copy_context()
+        rig.engine.call_later(0, note_and_set, "other", context=theirs)
+        timer = rig.engine.call_later(0, act, context=theirs)
+        assert rig.engine.fire_due() == 2
+        handed.pop().run()
+        assert rig.notes == ["nobody's", "mine 0", "mine 0", "mine 0"]
+        assert rig.errors == []
+        assert (variable.get(), theirs[variable]) == ("nobody's", "mine 0")
+
+    def test_an_error_in_a_context(self) -> None:
+        """
+        A callback that raises in its context what a context in use would is called once, and that is reported.
+        """
+
+        def fail() -> None:
+            rig.note(1)
+            raise RuntimeError("cannot enter context")
+
+        rig = self.rig()
+        rig.engine.call_later(0, fail, context=copy_context())
+        assert rig.engine.fire_due() == 1
+        assert (rig.notes, [type(error) for error, _ in rig.errors]) == ([1], [RuntimeError])
 
     def test_a_new_life_that_ends_before_the_call(self) -> None:
         """

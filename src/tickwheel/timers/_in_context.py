@@ -1,0 +1,35 @@
+"""
+Calls in a context that may be in use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import Context
+from typing import TypeVar, TypeVarTuple
+
+__all__ = ["call_in"]
+
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
+
+
+def call_in(context: Context | None, call: Callable[[*Ts], R], *args: *Ts) -> R:
+    """
+    Call *call* in *context*, or in a copy of it where another call is in it; None for the present context.
+    """
+    if context is None:
+        return call(*args)
+    has_begun = False
+
+    def begin() -> R:
+        nonlocal has_begun
+        has_begun = True
+        return call(*args)
+
+    try:
+        return context.run(begin)
+    except RuntimeError:
+        if has_begun:
+            raise
+    return context.copy().run(call, *args)
