@@ -1,7 +1,7 @@
 //! Timers by the million: set, cancelled and moved in one crossing, and named by integers.
 
 use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyList, PyString};
@@ -131,6 +131,9 @@ pub(crate) fn shift(
     outcome.map(|()| moved)
 }
 
+/// What no timer has as its id.
+const NO_ID: u64 = 0;
+
 /// How a timer is named.
 enum Name<'py> {
     Timer(Bound<'py, PyAny>),
@@ -148,11 +151,15 @@ fn names<'py>(timers: &Bound<'py, PyAny>) -> PyResult<Vec<Name<'py>>> {
         if timer::TYPE.is_of(&name) {
             return Ok(Name::Timer(name));
         }
-        if let Ok(id) = name.extract::<u64>() {
-            return Ok(Name::Id(id));
+        match name.extract::<i64>() {
+            Ok(id) => Ok(Name::Id(id.cast_unsigned())),
+            Err(error) if error.is_instance_of::<PyOverflowError>(name.py()) => Ok(Name::Id(NO_ID)),
+            Err(error) if error.is_instance_of::<PyTypeError>(name.py()) => {
+                let text = format!("{} is no timer: pass handles, or the ids of call_later_many", name.repr()?);
+                Err(PyTypeError::new_err(text))
+            }
+            Err(error) => Err(error),
         }
-        let text = format!("{} is no timer: pass handles, or the ids of call_later_many", name.repr()?);
-        Err(PyTypeError::new_err(text))
     });
     names.collect()
 }

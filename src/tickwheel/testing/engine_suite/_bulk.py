@@ -115,6 +115,9 @@ class BulkTests(EngineTests):
         assert rig.engine.cancel_many([ids[0], handle, ids[3], handle, ids[0], 2**62, 0]) == 3
         assert rig.engine.cancel_many(array("q", [ids[0], ids[1]])) == 1
         assert rig.engine.cancel_many([]) == 0
+        for never in (-1, -(2**63), 2**63, 2**64 - 1, 2**64, -(10**30)):
+            assert rig.engine.cancel_many([never]) == rig.engine.move_many([never], 1) == 0
+        assert rig.engine.cancel_many(array("q", [-1, -(2**63)])) == 0
         rig.engine.check()
         rig.clock.jump(1)
         rig.engine.fire_due()
