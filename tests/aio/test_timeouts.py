@@ -177,6 +177,37 @@ def test_nan_is_refused(runner):
     runner.run(main())
 
 
+@pytest.mark.parametrize("when", [math.inf, None])
+def test_moved_by_the_end_of_one_that_is_due_as_well(runner, when):
+    """
+    Of two that are due at once, what the first one's cancellation runs can still move the second.
+    """
+
+    async def main():
+        timeouts = {}
+
+        class Moving(asyncio.Future):
+            def cancel(self, msg=None):
+                timeouts["second"].reschedule(when)
+                loop.call_soon(lambda: held.done() or held.set_result("in time"))
+                return super().cancel(msg)
+
+        async def body(name, future):
+            async with aio.timeout_at(at) as timeouts[name]:
+                return await future
+
+        loop = asyncio.get_running_loop()
+        at, held = loop.time() + 0.01, loop.create_future()
+        bodies = body("first", Moving()), body("second", held)
+        first, second = await asyncio.gather(*bodies, return_exceptions=True)
+        assert isinstance(first, TimeoutError)
+        assert second == "in time"
+        assert (timeouts["second"].when(), timeouts["second"].expired()) == (when, False)
+        assert len(loop._tickwheel_deadlines) == 0
+
+    runner.run(main())
+
+
 def test_only_inside_a_loop_and_a_task(loop):
     """
     Without a running loop there is no delay, without a task nobody to cancel.

@@ -10,7 +10,7 @@ use pyo3::ffi;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat};
-use tickwheel_core::{Id, Pop, Wheel};
+use tickwheel_core::{Expired, Id, Pop, Wheel};
 
 use crate::aio::event_loop::TimerLoop;
 use crate::aio::time::{deadline_of, Time};
@@ -194,7 +194,7 @@ impl Deadlines {
         Ok(())
     }
 
-    /// Take a timeout out; the wheel's reference is given up.
+    /// Take a timeout out, or from those that are due and not yet expired; the wheel's reference is given up.
     ///
     /// # Safety
     ///
@@ -203,8 +203,10 @@ impl Deadlines {
     pub(crate) unsafe fn withdraw(&self, py: Python<'_>, timeout: *mut TimeoutObject) {
         // SAFETY: the caller's reference keeps the timeout.
         let id = unsafe { Id::from_u64((*timeout).id) };
-        if let Some(pending) = self.state.with(py, |state| state.wheel.cancel(id)) {
-            release(&pending);
+        match self.state.with(py, |state| state.wheel.cancel(id)) {
+            Some(pending) => release(&pending),
+            // SAFETY: the timeout, which the caller keeps, is among those that are due: its id says whether it still counts as that.
+            None => unsafe { (*timeout).id = 0 },
         }
     }
 
@@ -246,13 +248,15 @@ impl Deadlines {
             let (mut due, mut work) = (Vec::new(), usize::MAX);
             state.wheel.begin_turn(now);
             while let Pop::Expired(entry) = state.wheel.pop(&mut work) {
-                due.push(entry.payload);
+                due.push(entry);
             }
             state.wheel.end_turn();
             due
         });
         // SAFETY: what has expired is out of the wheel, and its references are given up to `expire`.
-        let due: Vec<_> = due.iter().map(|pending| unsafe { TimeoutObject::expire(py, pending.0) }).collect();
+        let expire =
+            |entry: &Expired<Pending>| unsafe { TimeoutObject::expire(py, entry.payload.0, entry.id.to_u64()) };
+        let due: Vec<_> = due.iter().map(expire).collect();
         for outcome in due {
             if let Err(error) = outcome {
                 let context = PyDict::new(py);

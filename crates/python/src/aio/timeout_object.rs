@@ -45,7 +45,7 @@ pub(crate) struct TimeoutObject {
     /// The handle of a timeout that was due when it was set.
     pub(crate) soon: *mut ffi::PyObject,
     pub(crate) when: f64,
-    /// The entry's id while it is in the wheel, else 0.
+    /// The entry's id while it is in the wheel, or due and about to expire; else 0.
     pub(crate) id: u64,
     /// How many cancellations of the task were under way when it entered.
     pub(crate) cancelling: i64,
@@ -105,16 +105,19 @@ impl TimeoutObject {
         }
     }
 
-    /// The timeout has left the wheel as due.
+    /// The timeout has left the wheel as due, where it had this id. One that was left or moved since is let be.
     ///
     /// # Safety
     ///
     /// The caller gives up the wheel's reference to the timeout.
-    pub(crate) unsafe fn expire(py: Python<'_>, timeout: *mut Self) -> PyResult<()> {
+    pub(crate) unsafe fn expire(py: Python<'_>, timeout: *mut Self, id: u64) -> PyResult<()> {
         // SAFETY: the wheel's reference keeps the timeout until it is given up here.
         unsafe {
-            (*timeout).id = 0;
-            let rung = Self::ring(py, timeout);
+            let mut rung = Ok(());
+            if (*timeout).id == id {
+                (*timeout).id = 0;
+                rung = Self::ring(py, timeout);
+            }
             ffi::Py_DECREF(timeout.cast());
             rung
         }
