@@ -37,7 +37,10 @@ _WORDS: Final = {
     ),
     sqlite3.SQLITE_LOCKED: _Words("another connection holds a lock", "try again", is_transient=True),
     sqlite3.SQLITE_FULL: _Words("the disk is full", "free some space; nothing was written", is_transient=True),
-    sqlite3.SQLITE_READONLY: _Words("the file or its folder is read-only", "give this user the right to write both"),
+    sqlite3.SQLITE_READONLY: _Words(
+        "the file, its folder, or its -wal or -shm beside it is read-only",
+        "give this user the right to write all of them; another user who looked at the file may have made the two",
+    ),
     sqlite3.SQLITE_PERM: _Words("access is denied", "give this user the right to read and write the file"),
     sqlite3.SQLITE_AUTH: _Words("access is denied", "give this user the right to read and write the file"),
     sqlite3.SQLITE_CANTOPEN: _Words(
