@@ -1,15 +1,30 @@
 //! Sets the cfgs that the code asks for: those that describe the interpreter, such as `Py_GIL_DISABLED`, which PyO3 sets for itself
 //! only, and `linux_calls`, for what Linux alone has. TICKWHEEL_PORTABLE leaves that out: what replaces it elsewhere is tested on
-//! Linux so.
+//! Linux so. `unwinds_threads` says that the interpreter ends threads by unwinding them; then the linker puts the functions of
+//! `parking.rs` in place of the interpreter's.
 
 use std::env;
 
+const PARKING: &str = "src/cpython/parking.rs";
+
 fn main() {
     pyo3_build_config::use_pyo3_cfgs();
-    println!("cargo::rustc-check-cfg=cfg(linux_calls)");
+    println!("cargo::rustc-check-cfg=cfg(linux_calls, unwinds_threads)");
     println!("cargo::rerun-if-env-changed=TICKWHEEL_PORTABLE");
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed={PARKING}");
     let is_linux = env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system == "linux");
     if is_linux && env::var_os("TICKWHEEL_PORTABLE").is_none() {
         println!("cargo::rustc-cfg=linux_calls");
+    }
+    // Other systems end a thread without unwinding it, and so do newer interpreters, which do not end it at all.
+    if is_linux && pyo3_build_config::get().version().minor < 14 {
+        println!("cargo::rustc-cfg=unwinds_threads");
+        let text = std::fs::read_to_string(PARKING).expect("the list of functions is beside this script");
+        for line in text.lines() {
+            if let Some((name, _)) = line.strip_prefix("    fn ").and_then(|rest| rest.split_once('(')) {
+                println!("cargo::rustc-link-arg-cdylib=-Wl,--wrap={name}");
+            }
+        }
     }
 }

@@ -5,10 +5,15 @@ The Rust: what may know what, and what `unsafe` has to say for itself.
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+import sys
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+
+from tickwheel import _core
 
 ROOMS = ("cpython", "timers", "cache", "aio")
 # Lowest first; the rooms are above them, and beside each other.
@@ -17,6 +22,21 @@ NO_REASON = re.compile(r"(?i)\bas (above|below|before|the caller says)\b|\bas (i
 # What changes behind a shared reference, and what says that threads may share it.
 CELL = re.compile(r"\b(?:std|core)::cell\b|\b(?:SyncUnsafe|Unsafe|Ref|Once|Lazy)?Cell\b")
 SHARED = re.compile(r"\bunsafe impl\b[^{]*\bSync for (\w+)")
+# Functions of the interpreter that run no Python, and never wait for the GIL, or do so in a way that PyO3 has seen to.
+RUNS_NO_PYTHON = re.compile(
+    r"PyBool_FromLong|PyCMethod_New|PyCallable_Check|PyContext_Enter|PyContext_Exit|PyDescr_NewMethod|PyDict_Next|"
+    r"PyErr_ExceptionMatches|PyErr_Fetch|PyErr_GetHandledException|PyErr_GetRaisedException|PyErr_GivenExceptionMatches|"
+    r"PyErr_NewExceptionWithDoc|PyErr_NoMemory|PyErr_Occurred|PyEval_SaveThread|PyException_GetTraceback|"
+    r"PyFloat_FromDouble|PyGILState_Release|PyInterpreterState_Get|PyInterpreterState_GetID|PyList_Append|"
+    r"PyLong_AsUnsignedLongLong|PyLong_FromLong|PyLong_FromSsize_t|PyLong_FromUnsignedLongLong|PyMem_Free|PyMem_Malloc|"
+    r"PyMethod_Function|PyModuleDef_Init|PyModule_GetDict|PyModule_GetNameObject|PyObject_Free|PyObject_GC_Del|"
+    r"PyObject_GC_IsTracked|PyObject_GC_Track|PyObject_GC_UnTrack|PyObject_GenericGetDict|PyObject_Init|"
+    r"PyObject_SelfIter|PySequence_Check|PyThreadState_Get|PyThreadState_GetDict|PyThread_get_thread_ident|"
+    r"PyTuple_GetItem|PyType_FromSpec|PyType_FromSpecWithBases|PyType_GetFlags|PyType_GetModuleName|PyType_GetName|"
+    r"PyType_GetQualName|PyType_IsSubtype|PyType_Modified|PyUnicode_AsEncodedString|PyUnicode_AsUTF8AndSize|"
+    r"PyUnicode_Compare|PyUnicode_EqualToUTF8AndSize|PyUnicode_FromStringAndSize|PyUnicode_InternInPlace|Py_IsFinalizing|"
+    r"Py_IsInitialized|_Py_CheckFunctionResult|PyEval_RestoreThread|PyGILState_Ensure"
+)
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +115,25 @@ def test_every_unsafe_says_its_own_reason(root):
                 wrong.append(f"{path.relative_to(root)}:{number}: {reason.strip()}")
     assert wrong == []
     assert 'undocumented_unsafe_blocks = "warn"' in (root / "Cargo.toml").read_text("utf-8")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems unwind no thread that ends")
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="the interpreter ends no thread")
+@pytest.mark.skipif(shutil.which("nm") is None, reason="nm is not installed: install binutils")
+def test_whatever_may_run_python_parks_threads_that_are_unwound(bindings):
+    """
+    Each function that the module takes from the interpreter is parked, or known to run no Python.
+    """
+    parked = set(re.findall(r"(?m)^ {4}fn (\w+)\(", bindings["cpython::parking"]))
+    listed = subprocess.run(["nm", "--dynamic", _core.__file__], capture_output=True, text=True, check=True).stdout
+    names = {kind: set(re.findall(rf"(?m) {kind} (\w+)", listed)) for kind in "UT"}
+    functions = {name for name in names["U"] if re.fullmatch(r"_?Py(?!Exc_)\w+(?<!_Type)(?<!Struct)", name)}
+    assert "PyObject_Vectorcall" in functions, "what is taken is found"
+    harmless = {name for name in functions if RUNS_NO_PYTHON.fullmatch(name)}
+    assert functions - parked - harmless == set(), "enter it in cpython/parking.rs, or here"
+    assert parked & harmless == set()
+    assert {f"__wrap_{name}" for name in functions & parked} <= names["T"]
+    assert not {name for name in names["U"] if name.startswith("__real_")}
 
 
 def test_nothing_static_is_mutable(root):

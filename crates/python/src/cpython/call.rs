@@ -41,38 +41,6 @@ const KEPT: usize = 16 * 1024;
 
 static DEAD: FreeList<Pack> = FreeList::new(KEPT);
 
-extern "C-unwind" {
-    /// As `ffi::PyObject_Vectorcall`, but declared as what it is: a call that may unwind, see `Park`.
-    fn PyObject_Vectorcall(
-        callback: *mut ffi::PyObject,
-        args: *const *mut ffi::PyObject,
-        count: usize,
-        names: *mut ffi::PyObject,
-    ) -> *mut ffi::PyObject;
-}
-
-type Vectorcall = unsafe extern "C-unwind" fn(
-    *mut ffi::PyObject,
-    *const *mut ffi::PyObject,
-    usize,
-    *mut ffi::PyObject,
-) -> *mut ffi::PyObject;
-
-/// Stops a thread that is unwound.
-///
-/// At its end the interpreter (before 3.14) ends other threads with `pthread_exit` as soon as they want the GIL. That unwinds
-/// their stacks, and an unwinding that is none of Rust's aborts the process where it meets Rust. So a thread whose callback is
-/// still running then is parked, without the GIL, until the process is gone.
-struct Park;
-
-impl Drop for Park {
-    fn drop(&mut self) {
-        loop {
-            std::thread::park();
-        }
-    }
-}
-
 /// Call what may run for as long as the process: null with an exception set if it raised.
 ///
 /// # Safety
@@ -84,13 +52,8 @@ pub(crate) unsafe fn call(
     args: *const *mut ffi::PyObject,
     count: usize,
 ) -> *mut ffi::PyObject {
-    let guard = Park;
-    // Behind a pointer that the compiler cannot see through: it also knows the function as one that never unwinds.
-    let vectorcall = std::hint::black_box(PyObject_Vectorcall as Vectorcall);
     // SAFETY: the caller keeps all that is passed alive; without names, null is right for them.
-    let result = unsafe { vectorcall(callback, args, count, std::ptr::null_mut()) };
-    std::mem::forget(guard);
-    result
+    unsafe { ffi::PyObject_Vectorcall(callback, args, count, null_mut()) }
 }
 
 /// Enter a copy of a context that could not be entered as another call is in it: a new reference, null with an exception set if it

@@ -7,6 +7,8 @@ pub(crate) mod errors;
 pub(crate) mod fast_methods;
 pub(crate) mod free_list;
 pub(crate) mod member;
+#[cfg(unwinds_threads)]
+mod parking;
 pub(crate) mod record;
 pub(crate) mod reports;
 pub(crate) mod type_builder;
