@@ -10,13 +10,28 @@ mod once;
 mod system_clock;
 mod timers;
 
+use pyo3::exceptions::PyImportError;
+use pyo3::ffi;
 use pyo3::prelude::*;
+
+/// Refuse to be imported by a subinterpreter, also by one that shares the GIL: what is static here belongs to the interpreter that
+/// imported it first, and its objects would get into others. CPython itself refuses those with a GIL of their own.
+fn require_main_interpreter() -> PyResult<()> {
+    // SAFETY: a module is imported with the GIL held, so there is an interpreter, which outlives the call.
+    if unsafe { ffi::PyInterpreterState_GetID(ffi::PyInterpreterState_Get()) } == 0 {
+        return Ok(());
+    }
+    let text = "tickwheel works in a process's main interpreter only, and this is a subinterpreter: use threads or processes instead; \
+                with mod_wsgi, set WSGIApplicationGroup %{GLOBAL}";
+    Err(PyImportError::new_err(text))
+}
 
 /// The native core of tickwheel.
 ///
 /// It says that it uses the GIL, which is its lock, so a free-threaded interpreter enables it.
 #[pymodule(gil_used = true)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    require_main_interpreter()?;
     #[cfg(Py_GIL_DISABLED)]
     cpython::cell::require_gil(module.py())?;
     timers::coroutine::register(module)?;
