@@ -325,3 +325,61 @@ def test_neither_a_child_nor_another_thread_inherits_the_running_loop(runner):
             pass
 
     runner.run(main())
+
+
+class Kept:
+    """
+    What a task refers to.
+    """
+
+
+def test_a_pending_timeout_keeps_nothing_of_a_closed_loop():
+    """
+    A task that waits inside a timeout is collected together with its loop, once that was closed, as on asyncio's own.
+    """
+    kept = Kept()
+    left = weakref.ref(kept)
+
+    async def wait(something):
+        async with aio.timeout(1000):
+            await forever()
+        return something
+
+    async def main(something):
+        task = asyncio.create_task(wait(something))
+        await asyncio.sleep(0)
+        assert not task.done()
+
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(lambda *_: None)  # it would say that the task was destroyed
+    loop.run_until_complete(main(kept))
+    loop.close()
+    left_loop = weakref.ref(loop)
+    del kept, loop
+    gc.collect()
+    assert (left(), left_loop()) == (None, None)
+
+
+def test_an_exception_that_carried_a_timeout_belongs_to_who_has_it(runner):
+    """
+    Who steps an `__aenter__` by hand and keeps its StopIteration has it to themselves; once it is gone, nothing stays.
+    """
+
+    def enter(timeout):
+        with pytest.raises(StopIteration) as caught:
+            timeout.__aenter__().__await__().__next__()
+        return caught.value
+
+    async def main():
+        first = aio.timeout(3600)
+        kept = enter(first)
+        async with aio.timeout(3600) as second:
+            assert kept.value is first
+        assert enter(aio.timeout(3600)) is not kept
+        await first.__aexit__(None, None, None)
+        assert kept.value is first
+        del first, second, kept
+        gc.collect()
+        assert [each for each in gc.get_objects() if type(each).__name__ == "TimeoutStep"] == []
+
+    runner.run(main())

@@ -39,6 +39,8 @@ struct StepObject {
     ob_base: ffi::PyObject,
     vectorcall: Option<ffi::vectorcallfunc>,
     timeout: *mut TimeoutObject,
+    /// The exception that carries the timeout, from when it was raised; null before.
+    stop: *mut ffi::PyStopIterationObject,
     stage: Stage,
 }
 
@@ -54,7 +56,7 @@ const KEPT: usize = 256;
 
 static TYPE: KnownType = KnownType::new();
 static DEAD: FreeList<StepObject> = FreeList::new(KEPT);
-/// A StopIteration that is used again and again, as long as nobody keeps it.
+/// A StopIteration that is used again and again: a step takes it from here, and gives it back if nobody has kept it.
 static STOP: AtomicPtr<ffi::PyStopIterationObject> = AtomicPtr::new(null_mut());
 
 /// `tp_descr_get` of a maker: a step of `timeout`; of the class itself, the maker.
@@ -72,6 +74,7 @@ unsafe extern "C" fn make(
             let step = DEAD.object(py, TYPE.get(), || ffi::PyObject_GC_New(TYPE.get()))?;
             (*step).vectorcall = Some(call);
             (*step).timeout = ffi::Py_NewRef(timeout).cast();
+            (*step).stop = null_mut();
             (*step).stage = (*maker.cast::<StepMaker>()).stage;
             ffi::PyObject_GC_Track(step.cast());
             Ok(step.cast())
@@ -116,7 +119,6 @@ unsafe extern "C" fn call(
             match (*this).stage {
                 Stage::Enter if count == 0 && names.is_null() => (*this).stage = Stage::Entering,
                 Stage::Exit if count == 3 && names.is_null() => {
-                    forget((*this).timeout);
                     TimeoutObject::exit(py, (*this).timeout, *args, *args.add(1))?;
                     (*this).stage = Stage::Exited;
                 }
@@ -158,7 +160,7 @@ unsafe extern "C" fn next(step: *mut ffi::PyObject) -> *mut ffi::PyObject {
         guard(|py| {
             let given = awaited(py, step)?;
             if given != ffi::Py_None() {
-                stop_with(py, given)?;
+                stop_with(py, step.cast(), given)?;
             }
             Ok(null_mut())
         })
@@ -185,53 +187,60 @@ unsafe extern "C" fn send(
 /// Set StopIteration(timeout).
 #[inline]
 #[allow(deprecated, reason = "PyErr_SetRaisedException is not in 3.11")]
-unsafe fn stop_with(py: Python<'_>, timeout: *mut ffi::PyObject) -> PyResult<()> {
-    // SAFETY: an exception that nobody else has may be given another value.
+unsafe fn stop_with(py: Python<'_>, step: *mut StepObject, timeout: *mut ffi::PyObject) -> PyResult<()> {
+    // SAFETY: an exception that nobody else has may be given another value; a step raises one only once.
     unsafe {
-        let mut stop = STOP.load(Ordering::Relaxed);
-        if stop.is_null() || ffi::Py_REFCNT(stop.cast()) != 1 {
-            let made = ffi::PyObject_CallNoArgs(ffi::PyExc_StopIteration);
-            if made.is_null() {
+        let mut raised = STOP.swap(null_mut(), Ordering::Relaxed);
+        if raised.is_null() {
+            raised = ffi::PyObject_CallNoArgs(ffi::PyExc_StopIteration).cast();
+            if raised.is_null() {
                 return Err(PyErr::fetch(py));
             }
-            ffi::Py_XDECREF(STOP.swap(made.cast(), Ordering::Relaxed).cast());
-            stop = made.cast();
         }
-        put(&raw mut (*stop).value, ffi::Py_NewRef(timeout));
-        ffi::PyErr_Restore(ffi::Py_NewRef(ffi::PyExc_StopIteration), ffi::Py_NewRef(stop.cast()), null_mut());
+        put(&raw mut (*raised).value, ffi::Py_NewRef(timeout));
+        (*step).stop = raised;
+        ffi::PyErr_Restore(ffi::Py_NewRef(ffi::PyExc_StopIteration), ffi::Py_NewRef(raised.cast()), null_mut());
     }
     Ok(())
 }
 
-/// Do not keep `timeout` alive by the exception that carried it.
+/// Give back the exception of a step that nobody awaits any more; one that somebody has, or that Python has seen, is theirs.
 #[inline]
-unsafe fn forget(timeout: *mut TimeoutObject) {
-    // SAFETY: the exception is ours; the caller has a reference to the timeout.
+unsafe fn give_back(stop: *mut ffi::PyStopIterationObject) {
+    // SAFETY: the caller gives up its reference. Without a traceback the exception was in no frame, so that nothing else is in it.
     unsafe {
-        let stop = STOP.load(Ordering::Relaxed);
-        if !stop.is_null() && (*stop).value == timeout.cast() {
+        let is_ours = ffi::Py_REFCNT(stop.cast()) == 1 && (*stop).traceback.is_null() && (*stop).context.is_null();
+        if is_ours {
             put(&raw mut (*stop).value, ffi::Py_NewRef(ffi::Py_None()));
         }
+        let other = if is_ours { STOP.swap(stop, Ordering::Relaxed) } else { stop };
+        ffi::Py_XDECREF(other.cast());
     }
 }
 
 unsafe extern "C" fn traverse(object: *mut ffi::PyObject, visit: ffi::visitproc, arg: *mut c_void) -> c_int {
     // SAFETY: called by the collector on a step.
     unsafe {
-        let answer = visit(ffi::Py_TYPE(object).cast(), arg);
-        let timeout = (*object.cast::<StepObject>()).timeout;
-        if answer != 0 || timeout.is_null() {
-            return answer;
+        let this = object.cast::<StepObject>();
+        for word in [ffi::Py_TYPE(object).cast::<ffi::PyObject>(), (*this).timeout.cast(), (*this).stop.cast()] {
+            let answer = if word.is_null() { 0 } else { visit(word, arg) };
+            if answer != 0 {
+                return answer;
+            }
         }
-        visit(timeout.cast(), arg)
+        0
     }
 }
 
 unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
-    // SAFETY: objects are freed with the GIL held, when nobody refers to them any more: the timeout is ours to let go.
+    // SAFETY: objects are freed with the GIL held, when nobody refers to them any more: timeout and exception are ours to let go.
     unsafe {
         ffi::PyObject_GC_UnTrack(object.cast());
         let step = object.cast::<StepObject>();
+        let raised = replace(&mut (*step).stop, null_mut());
+        if !raised.is_null() {
+            give_back(raised);
+        }
         ffi::Py_DECREF(replace(&mut (*step).timeout, null_mut()).cast());
         DEAD.keep(Python::assume_attached(), step, ffi::PyObject_GC_Del);
         ffi::Py_DECREF(TYPE.get().cast());
