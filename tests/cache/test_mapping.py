@@ -141,6 +141,40 @@ def test_sizes_are_bounded(make):
     cache.check()
 
 
+class Own(TTLCache):
+    """
+    A cache with a `popitem` of its own, which is asked to make room.
+    """
+
+    def popitem(self):
+        """
+        Do as every cache does.
+        """
+        return super().popitem()
+
+
+@pytest.mark.parametrize("kind", [TTLCache, Own])
+def test_a_value_that_fits_in_alone_stays(kind):
+    """
+    Sizes that are fractions add up with an error, which never costs the value that was just set, and does not stay.
+    """
+    cache = kind(0.3, 60.0, getsizeof=lambda value: value)
+    cache["y"] = cache["z"] = 0.1
+    cache["z"] = 0.3
+    assert (dict(cache), cache.currsize) == ({"z": 0.3}, 0.3)
+    for size in (0.1, 0.2, 0.3, 0.1, 0.3):
+        cache["z"] = size
+        assert (dict(cache), cache.currsize) == ({"z": size}, size)
+    cache["y"] = 0.3
+    assert (dict(cache), cache.currsize) == ({"y": 0.3}, 0.3)
+    del cache["y"]
+    assert cache.currsize == 0.0
+    for size in (0.1, 0.03, 0.07):
+        cache[size] = size
+    del cache[0.1], cache[0.03]
+    assert (dict(cache), cache.currsize) == ({0.07: 0.07}, 0.07)
+
+
 def test_a_bound_of_zero_keeps_nothing(make):
     """
     A maxsize of 0 is allowed, and refuses every value that has a size.

@@ -96,8 +96,6 @@ impl Store {
         self.counts.left[reason as usize] += 1;
         self.order.remove(index);
         self.size -= self.size_at(index);
-        if self.wheel.is_empty() {
-            self.size = 0.0; // floats drift
-        }
+        self.settle_size();
     }
 }

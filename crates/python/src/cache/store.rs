@@ -170,6 +170,7 @@ impl Store {
         let former = std::mem::replace(&mut self.wheel.payload_at_mut(index).value, value);
         self.size += terms.size - self.size_at(index);
         self.set_size(index, terms.size);
+        self.settle_size();
         self.renew(index, terms.now, Some(terms.life));
         self.order.use_now(index);
         former
@@ -293,6 +294,14 @@ impl Store {
                 self.sizes.resize(index as usize + 1, 1.0);
                 self.sizes[index as usize] = size;
             }
+        }
+    }
+
+    /// Floats drift: without entries the total is 0, and with one it is that one's size, so that what fits in alone stays.
+    #[inline]
+    pub(crate) fn settle_size(&mut self) {
+        if self.len() <= 1 {
+            self.size = self.least().map_or(0.0, |index| self.size_at(index));
         }
     }
 
