@@ -26,7 +26,13 @@ impl Drop for Park {
 
 macro_rules! parked {
     ($($(#[$when:meta])? fn $name:ident($($arg:ident: $kind:ty),*) $(-> $result:ty)?;)*) => {
-        $($(#[$when])? const _: () = {
+        $(
+        // For the linker alone: the module exports its entry, and nothing else.
+        $(#[$when])?
+        std::arch::global_asm!(concat!(".hidden __wrap_", stringify!($name)));
+
+        $(#[$when])?
+        const _: () = {
             #[allow(clashing_extern_declarations, reason = "PyO3 says of the same functions that they never unwind")]
             extern "C-unwind" {
                 #[link_name = concat!("__real_", stringify!($name))]
@@ -57,6 +63,7 @@ parked! {
     fn PyBuffer_Release(view: *mut Py_buffer);
     fn PyBuffer_ToContiguous(to: *mut c_void, view: *const Py_buffer, len: Py_ssize_t, order: c_char) -> c_int;
     fn PyCapsule_Import(name: *const c_char, no_block: c_int) -> *mut c_void;
+    fn PyContext_Copy(context: *mut PyObject) -> *mut PyObject;
     fn PyContext_CopyCurrent() -> *mut PyObject;
     fn PyDict_GetItemWithError(dict: *mut PyObject, key: *mut PyObject) -> *mut PyObject;
     #[cfg(Py_3_13)]
@@ -138,6 +145,8 @@ mod inlined {
     #[link_name = "__real_PyVectorcall_Function"]
     fn PyVectorcall_Function(callable: *mut PyObject) -> Option<vectorcallfunc>;
     }
+
+    std::arch::global_asm!(".hidden __wrap_PyVectorcall_Function");
 
     #[export_name = "__wrap_PyVectorcall_Function"]
     unsafe extern "C" fn function_of(callable: *mut PyObject) -> Option<vectorcallfunc> {
