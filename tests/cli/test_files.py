@@ -53,6 +53,8 @@ def test_a_series_that_has_begun_is_not_run_again():
     rule = Recurrence(Interval(60_000, anchor_at=7_000), jitter_ms=30_000)
     due_at = 7_000 + 60_000 * 1_000_000 + rule.shift_ms("k")
     line = exported(Job("k", 1, due_at, recurrence=rule.to_text(), target="log"))
+    ahead = replace(rule, next_at=due_at).to_text()  # it is to run now besides
+    assert exported(Job("k", 1, due_at - 200_000, recurrence=ahead, target="log")) == line
     write = set_write(request_of(line), due_at - 5_000, lambda _target, _handler: USUAL_RETRY)
     assert write.job.due_at == due_at
     assert Recurrence.from_text(write.job.recurrence).rule.next(due_at) == due_at - rule.shift_ms("k") + 60_000

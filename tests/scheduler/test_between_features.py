@@ -114,6 +114,39 @@ def test_moved_while_it_waits_to_be_tried_again(scheduler, clock, runs, verb):
     assert (left_s, length) == (pytest.approx(3_600, abs=0.01), pytest.approx(310, abs=1))
 
 
+@pytest.mark.parametrize("overlap", ["skip", "once", "all", "cancel"])
+@pytest.mark.parametrize("misfire", ["once", "all"])
+@pytest.mark.parametrize("end", [ValueError("no"), Snooze(1_200)])
+def test_run_now_while_it_waits_to_be_tried_again(scheduler, clock, runs, end, misfire, overlap):  # noqa: PLR0917  fixtures
+    """
+    A run that is tried again and wanted at once is that run: the series goes on after it, with no other one besides.
+    """
+    runs.ends.append(end)
+    scheduler.set("k", every=3_600, misfire=misfire, overlap=overlap, handler="h", retry=after(1_200))
+    clock.advance(3_700)
+    scheduler.run_now("k")
+    clock.advance(3_600)
+    assert runs == pytest.approx([3_600, 3_700, 7_200], abs=0.01)
+
+
+def test_a_run_ahead_that_is_tried_again(scheduler, clock, runs):
+    """
+    What was skipped before a run that is wanted at once stays so when that fails, expires with it or not.
+    """
+    for expires in (None, 600):
+        runs.clear()
+        begun = clock.wall_ns() / 1e9 - START
+        scheduler.set("k", every=3_600, expires=expires, handler="h", retry=after(60))
+        scheduler.skip("k")
+        clock.advance(100)
+        scheduler.run_now("k")
+        runs.ends.append(ValueError("no"))
+        clock.advance(61)
+        assert due_in(scheduler, clock)[1] == expires
+        clock.advance(3_600 * 2)
+        assert [run - begun for run in runs] == pytest.approx([100, 160, 7_200], abs=0.01)
+
+
 def test_snoozed_dead_and_replayed_again_and_again(scheduler, clock, runs):
     """
     Each replay gives a job at least the time that it had at first.

@@ -5,6 +5,7 @@ The next run of a recurring job is left out, on a clock that is moved by hand.
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 
 import pytest
@@ -98,6 +99,55 @@ def test_while_it_runs(make, url, clock):
     go_on.set()
 
 
+@pytest.mark.parametrize("rule", [{"cron": "0 * * * *"}, {"every": 3600, "jitter": 900}])
+@pytest.mark.parametrize("misfire", ["once", "all", "skip"])
+@pytest.mark.parametrize("put_off", ["skip", "move"])
+def test_run_now_after_it(scheduler, clock, record, until, rule, misfire, put_off):  # noqa: PLR0917  fixtures
+    """
+    What was skipped, or moved to later, stays so after a run that is wanted at once, however often that is asked for.
+    """
+    first = scheduler.set("k", misfire=misfire, exclude=["* 3 * * *"], handler="h", **rule).job
+    if put_off == "skip":
+        scheduler.skip("k")
+        after = scheduler.skip("k").job
+    else:
+        after = scheduler.move("k", delay=86_461).job
+    assert after.recurrence == first.recurrence
+    clock.advance(10)
+    scheduler.pause("k")
+    now = scheduler.run_now("k").job.due_at
+    clock.advance(1)
+    again = scheduler.run_now("k").job
+    assert (again.due_at, json.loads(again.recurrence)["next_at"]) == (now + 1_000, after.due_at)
+    scheduler.resume("k")
+    assert record.wait(1) == [now + 1_000]
+    until(lambda: scheduler.get("k").due_at == after.due_at)
+    assert scheduler.get("k").recurrence == first.recurrence
+    clock.advance((after.due_at - now) / 1000)
+    assert record.wait(2)[1] == after.due_at
+
+
+def test_after_run_now(scheduler, clock):
+    """
+    A run that is wanted at once is left out like any other, is moved with the series, and takes another rule.
+    """
+    first = scheduler.set("k", cron="0 * * * *", handler="h").job
+    pending = scheduler.skip("k").job.due_at
+    scheduler.pause("k")
+    scheduler.run_now("k")
+    assert scheduler.skip("k").job.due_at == pending
+    assert scheduler.get("k").recurrence == first.recurrence
+    scheduler.run_now("k")
+    with pytest.raises(InvalidJobError, match="no run is due until then"):
+        scheduler.change("k", until=pending / 1000 - 1)
+    kept = scheduler.change("k", jitter=900, until=pending / 1000 + 60).job
+    shift = kept.due_at - clock.wall_ns() // 1_000_000
+    assert json.loads(kept.recurrence)["next_at"] == pending + shift
+    assert scheduler.change("k", cron="30 * * * *").job.recurrence.count("next_at") == 0
+    scheduler.run_now("k")
+    assert "next_at" not in scheduler.move("k", delay=60).job.recurrence
+
+
 def test_a_paused_one(scheduler, clock, record):
     """
     A paused job stays paused, and its skipped run is not made up for.
@@ -144,3 +194,5 @@ def test_other_faces(url, service_url, make):
     remote = make(service_url)
     first = remote.set("k", cron="0 9 * * *", target="log").job.due_at
     assert remote.skip("k").job.due_at == first + 86_400_000
+    assert json.loads(remote.run_now("k").job.recurrence)["next_at"] == first + 86_400_000
+    assert remote.run_now("k", if_generation=1).outcome is Outcome.WRONG_GENERATION

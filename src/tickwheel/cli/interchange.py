@@ -58,7 +58,8 @@ def exported(job: Job) -> dict[str, Any]:
 def _recurring(job: Job, text: str) -> dict[str, Any]:
     rule = json.loads(text)
     line = {"misfire": rule["misfire"], "jitter": rule["jitter_ms"] / 1000}
-    nominal = job.due_at - Recurrence.from_text(text).shift_ms(job.key)
+    series = Recurrence.from_text(text)
+    nominal = max(job.due_at, series.next_at or 0) - series.shift_ms(job.key)
     if "cron" in rule:
         line["cron"] = rule["cron"]
         if nominal > time.time() * 1000:  # a start to come, or past runs that were skipped

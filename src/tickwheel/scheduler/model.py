@@ -196,6 +196,7 @@ class Move:
     Give a pending job another instant and a new generation. Answers MOVED, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
 
     One whose attempt is counted is pending if *over* says that it does not start any more. `era` as in `Set`.
+    With *keeps_next*, one that recurs runs at *due_at* besides: its series goes on with the instant that it waited for.
     """
 
     key: str
@@ -204,6 +205,7 @@ class Move:
     era: int | None = None
     over: AttemptStatus | None = None
     actor: Actor | None = None
+    keeps_next: bool = False
 
 
 @record

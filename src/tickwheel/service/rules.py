@@ -19,7 +19,8 @@ class RuleDocument(Struct, frozen=True):
     instant that is allowed, `exclude` what is left out, in the zone `tz`. With `skip`, a run may begin `grace_ms` late,
     a minute if that is absent.
     `run_at` is the instant of a run that is tried again or was due while another one lasted, and `expires_ms` for how
-    long a run is worth firing, while one is tried again.
+    long a run is worth firing, while one is tried again. `next_at` is when the series goes on at the earliest, after a
+    run that was to be at once or is tried again.
     """
 
     misfire: Literal["once", "all", "skip"]
@@ -34,6 +35,7 @@ class RuleDocument(Struct, frozen=True):
     overlap: Literal["skip", "once", "all", "cancel"] | UnsetType = UNSET
     grace_ms: int | UnsetType = UNSET
     run_at: int | UnsetType = UNSET
+    next_at: int | UnsetType = UNSET
     expires_ms: int | UnsetType = UNSET
 
 

@@ -158,7 +158,47 @@ def test_all_goes_on_from_the_run_that_was_retried():
     assert postponed == Recurrence(MINUTELY, Misfire.ALL, run_at=NOON)
     begun = NOON + 200_000
     assert postponed.after_run("k", begun, begun, begun + 1, has_run=True) == (NOON + 60_000, series)
-    assert Recurrence(MINUTELY).postponed("k", NOON, NOON) == Recurrence(MINUTELY)
+    again = Recurrence(MINUTELY).postponed("k", NOON, NOON)
+    assert again == Recurrence(MINUTELY, next_at=NOON)
+    assert again.postponed("k", NOON + 7, NOON + 7) == again
+    assert again.after_run("k", NOON + 9, NOON + 9, NOON + 9, has_run=True) == (NOON + 60_000, Recurrence(MINUTELY))
+
+
+@pytest.mark.parametrize("misfire", Misfire)
+def test_a_run_ahead_of_the_series(misfire):
+    """
+    After a run that was wanted at once, the instant that was pending then comes, whatever the rule has before it.
+    """
+    begun, pending = NOON + 10_000, NOON + 150_000
+    series, ahead = Recurrence(MINUTELY, misfire), Recurrence(MINUTELY, misfire, next_at=pending)
+    assert ahead.after_run("k", begun, begun, begun + 1, has_run=True) == (pending, series)
+    assert list(ahead.upcoming("k", begun, 3)) == [pending, NOON + 180_000, NOON + 240_000]
+    again = ahead.postponed("k", begun, begun)
+    assert again.after_run("k", NOON + 70_000, NOON + 70_000, NOON + 70_001, has_run=True) == (pending, series)
+    stopping = Recurrence(MINUTELY, misfire, next_at=pending, overlap=Overlap.CANCEL)
+    assert stopping.overtaken_at("k", begun, begun) == pending
+    assert stopping.overtaken_at("k", begun, pending) == NOON + 180_000
+    last = Recurrence(MINUTELY, misfire, next_at=pending, runs_left=1)
+    assert last.after_run("k", begun, begun, begun, has_run=True)[0] is None
+
+
+@pytest.mark.parametrize(
+    ("misfire", "overlap", "expected"),
+    [
+        (Misfire.ONCE, None, (NOON + 180_000, None)),
+        (Misfire.ALL, Overlap.SKIP, (NOON + 180_000, None)),
+        (Misfire.ONCE, Overlap.ONCE, (NOON + 160_000, None)),
+        (Misfire.ONCE, Overlap.ALL, (NOON + 160_000, NOON + 150_000)),
+        (Misfire.ALL, None, (NOON + 150_000, None)),
+    ],
+)
+def test_a_run_ahead_that_lasts(misfire, overlap, expected):
+    """
+    The instant that was pending passes like any other while the run lasts, and those before it do not count.
+    """
+    ahead = Recurrence(MINUTELY, misfire, next_at=NOON + 150_000, overlap=overlap)
+    assert ahead.following("k", NOON + 10_000, NOON + 10_000, NOON + 160_000) == expected
+    assert ahead.following("k", NOON + 160_000, NOON + 160_000, NOON + 160_000)[0] == NOON + 180_000
 
 
 def test_the_length_of_a_run_that_is_tried_again():
@@ -173,8 +213,9 @@ def test_the_length_of_a_run_that_is_tried_again():
 
 def test_a_clock_that_was_set():
     """
-    An interval's phase and the run that is tried again move along with the clock, a calendar and an end do not.
+    An interval's phase and the runs that it waits for move along with the clock, a calendar and an end do not.
     """
+    assert Recurrence(MINUTELY, next_at=NOON).moved(7).next_at == NOON + 7
     series = Recurrence(MINUTELY, Misfire.ALL, until=NOON, run_at=NOON)
     assert series.moved(7) == Recurrence(Interval(60_000, NOON + 7), Misfire.ALL, until=NOON, run_at=NOON + 7)
     by_calendar = Recurrence(Cron.parse("@daily"), Misfire.ALL, run_at=NOON)
@@ -219,7 +260,7 @@ def test_jitter_moves_each_run_alike():
         Recurrence(MINUTELY, Misfire.SKIP, 5),
         Recurrence(Cron.parse("0 9 * * mon-fri", "Europe/Berlin"), Misfire.ALL),
         Recurrence(MINUTELY, Misfire.SKIP, 5, grace_ms=1_000, until=NOON, runs_left=3),
-        Recurrence(MINUTELY, Misfire.ALL, run_at=NOON),
+        Recurrence(MINUTELY, Misfire.ALL, run_at=NOON, next_at=NOON + 5),
         Recurrence(MINUTELY, expires_ms=5),
         Recurrence(Interval(60_000, NOON, "Asia/Tokyo")),
         Recurrence(MINUTELY, exclude=(Exclusion.parse("2041-05-01"),)),

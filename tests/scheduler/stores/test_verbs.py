@@ -61,6 +61,30 @@ def test_a_series(server_url, make):
     assert client.cancel("k").outcome is Outcome.CANCELLED
 
 
+def test_a_run_ahead_of_what_was_skipped(any_url, make, until):
+    """
+    A job that is run now, alone or by a filter, keeps the instant to which it was skipped or moved.
+    """
+    node = make(any_url)
+    node.handler("h")(lambda _: None)
+    rule = {"cron": "0 0 1 * *", "handler": "h"}
+    for key in ("skip", "bulk skip"):
+        node.set(key, **rule)
+        node.skip(key)
+    for key in ("move", "bulk move"):
+        node.set(key, **rule)
+        node.move(key, delay=40 * 24 * 3600)
+    before = {job.key: job for job in node.list().jobs}
+    node.start()
+    assert node.bulk("run", "bulk").changed == 2
+    for key in ("skip", "move"):
+        assert node.run_now(key).outcome is Outcome.MOVED
+    until(lambda: node.stats()["succeeded"] == 4)
+    after = {job.key: job for job in node.list().jobs}
+    assert {key: job.due_at for key, job in after.items()} == {key: job.due_at for key, job in before.items()}
+    assert {job.recurrence for job in after.values()} == {before["skip"].recurrence}
+
+
 def test_changed_in_part(any_url, make):
     """
     What is named of a job is changed, and what is not stays: phase, runs that are left, pause, instant.

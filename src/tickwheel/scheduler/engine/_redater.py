@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -122,13 +123,14 @@ class Redater:
             return None
         if not self._elapsed.is_old(job) and self._clock.monotonic() > self._sure_at:
             return None
+        recurrence = replace(Recurrence.from_text(job.recurrence), next_at=None)
         try:
-            due_at = Recurrence.from_text(job.recurrence).next(job.key, self._clock.now_ms())
+            due_at = recurrence.next(job.key, self._clock.now_ms())
         except RecurrenceError:  # its firing says so
             return None
         if due_at is None or due_at >= job.due_at or due_at > self._clock.shown_ms:
             return None
-        return Redate(job, epoch, due_at, job.recurrence)
+        return Redate(job, epoch, due_at, recurrence.to_text())
 
     def _post(self, writes: list[Redate], era: int | None) -> None:
         try:

@@ -6,9 +6,9 @@ The canonical text is JSON with sorted keys, so that any client can read it:
     {"cron":"0 9 * * 1-5","jitter_ms":0,"misfire":"once","tz":"Europe/Berlin"}
     {"anchor_at":1700000000000,"every_ms":60000,"jitter_ms":0,"misfire":"skip"}
 
-`grace_ms`, `until`, `runs_left`, `run_at`, `expires_ms`, `overlap`, `exclude`, and the `tz` in which an interval reads
-that, are there only where they say something. All stores keep the text as it is, so what is added to it needs no other
-schema.
+`grace_ms`, `until`, `runs_left`, `run_at`, `next_at`, `expires_ms`, `overlap`, `exclude`, and the `tz` in which an
+interval reads that, are there only where they say something. All stores keep the text as it is, so what is added to it
+needs no other schema.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tickwheel.scheduler.recurrence._overlap import Overlap
 
 __all__ = ["Recurrence", "share_of"]
 
-_MORE = ("grace_ms", "until", "runs_left", "run_at", "expires_ms")
+_MORE = ("grace_ms", "until", "runs_left", "run_at", "next_at", "expires_ms")
 _PASSES_MAX: Final = 10_000
 """How many stretches of what is excluded a search passes before it gives up; each costs up to 50 microseconds."""
 _AHEAD_MS: Final = 50 * 366 * 86_400_000
@@ -52,6 +52,8 @@ class Recurrence:
         runs_left: How many runs may still end, the next one included, or None for any number.
         run_at: The instant of the run that is tried again, was snoozed, or was due while another lasted, where the
             series goes on from it.
+        next_at: The instant that the job waited for when it was to run now instead, so that no other one comes before;
+            of a run that is tried again, its own, where nothing else shows that it is one.
         expires_ms: For how long after its instant a run is worth firing, while one that expires is tried again or was
             snoozed: its job is due later then, and the next run has this length again.
         exclude: What is left out of the series, before any jitter; all in the zone of *rule*.
@@ -65,6 +67,7 @@ class Recurrence:
     until: int | None = None
     runs_left: int | None = None
     run_at: int | None = None
+    next_at: int | None = None
     expires_ms: int | None = None
     exclude: tuple[Exclusion, ...] = ()
     overlap: Overlap | None = None
@@ -73,7 +76,7 @@ class Recurrence:
         """
         Return the job's first instant later than *after*, or None if there is none.
 
-        An interval begins at its anchor, while `nominal` knows the instants before that, too.
+        That is `next_at` where it is later. An interval begins at its anchor; `nominal` knows the instants before, too.
 
         Args:
             key: The job's.
@@ -83,6 +86,8 @@ class Recurrence:
         Raises:
             InvalidRecurrenceError: As `nominal`.
         """
+        if self.next_at is not None and self.next_at > after:
+            return self.next_at
         shift = self.shift_ms(key)
         after -= shift
         if isinstance(self.rule, Interval):  # a run that is wanted before the first one leaves that its instant
@@ -163,8 +168,10 @@ class Recurrence:
         if left == 0:
             return None, self
         due_at_next, run_at = self.following(key, due_at, begun, ended)
-        is_same = left == self.runs_left and run_at == self.run_at and self.expires_ms is None
-        return due_at_next, self if is_same else replace(self, runs_left=left, run_at=run_at, expires_ms=None)
+        is_same = left == self.runs_left and run_at == self.run_at and self.next_at is self.expires_ms is None
+        if is_same:
+            return due_at_next, self
+        return due_at_next, replace(self, runs_left=left, run_at=run_at, next_at=None, expires_ms=None)
 
     def postponed(self, key: str, due_at: int, begun: int, expires_ms: int | None = None) -> Recurrence:
         """
@@ -174,7 +181,9 @@ class Recurrence:
         """
         goes_on = self._overlaps is not Overlap.SKIP or self._makes_up(key, due_at, begun)
         run_at = due_at if self.run_at is None and goes_on else self.run_at
-        return replace(self, run_at=run_at, expires_ms=expires_ms if self.expires_ms is None else self.expires_ms)
+        expires_ms = expires_ms if self.expires_ms is None else self.expires_ms
+        is_noted = self.next_at is not None or run_at is not None or expires_ms is not None
+        return replace(self, run_at=run_at, next_at=self.next_at if is_noted else due_at, expires_ms=expires_ms)
 
     def _makes_up(self, key: str, due_at: int, begun: int) -> bool:
         return self.misfire is Misfire.ALL and (missed := self.next(key, due_at)) is not None and missed <= begun
@@ -204,8 +213,9 @@ class Recurrence:
         """
         if not isinstance(self.rule, Interval):
             return self
-        run_at = None if self.run_at is None else self.run_at + step_ms
-        return replace(self, rule=replace(self.rule, anchor_at=self.rule.anchor_at + step_ms), run_at=run_at)
+        run_at, next_at = (None if each is None else each + step_ms for each in (self.run_at, self.next_at))
+        rule = replace(self.rule, anchor_at=self.rule.anchor_at + step_ms)
+        return replace(self, rule=rule, run_at=run_at, next_at=next_at)
 
     def is_missed(self, due_at: int, now: int) -> bool:
         """
@@ -256,7 +266,7 @@ class Recurrence:
         if self.exclude:
             facts["exclude"] = [str(each) for each in self.exclude]
         more: dict[str, Any] = {"until": self.until, "runs_left": self.runs_left, "run_at": self.run_at}
-        more["expires_ms"] = self.expires_ms
+        more |= {"next_at": self.next_at, "expires_ms": self.expires_ms}
         more["overlap"] = None if self.overlap is None else self.overlap.value
         if self.grace_ms != MISFIRE_GRACE_MS:
             more["grace_ms"] = self.grace_ms

@@ -84,13 +84,7 @@ class RemoteClient:
                 items = [_item(request, self._policy) for request in verb.requests]
                 return self._transport.submit(self._batch(items, refuse_all=True))
             case MoveJobs():
-                delay, at = verb.when
-                due_at(delay, at, _now())
-                if delay is None:
-                    to = {"at": _wire.epoch_seconds("at", at or 0)}
-                else:
-                    to = {"delay": _wire.seconds("delay", delay)}
-                return self._each(verb, method="PATCH", body=to)
+                return self._move(verb)
             case CancelJobs():
                 action, batched = ("?running=true", {"running": True}) if flag("running", verb.running) else ("", None)
                 return self._each(verb, method="DELETE", action=action, batched=batched)
@@ -151,6 +145,15 @@ class RemoteClient:
             return self._transport.submit(self._write_one(method, path, data, _condition(generation)))
         fields = (batched or body or {}) | {"do": verb.name, "if_generation": generation}
         return self._transport.submit(self._batch([_wire.to_json(fields | {"key": key}) for key in checked]))
+
+    def _move(self, verb: MoveJobs) -> Future[list[Answer]]:
+        if verb.runs_now:
+            return self._each(verb, method="POST", action=":run")
+        delay, at = verb.when
+        due_at(delay, at, _now())
+        if delay is None:
+            return self._each(verb, method="PATCH", body={"at": _wire.epoch_seconds("at", at or 0)})
+        return self._each(verb, method="PATCH", body={"delay": _wire.seconds("delay", delay)})
 
     def _replay(self, verb: ReplayJobs) -> Future[list[Answer]]:
         keys, generation = checks.check_keys(verb.keys), checks.check_generation(verb.if_generation)

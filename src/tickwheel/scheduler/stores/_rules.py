@@ -34,7 +34,7 @@ from tickwheel.scheduler.model import (
     State,
     Write,
 )
-from tickwheel.scheduler.stores._series import length_of, of_next_life, put_off
+from tickwheel.scheduler.stores._series import ahead, length_of, of_next_life, put_off
 
 __all__ = ["BEGUN", "GONE", "NOT_OWNER", "REQUESTS_KEPT_MS", "Decision", "decide", "holds", "is_counted", "rescued"]
 
@@ -205,7 +205,10 @@ def _move(write: Move, job: Job | None, now: int, next_generation: NextGeneratio
     if known is None or known.state is State.RUNNING:
         return Answer(Outcome.TOO_LATE, job), job
     moved = _next_life(known, write.due_at, next_generation())
-    if write.due_at > now and moved.recurrence is not None:
+    if moved.recurrence is not None and write.keeps_next:
+        if not known.attempt and known.due_at > write.due_at:
+            moved = replace(moved, recurrence=ahead(moved.recurrence, known.due_at))
+    elif moved.recurrence is not None and write.due_at > now:
         moved = replace(moved, recurrence=put_off(moved.recurrence))
     return Answer(Outcome.MOVED, moved), moved
 

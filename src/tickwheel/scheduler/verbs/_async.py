@@ -131,7 +131,7 @@ class AsyncScheduler(Common):
         """
         Move a pending job to now: see `Scheduler.run_now`.
         """
-        return (await self._do(MoveJobs((key,), _NOW, if_generation)))[0]
+        return (await self._do(MoveJobs((key,), _NOW, if_generation, runs_now=True)))[0]
 
     async def cancel(
         self, key: str, *, running: bool = False, if_generation: int | None = None, conn: object = None

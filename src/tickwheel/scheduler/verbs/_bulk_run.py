@@ -86,7 +86,8 @@ def _write(request: BulkRequest, job: Job, run: _Run, now: int, actor: Actor | N
         case "replay":
             return Replay(key, _due_at(request, job, run, now), generation, actor)
         case _:
-            return Move(key, _due_at(request, job, run, now), generation, actor=actor)
+            keeps_next = request.verb == "run"
+            return Move(key, _due_at(request, job, run, now), generation, actor=actor, keeps_next=keeps_next)
 
 
 def _due_at(request: BulkRequest, job: Job, run: _Run, now: int) -> int:

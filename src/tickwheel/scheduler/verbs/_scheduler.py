@@ -145,12 +145,12 @@ class Scheduler(Pulling):
 
     def run_now(self, key: str, *, if_generation: int | None = None) -> Answer:
         """
-        Move the pending job of *key* to now.
+        Move the pending job of *key* to now; one that recurs keeps the instant of its next run.
 
         Returns:
             As `move`.
         """
-        return self._do(MoveJobs((key,), _NOW, if_generation))[0]
+        return self._do(MoveJobs((key,), _NOW, if_generation, runs_now=True))[0]
 
     def cancel(
         self, key: str, *, running: bool = False, if_generation: int | None = None, conn: object = None

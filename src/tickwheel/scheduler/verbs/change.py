@@ -189,6 +189,8 @@ def _rescheduled(job: Job, before: Recurrence, given: dict[str, Any], now: int) 
         begins = rule.anchor_at - rule.every_ms + 1  # the first run is one interval from now
     if is_timed and after.run_at is not None:
         after = replace(after, run_at=max(begins, after.run_at))  # the new series begins now, and makes up for nothing
+    if after.next_at is not None:
+        after = replace(after, next_at=None if is_timed else after.next_at + shift - before.shift_ms(job.key))
     if not is_timed or job.attempt or before.run_at is not None:
         due_at = job.due_at + shift - before.shift_ms(job.key)
     else:
@@ -196,7 +198,8 @@ def _rescheduled(job: Job, before: Recurrence, given: dict[str, Any], now: int) 
         if found is None:
             raise InvalidRecurrenceError("until", after.until, "no run is due until then: name a later instant")
         due_at = max(now, found)
-    if "until" in given and after.until is not None and due_at - shift > after.until:
+    last = max(due_at, after.next_at or due_at)
+    if "until" in given and after.until is not None and last - shift > after.until:
         raise InvalidRecurrenceError("until", given["until"], "no run is due until then: name a later instant")
     return due_at, after.to_text()
 

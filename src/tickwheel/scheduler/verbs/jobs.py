@@ -53,13 +53,14 @@ class SetJobs:
 @dataclass(frozen=True, slots=True)
 class MoveJobs:
     """
-    Give the pending jobs of *keys* one instant.
+    Give the pending jobs of *keys* one instant; with *runs_now*, which goes with no delay, a series keeps its next one.
     """
 
     name: ClassVar = "move"
     keys: Iterable[str]
     when: When
     if_generation: int | None = None
+    runs_now: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +155,8 @@ def writes_of(
         case MoveJobs():
             due = due_at(verb.when.delay, verb.when.at, now)
             counted_in = era if verb.when.at is None else None
-            generation = checks.check_generation(verb.if_generation)
-            return [Move(key, due, generation, counted_in, actor=actor) for key in checks.check_keys(verb.keys)]
+            generation, keys = checks.check_generation(verb.if_generation), checks.check_keys(verb.keys)
+            return [Move(key, due, generation, counted_in, actor=actor, keeps_next=verb.runs_now) for key in keys]
         case CancelJobs():
             generation = checks.check_generation(verb.if_generation)
             stops = flag("running", verb.running)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tickwheel.scheduler.model import Outcome
+from tickwheel.scheduler.model import Move, Outcome
 from tickwheel.testing.store_suite._base import StoreTests
 
 
@@ -40,6 +40,26 @@ class MoveTests(StoreTests):
                 rig.pending("key", 1_000, recurrence=waits)
                 assert rig.move("key", after).outcome is Outcome.MOVED
                 assert rig.get("key").recurrence == expected
+
+    def test_a_run_ahead(self) -> None:
+        """
+        A recurring job that is to run now besides notes what it waited for, once, unless it is tried again or is late.
+        """
+        rule = '{"anchor_at":5,"every_ms":7,"jitter_ms":0,"misfire":"once","overlap":"all","runs_left":3}'
+        with self.rig() as rig:
+            noted = rule.replace(',"overlap"', f',"next_at":{rig.now + 1_000},"overlap"')
+            again = noted.replace("next_at", "run_at")
+            cases = ((1_000, rule, 0, noted), (0, noted, 0, noted), (2_000, noted, 0, noted), (2_000, again, 0, again))
+            for after, before, attempt, expected in (*cases, (1_000, rule, 1, rule), (-1_000, rule, 0, rule)):
+                rig.pending("key", after, recurrence=before, attempt=attempt)
+                answer = rig.do(Move("key", rig.now, keeps_next=True))
+                assert (answer.outcome, rig.get("key").recurrence) == (Outcome.MOVED, expected)
+            rig.pending("key", 1_000, recurrence=noted)
+            assert rig.move("key", 9_000).outcome is Outcome.MOVED
+            assert rig.get("key").recurrence == rule
+            once = rig.pending("once", 1_000)
+            assert rig.do(Move("once", rig.now, keeps_next=True)).outcome is Outcome.MOVED
+            assert (rig.get("once").due_at, once.recurrence) == (rig.now, rig.get("once").recurrence)
 
     def test_to_the_same_instant(self) -> None:
         """
