@@ -95,6 +95,8 @@ def log_event(event: Event) -> None:
     Log one event of the scheduler; to be subscribed.
     """
     level = _LEVEL_OF.get(type(event), logging.DEBUG)
+    if isinstance(event, OwnershipLost) and event.is_handed_over:
+        level = logging.INFO
     if _LOG.isEnabledFor(level):
         facts = {name: value.value if isinstance(value, Enum) else value for name, value in asdict(event).items()}
         if "attempt" in facts:
@@ -129,6 +131,8 @@ def _name_of(event: Event) -> str:
     Return the event's name in words: `JobFailed` is "job failed".
     """
     name = type(event).__name__
+    if isinstance(event, OwnershipLost) and event.is_handed_over:
+        return "handed over its right to fire"
     spaced = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name)
     return _WORDS.get(name, spaced.strip())
 

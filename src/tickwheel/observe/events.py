@@ -240,10 +240,13 @@ class OwnershipGained:
 class OwnershipLost:
     """
     This scheduler may not fire the jobs of *shard* any more.
+
+    With *is_handed_over* it has given the shard to a node that joined, while its right held; otherwise that had ended.
     """
 
     shard: int
     epoch: int
+    is_handed_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)

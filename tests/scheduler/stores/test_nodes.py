@@ -14,6 +14,7 @@ from contextlib import closing
 import pytest
 from writes import set_one
 
+from tickwheel.observe.events import OwnershipLost
 from tickwheel.scheduler import Outcome, Progress, Scheduler, SchedulerOptions, SetRequest, model
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores import make_store, open_store
@@ -317,6 +318,8 @@ def test_a_node_joins_while_every_shard_is_busy(address, until):
             goes_on.wait(PATIENCE_S)
 
     first, second = nodes
+    lost = []
+    first.subscribe(lambda event: lost.append(event) if isinstance(event, OwnershipLost) else None)
     with first, second:
         first.start()
         for keys in (range(9), range(9, 16)):
@@ -334,6 +337,8 @@ def test_a_node_joins_while_every_shard_is_busy(address, until):
         until(lambda: len(first.stats()["shards"]) == 2)
     assert sorted(key for key, _ in runs) == list(range(16))
     assert {number for key, number in runs if f"{key}" in begun} == {0}
+    assert len(lost) >= 2
+    assert all(event.is_handed_over for event in lost)
 
 
 BEGINS_AND_HANGS = """

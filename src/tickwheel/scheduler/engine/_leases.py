@@ -126,14 +126,15 @@ class Leases:
     def _take(self, take: Callable[[str], list[Lease]]) -> None:
         before, local = self._clock.monotonic(), self._clock.local()
         leases = tuple(take(self._owner))
+        is_handed_over = self._store.abilities.has_many_owners and self.is_trusted()  # nobody else can have had it yet
         ends = [(lease.until - lease.granted_at) / 1000 for lease in leases if lease.until is not None]
         self._trusted_until = before + min(ends) * (1 - _MARGIN) if ends else None
         if ends:
             self._clock.sample(leases[0].granted_at, local, self._clock.local())
-        self._hold(leases)
+        self._hold(leases, is_handed_over=is_handed_over)
         self._answered_at = before
 
-    def _hold(self, leases: tuple[Lease, ...]) -> None:
+    def _hold(self, leases: tuple[Lease, ...], *, is_handed_over: bool = False) -> None:
         old = {(lease.shard, lease.epoch) for lease in self.held}
         new = {(lease.shard, lease.epoch) for lease in leases}
         rescued = {lease.shard: lease.rescued for lease in leases}
@@ -143,7 +144,7 @@ class Leases:
         for shard, epoch in sorted(new - old):
             self._hooks.emit(OwnershipGained(shard, epoch, rescued[shard]))
         for shard, epoch in sorted(old - new):
-            self._hooks.emit(OwnershipLost(shard, epoch))
+            self._hooks.emit(OwnershipLost(shard, epoch, is_handed_over))
 
     def pause_s(self) -> float:
         """
