@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from tickwheel.observe.events import OwnershipLost, StoreFailed
-from tickwheel.scheduler import SchedulerOptions, StoreError
+from tickwheel.scheduler import LeaseEndedError, SchedulerOptions, StoreError
 from tickwheel.scheduler.stores import Abilities, MemoryStore
 
 
@@ -18,7 +18,7 @@ class Leasing(MemoryStore):
     A store in memory whose leases end, and whose clock is its own.
     """
 
-    abilities = Abilities(has_many_owners=True)
+    abilities = Abilities(has_many_owners=True, first_tail=1_000_000)
 
     def __init__(self, length_ms=300, offset_ms=0):
         super().__init__()
@@ -28,6 +28,7 @@ class Leasing(MemoryStore):
         self._until_ms = 0
         self.is_down = False
         self.is_lost = False
+        self.tail = 0
 
     def now_ms(self):
         """
@@ -57,7 +58,7 @@ class Leasing(MemoryStore):
 
     def _ending(self, lease):
         self._until_ms = self.now_ms() + self.length_ms
-        return replace(lease, until=self._until_ms)
+        return replace(lease, until=self._until_ms, shard=lease.shard + self.tail)
 
 
 def test_renewed(make, record, until):
@@ -144,6 +145,29 @@ def test_the_stores_clock_counts(make, record, offset_ms):
     stats = scheduler.stats()
     assert abs(stats["offset_ms"] - offset_ms) < 1_000
     assert stats["owner"].startswith("me:")
+
+
+def test_what_workers_pulled_before_it_was_lost(make, until):
+    """
+    A firing in a worker's hands ends with the lease of its shard, also where the same node has that again at once.
+    """
+    store = Leasing(length_ms=90)
+    scheduler = make(store).start()
+    scheduler.set("k", delay=0, target="pull", handler="q")
+    (lease,) = scheduler.lease("q", wait=60, seconds=600)
+    store.tail = 1_000_000  # the shard is handed over, and what runs stays here
+    until(lambda: scheduler.stats()["tails"] == [1_000_000])
+    renewals = store.renewals_in_time
+    until(lambda: store.renewals_in_time > renewals + 1)
+    assert scheduler.extend(lease.fire_id, 600) > lease.until
+    assert scheduler.stats()["in_flight"] == 1
+    store._epoch, store.tail = 2, 0  # the lease was lost and came back between two renewals
+    until(lambda: scheduler.stats()["refused"] == 1)
+    stats = scheduler.stats()
+    assert (stats["in_flight"], stats["pull"], stats["fired"]) == (0, {}, 1)
+    for ask in (lambda: scheduler.extend(lease.fire_id, 600), lambda: scheduler.ack(lease.fire_id)):
+        with pytest.raises(LeaseEndedError, match="another process has taken its shard over"):
+            ask()
 
 
 class Noting(Leasing):

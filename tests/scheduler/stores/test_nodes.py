@@ -15,7 +15,7 @@ import pytest
 from writes import set_one
 
 from tickwheel.observe.events import OwnershipLost
-from tickwheel.scheduler import Outcome, Progress, Scheduler, SchedulerOptions, SetRequest, model
+from tickwheel.scheduler import LeaseEndedError, Outcome, Progress, Scheduler, SchedulerOptions, SetRequest, model
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores import make_store, open_store
 from tickwheel.testing.store_suite._base import changes_of
@@ -339,6 +339,38 @@ def test_a_node_joins_while_every_shard_is_busy(address, until):
     assert {number for key, number in runs if f"{key}" in begun} == {0}
     assert len(lost) >= 2
     assert all(event.is_handed_over for event in lost)
+
+
+def test_what_workers_pulled_before_another_node_took_over(address, until):
+    """
+    A node that finds its shards taken over lets go of what its workers hold, and they hear of it; the heir has it.
+    """
+    store, is_awake = make_store(f"{address}shards=1&lease_s=3"), threading.Lock()
+
+    def while_awake(ask):
+        def asked(owner):
+            with is_awake:
+                return ask(owner)
+
+        return asked
+
+    store.renew, store.acquire = while_awake(store.renew), while_awake(store.acquire)
+    paused, heir = Scheduler(store), Scheduler(address)
+    with paused.start(), heir:
+        paused.set("k", delay=0, target="pull", handler="q")
+        (lease,) = paused.lease("q", wait=60, seconds=600)
+        with is_awake:
+            store.release(paused.stats()["owner"])  # as if its time were over
+            heir.start()
+            (again,) = heir.lease("q", wait=60)
+            assert (again.job.key, again.attempt) == ("k", 2)
+            heir.ack(again.fire_id)
+        until(lambda: paused.stats()["shards"] == [] and paused.stats()["in_flight"] == 0)
+        assert paused.stats()["pull"] == {}
+        for ask in (lambda: paused.extend(lease.fire_id, 600), lambda: paused.ack(lease.fire_id)):
+            with pytest.raises(LeaseEndedError, match="another process has taken its shard over"):
+                ask()
+        assert heir.get("k") is None
 
 
 BEGINS_AND_HANGS = """

@@ -379,6 +379,20 @@ def test_what_was_started_for_a_worker_that_had_gone(target, record):
     assert target.figures() == {}
 
 
+def test_what_another_node_has_taken_over(target, record):
+    """
+    A lease that is let go of although nobody stopped it has ended: its worker hears that another process has it.
+    """
+    (firing,) = hold(target, lambda firing: _End(record, firing), "k")
+    (lease,) = target.lease("q", 1, 0, 60).result(0)
+    firing.stopping.expire()
+    assert target.figures() == {}
+    with pytest.raises(LeaseEndedError, match="another process has taken its shard over"):
+        target.extend(lease.fire_id, 60)
+    with pytest.raises(LeaseEndedError, match="another process has taken its shard over"):
+        target.settle(lease.fire_id, None).result(0)
+
+
 class _Stopping:
     """
     What says whether a firing is to stop; and gets the store's answer to its end.

@@ -39,7 +39,7 @@ from tickwheel.scheduler.engine.resources import Resources
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Job
 from tickwheel.scheduler.stores import Lease
-from tickwheel.scheduler.targets import Firing
+from tickwheel.scheduler.targets import Firing, Snooze
 
 __all__ = ["Owner"]
 
@@ -323,10 +323,23 @@ class Owner:
 
     def renewed(self) -> None:
         """
-        Go on with what was held back for lack of trust, and report to the other nodes.
+        Go on with what was held back for lack of trust, let go of what is others', and report to the other nodes.
         """
+        self._let_go()
         self._armer.resume()
         self.heartbeat.beat()
+
+    def _let_go(self) -> None:
+        """
+        End what targets hold under epochs that were lost: the next owner of its shard fires it, which may be this one.
+
+        The store refuses these ends. What an orderly hand-over leaves here has its epoch in a tail, and goes on.
+        """
+        for entry in self._dispatcher.take_held():
+            if entry.epoch not in self._epochs:
+                if (expire := entry.expire) is not None:
+                    expire()
+                self._dispatcher.end_held(entry, Snooze(0), None, None)
 
     def _wait(self, deadline: float | None) -> None:
         """

@@ -8,6 +8,7 @@ The pull target: firings wait in a named queue, and workers in any language come
     leased                   acknowledged                         done
                              refused                              again, or dead
                              its job is cancelled                 gone, and the worker is refused
+                             its shard is another node's          the worker is refused; that one fires it again
                              its time is over                     a failed attempt: again by its policy, or dead
 
 A queue is as wide as the workers that wait at it, so what nobody asks for stays pending: it can be moved and cancelled,
@@ -157,12 +158,12 @@ class PullTarget:
 
     def _stop(self, held: Held) -> None:
         """
-        Let go of a firing whose job was cancelled, or whose next run is due.
+        Let go of a firing whose job was cancelled, or whose next run is due, or whose shard was lost.
         """
         with self._lock:
             if self._leases.get(held.firing.fire_id) is held:
                 self._drop(held)
-                self._endings.end(held.firing.fire_id, _stopped(held))
+                self._endings.end(held.firing.fire_id, _stopped(held) or _TAKEN_OVER)
             else:  # it was started for a worker that had gone
                 self._take_out(held)
 
