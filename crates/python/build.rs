@@ -18,7 +18,8 @@ fn main() {
         println!("cargo::rustc-cfg=linux_calls");
     }
     // Other systems end a thread without unwinding it, and so do newer interpreters, which do not end it at all.
-    if is_linux && pyo3_build_config::get().version().minor < 14 {
+    let is_written_for = env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "x86_64" || arch == "aarch64");
+    if is_linux && is_written_for && pyo3_build_config::get().version().minor < 14 {
         println!("cargo::rustc-cfg=unwinds_threads");
         let text = std::fs::read_to_string(PARKING).expect("the list of functions is beside this script");
         for line in text.lines() {

@@ -9,129 +9,160 @@
 //!
 //! `tests/house/test_crates.py` checks that no function that the module imports is forgotten.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::arch::global_asm;
 
-use pyo3::ffi::{PyObject, PyThreadState, PyTypeObject, Py_buffer, Py_hash_t, Py_ssize_t};
-
-/// Stops a thread that is unwound.
-struct Park;
-
-impl Drop for Park {
-    fn drop(&mut self) {
-        loop {
-            std::thread::park();
-        }
+/// Stops the thread that is unwound through the function of whose frame this is the personality routine: an unwinder of whatever
+/// library asks that what to do in the frame.
+#[no_mangle]
+extern "C" fn tickwheel_park() {
+    loop {
+        std::thread::park();
     }
 }
 
+// For the linker alone, as all names here: the module exports its entry, and nothing else.
+global_asm!(".hidden tickwheel_park");
+
+/// A function that calls another with the arguments that it was given, all of them in registers, and returns what that returns.
+macro_rules! passing_on {
+    ($name:ident, $call:literal, [$($before:literal),*], [$($after:literal),*] $(, $option:ident)?) => {
+        global_asm!(
+            concat!(".globl __wrap_", stringify!($name)),
+            concat!(".hidden __wrap_", stringify!($name)),
+            concat!(".type __wrap_", stringify!($name), ", %function"),
+            concat!("__wrap_", stringify!($name), ":"),
+            ".cfi_startproc",
+            ".cfi_personality 0x1b, tickwheel_park",
+            $($before,)*
+            concat!($call, " __real_", stringify!($name)),
+            $($after,)*
+            "ret",
+            ".cfi_endproc",
+            concat!(".size __wrap_", stringify!($name), ", . - __wrap_", stringify!($name)),
+            $(options($option))?
+        );
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+macro_rules! parking {
+    ($name:ident) => {
+        passing_on!(
+            $name,
+            "call",
+            ["subq $8, %rsp", ".cfi_adjust_cfa_offset 8"],
+            ["addq $8, %rsp", ".cfi_adjust_cfa_offset -8"],
+            att_syntax
+        );
+    };
+}
+
+#[cfg(target_arch = "aarch64")]
+macro_rules! parking {
+    ($name:ident) => {
+        passing_on!(
+            $name,
+            "bl",
+            ["stp x29, x30, [sp, -16]!", ".cfi_def_cfa_offset 16", ".cfi_offset 29, -16", ".cfi_offset 30, -8"],
+            ["ldp x29, x30, [sp], 16", ".cfi_def_cfa_offset 0", ".cfi_restore 29", ".cfi_restore 30"]
+        );
+    };
+}
+
 macro_rules! parked {
-    ($($(#[$when:meta])? fn $name:ident($($arg:ident: $kind:ty),*) $(-> $result:ty)?;)*) => {
+    ($($(#[$when:meta])? fn $name:ident();)*) => {
         $(
-        // For the linker alone: the module exports its entry, and nothing else.
         $(#[$when])?
-        std::arch::global_asm!(concat!(".hidden __wrap_", stringify!($name)));
+        parking!($name);
 
         $(#[$when])?
         const _: () = {
-            #[allow(clashing_extern_declarations, reason = "PyO3 says of the same functions that they never unwind")]
-            extern "C-unwind" {
-                #[link_name = concat!("__real_", stringify!($name))]
-                fn real($($arg: $kind),*) $(-> $result)?;
-                #[link_name = stringify!($name)]
-                fn named($($arg: $kind),*) $(-> $result)?;
-            }
-
-            #[export_name = concat!("__wrap_", stringify!($name))]
-            unsafe extern "C-unwind" fn wrap($($arg: $kind),*) $(-> $result)? {
-                let guard = Park;
-                // SAFETY: what the caller passes to the interpreter's function is passed on to that.
-                let result = unsafe { real($($arg),*) };
-                std::mem::forget(guard);
-                result
+            #[allow(clashing_extern_declarations, reason = "nothing calls it by this declaration")]
+            extern "C" {
+                fn $name();
             }
 
             /// The linker knows `__real_NAME` only where `NAME` is used, which depends on the optimiser.
             #[used]
-            static USED: unsafe extern "C-unwind" fn($($kind),*) $(-> $result)? = named;
-        };)*
+            static USED: unsafe extern "C" fn() = $name;
+        };
+        )*
     };
 }
 
 // Calls, and what calls the methods of objects; what makes an object that the collector knows, as it may collect on that; what lets an
 // object go, an exception among them.
 parked! {
-    fn PyBuffer_Release(view: *mut Py_buffer);
-    fn PyBuffer_ToContiguous(to: *mut c_void, view: *const Py_buffer, len: Py_ssize_t, order: c_char) -> c_int;
-    fn PyCapsule_Import(name: *const c_char, no_block: c_int) -> *mut c_void;
-    fn PyContext_Copy(context: *mut PyObject) -> *mut PyObject;
-    fn PyContext_CopyCurrent() -> *mut PyObject;
-    fn PyDict_GetItemWithError(dict: *mut PyObject, key: *mut PyObject) -> *mut PyObject;
+    fn PyBuffer_Release();
+    fn PyBuffer_ToContiguous();
+    fn PyCapsule_Import();
+    fn PyContext_Copy();
+    fn PyContext_CopyCurrent();
+    fn PyDict_GetItemWithError();
     #[cfg(Py_3_13)]
-    fn PyDict_GetItemRef(dict: *mut PyObject, key: *mut PyObject, value: *mut *mut PyObject) -> c_int;
-    fn PyDict_New() -> *mut PyObject;
-    fn PyDict_SetItem(dict: *mut PyObject, key: *mut PyObject, value: *mut PyObject) -> c_int;
+    fn PyDict_GetItemRef();
+    fn PyDict_New();
+    fn PyDict_SetItem();
     fn PyErr_Clear();
-    fn PyErr_NormalizeException(kind: *mut *mut PyObject, value: *mut *mut PyObject, trace: *mut *mut PyObject);
-    fn PyErr_PrintEx(keep: c_int);
-    fn PyErr_Restore(kind: *mut PyObject, value: *mut PyObject, trace: *mut PyObject);
-    fn PyErr_SetHandledException(error: *mut PyObject);
-    fn PyErr_SetObject(kind: *mut PyObject, value: *mut PyObject);
+    fn PyErr_NormalizeException();
+    fn PyErr_PrintEx();
+    fn PyErr_Restore();
+    fn PyErr_SetHandledException();
+    fn PyErr_SetObject();
     #[cfg(Py_3_12)]
-    fn PyErr_SetRaisedException(error: *mut PyObject);
-    fn PyErr_SetString(kind: *mut PyObject, text: *const c_char);
-    fn PyErr_WriteUnraisable(source: *mut PyObject);
-    fn PyException_SetCause(error: *mut PyObject, cause: *mut PyObject);
-    fn PyException_SetTraceback(error: *mut PyObject, trace: *mut PyObject) -> c_int;
-    fn PyFloat_AsDouble(object: *mut PyObject) -> f64;
-    fn PyImport_Import(name: *mut PyObject) -> *mut PyObject;
-    fn PyIter_Next(iterator: *mut PyObject) -> *mut PyObject;
-    fn PyList_New(len: Py_ssize_t) -> *mut PyObject;
-    fn PyLong_AsLong(object: *mut PyObject) -> std::ffi::c_long;
-    fn PyLong_AsLongLongAndOverflow(object: *mut PyObject, overflow: *mut c_int) -> i64;
-    fn PyNumber_Add(one: *mut PyObject, other: *mut PyObject) -> *mut PyObject;
-    fn PyNumber_Index(object: *mut PyObject) -> *mut PyObject;
-    fn PyNumber_Multiply(one: *mut PyObject, other: *mut PyObject) -> *mut PyObject;
-    fn PyObject_Call(callable: *mut PyObject, args: *mut PyObject, names: *mut PyObject) -> *mut PyObject;
-    fn PyObject_CallNoArgs(callable: *mut PyObject) -> *mut PyObject;
-    fn PyObject_CallOneArg(callable: *mut PyObject, arg: *mut PyObject) -> *mut PyObject;
-    fn PyObject_ClearWeakRefs(object: *mut PyObject);
-    fn PyObject_DelItem(object: *mut PyObject, key: *mut PyObject) -> c_int;
-    fn PyObject_GenericSetAttr(object: *mut PyObject, name: *mut PyObject, value: *mut PyObject) -> c_int;
-    fn PyObject_GenericSetDict(object: *mut PyObject, value: *mut PyObject, closure: *mut c_void) -> c_int;
-    fn PyObject_GetAttr(object: *mut PyObject, name: *mut PyObject) -> *mut PyObject;
-    fn PyObject_GetBuffer(object: *mut PyObject, view: *mut Py_buffer, flags: c_int) -> c_int;
-    fn PyObject_GetItem(object: *mut PyObject, key: *mut PyObject) -> *mut PyObject;
-    fn PyObject_GetIter(object: *mut PyObject) -> *mut PyObject;
+    fn PyErr_SetRaisedException();
+    fn PyErr_SetString();
+    fn PyErr_WriteUnraisable();
+    fn PyException_SetCause();
+    fn PyException_SetTraceback();
+    fn PyFloat_AsDouble();
+    fn PyImport_Import();
+    fn PyIter_Next();
+    fn PyList_New();
+    fn PyLong_AsLong();
+    fn PyLong_AsLongLongAndOverflow();
+    fn PyNumber_Add();
+    fn PyNumber_Index();
+    fn PyNumber_Multiply();
+    fn PyObject_Call();
+    fn PyObject_CallNoArgs();
+    fn PyObject_CallOneArg();
+    fn PyObject_ClearWeakRefs();
+    fn PyObject_DelItem();
+    fn PyObject_GenericSetAttr();
+    fn PyObject_GenericSetDict();
+    fn PyObject_GetAttr();
+    fn PyObject_GetBuffer();
+    fn PyObject_GetItem();
+    fn PyObject_GetIter();
     #[cfg(Py_3_13)]
-    fn PyObject_GetOptionalAttr(object: *mut PyObject, name: *mut PyObject, value: *mut *mut PyObject) -> c_int;
+    fn PyObject_GetOptionalAttr();
     #[cfg(Py_3_13)]
-    fn PyObject_HasAttrWithError(object: *mut PyObject, name: *mut PyObject) -> c_int;
-    fn PyObject_Hash(object: *mut PyObject) -> Py_hash_t;
-    fn PyObject_IsInstance(object: *mut PyObject, class: *mut PyObject) -> c_int;
-    fn PyObject_IsTrue(object: *mut PyObject) -> c_int;
-    fn PyObject_LengthHint(object: *mut PyObject, default: Py_ssize_t) -> Py_ssize_t;
-    fn PyObject_Repr(object: *mut PyObject) -> *mut PyObject;
-    fn PyObject_RichCompare(one: *mut PyObject, other: *mut PyObject, how: c_int) -> *mut PyObject;
-    fn PyObject_RichCompareBool(one: *mut PyObject, other: *mut PyObject, how: c_int) -> c_int;
-    fn PyObject_SetAttr(object: *mut PyObject, name: *mut PyObject, value: *mut PyObject) -> c_int;
-    fn PyObject_SetAttrString(object: *mut PyObject, name: *const c_char, value: *mut PyObject) -> c_int;
-    fn PyObject_SetItem(object: *mut PyObject, key: *mut PyObject, value: *mut PyObject) -> c_int;
-    fn PyObject_Size(object: *mut PyObject) -> Py_ssize_t;
-    fn PyObject_Str(object: *mut PyObject) -> *mut PyObject;
-    fn PyObject_Vectorcall(f: *mut PyObject, args: *const *mut PyObject, len: usize, names: *mut PyObject) -> *mut PyObject;
-    fn PyObject_VectorcallDict(f: *mut PyObject, args: *const *mut PyObject, len: usize, names: *mut PyObject) -> *mut PyObject;
-    fn PyObject_VectorcallMethod(f: *mut PyObject, args: *const *mut PyObject, len: usize, names: *mut PyObject) -> *mut PyObject;
-    fn PySequence_Contains(object: *mut PyObject, item: *mut PyObject) -> c_int;
-    fn PyTraceBack_Print(trace: *mut PyObject, file: *mut PyObject) -> c_int;
-    fn PyTuple_GetSlice(tuple: *mut PyObject, low: Py_ssize_t, high: Py_ssize_t) -> *mut PyObject;
-    fn PyTuple_New(len: Py_ssize_t) -> *mut PyObject;
-    fn PyType_GenericAlloc(class: *mut PyTypeObject, items: Py_ssize_t) -> *mut PyObject;
-    fn PyVectorcall_Call(callable: *mut PyObject, args: *mut PyObject, names: *mut PyObject) -> *mut PyObject;
-    fn _PyObject_GC_New(class: *mut PyTypeObject) -> *mut PyObject;
-    fn _PyObject_MakeTpCall(
-        thread: *mut PyThreadState, f: *mut PyObject, args: *const *mut PyObject, len: Py_ssize_t, names: *mut PyObject
-    ) -> *mut PyObject;
-    fn _Py_Dealloc(object: *mut PyObject);
+    fn PyObject_HasAttrWithError();
+    fn PyObject_Hash();
+    fn PyObject_IsInstance();
+    fn PyObject_IsTrue();
+    fn PyObject_LengthHint();
+    fn PyObject_Repr();
+    fn PyObject_RichCompare();
+    fn PyObject_RichCompareBool();
+    fn PyObject_SetAttr();
+    fn PyObject_SetAttrString();
+    fn PyObject_SetItem();
+    fn PyObject_Size();
+    fn PyObject_Str();
+    fn PyObject_Vectorcall();
+    fn PyObject_VectorcallDict();
+    fn PyObject_VectorcallMethod();
+    fn PySequence_Contains();
+    fn PyTraceBack_Print();
+    fn PyTuple_GetSlice();
+    fn PyTuple_New();
+    fn PyType_GenericAlloc();
+    fn PyVectorcall_Call();
+    fn _PyObject_GC_New();
+    fn _PyObject_MakeTpCall();
+    fn _Py_Dealloc();
 }
 
 /// What PyO3 does not leave to the interpreter: for CPython 3.11 it has the code of `PyObject_CallOneArg` in itself, which asks what to
