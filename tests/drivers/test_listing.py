@@ -4,6 +4,8 @@ A wheel lists what is pending as the user knows it, and in order.
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
+
 import pytest
 
 from tickwheel import ShardedWheel, TimerWheel, background, with_timeout
@@ -72,3 +74,16 @@ def test_shards():
     assert shards.items(1) == [(49, "49")]
     assert [each.args for each in shards.pending(2)] == [(49, "49"), (48, "48")]
     assert len(shards.keys(None)) == 50
+
+
+def test_the_first_instant_that_there_is(wheel):
+    """
+    An instant before all that a zone can show is due at once, as any that has passed, and can be listed.
+    """
+    fired = []
+    timer = wheel.call_at_wall(datetime.min.replace(tzinfo=timezone(timedelta(hours=1))), fired.append, 1)
+    assert timer.next_at().year == 1
+    assert "pending" in repr(timer)
+    assert [each.callback for each in wheel.pending()] == [fired.append]
+    wheel.clock.advance(0.001)
+    assert fired == [1]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -345,19 +345,6 @@ def test_one_instant(rig):
     rig.clock.advance(0.000008)
     assert len(rig.fired) == 2
     assert (timer.pending(), timer.cancel(), len(rig.wheel)) == (False, False, 0)
-
-
-def test_the_first_instant_that_there_is(rig):
-    """
-    An instant before all that a zone can show is due at once, as any that has passed, and can be listed.
-    """
-    first = datetime.min.replace(tzinfo=timezone(timedelta(hours=1)))
-    timer = rig.wheel.call_at_wall(first, rig.note)
-    assert timer.next_at().year == 1
-    assert "pending" in repr(timer)
-    assert len(rig.wheel.pending()) == 1
-    rig.clock.advance(0.001)
-    assert len(rig.fired) == 1
 
 
 def test_one_instant_follows_the_clock(rig):
