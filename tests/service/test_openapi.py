@@ -143,6 +143,7 @@ RULES = {
     "skip": {"every": "1h", "misfire": "skip", "misfire_grace": "2m", "overlap": "cancel"},
     "all": {"every": "1h", "misfire": "all", "exclude": ["2030-12-24/2030-12-26", "* * * * SAT,SUN"]},
     "retried": {"every": "1h", "delay": 0, "misfire": "all", "expires": "2h", "retry": {"attempts": 2, "base_s": 3600}},
+    "run ahead": {"every": "1h", "retry": {"attempts": 2, "base_s": 3600}},
 }
 
 
@@ -160,6 +161,8 @@ def test_rules_are_as_documented(server, document):
             body = {"target": "handler", "handler": "fails", **rule}
             assert server.job("PUT", f"rules/{name}", body).status == 201
         live.firing("rules/retried", "failed")
+        assert server.job("POST", "rules/run ahead", action=":run").status == 200
+        live.firing("rules/run ahead", "failed")
     for path, kind, items, field in (
         ("/v1/jobs?prefix=rules/", "PageDocument", "jobs", "recurrence"),
         ("/v1/schedules?prefix=rules/", "SchedulesDocument", "schedules", "rule"),
