@@ -24,7 +24,7 @@ inside = threading.Event()
 def stay(*_):
     inside.set()
     while True:
-        time.sleep(0.0001)
+        time.sleep(0.0001)  # each return wants the interpreter's lock, which is when the thread is ended
 
 
 def beside(*words):

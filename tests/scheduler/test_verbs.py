@@ -302,6 +302,7 @@ def test_listing(client):
         ({"delay": 1, "until": "2040-01-01T00:00Z"}, InvalidJobError, "until is '2040-01-01T00:00Z': it is for"),
         ({"delay": 1, "misfire_grace": 5}, InvalidJobError, "misfire_grace is 5: it is for recurring jobs"),
         ({"delay": 1, "misfire": "all"}, InvalidJobError, "misfire is 'all': it is for recurring jobs"),
+        ({"delay": 1, "overlap": "once"}, InvalidJobError, "overlap is 'once': it is for recurring jobs"),
         ({"delay": 1, "jitter": "5s"}, InvalidJobError, "jitter is '5s': it is for recurring jobs"),
         ({"delay": 1, "jitter": math.nan}, InvalidDelayError, "jitter is nan"),
     ],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tickwheel.calendar.misfire import MISFIRE_GRACE_MS
 from tickwheel.calendar.zone import check_zone
@@ -33,6 +33,16 @@ _LINES_MAX = 10
 """Each costs some 40 microseconds an instant that it is asked about, a day a tenth of that."""
 _PASSES_MAX = 1_000
 """How many stretches of what is excluded are passed at a set, which may hold up an event loop: some 50 milliseconds."""
+_OF_SERIES: Final = {
+    "until": None,
+    "max_runs": None,
+    "misfire_grace": None,
+    "overlap": None,
+    "exclude": (),
+    "misfire": "once",
+    "jitter": 0,
+}
+"""What shapes a series, and what it is where nobody has given it."""
 _EVERY = "@every"
 _NOISE_MS = 1e-6
 """What a float of seconds may be off a whole number of milliseconds: 0.07 * 1000 is 70.00000000000001."""
@@ -60,9 +70,10 @@ def check_once(request: SetRequest) -> None:
     is_plain = request.overlap is None and not request.exclude and request.misfire == "once" and request.jitter == 0
     if is_bare and is_plain:
         return  # nearly all
-    for name in ("until", "max_runs", "misfire_grace", "overlap", "exclude", "misfire", "jitter"):
+    for name, usual in _OF_SERIES.items():
         value = getattr(request, name)
-        if value not in (None, (), [], "once") and (name != "jitter" or checks.seconds(name, value)):
+        is_usual = checks.seconds(name, value) == 0 if name == "jitter" else value in (usual, [])
+        if not is_usual:
             raise InvalidJobError(name, value, "it is for recurring jobs: pass every= or cron=, or leave it out")
 
 
