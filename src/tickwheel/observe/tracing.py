@@ -59,7 +59,7 @@ class Tracer(Protocol):
     @property
     def share(self) -> float:
         """
-        Of the firings of jobs that carry no trace, how many to trace, 0 to 1: read once, and drawn for each.
+        Of the firings of jobs that carry no trace, how many to trace, 0 to 1: read once, the chance of each.
         """
 
     def current(self) -> str | None:

@@ -86,6 +86,8 @@ class Dispatcher:
         for_loop: list[StagedJob] = []
         to_hold: dict[Call, list[StagedJob]] = {}
         begun = Phase.BEGUN  # an enum is slow to look into
+        if self._spans is not None:
+            self._spans.draw(entries)
         for entry in entries:
             if entry.phase is not begun:  # it was withdrawn, or taken back by a stop
                 continue
@@ -100,12 +102,13 @@ class Dispatcher:
                 for_processes.append(entry)
             else:
                 (for_loop if call.is_async else for_workers).append(entry)
-        if for_workers:
-            self.workers.put(for_workers)
-        if for_processes:
-            self.processes.put(for_processes)
-        if for_loop:
-            self.coroutines.put(for_loop)
+        for runners, theirs in (
+            (self.workers, for_workers),
+            (self.processes, for_processes),
+            (self.coroutines, for_loop),
+        ):
+            if theirs:
+                runners.put(theirs)
         for call, held in to_hold.items():
             self._hold(call, held)
 
@@ -328,7 +331,7 @@ class Dispatcher:
             self._hooks.emit(fired_event(entry))
             begun = self._clock.monotonic()
         spans = self._spans  # as in _announce, whose call would be a third of what observers cost here
-        if spans is not None and (job.trace is not None or self._random() < spans.share):
+        if spans is not None and (entry.is_drawn or job.trace is not None):
             entry.span = spans.begin(entry)
         return begun
 
@@ -343,7 +346,7 @@ class Dispatcher:
         if self._hooks.is_curious:
             self._hooks.emit(fired_event(entry))
         spans = self._spans
-        if spans is not None and (entry.job.trace is not None or self._random() < spans.share):
+        if spans is not None and (entry.is_drawn or entry.job.trace is not None):
             entry.span = spans.begin(entry)
 
     def _arguments(self, entry: StagedJob, call: Call, timeouts: Timeouts) -> tuple[Any, ...]:

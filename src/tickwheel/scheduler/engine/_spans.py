@@ -8,7 +8,9 @@ So an end is noted with its instant, and reported with those of others.
 from __future__ import annotations
 
 import logging
+import math
 from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -18,7 +20,7 @@ from tickwheel.observe.tracing import Span
 from tickwheel.scheduler.engine._staged_job import StagedJob
 from tickwheel.scheduler.engine.resources import Resources
 
-__all__ = ["Spans", "fired_event"]
+__all__ = ["Spans", "drawn", "fired_event"]
 
 _MANY: Final = 128
 """So many ends are reported at once: two milliseconds, on the thread that brings the last of them."""
@@ -32,9 +34,6 @@ _log = logging.getLogger("tickwheel.scheduler")
 class Spans:
     """
     The spans of one scheduler. A tracer's fault is logged, and stops no firing.
-
-    Attributes:
-        share: The tracer's own.
     """
 
     def __init__(self, resources: Resources) -> None:
@@ -44,11 +43,19 @@ class Spans:
         self._wall_ns = resources.runtime.clock.wall_ns
         self._ended: deque[tuple[Span, str, str | None, int]] = deque()
         self._is_timed = False
-        self.share = tracer.share
+        self._random = resources.runtime.random
+        self._share = tracer.share
+
+    def draw(self, entries: Sequence[StagedJob]) -> None:
+        """
+        Mark which of *entries*, that are due, are traced if their jobs carry no trace.
+        """
+        for place in drawn(len(entries), self._share, self._random):
+            entries[place].is_drawn = True
 
     def begin(self, entry: StagedJob) -> Span | None:
         """
-        Begin the span of a firing that was drawn; of one whose job carries a trace, only if that is sampled.
+        Begin the span of a firing that was drawn, or whose job carries a trace: then only if that is sampled.
         """
         trace = entry.job.trace
         try:
@@ -89,6 +96,24 @@ class Spans:
                 span.end(outcome, error, at_ns)
             except BaseException:  # noqa: BLE001  a tracer's fault, even SystemExit, may not stop a firing
                 _log.exception("the tracer raised at the end of a firing")
+
+
+def drawn(count: int, share: float, random: Callable[[], float]) -> Iterator[int]:
+    """
+    Yield which of *count* are drawn, from 0, each with the chance *share*; costs a draw for each of those, and one.
+
+    What is drawn is how many go by before the next: that number has a geometric distribution, so it is a logarithm of
+    a uniform one (Devroye, Non-Uniform Random Variate Generation, 1986, X.2). It has no memory, so that each batch can
+    begin with a draw of its own.
+    """
+    if share >= 1:
+        yield from range(count)
+    elif share > 0:
+        per_miss = math.log1p(-share)
+        place = math.log(1 - random()) / per_miss
+        while place < count:  # in floats, since a tiny share can pass by more than there are integers
+            yield int(place)
+            place = int(place) + 1 + math.log(1 - random()) / per_miss
 
 
 def fired_event(entry: StagedJob) -> JobFired:

@@ -108,6 +108,7 @@ class StagedJob:
         progress: How far its handler says that it has come.
         ran_ms: How long the target took.
         era: Of the clock, when it was judged what follows from its end.
+        is_drawn: Whether its firing is traced if its job carries no trace.
         span: Of its firing, if that is traced.
     """
 
@@ -130,6 +131,7 @@ class StagedJob:
     progress: Progress | None = None
     ran_ms: float = 0.0
     era: int = 0
+    is_drawn: bool = False
     span: Span | None = None
 
     @property

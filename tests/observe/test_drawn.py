@@ -1,0 +1,58 @@
+"""
+Which firings are traced: each with the share as its chance, however they come in batches.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+
+import pytest
+
+from tickwheel.scheduler.engine._spans import drawn
+
+SIGMAS = 5
+
+
+@pytest.mark.parametrize("share", [0.01, 0.3, 0.999])
+@pytest.mark.parametrize("size", [1, 7, 1_000])
+def test_every_place_has_the_share_as_its_chance(share, size):
+    """
+    The first, the last, and all of a batch are drawn as often as the share says, and next to each other as often, too.
+    """
+    dice, batches = random.Random(size), 40_000 // size
+    first = last = total = pairs = 0
+    for _ in range(batches):
+        places = list(drawn(size, share, dice.random))
+        assert places == sorted(set(places))
+        assert all(0 <= place < size for place in places)
+        first += 0 in places
+        last += size - 1 in places
+        total += len(places)
+        pairs += sum(after == place + 1 for place, after in itertools.pairwise(places))
+    for count, tries, chance in (
+        (first, batches, share),
+        (last, batches, share),
+        (total, batches * size, share),
+        (pairs, batches * (size - 1), share * share),
+    ):
+        spread = math.sqrt(2 * tries * chance * (1 - chance))  # pairs overlap, which is less than twice the variance
+        assert abs(count - tries * chance) <= SIGMAS * spread + 1
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.0, []), (-1.0, []), (5e-324, []), (1.0, [0, 1]), (2.0, [0, 1])])
+@pytest.mark.parametrize("chance", [0.5, 1 - 2**-53])
+def test_extremes(share, expected, chance):
+    """
+    None, all, and a share so small that what goes by first has no number.
+    """
+    assert list(drawn(2, share, lambda: chance)) == expected
+
+
+def test_the_least_and_the_greatest_draw():
+    """
+    A draw of 0 takes the next one, and one just below 1 lets thousands go by.
+    """
+    assert list(drawn(3, 0.01, lambda: 0.0)) == [0, 1, 2]
+    assert list(drawn(3_000, 0.01, lambda: 1 - 2**-53)) == []
