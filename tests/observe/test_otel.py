@@ -5,6 +5,7 @@ Spans of firings, in OpenTelemetry's own memory exporter.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import subprocess
 import sys
@@ -271,6 +272,29 @@ def test_a_share(spans):
     assert all(span.start_time < span.end_time for span in found)
     with pytest.raises(ValueError, match=r"share is 1\.5: pass a fraction"):
         OpenTelemetryTracer(1.5)
+
+
+def test_nothing_of_a_traced_firing_waits_for_the_garbage_collector(spans, until):
+    """
+    A span holds its job until it is made, and the job its span: that circle is open when the firing has ended.
+    """
+    ended = threading.Semaphore(0)
+    with Scheduler("memory://", tracer=OpenTelemetryTracer(1.0, provider=spans.provider)) as scheduler:
+        scheduler.handler("work")(lambda _payload: None)
+        scheduler.subscribe(lambda event: ended.release() if type(event).__name__ in ENDS else None)
+        gc.collect()
+        gc.disable()
+        try:
+            scheduler.set_many([SetRequest(f"{number}", delay=0, handler="work") for number in range(2_000)])
+            assert all(ended.acquire(timeout=END_S) for _ in range(2_000))
+            until(lambda: len(spans.named("fire work")) == 2_000)
+            gc.set_debug(gc.DEBUG_SAVEALL)
+            gc.collect()
+            assert [each for each in gc.garbage if type(each).__name__ in ("StagedJob", "_FiringSpan")] == []
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
+            gc.enable()
 
 
 @pytest.mark.parametrize("error", [RuntimeError, SystemExit])

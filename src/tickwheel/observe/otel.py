@@ -158,11 +158,12 @@ class _FiringSpan:
 
     def __init__(self, tracer: OpenTelemetryTracer, fired: Callable[[], JobFired], trace: str | None) -> None:
         self._tracer = tracer
-        self._fired = fired
+        self._fired: Callable[[], JobFired] | None = fired
+        """Until the span is made; it holds the job, which holds this, so that only a collection would free both."""
         self._trace = trace
         self._begun_ns = time.time_ns()
         self._lock = threading.RLock()
-        self._span: ApiSpan | None = None
+        self._span: ApiSpan = tracer.no_span
         self._token: Any = None
         self._is_ended = False
 
@@ -186,7 +187,8 @@ class _FiringSpan:
         """
         Make current again what was.
         """
-        self._tracer.detach(self._token)
+        token, self._token = self._token, None
+        self._tracer.detach(token)
 
     def end(self, outcome: str, error: str | None, at_ns: int) -> None:
         """
@@ -196,7 +198,7 @@ class _FiringSpan:
             return
         self._is_ended = True
         with self._lock:
-            is_known = self._span is not None
+            is_known = self._fired is None
             span = self.made(outcome)
         if is_known:
             span.set_attribute(_OUTCOME, outcome)
@@ -209,9 +211,9 @@ class _FiringSpan:
         Return the span; to a processor that looks for it while it is made, one that does nothing.
         """
         with self._lock:  # a handler may look at it while the watch of its timeout ends it
-            if self._span is None:
-                self._span = self._tracer.no_span
-                self._span = self._tracer.make(self._fired(), self._trace, self._begun_ns, outcome)
+            fired, self._fired = self._fired, None
+            if fired is not None:
+                self._span = self._tracer.make(fired(), self._trace, self._begun_ns, outcome)
             return self._span
 
 
