@@ -39,6 +39,7 @@ from tickwheel.scheduler.engine._staged_job import Phase
 from tickwheel.scheduler.engine._stager import Stager
 from tickwheel.scheduler.engine._staging import Staging
 from tickwheel.scheduler.engine._starter import Starter
+from tickwheel.scheduler.engine.owner import Owner
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Standing
 from tickwheel.scheduler.verbs import writer
@@ -373,7 +374,14 @@ def has_no_bulkhead() -> Any:
     )
 
 
-RARE = {"gives_back_twice": 10, "starts_over_when_emptied": 14}
+def keeps_what_is_leased() -> Any:
+    """
+    An owner that has lost a shard goes on holding what workers have leased from it.
+    """
+    return mock.patch.object(Owner, "_let_go")
+
+
+RARE = {"gives_back_twice": 10, "starts_over_when_emptied": 14, "keeps_what_is_leased": 8}
 """By name, the first seed of the days on which a fault shows that the others cannot show: one day in sixteen."""
 
 WHOLE_DAYS = {
@@ -436,6 +444,7 @@ MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "begins_what_it_cannot_run": (begins_what_it_cannot_run, {"handler"}),
     "takes_nothing_up": (takes_nothing_up, {"silent"}),
     "reads_the_scopes_once": (reads_the_scopes_once, {"scope"}),
+    "keeps_what_is_leased": (keeps_what_is_leased, {"zombie"}),
     "never_looks_back": (never_looks_back, {"lost", "late"}),
     "answers_before_the_commit": (answers_before_the_commit, {"answer"}),
     "settles_what_never_ran": (settles_what_never_ran, {"ended"}),

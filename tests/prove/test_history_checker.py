@@ -17,6 +17,7 @@ from simulation.history import (
     Committed,
     Deployed,
     Ended,
+    Extended,
     Fault,
     Finished,
     Fired,
@@ -111,6 +112,16 @@ def _sets_again(event, key, at):
     write = getattr(event, "write", None)
     name = getattr(write, "key", None) or getattr(getattr(write, "job", None), "key", None)
     return name == key and event.at > at
+
+
+def test_time_promised_by_a_node_that_has_not_the_job(events):
+    """
+    A node that is well, and does not own a job's shard, promises no worker time for it.
+    """
+    index = place(events, Committed, lambda event: event.at > 600 * 10**9 and is_write(Set, Outcome.CREATED)(event))
+    job = events[index].answer.job
+    promised = Extended(events[index].at, "n9.1", job.key, job.generation, 1)
+    assert kinds((*events[: index + 1], promised, *events[index + 1 :])) == {"zombie"}
 
 
 def test_early(events):

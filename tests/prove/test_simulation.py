@@ -19,9 +19,11 @@ OFTEN, RARELY, LONG = range(0, 48, 2), range(0, 192, 16), range(0, 128, 8)
 """The seeds, counted from the first, among which a fault has to show: one that any day can show, and rare ones."""
 CROWDED = 10
 """The seed of a day on which a crowd asks for the same jobs."""
+PULLED = (8, 9)
+"""The seeds of days on which workers pull, on a cluster and on a file."""
 
 
-@pytest.mark.parametrize("seed", [*range(6), CROWDED])
+@pytest.mark.parametrize("seed", [*range(6), CROWDED, *PULLED])
 def test_a_day_without_violations(seed):
     """
     Some hours of a day with kills, pauses, cuts, bad lines and clock steps break nothing of the promise.
@@ -30,6 +32,7 @@ def test_a_day_without_violations(seed):
     assert verdict.violations == ()
     assert verdict.counts["fired"] > 50
     assert verdict.counts["fault"] > 5
+    assert (verdict.counts["extended"] > 50) is (seed in PULLED)
 
 
 @pytest.mark.parametrize("seed", [2, 3])

@@ -16,6 +16,7 @@ from tickwheel.scheduler.recurrence import Overlap
 __all__ = [
     "FROM_AFAR",
     "LONG_EACH_S",
+    "QUEUE",
     "QUEUEING",
     "VERSIONED",
     "Ask",
@@ -27,6 +28,7 @@ __all__ = [
     "hangs",
     "overlaps",
     "pauses",
+    "pulls",
     "races",
     "scopes",
     "series",
@@ -45,8 +47,10 @@ _PLANS: Final[list[list[str]]] = [[]] * 14 + [
     ["fail"] * 4,
     ["snooze", "fail"],
 ]
-QUEUEING: Final = ("single", "hung")
-"""Handlers whose jobs wait for one another."""
+QUEUE: Final = "scans"
+"""The queue from which workers pull."""
+QUEUEING: Final = ("single", "hung", QUEUE)
+"""Handlers whose jobs wait for one another, or for a worker that comes by."""
 LONG_EACH_S: Final = 600
 """How far apart the runs are due of which some last longer."""
 VERSIONED: Final = ("first", "second")
@@ -138,6 +142,26 @@ def storms(dice: random.Random, breaks: list[Break]) -> list[Ask]:
             found.append(Ask(at, "set", key, call))
             if dice.random() < 0.2:
                 found.append(Ask(at + dice.uniform(0.0, 60.0), "stop", key, _stopper(key)))
+    return found
+
+
+def pulls(seed: int, broken: Sequence[Break]) -> list[Ask]:
+    """
+    Return requests for jobs that workers pull, most of whom are at work on them when something breaks.
+
+    They are drawn apart, as for a crowd.
+    """
+    dice = random.Random(seed)
+    found: list[Ask] = []
+    for each in broken:
+        for _ in range(4):
+            at, key = max(1.0, each.at - dice.uniform(-20.0, 60.0)), f"pull-{dice.randrange(20)}"
+            plan = dice.choice(([], [], [], ["fail"], ["retry", "fail"], ["hang"], ["cancel"]))
+            takes, delay = dice.choice((0.0, 20.0, 300.0, 600.0)), dice.choice((0.0, 3.0))
+            found.append(Ask(at, "set", key, _setter(key, plan, takes, QUEUE, target="pull", delay=delay)))
+            if dice.random() < 0.2:
+                at += dice.uniform(0.0, 300.0)
+                found.append(Ask(at, *dice.choice((("stop", key, _stopper(key)), ("cancel", key, _canceller(key))))))
     return found
 
 

@@ -42,7 +42,9 @@ class Health:
         self._owners: dict[int, str] = {}
         self._well_since: defaultdict[int, int] = defaultdict(int)
         self._handlers: dict[str, tuple[str, ...]] = {}
+        self._granted_at: defaultdict[int, int] = defaultdict(int)
         self._broken: defaultdict[str, set[str]] = defaultdict(set)
+        self._mended_at: defaultdict[str, int] = defaultdict(int)
         self._busy: defaultdict[str, dict[int, str]] = defaultdict(dict)
         self._running: dict[tuple[str, int], str] = {}
         self._orphans: set[tuple[str, int]] = set()
@@ -113,6 +115,15 @@ class Health:
             return False
         return at - max(since, *owned) > _SILENT_NS
 
+    def is_deaf(self, machine: str, shard: int, at: int) -> bool:
+        """
+        Return whether *shard* has another owner than *machine*, which has been well for long enough to know that.
+        """
+        owner, node = self._owners.get(shard), _node(machine)
+        if owner is None or owner == machine or self._broken[node]:
+            return False
+        return at - max(self._granted_at[shard], self._mended_at[node], self._mended_at[""]) > _RECOVERY_NS
+
     def _kept_since(self, shard: int, at: int) -> int:
         owner = self._owners.get(shard)
         return at if owner is None or self._broken[_node(owner)] else self._well_since[shard]
@@ -162,6 +173,7 @@ class Health:
         Take notice of an owner; what the one before ran is not waited for.
         """
         self._owners[event.shard] = event.machine
+        self._granted_at[event.shard] = event.at
         self._well_since[event.shard] = max(event.at, self._well_since[event.shard])
 
     def freed(self, event: Freed) -> None:
@@ -178,6 +190,7 @@ class Health:
         if what == "step":
             self._stepped(event.at, is_server=bool(event.server_step_ns))
             return
+        self._mended_at["" if what in _EVERYWHERE else node] = event.at
         if event.is_over:
             self._broken[node].discard(what)
         elif what not in _EVERYWHERE:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
-from simulation._day import LONG_EACH_S
+from simulation._day import LONG_EACH_S, QUEUE
 from simulation._interleaver import Interleaver
 from simulation._machine import SimulatedMachine
 from simulation._scheduler import SimulatedScheduler
@@ -30,7 +30,7 @@ RUNNING_MAX: Final = 200
 _HUNG_S: Final = 1_000
 _SLICE_S: Final = 5
 """How often a handler that lasts long looks whether it is to stop."""
-_EVERYWHERE: Final = ("work", "impatient", "single", "hung", "long")
+_EVERYWHERE: Final = ("work", "impatient", "single", "hung", "long", QUEUE)
 _VERSIONS: Final = ("first", "second")
 RETRY: Final = RetryPolicy(attempts=4, base_ms=5_000)
 

@@ -27,6 +27,7 @@ from simulation._day import (
     hangs,
     overlaps,
     pauses,
+    pulls,
     races,
     scopes,
     series,
@@ -41,6 +42,7 @@ from simulation._one_file import OneFile
 from simulation._store import How
 from simulation._threads import Event, forget_threads
 from simulation._timers import forget_timers
+from simulation._workers import PullWorkers
 from simulation._worlds import World
 from simulation.history import Fault, Finished, History
 
@@ -55,6 +57,8 @@ _EMPTIED_EACH: Final = 16
 """On one day of so many."""
 _SERVER_STEPS: Final = (8, 4)
 """On one day of so many, and from which seed on, the clock of the cluster's server is set."""
+_PULLED: Final = (16, (8, 9))
+"""On these of so many days, workers pull."""
 _LONGEST_S: Final = 120.0
 """More than any job takes: one node's stop may let the next begin what waited for a handler that only that one has."""
 _CALM_WEATHER: Final = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
@@ -106,6 +110,14 @@ class Plan:
         """
         each, first = _SERVER_STEPS
         return self.seed % each == first
+
+    @property
+    def has_workers(self) -> bool:
+        """
+        Whether there are workers that pull.
+        """
+        each, which = _PULLED
+        return self.seed % each in which
 
     @property
     def shards(self) -> int:
@@ -232,8 +244,12 @@ class _Day:
             *([Break(length * 0.6, "emptied", 0.0)] if self.plan.is_emptied else ()),
             *overlaps(self.dice),
             *crowd(self.plan.seed, length),
+            *(pulls(self.plan.seed, broken) if self.plan.has_workers else ()),
             *(server_steps(self.plan.seed, broken) if self.plan.steps_server else ()),
         ]
+        workers = (
+            PullWorkers(self._around, self.nodes, random.Random(self.plan.seed)) if self.plan.has_workers else None
+        )
         for event in sorted(events, key=lambda each: each.at):
             self.run.sleep(int(event.at * _S) - self.run.now_ns)
             if isinstance(event, Break):
@@ -244,6 +260,8 @@ class _Day:
         self._around.is_over = True
         self._mend()
         self._wait()
+        if workers is not None:
+            workers.stop()
         self.history.add(Finished(self.run.now_ns, self.world.now_ms()))
         for node in everybody:
             node.stop(_LONGEST_S)

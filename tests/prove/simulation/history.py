@@ -7,6 +7,7 @@ One record a line, as text of the same bytes for the same seed:
     commit   one write took effect in the store         grant    a shard changed hands, or was freed
     fire     a handler began                            end      the engine reported an end that it had written
     return   a handler that lasts long returned
+    extend   a worker that pulls was promised more time for what it has leased
     take     a shard's notes of changes were read        fault    something broke, or was mended
     leave    what ran in a shard stays with its owner    take up  a node has got jobs that only it can run
     deploy   a node has these handlers from now on       scope    these scopes are paused from now on
@@ -29,6 +30,7 @@ __all__ = [
     "Deployed",
     "Ended",
     "Event",
+    "Extended",
     "Fault",
     "Finished",
     "Fired",
@@ -177,6 +179,18 @@ class Fired(Event):
     due_at: int
     store_ms: int
     payload: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Extended(Event):
+    """
+    A worker asked for more time for an attempt that it has leased, and was promised it.
+    """
+
+    machine: str
+    key: str
+    generation: int
+    attempt: int
 
 
 @dataclass(frozen=True, slots=True)

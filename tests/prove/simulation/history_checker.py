@@ -6,7 +6,8 @@ The checker of histories: what a durable scheduler may do, with dumb loops and n
     twice       a handler began without an attempt of its own that was counted for it
     overtaken   a handler began with a generation after the answer that this was moved, cancelled, replaced or paused,
                 or with another attempt after the one that ran was asked to stop
-    zombie      a begin or an end counted, or notes were taken, although the epoch was not the shard's
+    zombie      a begin or an end counted, or notes were taken, although the epoch was not the shard's; or a node that
+                could know that it has lost a job to another one went on promising time for it to a worker
     answer      a write was answered otherwise than the model of a store answers it, or a caller got an untrue answer
     ended       an end counted, or was reported, for a run that never was
     series      a run of a recurring job was left out, or came at an instant that is none of its
@@ -41,6 +42,7 @@ from simulation.history import (
     Deployed,
     Ended,
     Event,
+    Extended,
     Fault,
     Finished,
     Fired,
@@ -147,6 +149,8 @@ class _Checker:
                 self._series.fired(event)
             case Returned():
                 self._return(event)
+            case Extended():
+                self._extend(event)
             case Ended():
                 self._ended(event)
                 self._health.ended(event)
@@ -368,6 +372,18 @@ class _Checker:
         job = self._model.jobs.get(event.key)
         if job is not None and (wrong := self._series.returned(event, job)):
             self._add("series", event.at, wrong)
+
+    def _extend(self, event: Extended) -> None:
+        job = self._model.jobs.get(event.key)
+        if (
+            job is None
+            or job.generation != event.generation
+            or (job.state == "running" and job.attempt == event.attempt)
+        ):
+            return
+        if self._health.is_deaf(event.machine, self._model.shard_of(event.key), event.at):
+            text = f"{event.machine} promised time for {_name(job)}/{event.attempt}, which it has lost"
+            self._add("zombie", event.at, text)
 
     def _answer(self, event: Answered) -> None:
         """

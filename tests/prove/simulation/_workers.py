@@ -1,0 +1,155 @@
+"""
+Workers that pull: processes apart from all nodes, which lease firings of one node after the other.
+
+They meet what such workers meet: a node that is paused answers late or never, one that is killed forgets what it has
+leased, an answer is lost, and the worker's own work lasts longer than a shard's lease, or for longer than its own.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, Final
+
+from simulation._day import QUEUE
+from simulation._interleaver import Interleaver
+from simulation._machine import SimulatedMachine
+from simulation._node import Node, Surroundings
+from simulation._store import TripError
+from simulation._threads import Event
+from simulation.history import Ended, Extended, Fired
+from tickwheel.errors import ClosedError
+from tickwheel.scheduler import Scheduler
+from tickwheel.scheduler.checks import decode_payload
+from tickwheel.scheduler.errors import LeaseEndedError, StoreError
+from tickwheel.scheduler.targets.pull import JobLease
+
+__all__ = ["PullWorkers"]
+
+_S: Final = 10**9
+_COUNT: Final = 4
+_LEASE_S: Final = 30.0
+_SLICE_S: Final = 10
+"""How often a worker extends its lease."""
+_WAIT_S: Final = 60.0
+_PATIENCE_S: Final = 20
+"""How much longer than it asked for a worker waits for an answer."""
+_REPEATED: Final = 0.3
+"""The part of the acknowledgements that are sent again, as after an answer that was lost."""
+
+
+class PullWorkers:
+    """
+    The workers of one day.
+    """
+
+    def __init__(self, around: Surroundings, nodes: list[Node], dice: random.Random) -> None:
+        self._around, self._nodes, self._dice = around, nodes, dice
+        self._run: Interleaver = around.run
+        self._tasks = [self._run.spawn(f"worker {number}", self._work, None) for number in range(_COUNT)]
+        self._is_over = False
+
+    def stop(self) -> None:
+        """
+        Let them ask for nothing more; returns when they have ended what they have.
+        """
+        self._is_over = True
+        while not all(task.is_done for task in self._tasks):
+            self._run.sleep(_S)
+
+    def _work(self) -> None:
+        while not self._is_over:
+            up = [node for node in self._nodes if node.is_up]
+            if not (up and self._visit(self._dice.choice(up))):
+                self._run.sleep(_S)
+
+    def _visit(self, node: Node) -> bool:
+        """
+        Serve what *node* has; return whether that is anything.
+        """
+        machine, scheduler = node.machine, node.scheduler
+        assert machine is not None
+        assert scheduler is not None
+        leases = self._ask(machine, partial(self._lease, machine, scheduler), _WAIT_S + _PATIENCE_S) or []
+        for each in leases:
+            self._serve(machine, scheduler, each)
+        return bool(leases)
+
+    def _serve(self, machine: SimulatedMachine, scheduler: Scheduler, lease: JobLease) -> None:
+        """
+        Work on what is leased, as its payload says; end it, unless the lease is known to be lost.
+        """
+        payload = decode_payload(lease.job.payload)
+        plan = payload["plan"]
+        what = plan[lease.attempt - 1] if lease.attempt <= len(plan) else "ok"
+        if what == "hang":  # nobody hears of it again
+            return
+        end = self._run.now_ns + int(payload["takes"] * _S)
+        while self._run.now_ns < end and not self._around.is_over:
+            self._run.sleep(_SLICE_S * _S)
+            if self._ask(machine, partial(self._extend, machine, scheduler, lease), _PATIENCE_S) is False:
+                return
+        for _ in range(1 + (self._dice.random() < _REPEATED)):
+            self._ask(machine, partial(self._end, machine, scheduler, lease, what), _PATIENCE_S)
+
+    def _ask(self, machine: SimulatedMachine, call: Callable[[], Any], patience_s: float) -> Any:
+        """
+        Return what *machine* answers to *call*; None if it answers an error, or nothing in time.
+        """
+        answers: list[Any] = []
+        if machine.is_dead:
+            return None
+
+        def ask() -> None:
+            try:
+                answers.append(call())
+            except LeaseEndedError:
+                answers.append(False)
+            except (StoreError, ClosedError, TripError):
+                answers.append(None)
+
+        task = self._run.spawn(f"{machine.name} is asked", ask, machine)
+        me = self._run.current
+        if not task.is_done:
+            task.joiners.append(me)
+            self._run.wait(int(patience_s * _S))
+            if me in task.joiners:
+                task.joiners.remove(me)
+        return answers[0] if answers else None
+
+    # ---- what a node does for them ---------------------------------------------------------------------------------
+
+    def _lease(self, machine: SimulatedMachine, scheduler: Scheduler) -> list[JobLease]:
+        leases: list[JobLease] = _result(scheduler._core.pulls.lease(QUEUE, 2, _WAIT_S, _LEASE_S))
+        for each in leases:
+            name = (machine.name, each.job.key, each.job.generation, each.attempt)
+            payload, now_ms = decode_payload(each.job.payload), self._around.world.now_ms()
+            self._around.history.add(Fired(self._run.now_ns, *name, each.job.due_at, now_ms, payload))
+        return leases
+
+    def _extend(self, machine: SimulatedMachine, scheduler: Scheduler, lease: JobLease) -> bool:
+        scheduler.extend(lease.fire_id, _LEASE_S)
+        name = (machine.name, lease.job.key, lease.job.generation, lease.attempt)
+        self._around.history.add(Extended(self._run.now_ns, *name))
+        return True
+
+    def _end(self, machine: SimulatedMachine, scheduler: Scheduler, lease: JobLease, what: str) -> None:
+        pulls = scheduler._core.pulls
+        if what == "ok":
+            _result(pulls.ack(lease.fire_id))
+        else:
+            _result(pulls.nack(lease.fire_id, 7.0 if what == "retry" else None, what, is_dead=what == "cancel"))
+        name = (machine.name, lease.job.key, lease.job.generation, lease.attempt)
+        self._around.history.add(Ended(self._run.now_ns, *name, "Acknowledged"))
+
+
+def _result(found: Future[Any]) -> Any:
+    """
+    Wait in simulated time for what *found* brings.
+    """
+    done = Event()
+    found.add_done_callback(lambda _: done.set())
+    done.wait()
+    return found.result()
