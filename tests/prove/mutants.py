@@ -19,7 +19,7 @@ from clock_mutants import (
     takes_a_retry_for_outdated,
     trusts_ends_of_a_later_clock,
 )
-from series_mutants import lets_it_run_on, makes_up_for_nothing, skips_a_run
+from series_mutants import forgets_what_it_waits_for, lets_it_run_on, makes_up_for_nothing, skips_a_run
 from simulation import Plan, _cluster, _table
 from simulation._cluster import Cluster
 from simulation._table import Table
@@ -381,7 +381,12 @@ def keeps_what_is_leased() -> Any:
     return mock.patch.object(Owner, "_let_go")
 
 
-RARE = {"gives_back_twice": 10, "starts_over_when_emptied": 14, "keeps_what_is_leased": 8}
+RARE = {
+    "gives_back_twice": 10,
+    "starts_over_when_emptied": 14,
+    "keeps_what_is_leased": 8,
+    "forgets_what_it_waits_for": 8,
+}
 """By name, the first seed of the days on which a fault shows that the others cannot show: one day in sixteen."""
 
 WHOLE_DAYS = {
@@ -450,6 +455,7 @@ MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "settles_what_never_ran": (settles_what_never_ran, {"ended"}),
     "skips_a_run": (skips_a_run, {"series"}),
     "makes_up_for_nothing": (makes_up_for_nothing, {"series"}),
+    "forgets_what_it_waits_for": (forgets_what_it_waits_for, {"series"}),
     "lets_it_run_on": (lets_it_run_on, {"series"}),
     "ends_with_its_thread": (ends_with_its_thread, {"lost", "late", "silent"}),
     "takes_a_thread_for_started": (takes_a_thread_for_started, {"lost", "late", "silent"}),

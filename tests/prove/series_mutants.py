@@ -10,8 +10,9 @@ from unittest import mock
 
 from tickwheel.scheduler.engine._overtaker import Overtaker
 from tickwheel.scheduler.recurrence import Overlap, Recurrence
+from tickwheel.scheduler.stores import _rules
 
-__all__ = ["lets_it_run_on", "makes_up_for_nothing", "skips_a_run"]
+__all__ = ["forgets_what_it_waits_for", "lets_it_run_on", "makes_up_for_nothing", "skips_a_run"]
 
 
 def skips_a_run() -> Any:
@@ -40,3 +41,10 @@ def lets_it_run_on() -> Any:
     A run goes on when the next one is due, although the policy is to cancel it.
     """
     return mock.patch.object(Overtaker, "begin")
+
+
+def forgets_what_it_waits_for() -> Any:
+    """
+    A job that is to run now goes on with the instant after that, also where it had left that one out.
+    """
+    return mock.patch.object(_rules, "ahead", lambda text, _due_at: text)

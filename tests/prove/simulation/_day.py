@@ -33,6 +33,7 @@ __all__ = [
     "scopes",
     "series",
     "server_steps",
+    "steers",
     "storms",
     "versions",
 ]
@@ -327,6 +328,36 @@ def series(dice: random.Random) -> list[Ask]:
     return found
 
 
+def steers(seed: int, length: float) -> list[Ask]:
+    """
+    Return requests for jobs that recur and are run now, put off and brought forward, over and over; drawn apart.
+    """
+    dice = random.Random(seed)
+    found: list[Ask] = []
+    for number, misfire in enumerate(("once", "all", "skip") * 2):
+        rule: dict[str, Any] = {"every": dice.choice((600, 1800))} if number % 2 else {"cron": "*/20 * * * *"}
+        key = f"steer/{number}"
+        setter = _setter(key, dice.choice(([], ["fail"])), dice.choice((0, 30.0)), misfire=misfire, **rule)
+        found.append(Ask(dice.uniform(0.0, 60.0), "set", key, setter))
+        for _ in range(int(length / 1200)):
+            verb = dice.choice(("run_now", "run_now", "move", "skip"))
+            call: dict[str, Callable[[Scheduler, int], Answer]] = {
+                "run_now": _runner(key),
+                "move": _mover(key, dice.choice((30.0, 700.0, 4000.0))),
+                "skip": _skipper(key),
+            }
+            found.append(Ask(dice.uniform(60.0, length), verb, key, call[verb]))
+    return found
+
+
+def _runner(key: str) -> Callable[[Scheduler, int], Answer]:
+    return lambda scheduler, _: scheduler.run_now(key)
+
+
+def _skipper(key: str) -> Callable[[Scheduler, int], Answer]:
+    return lambda scheduler, _: scheduler.skip(key)
+
+
 def overlaps(dice: random.Random) -> list[Ask]:
     """
     Return the requests for jobs that recur and whose runs may last longer than until the next one is due.
@@ -364,7 +395,7 @@ def _ask(dice: random.Random, at: float, key: str) -> Ask:
     if verb == "cancel":
         return Ask(at, "stop", key, _stopper(key)) if int(at * 1000) % 2 else Ask(at, verb, key, _canceller(key))
     ask: dict[str, Callable[[Scheduler, int], Answer]] = {
-        "run_now": lambda scheduler, _: scheduler.run_now(key),
+        "run_now": _runner(key),
         "replay": lambda scheduler, _: scheduler.replay(key),
     }
     return Ask(at, verb, key, ask[verb])

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from simulation._weather import Weather
 from simulation.history import Committed, Fired, Returned
-from tickwheel.scheduler.model import Job, Settle
+from tickwheel.scheduler.model import Job, Move, Outcome, Settle, key_of
 
 __all__ = ["Series", "may_be_left_out"]
 
@@ -44,6 +44,25 @@ class Series:
         self._weather = weather
         self._runs: dict[tuple[str, str, int, int], _Run] = {}
         self._returned: dict[str, int] = {}
+        self._awaited: dict[str, tuple[int, int]] = {}
+
+    def changed(self, event: Committed, before: Job | None) -> None:
+        """
+        Take notice of what callers do: a run now is one besides, and the series goes on with the instant it waits for.
+        """
+        write, outcome = event.write, event.answer.outcome
+        if (
+            isinstance(write, Move)
+            and outcome is Outcome.MOVED
+            and before is not None
+            and before.recurrence is not None
+        ):
+            if not write.keeps_next:
+                self._awaited.pop(write.key, None)
+            elif before.state == "pending" and not before.attempt and before.due_at > event.store_ms + _NEAR_MS:
+                self._awaited.setdefault(write.key, (before.due_at, event.at))
+        elif outcome in (Outcome.CREATED, Outcome.REPLACED, Outcome.CANCELLED):
+            self._awaited.pop(key_of(write), None)
 
     def fired(self, event: Fired) -> None:
         """
@@ -87,6 +106,9 @@ class Series:
             return "it has ended"
         if next_at <= due_at:
             return f"it goes back from {due_at}"
+        awaited, since = self._awaited.pop(before.key, (0, 0))
+        if awaited and self._weather.stepped < since:
+            return f"it waited for {awaited}" if event.store_ms + _NEAR_MS < awaited != next_at else None
         run = self._runs.get((event.machine, before.key, before.generation, before.attempt))
         if run is None:
             run = _Run(event.store_ms, event.store_ms, event.at)

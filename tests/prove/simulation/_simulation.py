@@ -32,6 +32,7 @@ from simulation._day import (
     scopes,
     series,
     server_steps,
+    steers,
     storms,
     versions,
 )
@@ -58,7 +59,7 @@ _EMPTIED_EACH: Final = 16
 _SERVER_STEPS: Final = (8, 4)
 """On one day of so many, and from which seed on, the clock of the cluster's server is set."""
 _PULLED: Final = (16, (8, 9))
-"""On these of so many days, workers pull."""
+"""On these of so many days, workers pull, and callers steer jobs that recur."""
 _LONGEST_S: Final = 120.0
 """More than any job takes: one node's stop may let the next begin what waited for a handler that only that one has."""
 _CALM_WEATHER: Final = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
@@ -114,7 +115,7 @@ class Plan:
     @property
     def has_workers(self) -> bool:
         """
-        Whether there are workers that pull.
+        Whether there are workers that pull, and callers who steer jobs that recur.
         """
         each, which = _PULLED
         return self.seed % each in which
@@ -244,7 +245,7 @@ class _Day:
             *([Break(length * 0.6, "emptied", 0.0)] if self.plan.is_emptied else ()),
             *overlaps(self.dice),
             *crowd(self.plan.seed, length),
-            *(pulls(self.plan.seed, broken) if self.plan.has_workers else ()),
+            *([*pulls(self.plan.seed, broken), *steers(self.plan.seed, length)] if self.plan.has_workers else ()),
             *(server_steps(self.plan.seed, broken) if self.plan.steps_server else ()),
         ]
         workers = (
