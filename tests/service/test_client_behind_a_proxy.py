@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import random
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -28,14 +30,15 @@ DOUBTFUL = (503, "application/problem+json", json.dumps(DOUBT).encode())
 @pytest.fixture
 def proxy():
     """
-    Return the URL of a server, the answers that it gives in turn, the last again and again, and which it gave.
+    Return the URL of a server, the answers that it gives in turn (the last again and again), and which it gave.
     """
     answers, given = [], []
 
     class Handler(BaseHTTPRequestHandler):
         def answer(self):
             self.rfile.read(int(self.headers.get("content-length", 0)))
-            status, kind, body = answers.pop(0) if len(answers) > 1 else answers[0]
+            status, kind, body, *takes_s = answers.pop(0) if len(answers) > 1 else answers[0]
+            time.sleep(sum(takes_s))  # as its service does
             given.append(status)
             self.send_response(status)
             self.send_header("content-type", kind.partition(";")[0])
@@ -104,9 +107,22 @@ def test_a_write_that_was_refused_as_busy(proxy):
     """
     url, answers, _ = proxy
     answers.append(BUSY)
-    with contextlib.closing(Scheduler(url, timeout=1.0)) as client, pytest.raises(StoreError, match="busy") as caught:
+    with contextlib.closing(Scheduler(url, timeout=3.0)) as client, pytest.raises(StoreError, match="busy") as caught:
         client.cancel("k")
     assert (caught.value.is_transient, caught.value.is_unknown) == (True, False)
+
+
+def test_a_try_that_has_no_time_for_an_answer(proxy, monkeypatch):
+    """
+    What was refused each time is not asked again where there is no time for one more answer: that would be a doubt.
+    """
+    monkeypatch.setattr(random, "uniform", lambda least, _: least)
+    url, answers, given = proxy
+    answers.append((*BUSY, 0.8))
+    with contextlib.closing(Scheduler(url, timeout=3.0)) as client, pytest.raises(StoreError, match="busy") as caught:
+        client.cancel("k")
+    assert (caught.value.is_transient, caught.value.is_unknown) == (True, False)
+    assert len(given) > 1
 
 
 def test_a_moment_without_the_service(proxy):

@@ -177,17 +177,21 @@ class Transport:
             raise StoreError(what, "see whether it was done there", is_unknown=True) from None
 
     async def _until_answered(self, method: str, path: str, patience_s: float, **request: Any) -> tuple[int, Any]:
-        deadline = asyncio.get_running_loop().time() + self._timeout_s + patience_s
-        tries, was_lost = 0, False
+        now = asyncio.get_running_loop().time
+        deadline = now() + self._timeout_s + patience_s
+        tries, was_lost, takes_s = 0, False, 0.0
         while True:
-            until = min(deadline, asyncio.get_running_loop().time() + self._timeout_s / 2 + patience_s)
+            begun = now()
+            until = min(deadline, begun + self._timeout_s / 2 + patience_s)
             status, answer, wait_s = await self._try(method, path, until, **request)
             tries += 1
+            if status > 0:
+                takes_s = max(takes_s, now() - begun)
             was_lost = was_lost or status in _LOST or answer.get("is_unknown") is True
             wait_s = max(wait_s, min(_WAIT_MAX_S, _WAIT_S * 2**tries) * random.uniform(0.5, 1))  # noqa: S311  no secret
             if status not in _AGAIN and status > 0:
                 return status, answer
-            if asyncio.get_running_loop().time() + wait_s >= deadline:
+            if now() + wait_s + takes_s >= deadline:  # an answer that is cut off turns a refusal into a doubt
                 is_unknown = was_lost and method != "GET"
                 if status > 0 and not is_unknown:
                     return status, answer
