@@ -186,7 +186,7 @@ class Transport:
             status, answer, wait_s = await self._try(method, path, until, **request)
             tries += 1
             if status > 0:
-                takes_s = max(takes_s, now() - begun)
+                takes_s = max(takes_s, now() - begun - patience_s)
             was_lost = was_lost or status in _LOST or answer.get("is_unknown") is True
             wait_s = max(wait_s, min(_WAIT_MAX_S, _WAIT_S * 2**tries) * random.uniform(0.5, 1))  # noqa: S311  no secret
             if status not in _AGAIN and status > 0:
