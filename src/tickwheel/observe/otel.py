@@ -187,8 +187,7 @@ class _FiringSpan:
         """
         Make current again what was.
         """
-        token, self._token = self._token, None
-        self._tracer.detach(token)
+        self._tracer.detach(self._token)
 
     def end(self, outcome: str, error: str | None, at_ns: int) -> None:
         """
