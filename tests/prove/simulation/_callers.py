@@ -92,9 +92,9 @@ class Callers:
         """
         for number, called in self._called.items():
             answered = self._answered.get(number)
-            if (
-                answered is None or answered.outcome == "unknown" or called.verb == "skip"
-            ):  # which reads, and may stop there
+            if answered is None or answered.outcome == "unknown":
+                continue
+            if called.verb == "skip":  # it reads, and may write nothing
                 continue
             if answered.outcome == "refused":
                 if called.verb == "set" and number in self._set_by:

@@ -148,7 +148,7 @@ def storms(dice: random.Random, breaks: list[Break]) -> list[Ask]:
 
 def pulls(seed: int, broken: Sequence[Break]) -> list[Ask]:
     """
-    Return requests for jobs that workers pull, most of whom are at work on them when something breaks.
+    Return requests for jobs that workers pull, most of which are being worked on when something breaks.
 
     They are drawn apart, as for a crowd.
     """

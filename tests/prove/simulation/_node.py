@@ -22,7 +22,7 @@ from tickwheel.scheduler import DeadLetter, Firing, Retry, RetryPolicy, Schedule
 from tickwheel.scheduler.errors import JobStoppedError, StoreError
 from tickwheel.scheduler.model import Answer
 
-__all__ = ["Node", "Surroundings"]
+__all__ = ["Node", "Surroundings", "planned"]
 
 _S: Final = 10**9
 RUNNING_MAX: Final = 200
@@ -245,8 +245,7 @@ class Node:
                 run.sleep(int(takes * _S))
             if firing.cancelled:
                 raise JobStoppedError(firing.fire_id)
-            plan = payload.get("plan", [])
-            what = plan[firing.attempt - 1] if firing.attempt <= len(plan) else "ok"
+            what = planned(payload, firing.attempt)
             if what == "hang":
                 run.sleep(_HUNG_S * _S)
             if what == "snooze":  # the attempt will not have counted, so the same one comes again
@@ -266,6 +265,14 @@ class Node:
         if isinstance(event, FiringEvent) and not isinstance(event, JobFired):
             now, kind = self._around.run.now_ns, type(event).__name__
             self._around.history.add(Ended(now, machine.name, event.key, event.generation, event.attempt, kind))
+
+
+def planned(payload: Any, attempt: int) -> str:
+    """
+    Return what is to become of that attempt.
+    """
+    plan: list[str] = payload.get("plan", [])
+    return plan[attempt - 1] if attempt <= len(plan) else "ok"
 
 
 def _act(what: str, firing: Firing) -> object:

@@ -2,7 +2,7 @@
 Workers that pull: processes apart from all nodes, which lease firings of one node after the other.
 
 They meet what such workers meet: a node that is paused answers late or never, one that is killed forgets what it has
-leased, an answer is lost, and the worker's own work lasts longer than a shard's lease, or for longer than its own.
+leased, an answer is lost, work lasts longer than a shard's lease, or nobody hears of it again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final
 from simulation._day import QUEUE
 from simulation._interleaver import Interleaver
 from simulation._machine import SimulatedMachine
-from simulation._node import Node, Surroundings
+from simulation._node import Node, Surroundings, planned
 from simulation._store import TripError
 from simulation._threads import Event
 from simulation.history import Ended, Extended, Fired
@@ -48,8 +48,8 @@ class PullWorkers:
     def __init__(self, around: Surroundings, nodes: list[Node], dice: random.Random) -> None:
         self._around, self._nodes, self._dice = around, nodes, dice
         self._run: Interleaver = around.run
-        self._tasks = [self._run.spawn(f"worker {number}", self._work, None) for number in range(_COUNT)]
         self._is_over = False
+        self._tasks = [self._run.spawn(f"worker {number}", self._work, None) for number in range(_COUNT)]
 
     def stop(self) -> None:
         """
@@ -82,8 +82,7 @@ class PullWorkers:
         Work on what is leased, as its payload says; end it, unless the lease is known to be lost.
         """
         payload = decode_payload(lease.job.payload)
-        plan = payload["plan"]
-        what = plan[lease.attempt - 1] if lease.attempt <= len(plan) else "ok"
+        what = planned(payload, lease.attempt)
         if what == "hang":  # nobody hears of it again
             return
         end = self._run.now_ns + int(payload["takes"] * _S)
@@ -98,9 +97,9 @@ class PullWorkers:
         """
         Return what *machine* answers to *call*; None if it answers an error, or nothing in time.
         """
-        answers: list[Any] = []
         if machine.is_dead:
             return None
+        answers: list[Any] = []
 
         def ask() -> None:
             try:
