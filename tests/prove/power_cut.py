@@ -27,7 +27,7 @@ from recorded_disk import RecordedDisk
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Begin, Cancel, Job, JobQuery, Move, Outcome, Set, Settle, Settled, State, Write
 from tickwheel.scheduler.stores._rows import pause_text, row_of
-from tickwheel.scheduler.stores.sqlite import SqliteStore, _connections, _runs, _schema
+from tickwheel.scheduler.stores.sqlite import SqliteStore, _connections, _far, _runs, _schema
 from tickwheel.scheduler.stores.sqlite._queries import SQL
 from tickwheel.testing import ManualClock
 
@@ -40,7 +40,7 @@ HOUR_MS = 3_600_000
 OLD = 10
 """The schema before keys came into runs."""
 FEW = {"_SHELF_MAX": 20, "_SLICE": 6, "_HINTS_MIN": 150}
-NOT_MANY = SQL["end_of_cascade"].replace("LIMIT 5000", "LIMIT 2")
+NOT_MANY = SQL["stretch"].replace("LIMIT 5000", "LIMIT 2")
 
 
 @dataclass(slots=True)
@@ -94,7 +94,8 @@ def run(seed: int, synchronous: str) -> Run:
             (lease,) = store.acquire("owner")
             store._connections.limit_log(dice.choice((10, 60, 4000)))  # checkpoints in the midst of it all
         answered.append((len(disk.steps), _image(store)))
-        with mock.patch.dict(SQL, end_of_cascade=NOT_MANY), mock.patch.multiple(_runs, **FEW):
+        little = mock.patch.multiple(_runs, **FEW), mock.patch.object(_far, "_GONE_MAX", dice.choice((-9_999, 10)))
+        with mock.patch.dict(SQL, stretch=NOT_MANY), little[0], little[1]:
             for _ in range(BATCHES):
                 store.apply(list(_batch(store, dice, lease.epoch)))
                 answered.append((len(disk.steps), _image(store)))

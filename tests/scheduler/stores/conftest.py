@@ -119,6 +119,7 @@ UNDO = {
             9: "DROP TABLE tickwheel_level; ALTER TABLE tickwheel_job DROP COLUMN instant",
             10: "ALTER TABLE tickwheel_history DROP COLUMN note",
             11: "DROP TABLE tickwheel_shelf; DROP TABLE tickwheel_filter",
+            12: "DROP VIEW tickwheel_live; DROP TABLE tickwheel_gone; ALTER TABLE tickwheel_ledger DROP COLUMN gone",
         },
     ),
     "postgres": (

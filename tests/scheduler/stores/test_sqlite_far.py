@@ -30,7 +30,7 @@ import sys
 from tickwheel.scheduler.stores.sqlite import SqliteStore, _far
 from tickwheel.scheduler.stores.sqlite._queries import SQL
 
-SQL["end_of_cascade"] = SQL["end_of_cascade"].replace("LIMIT 5000", "LIMIT 20")
+SQL["stretch"] = SQL["stretch"].replace("LIMIT 5000", "LIMIT 20")
 store = SqliteStore(sys.argv[1])
 store.open()
 store.acquire("owner")
@@ -43,10 +43,11 @@ while True:
 
 class CascadingStore(SqliteStore):
     """
-    Sorts a few far jobs, near or not, after every other commit.
+    Sorts a few far jobs, near or not, after every other commit, and clears some up that are gone.
     """
 
     turn = 0
+    place = _far._FRONT
 
     def apply(self, writes):
         """
@@ -57,6 +58,7 @@ class CascadingStore(SqliteStore):
         if self.turn % 2:
             with self._connections.writing() as connection:
                 _far.cascade(connection, 2**62)
+                self.place = _far.sweep(connection, self.place)
         return answers
 
 
@@ -71,7 +73,7 @@ class AllFar:
     def _far(self, tmp_path, monkeypatch):
         monkeypatch.setattr(_batch, "_SHORT_MS", -(2**70))
         monkeypatch.setattr(_batch, "is_far", lambda job, _now: job.due_at > 0 and job.recurrence is None)
-        monkeypatch.setitem(SQL, "end_of_cascade", SQL["end_of_cascade"].replace("LIMIT 5000", "LIMIT 3"))
+        monkeypatch.setitem(SQL, "stretch", SQL["stretch"].replace("LIMIT 5000", "LIMIT 3"))
         self.paths = (tmp_path / f"{number}.db" for number in itertools.count())
 
     def make_store(self) -> SqliteStore:
@@ -219,7 +221,7 @@ def test_overdue_jobs_need_no_sorting(tmp_path, clock, store, monkeypatch):
     A file that nobody had open for a week fires from its slots, in order, and nothing is lost or begun twice.
     """
     jobs = spread(store, 300, span=DAY_MS)
-    monkeypatch.setitem(SQL, "end_of_cascade", SQL["end_of_cascade"].replace("LIMIT 5000", "LIMIT 20"))
+    monkeypatch.setitem(SQL, "stretch", SQL["stretch"].replace("LIMIT 5000", "LIMIT 20"))
     store.close()
     clock.advance(7 * 86_400)
     with closing(SqliteStore(tmp_path / "jobs.db", clock=clock)) as again:

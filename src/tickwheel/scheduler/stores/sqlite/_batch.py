@@ -15,7 +15,7 @@ from tickwheel.scheduler.model import USUAL_RETRY, Answer, Job, State, Write
 from tickwheel.scheduler.stores._plan import Differences, Plan, WrongGuessError
 from tickwheel.scheduler.stores._rows import CODES, code_of, job_of, pause_text, paused_job_of, row_of, text_of
 from tickwheel.scheduler.stores.contract import Skill
-from tickwheel.scheduler.stores.sqlite._far import FAR_SHARD, NEAR_MS, is_far, slot_of
+from tickwheel.scheduler.stores.sqlite._far import FAR_SHARD, NEAR_MS, bury, is_far, slot_of
 from tickwheel.scheduler.stores.sqlite._filters import Filters
 from tickwheel.scheduler.stores.sqlite._joining import Joined
 from tickwheel.scheduler.stores.sqlite._queries import EXACT, KEYS_AT_ONCE, SQL, deletes, inserts, jobs_by_key
@@ -46,7 +46,13 @@ class Batch:
     """
 
     def __init__(
-        self, connection: sqlite3.Connection | Joined, now: int, filters: Filters, *, owner: str | None
+        self,
+        connection: sqlite3.Connection | Joined,
+        now: int,
+        filters: Filters,
+        *,
+        owner: str | None,
+        may_grow: bool = True,
     ) -> None:
         """
         Read the ledger.
@@ -57,6 +63,7 @@ class Batch:
             filters: Those of the file.
             owner: In whose name it is written, if this process fires the jobs; where somebody else owns the file,
                 begins and ends are refused, and the owner is left a note of what became pending.
+            may_grow: Whether there is room for a far job's row that counts for nothing any more.
         """
         self._connection = connection
         self._now = now
@@ -65,6 +72,7 @@ class Batch:
         self._generation: int
         self._floor: int
         self._generation, *self._counts, self._floor, epoch, actual = self._ledger
+        self._may_grow = may_grow
         self._is_owner = owner is not None and owner == actual
         self._epochs = {0: epoch} if self._is_owner else {}
         self._far: set[int] = set()
@@ -169,6 +177,7 @@ class Batch:
         counts, placed = self._counts, differences.new
         rows: dict[str, list[_Row]] = {"delete_job": [], "update_key": [], "update_job": []}
         lifted, laid = list(differences.gone), list(placed)
+        buried: list[int] = []
         for old, job in differences.changed:
             place, old_place = self._place(job), self._found_at(old)
             counts[CODES[old.state]] -= 1
@@ -176,7 +185,10 @@ class Batch:
                 counts[CODES[job.state]] += 1
                 rows["update_job"].append((code_of(job), job.attempt, text_of(job.error), *place))
             else:
-                rows["delete_job"].append(old_place)
+                if self._may_grow and old_place[0] == FAR_SHARD and job.generation != old.generation:
+                    buried.append(old.generation)
+                else:
+                    rows["delete_job"].append(old_place)
                 placed.append(job)
                 shelf, old_shelf = shelf_of(job), shelf_of(old)
                 if _LONG_SHELF in (shelf, old_shelf):  # the old key may be in a run, where it stays
@@ -186,7 +198,10 @@ class Batch:
                     rows["update_key"].append((shelf, job.due_at, job.generation, old_shelf, job.key))
         for old in differences.gone:
             counts[CODES[old.state]] -= 1
-            rows["delete_job"].append(self._found_at(old))
+            if self._may_grow and old.generation in self._far:
+                buried.append(old.generation)
+            else:
+                rows["delete_job"].append(self._found_at(old))
         self._lower_floor(placed)
         self._lower_floor([job for _, job in differences.changed])
         if not self._is_owner:
@@ -195,6 +210,7 @@ class Batch:
         self._delete_keys(lifted)
         for name, values in rows.items():  # old rows make room before new ones come
             self._change(name, values)
+        bury(self._connection, buried)
         self._insert_jobs(placed)
         self._insert_keys(laid)
 

@@ -93,7 +93,7 @@ class SqliteStore:
         self._seen = 0
         """Up to which generation the owner has seen the notes of others; those are deleted with the next write."""
         self._reserve = Reserve(self.path, self.url)
-        self._filters, self._merger = Filters(), Merger()
+        self._filters, self._merger, self._sorter = Filters(), Merger(), _far.Sorter()
         window = "" if synchronous == "full" else "answered writes since the last checkpoint, on a power cut"
         self.abilities = Abilities(loss_window=window, has_notify=True, joins_transactions=True, renew_s=_RENEW_S)
 
@@ -252,7 +252,7 @@ class SqliteStore:
             return []
         self._keep_reserve()
         with suppress(StoreError), translated(self.url):  # the next commit reports it, too; the next turn tries again
-            _far.bring_near(self._open_connections(), self.now_ms(), self._reserve)
+            self._sorter.catch_up(self._open_connections(), self.now_ms(), self._reserve)
             self._merger.catch_up(self._open_connections(), self.now_ms(), self._reserve)
         if self._listener is not None and self._listener.listen_again():
             self._listener.wake()
@@ -353,7 +353,8 @@ class SqliteStore:
     def _apply(self, writes: Sequence[Write], *, is_guessing: bool) -> list[Answer]:
         with self._open_connections().writing() as connection:
             now, is_owner = self.now_ms(), self._lease is not None
-            batch = Batch(connection, now, self._filters, owner=self._owner if is_owner else None)
+            owner, may_grow = self._owner if is_owner else None, not self._reserve.is_spent
+            batch = Batch(connection, now, self._filters, owner=owner, may_grow=may_grow)
             answers = batch.apply(writes, is_guessing=is_guessing)
             if is_owner:
                 moved = 0 if self._reserve.is_spent else self._merger.pay(connection, batch.shelved, now)

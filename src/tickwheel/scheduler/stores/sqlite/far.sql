@@ -10,15 +10,21 @@ SELECT min(due_at) FROM tickwheel_job WHERE shard = -4 AND due_at >= ? AND due_a
 -- name: jobs_of_slot
 SELECT key, generation, instant, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
     first_set_at
-FROM tickwheel_job
+FROM tickwheel_live
 WHERE shard = -4 AND due_at = ? AND instant < ? AND (instant, generation) > (?, ?)
 ORDER BY instant, generation LIMIT ?;
 
--- name: end_of_cascade
--- Up to which generation one commit takes the jobs of a slot.
+-- name: stretch
+-- Up to which generation one commit takes the jobs of a slot from behind another, the first instant, and how many.
 SELECT max(generation), min(instant), count(*) FROM (
-    SELECT generation, instant FROM tickwheel_job WHERE shard = -4 AND due_at = ? ORDER BY generation LIMIT 5000
+    SELECT generation, instant FROM tickwheel_job WHERE shard = -4 AND due_at = ? AND generation > ?
+    ORDER BY generation LIMIT 5000
 );
+
+-- name: gone_of_stretch
+SELECT generation FROM tickwheel_job AS j CROSS JOIN tickwheel_gone AS g
+    ON g.span = j.generation / 63 AND bits >> j.generation % 63 & 1
+WHERE shard = -4 AND due_at = ? AND generation > ? AND generation <= ?;
 
 -- name: cascade
 INSERT INTO tickwheel_job (
@@ -27,7 +33,7 @@ INSERT INTO tickwheel_job (
 )
 SELECT 0, instant, generation, key, state, attempt, payload, target, handler, retry, expires_at, recurrence, error, trace,
     first_set_at, pause
-FROM tickwheel_job WHERE shard = -4 AND due_at = ? AND generation <= ?
+FROM tickwheel_live WHERE shard = -4 AND due_at = ? AND generation <= ?
 ORDER BY instant, generation;
 
 -- name: end_cascade
@@ -35,3 +41,18 @@ DELETE FROM tickwheel_job WHERE shard = -4 AND due_at = ? AND generation <= ?;
 
 -- name: lower_floor
 UPDATE tickwheel_ledger SET floor = min(floor, ?);
+
+-- name: bury_job
+INSERT INTO tickwheel_gone (span, bits) VALUES (?, ?) ON CONFLICT DO UPDATE SET bits = bits | excluded.bits;
+
+-- name: unbury_job
+UPDATE tickwheel_gone SET bits = bits & ~?2 WHERE span = ?1;
+
+-- name: delete_empty_span
+DELETE FROM tickwheel_gone WHERE span = ? AND bits = 0;
+
+-- name: count_gone
+UPDATE tickwheel_ledger SET gone = gone + ?;
+
+-- name: is_wasteful
+SELECT gone > pending + ? FROM tickwheel_ledger;

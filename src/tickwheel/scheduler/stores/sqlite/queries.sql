@@ -70,14 +70,14 @@ DELETE FROM tickwheel_note WHERE generation <= ?;
 SELECT j.key, j.generation, k.due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
     first_set_at, pause
 FROM tickwheel_shelf AS s CROSS JOIN tickwheel_key AS k ON k.shelf = s.shelf AND k.key = ?
-    CROSS JOIN tickwheel_level AS l CROSS JOIN tickwheel_job AS j
+    CROSS JOIN tickwheel_level AS l CROSS JOIN tickwheel_live AS j
     ON j.shard = min(k.shelf, l.shard) AND j.due_at = k.due_at - k.due_at % l.width AND j.generation = k.generation
     AND j.key = k.key AND coalesce(j.instant, j.due_at) = k.due_at;
 
 -- name: jobs_by_key
 SELECT j.key, j.generation, k.due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
     first_set_at, pause, j.shard
-FROM tickwheel_key AS k CROSS JOIN tickwheel_level AS l CROSS JOIN tickwheel_job AS j
+FROM tickwheel_key AS k CROSS JOIN tickwheel_level AS l CROSS JOIN tickwheel_live AS j
     ON j.shard = min(k.shelf, l.shard) AND j.due_at = k.due_at - k.due_at % l.width AND j.generation = k.generation
     AND j.key = k.key AND coalesce(j.instant, j.due_at) = k.due_at
 WHERE k.shelf IN (:shelves) AND k.key IN (:keys);
@@ -106,7 +106,7 @@ LIMIT 1;
 -- name: jobs_noted
 SELECT key, j.generation, n.due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
     first_set_at
-FROM tickwheel_note AS n CROSS JOIN tickwheel_level AS l CROSS JOIN tickwheel_job AS j
+FROM tickwheel_note AS n CROSS JOIN tickwheel_level AS l CROSS JOIN tickwheel_live AS j
     ON j.shard = l.shard AND j.due_at = n.due_at - n.due_at % l.width AND j.generation = coalesce(n.resumed, n.generation)
 WHERE n.generation > ? AND n.due_at < ? AND state = 0 AND coalesce(instant, j.due_at) = n.due_at;
 
@@ -114,7 +114,7 @@ WHERE n.generation > ? AND n.due_at < ? AND state = 0 AND coalesce(instant, j.du
 SELECT (instant - :since) / :step_ms AS step, count(*) FROM (
     SELECT due_at AS instant FROM tickwheel_job WHERE shard = 0 AND due_at >= :since AND due_at < :until AND state = 0
     UNION ALL
-    SELECT instant FROM tickwheel_job
+    SELECT instant FROM tickwheel_live
     WHERE shard = -4 AND due_at > :since - (SELECT width FROM tickwheel_level WHERE shard = -4) AND due_at < :until
         AND instant >= :since AND instant < :until
 ) GROUP BY step;
@@ -175,7 +175,7 @@ SELECT count(*), max(key) FROM (:keys);
 -- name: page
 SELECT j.key, j.generation, k.due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
     first_set_at, pause
-FROM (:keys) AS k CROSS JOIN tickwheel_level AS l CROSS JOIN tickwheel_job AS j
+FROM (:keys) AS k CROSS JOIN tickwheel_level AS l CROSS JOIN tickwheel_live AS j
     ON j.shard = min(k.shelf, l.shard) AND j.due_at = k.due_at - k.due_at % l.width AND j.generation = k.generation
     AND j.key = k.key AND coalesce(j.instant, j.due_at) = k.due_at
 WHERE (:state IS NULL OR state % 3 = :state)

@@ -31,7 +31,7 @@ SELECT key FROM tickwheel_key WHERE shelf = ? AND key >= ? ORDER BY key LIMIT ?;
 -- Those whose jobs are not where they lead.
 DELETE FROM tickwheel_key
 WHERE shelf IN (SELECT shelf FROM tickwheel_shelf WHERE goal = ?) AND key IN (:keys) AND NOT EXISTS (
-    SELECT 1 FROM tickwheel_level AS l CROSS JOIN tickwheel_job AS j
+    SELECT 1 FROM tickwheel_level AS l CROSS JOIN tickwheel_live AS j
         ON j.shard = l.shard AND j.due_at = tickwheel_key.due_at - tickwheel_key.due_at % l.width
         AND j.generation = tickwheel_key.generation
     WHERE l.shard <= 0 AND j.key = tickwheel_key.key AND coalesce(j.instant, j.due_at) = tickwheel_key.due_at
@@ -43,7 +43,7 @@ INSERT OR IGNORE INTO tickwheel_key (shelf, key, due_at, generation)
 SELECT s.goal, k.key, k.due_at, k.generation
 FROM tickwheel_shelf AS s CROSS JOIN tickwheel_key AS k ON k.shelf = s.shelf AND k.key >= ? AND k.key <= ?
 WHERE s.goal = ? AND (k.due_at >= ? OR EXISTS (
-    SELECT 1 FROM tickwheel_level AS l CROSS JOIN tickwheel_job AS j
+    SELECT 1 FROM tickwheel_level AS l CROSS JOIN tickwheel_live AS j
         ON j.shard = l.shard AND j.due_at = k.due_at - k.due_at % l.width AND j.generation = k.generation
     WHERE l.shard <= 0 AND j.key = k.key AND coalesce(j.instant, j.due_at) = k.due_at
 ))

@@ -1,0 +1,162 @@
+"""
+The rows of far jobs that were moved or cancelled: they stay where they are, and count for nothing.
+"""
+
+from __future__ import annotations
+
+import random
+from contextlib import closing
+
+import pytest
+
+from tickwheel.scheduler import model
+from tickwheel.scheduler.stores.sqlite import SqliteStore, _far
+from tickwheel.testing import ManualClock
+
+DAY_MS = 86_400_000
+EVER = 2**63 - 1
+
+
+@pytest.fixture
+def clock():
+    """
+    Return a clock that is set to the start of a slot.
+    """
+    return ManualClock(wall=1_699_963_200.0)
+
+
+@pytest.fixture
+def store(tmp_path, clock):
+    """
+    Return an open store with an owner.
+    """
+    store = SqliteStore(tmp_path / "jobs.db", clock=clock)
+    store.open()
+    store.acquire("owner")
+    yield store
+    store.close()
+
+
+def one(store, query):
+    """
+    Return what *query* brings.
+    """
+    return store._connections.writer.execute(query).fetchone()[0]
+
+
+def rows(store):
+    """
+    Return how many rows there are on the far level, how many of them are gone, and how many the ledger says are.
+    """
+    return (
+        one(store, "SELECT count(*) FROM tickwheel_job WHERE shard = -4"),
+        one(store, "SELECT count(*) FROM tickwheel_job WHERE shard = -4")
+        - one(store, "SELECT count(*) FROM tickwheel_live WHERE shard = -4"),
+        one(store, "SELECT gone FROM tickwheel_ledger"),
+    )
+
+
+def set_far(store, count, seed=1):
+    """
+    Set *count* jobs in the next month but for its first two days.
+    """
+    dice, now = random.Random(seed), store.now_ms()
+    writes = [
+        model.Set(model.Job(f"job {i:05}", 0, now + 2 * DAY_MS + dice.randrange(28 * DAY_MS), bytes(100)))
+        for i in range(count)
+    ]
+    return [answer.job for answer in store.apply(writes)]
+
+
+def test_moves_and_cancels_of_any_jobs_share_pages(store):
+    """
+    A commit of a thousand of them, of twenty thousand jobs, logs little more than one of as many sets.
+    """
+    store._checkpointer.close()
+    jobs = set_far(store, 20_000)
+    chosen = random.Random(2).sample(jobs, 2_000)
+    for writes, bar in (
+        ([model.Cancel(job.key) for job in chosen[:1_000]], 100),
+        ([model.Move(job.key, job.due_at + DAY_MS) for job in chosen[1_000:]], 400),
+    ):
+        assert store._connections.writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
+        store.apply(writes)
+        assert store._connections.writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1] < bar
+    assert rows(store) == (21_000, 2_000, 2_000)
+
+
+def test_what_is_gone_is_found_nowhere(store, clock):
+    """
+    Neither before its slot is sorted nor after, and its key can be set again.
+    """
+    moved, cancelled, again = set_far(store, 3)
+    answers = store.apply(
+        [model.Move(moved.key, moved.due_at + DAY_MS), model.Cancel(cancelled.key), model.Cancel(again.key)]
+    )
+    (other,) = [answer.job for answer in store.apply([model.Set(model.Job(again.key, 0, again.due_at))])]
+    there = sorted([answers[0].job, other], key=lambda job: job.due_at)
+    for _ in range(2):
+        assert store.get(cancelled.key) is None
+        assert [store.get(job.key) for job in there] == there
+        assert store.due(0, EVER, None, 9) == there
+        assert sum(store.count_due(0, EVER, 1)) == 2
+        assert list(store.page(model.JobQuery()).jobs) == sorted(there, key=lambda job: job.key)
+        assert store.count()["pending"] == 2
+        clock.advance(40 * 86_400)
+        for _ in range(9):
+            store.renew("owner")
+    assert rows(store) == (0, 0, 0)
+    assert one(store, "SELECT count(*) FROM tickwheel_gone") == 0
+
+
+def test_a_debounce_over_days_does_not_fill_the_disk(store, monkeypatch):
+    """
+    However often the same jobs are moved, no more rows are gone than there are jobs, and some.
+    """
+    monkeypatch.setattr(_far, "_GONE_MAX", 100)
+    jobs = set_far(store, 500)
+    dice = random.Random(3)
+    for turn in range(40):
+        store.apply([model.Move(job.key, store.now_ms() + DAY_MS * dice.randrange(2, 30)) for job in jobs])
+        for _ in range(20):
+            store.renew("owner")
+        far, gone, counted = rows(store)
+        assert far == 500 + gone
+        assert gone == counted <= 600, turn
+    assert store._connections.writer.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    assert len(store.due(0, EVER, None, 1_000)) == 500
+
+
+def test_jobs_that_keep_their_generation_leave_no_row(store):
+    """
+    One that is paused and resumed has the generation that it had, which cannot be gone.
+    """
+    (job,) = set_far(store, 1)
+    store.apply([model.SetPause(job.key, "somebody", "")])
+    assert rows(store) == (0, 0, 0)
+    store.apply([model.Resume(job.key)])
+    assert rows(store)[1:] == (0, 0)
+    assert store.due(0, EVER, None, 9) == [store.get(job.key)]
+
+
+def test_others_bury_as_well(store, tmp_path, clock):
+    """
+    A process beside the owner cancels far jobs, and in a transaction of its own; the owner sees it.
+    """
+    first, second = set_far(store, 2)
+    with closing(SqliteStore(tmp_path / "jobs.db", clock=clock)) as other:
+        other.open()
+        assert other.apply([model.Cancel(first.key)])[0].outcome == "cancelled"
+    assert rows(store) == (2, 1, 1)
+    assert store.due(0, EVER, None, 9) == [second]
+
+
+def test_a_full_disk_takes_no_records(store):
+    """
+    Where the room for a bad day is being used, rows are deleted: to mark them would need more of it.
+    """
+    first, second = set_far(store, 2)
+    store._reserve.spend()
+    store.apply([model.Cancel(first.key)])
+    assert rows(store) == (1, 0, 0)
+    assert store.due(0, EVER, None, 9) == [second]
