@@ -34,6 +34,11 @@ _LONG_SHELF: Final = 1
 _SHORT_MS: Final = 60_000
 """Jobs that live no longer than this have their keys apart, in few pages."""
 
+_WEIGHT_OF_SLOT: Final = 3
+"""The last page of a slot, those that SQLite evens it out with, and those above; a write of a near job changes two."""
+_WEIGHTLESS: Final = 16
+"""So many far jobs fill two pages, or up to four."""
+
 _DUE_AT: Final = attrgetter("due_at")
 _PLACE: Final = attrgetter("due_at", "generation")
 
@@ -80,6 +85,8 @@ class Batch:
         self.has_notes = False
         self.shelved = 0
         """How many keys came to shelf 1."""
+        self.weight = 0
+        """By as much as so many writes of near jobs it makes the log longer."""
 
     @property
     def generation(self) -> int:
@@ -95,6 +102,7 @@ class Batch:
         Raises:
             WrongGuessError: If *is_guessing* and a guess was wrong; otherwise, if the tables contradict each other.
         """
+        self.weight = len(writes)
         plan = Plan.of(writes, self._epochs, _shard_of, is_guessing=is_guessing)
         if plan.begins:
             self._begin(plan.begins)
@@ -200,6 +208,7 @@ class Batch:
             counts[CODES[old.state]] -= 1
             if self._may_grow and old.generation in self._far:
                 buried.append(old.generation)
+                self.weight -= 1
             else:
                 rows["delete_job"].append(self._found_at(old))
         self._lower_floor(placed)
@@ -210,7 +219,7 @@ class Batch:
         self._delete_keys(lifted)
         for name, values in rows.items():  # old rows make room before new ones come
             self._change(name, values)
-        bury(self._connection, buried)
+        self.weight += bury(self._connection, buried)
         self._insert_jobs(placed)
         self._insert_keys(laid)
 
@@ -218,12 +227,15 @@ class Batch:
         plain: list[Any] = []
         far: list[Any] = []
         others: list[_Row] = []
+        slots, count = set[int](), 0
         near_until = self._now + NEAR_MS
         for job in jobs:
             self._counts[CODES[job.state]] += 1
             is_plain = _is_plain(job)
             place = None if job.due_at < near_until else self._place(job)
             if place is not None and place[0] == FAR_SHARD:
+                slots.add(place[1])
+                count += 1
                 if is_plain:
                     far += (*place[1:], job.due_at, job.key, job.payload, job.target, job.handler, job.first_set_at)
                 else:
@@ -232,6 +244,7 @@ class Batch:
                 plain += (job.due_at, job.generation, job.key, job.payload, job.target, job.handler, job.first_set_at)
             else:
                 others.append((min(shelf_of(job), 0), *row_of(job), pause_text(job), None))
+        self.weight += _WEIGHT_OF_SLOT * len(slots) + count // _WEIGHTLESS - count
         self._change("insert_job", others)
         self._insert("insert_plain_job", plain)
         self._insert("insert_far_job", far)

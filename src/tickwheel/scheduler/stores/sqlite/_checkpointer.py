@@ -42,7 +42,7 @@ class Checkpointer:
 
     def wrote(self, writes: int) -> None:
         """
-        Count *writes*; to be called after each commit, by one thread at a time.
+        Count *writes* of near jobs, or what weighs as much; to be called after each commit, by one thread at a time.
         """
         self._written += writes
         if self._written >= _WRITES:

@@ -49,6 +49,8 @@ _PAYLOAD_MAX: Final = 500
 _BITS: Final = 63
 """As the table has it."""
 
+_GONE_A_PAGE: Final = 200 * _BITS
+
 _INT64_MIN: Final = -(2**63)
 _INT64_MAX: Final = 2**63 - 1
 
@@ -126,13 +128,17 @@ class Sorter:
                 reserve.cover(JOB_BYTES * count, partial(moved_size, connection))
 
 
-def bury(connection: sqlite3.Connection | Joined, generations: Sequence[int]) -> None:
+def bury(connection: sqlite3.Connection | Joined, generations: Sequence[int]) -> int:
     """
     Let the far jobs with *generations*, which no other job will have, count for nothing.
+
+    Returns:
+        How many pages that changes, or fewer.
     """
     if generations:
         connection.executemany(SQL["bury_job"], [(each // _BITS, 1 << each % _BITS) for each in generations])
         connection.execute(SQL["count_gone"], (len(generations),))
+    return len({each // _GONE_A_PAGE for each in generations})
 
 
 def sweep(connection: sqlite3.Connection, place: _Place) -> _Place:

@@ -366,7 +366,7 @@ class SqliteStore:
             notify(self.path)
         checkpointer = self._checkpointer
         if checkpointer is not None:
-            checkpointer.wrote(len(writes))
+            checkpointer.wrote(batch.weight)
         return answers
 
     def _open_follower(self, connections: Connections) -> Follower:
