@@ -41,6 +41,9 @@ FULL = """
 
     fill()
     late = model.Set(model.Job("late", 0, 0, bytes(more)))
+"""
+
+BY_ITS_OWNER = """
     print(attempt(late))
     print([attempt(model.Cancel(f"key {i}")) for i in range(50)].count("cancelled"))
     fill()
@@ -51,6 +54,32 @@ FULL = """
     store.close()
     print(sorted(os.listdir(folder)))
 """
+
+BY_ANOTHER = """
+    owner, store = store, SqliteStore(folder + "/jobs.db")
+    store.open()
+    print([attempt(model.Cancel(f"key {i}")) for i in range(50)].count("cancelled"))
+    fill()
+    print(attempt(late))
+    os.truncate(folder + "/filler", 0)
+    print(attempt(late))
+    store.close()
+    owner.close()
+"""
+
+
+def run_on(disk, folder, program, sizes):
+    """
+    Run *program* with a disk of that size mounted at *folder*, and return the lines that it prints.
+    """
+    script = f'mount -t tmpfs -o size={disk} tmpfs "$1" && exec "$2" -c "$3" "$1" {sizes}'
+    program = textwrap.dedent(program)
+    command = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, "sh", folder, sys.executable, program]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    if answer.returncode and ("unshare" in answer.stderr or "mount" in answer.stderr):
+        pytest.skip(f"nothing can be mounted here: {answer.stderr.strip()}")
+    assert answer.stderr == ""
+    return answer.stdout.splitlines()
 
 
 @pytest.mark.skipif(not shutil.which("unshare"), reason="unshare is not installed: util-linux has it")
@@ -69,14 +98,7 @@ def test_full_disk(tmp_path, disk, sizes):
 
     However much of them is in the log alone when the disk becomes full.
     """
-    script = f'mount -t tmpfs -o size={disk} tmpfs "$1" && exec "$2" -c "$3" "$1" {sizes}'
-    program = textwrap.dedent(FULL)
-    command = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, "sh", tmp_path, sys.executable, program]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    if answer.returncode and ("unshare" in answer.stderr or "mount" in answer.stderr):
-        pytest.skip(f"nothing can be mounted here: {answer.stderr.strip()}")
-    assert answer.stderr == ""
-    first, cancelled, second, third, last, files = answer.stdout.splitlines()
+    first, cancelled, second, third, last, files = run_on(disk, tmp_path, FULL + BY_ITS_OWNER, sizes)
     assert "the disk is full" in first
     assert cancelled == "50"
     assert "the disk is full, and what was kept free is for cancelling: free some space" in second
@@ -84,3 +106,14 @@ def test_full_disk(tmp_path, disk, sizes):
     assert "for cancelling" in third
     assert last == "1 created"
     assert files == "['filler', 'jobs.db', 'jobs.db-lock']"
+
+
+@pytest.mark.skipif(not shutil.which("unshare"), reason="unshare is not installed: util-linux has it")
+def test_full_disk_beside_the_owner(tmp_path):
+    """
+    A process that is not the owner can cancel there, too, and takes new jobs again as soon as there is room.
+    """
+    cancelled, full, last = run_on("4m", tmp_path, FULL + BY_ANOTHER, "500 400 100000 90000000")
+    assert cancelled == "50"
+    assert "the disk is full" in full
+    assert last == "created"

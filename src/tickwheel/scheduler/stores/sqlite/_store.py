@@ -133,14 +133,20 @@ class SqliteStore:
     def apply(self, writes: Sequence[Write]) -> list[Answer]:
         self._reserve.check(writes)
         writes = self._reserve.fitting(writes)
-        for make_room in (self._restart_log, self._spend_reserve):
+        for is_last in (False, True):
             try:
                 return self._apply_all(writes)
             except StoreFullError:
                 if is_growing(writes):
                     raise
-            make_room()
-        return self._apply_all(self._reserve.fitting(writes))
+            if is_last:
+                self._reserve.spend()
+            self._open_connections().restart_log()
+        try:
+            return self._apply_all(self._reserve.fitting(writes))
+        finally:
+            if self._lease is None:  # the room is the owner's, which keeps it again when it can: ask the disk next time
+                self._reserve.is_spent = False
 
     def join(self, connection: object, writes: Sequence[Write]) -> list[Answer]:
         connections = self._open_connections()
@@ -334,13 +340,6 @@ class SqliteStore:
         with translated(self.url), self._open_connections().reading() as connection:
             moved = moved_size(connection)
         self._reserve.keep(moved)
-
-    def _restart_log(self) -> None:
-        self._open_connections().restart_log()
-
-    def _spend_reserve(self) -> None:
-        self._reserve.spend()
-        self._restart_log()
 
     def _apply_all(self, writes: Sequence[Write]) -> list[Answer]:
         with translated(self.url):
