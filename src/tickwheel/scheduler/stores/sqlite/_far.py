@@ -211,7 +211,7 @@ def _unbury(connection: sqlite3.Connection, generations: Sequence[int]) -> None:
     Forget *generations*, whose rows are deleted.
     """
     if generations:
-        connection.executemany(SQL["unbury_job"], [(each // _BITS, 1 << each % _BITS) for each in generations])
+        connection.executemany(SQL["unbury_job"], [(1 << each % _BITS, each // _BITS) for each in generations])
         connection.executemany(SQL["delete_empty_span"], {(each // _BITS,) for each in generations})
         connection.execute(SQL["count_gone"], (-len(generations),))
 

@@ -46,7 +46,7 @@ UPDATE tickwheel_ledger SET floor = min(floor, ?);
 INSERT INTO tickwheel_gone (span, bits) VALUES (?, ?) ON CONFLICT DO UPDATE SET bits = bits | excluded.bits;
 
 -- name: unbury_job
-UPDATE tickwheel_gone SET bits = bits & ~?2 WHERE span = ?1;
+UPDATE tickwheel_gone SET bits = bits & ~? WHERE span = ?;
 
 -- name: delete_empty_span
 DELETE FROM tickwheel_gone WHERE span = ? AND bits = 0;
