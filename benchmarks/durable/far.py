@@ -24,7 +24,7 @@ from benchmarks.durable.waiting import restart
 from benchmarks.model import Measure
 from tickwheel.scheduler import Job, Scheduler, SetRequest
 from tickwheel.scheduler.stores.sqlite import SqliteStore
-from tickwheel.scheduler.stores.sqlite._far import FAR_SHARD, NEAR_MS, slot_of
+from tickwheel.scheduler.stores.sqlite._far import FAR_SHARD, NEAR_MS, bury, slot_of
 from tickwheel.scheduler.stores.sqlite._filters import Filters
 from tickwheel.scheduler.stores.sqlite._queries import KEYS_AT_ONCE, SQL, deletes, inserts, jobs_by_key
 from tickwheel.scheduler.stores.sqlite._runs import Merger, merge
@@ -223,7 +223,7 @@ def _cascade(meter: Meter, path: Path) -> None:
         store.open()
         store.acquire("bench")
         count = connection.execute(
-            "SELECT count(*) FROM tickwheel_job WHERE shard = ? AND due_at < ?", (FAR_SHARD, until)
+            "SELECT count(*) FROM tickwheel_live WHERE shard = ? AND due_at < ?", (FAR_SHARD, until)
         ).fetchone()[0]
         with meter.of(CASCADES, count):
             while connection.execute(SQL["first_slot"], (0, until)).fetchone()[0] is not None:
@@ -349,5 +349,4 @@ def _insert(connection: sqlite3.Connection, jobs: Sequence[Job]) -> None:
 def _delete(connection: sqlite3.Connection, jobs: Sequence[Job]) -> None:
     for statement, values, _count in deletes(1, [job.key for job in jobs]):
         connection.execute(statement, values)
-    places = [(FAR_SHARD, slot_of(job.due_at), job.generation) for job in jobs]
-    connection.executemany(SQL["delete_job"], places)
+    bury(connection, [job.generation for job in jobs])

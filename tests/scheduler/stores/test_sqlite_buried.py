@@ -5,6 +5,7 @@ The rows of far jobs that were moved or cancelled: they stay where they are, and
 from __future__ import annotations
 
 import random
+import sqlite3
 from contextlib import closing
 
 import pytest
@@ -141,14 +142,37 @@ def test_jobs_that_keep_their_generation_leave_no_row(store):
 
 def test_others_bury_as_well(store, tmp_path, clock):
     """
-    A process beside the owner cancels far jobs, and in a transaction of its own; the owner sees it.
+    A process beside the owner cancels far jobs, also in a transaction of its caller's, and the owner sees it.
     """
-    first, second = set_far(store, 2)
-    with closing(SqliteStore(tmp_path / "jobs.db", clock=clock)) as other:
+    path = tmp_path / "jobs.db"
+    first, second, third, fourth = set_far(store, 4)
+    with closing(SqliteStore(path, clock=clock)) as other, closing(sqlite3.connect(path)) as connection:
         other.open()
         assert other.apply([model.Cancel(first.key)])[0].outcome == "cancelled"
-    assert rows(store) == (2, 1, 1)
-    assert store.due(0, EVER, None, 9) == [second]
+        for job, end in ((second, connection.commit), (third, connection.rollback)):
+            connection.execute("BEGIN IMMEDIATE")
+            assert other.join(connection, [model.Cancel(job.key)])[0].outcome == "cancelled"
+            end()
+    assert rows(store) == (4, 2, 2)
+    assert store.due(0, EVER, None, 9) == sorted((third, fourth), key=lambda job: job.due_at)
+
+
+def test_far_jobs_weigh_what_they_change(store):
+    """
+    Checkpoints go by the pages that a commit changes, of which a far job has fewer than one that is near.
+    """
+    weighed = []
+    store._checkpointer.close()
+    store._checkpointer.wrote = weighed.append
+    jobs = set_far(store, 2_000)
+    store.apply([model.Set(model.Job(f"near {i}", 0, store.now_ms() + i)) for i in range(2_000)])
+    store.apply([model.Cancel(job.key) for job in jobs[:1_000]])
+    store.apply([model.Move(job.key, job.due_at + DAY_MS) for job in jobs[1_000:]])
+    sets, near, cancels, moves = weighed
+    assert near == 2_000
+    assert cancels < 10
+    assert sets < 400
+    assert moves < 400
 
 
 def test_a_full_disk_takes_no_records(store):
