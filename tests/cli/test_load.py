@@ -86,10 +86,11 @@ def test_a_missed_threshold_is_the_exit_code(run, url) -> None:
 
 def test_all_requests_are_refused(run, url) -> None:
     """
-    A service that refuses every request has sustained nothing, whatever the thresholds are.
+    A service that refuses every request has sustained nothing, whatever the thresholds are; its reason is shown.
     """
     answer = run("load", url, "--stage", "20:200ms", "--target", "nowhere", "--threshold", "p99=50ms")
     assert (answer.returncode, "no request was answered at 20 a second" in answer.stderr) == (11, True)
+    assert re.search(r"^20 a second: 4 x status 422, .+: .+$", answer.stderr, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

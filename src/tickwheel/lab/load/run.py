@@ -202,7 +202,7 @@ class _Load:
             if method == "PUT":
                 self._keys.append(key)
         elif answer.status:
-            tally.refused(f"status {answer.status}")
+            tally.refused(_refusal(answer))
         else:
             tally.unanswered(number, now, answer.body.decode("utf-8", "replace"))
 
@@ -222,3 +222,13 @@ class _Load:
             raise LoadError(self._client.url, answer)
         stats: dict[str, Any] = json.loads(answer.body)
         return stats
+
+
+def _refusal(answer: Answer) -> str:
+    """
+    Return why a request was refused, in words that many of them share: the title of the problem, not its detail.
+    """
+    with suppress(ValueError, KeyError, TypeError):  # a proxy in between answers what it likes
+        problem = json.loads(answer.body)
+        return f"status {answer.status}, {problem['title']}: {problem['remedy']}"
+    return f"status {answer.status}"
