@@ -422,6 +422,26 @@ def test_filters_know_what_they_have():
             assert filters.within(connection, [keys[5]]) == [(7, [keys[5]])]
 
 
+def test_owner_reads_filters_before_a_set_comes(store, clock, monkeypatch):
+    """
+    Those of keys that were there before it opened the file: the first set among ten million would take a while.
+    """
+    small(monkeypatch, 20, 8)
+    store.apply([model.Set(model.Job(f"job {i:03}", 0, store.now_ms() + DAY_MS)) for i in range(100)])
+    merge_all(store)
+    store.close()
+    statements: list[str] = []
+    with closing(SqliteStore(store.path, clock=clock)) as other:
+        other.open()
+        other.acquire("next")
+        other.renew("next")
+        other._connections.writer.set_trace_callback(statements.append)
+        other.apply([model.Set(model.Job("job 050 again", 0, store.now_ms() + DAY_MS))])
+        other._connections.writer.set_trace_callback(None)
+    assert any("FROM tickwheel_shelf" in each for each in statements)
+    assert not any("FROM tickwheel_filter" in each for each in statements)
+
+
 def test_redated_job_is_found_where_it_is(store, clock, monkeypatch):
     """
     A job that keeps its number and its slot, and gets another instant, is found by no key of before.

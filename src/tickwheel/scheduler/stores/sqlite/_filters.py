@@ -2,7 +2,8 @@
 The filters of runs, which say which of them may have a key, and so save a look-up in each of the others.
 
 A filter has sixteen bits for each key of a part of a run, of which the key has set two: of a hundred keys that are not
-there, one or two are looked up. The filters are in the file; a process that sets jobs reads those of each run once.
+there, one or two are looked up. The filters are in the file; a process that sets jobs reads those of each run once, and
+an owner before the first set comes.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from tickwheel.scheduler.stores.sqlite._connections import Connections
 from tickwheel.scheduler.stores.sqlite._joining import Joined
 from tickwheel.scheduler.stores.sqlite._queries import SQL, behind
 
@@ -48,6 +50,13 @@ class Filters:
         """
         self._runs: dict[int, _Run] = {}
         self._lock = threading.Lock()
+
+    def catch_up(self, connections: Connections) -> None:
+        """
+        Read what is new, so that the next set does not have to: of ten million keys it is 20 MB.
+        """
+        with connections.reading() as connection, self._lock:
+            self._read(connection)
 
     def within(self, connection: sqlite3.Connection | Joined, keys: Sequence[str]) -> list[tuple[int, list[str]]]:
         """

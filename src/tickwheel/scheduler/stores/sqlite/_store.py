@@ -260,6 +260,7 @@ class SqliteStore:
         with suppress(StoreError), translated(self.url):  # the next commit reports it, too; the next turn tries again
             self._sorter.catch_up(self._open_connections(), self.now_ms(), self._reserve)
             self._merger.catch_up(self._open_connections(), self.now_ms(), self._reserve)
+            self._filters.catch_up(self._open_connections())
         if self._listener is not None and self._listener.listen_again():
             self._listener.wake()
         self._lease = replace(self._lease, rescued=0, granted_at=self.now_ms())
