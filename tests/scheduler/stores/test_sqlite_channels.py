@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from unittest import mock
 
 import pytest
 
@@ -94,3 +95,22 @@ def test_a_wait_is_ended_by_another_thread(wait):
     wait.wake()
     wait.forget()
     assert wait.wait(0) == set()
+
+
+def test_nothing_is_closed_that_a_wait_may_use(wait):
+    """
+    What is retired or closed while somebody waits is closed as that one leaves, and nobody enters again.
+    """
+    ends: list[str] = []
+    channel = mock.Mock(close=lambda: ends.append("channel"))
+    with wait.entered() as is_open:
+        assert is_open
+        wait.retire(channel)
+        wait.close()
+        wait.recall()
+        assert wait.wait(PATIENCE_S) == set()
+        assert not ends
+    wait.close()
+    assert ends == ["channel"]
+    with wait.entered() as is_open:
+        assert not is_open

@@ -41,8 +41,7 @@ class Listener:
     """
     Hears what others announce, from `listen` to `stop`, and can be woken: the drivers' own waits cannot.
 
-    One thread waits. It holds no lock meanwhile, so that nobody waits for it: a daemon thread never goes on once
-    the interpreter shuts down. What it may be using is closed when it has left.
+    One thread waits. What it may be using is closed when it has left.
     """
 
     def __init__(self, connect: Callable[[], Subscription]) -> None:
@@ -52,11 +51,8 @@ class Listener:
         self._connect = connect
         self._subscription: Subscription | None = None
         self._is_listening = False
-        self._is_closed = False
         self._lock = threading.Lock()
         self._wait = WakeableWait()
-        self._waiting = 0
-        self._old: list[Subscription | WakeableWait] = []
 
     def listen(self) -> None:
         """
@@ -65,7 +61,7 @@ class Listener:
         self._is_listening = True
         with suppress(Exception):  # the next wait tries again
             self._subscribe()
-        self._recall()
+        self._wait.recall()
 
     def stop(self) -> None:
         """
@@ -73,22 +69,14 @@ class Listener:
         """
         self._is_listening = False
         self._exchange(None)
-        self._recall()
+        self._wait.recall()
 
     def wait(self, timeout_s: float) -> bool:
         """
         Block until others have written something, `wake`, `close` or the timeout; return whether they may have.
         """
-        with self._lock:
-            if self._is_closed:
-                return False
-            self._waiting += 1
-        try:
-            return self._hear(timeout_s)
-        finally:
-            with self._lock:
-                self._waiting -= 1
-                self._tidy()
+        with self._wait.entered() as is_open:
+            return is_open and self._hear(timeout_s)
 
     def wake(self) -> None:
         """
@@ -101,15 +89,7 @@ class Listener:
         End a `wait`, and give the descriptors back when it has ended. Twice is allowed.
         """
         self.stop()
-        with self._lock:
-            if not self._is_closed:
-                self._is_closed = True
-                self._old.append(self._wait)
-                self._tidy()
-
-    def _recall(self) -> None:
-        if self._waiting:  # on what was there before; a token for nobody would end the next wait
-            self.wake()
+        self._wait.close()
 
     def _hear(self, timeout_s: float) -> bool:
         subscription = self._subscription
@@ -133,14 +113,9 @@ class Listener:
 
     def _exchange(self, subscription: Subscription | None) -> None:
         with self._lock:
-            self._old += filter(None, (self._subscription,))
+            used = [self._subscription]
+            if not self._is_listening:  # it was stopped meanwhile
+                used.append(subscription)
+                subscription = None
             self._subscription = subscription
-            if not self._is_listening and subscription is not None:  # it was stopped meanwhile
-                self._old.append(subscription)
-                self._subscription = None
-            self._tidy()
-
-    def _tidy(self) -> None:
-        # A descriptor that somebody polls may not be closed: its number would soon be another file's.
-        while self._old and not self._waiting:
-            self._old.pop().close()
+        self._wait.retire(*filter(None, used))

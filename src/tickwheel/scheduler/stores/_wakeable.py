@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import selectors
 import socket
-from contextlib import suppress
-from typing import Final
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Final, Protocol
 
 __all__ = ["WakeableWait"]
 
@@ -19,18 +21,44 @@ _WAIT_MAX_S: Final = 1e6
 """poll() counts milliseconds in a C int."""
 
 
+class _Closable(Protocol):
+    def close(self) -> None: ...
+
+
 class WakeableWait:
     """
     Waits in any number of threads; `wake` is a token, which ends one of their waits or the next one.
+
+    A thread that waits holds no lock, so that nobody waits for it: a daemon thread never goes on once the interpreter
+    shuts down.
     """
 
     def __init__(self) -> None:
         """
         Make the pair of sockets.
         """
+        self._lock = threading.Lock()
+        self._waiting = 0
+        self._retired: list[_Closable] = []
+        self._is_closed = False
         self._woken, self._waker = socket.socketpair()
         self._woken.settimeout(0)
         self._waker.settimeout(0)
+
+    @contextmanager
+    def entered(self) -> Iterator[bool]:
+        """
+        Keep open what was not retired before; give whether there is anything to wait with: not once it is closed.
+        """
+        with self._lock:
+            is_open = not self._is_closed
+            self._waiting += is_open
+        try:
+            yield is_open
+        finally:
+            with self._lock:
+                self._waiting -= is_open
+                self._tidy()
 
     def wait(self, timeout_s: float, *others: int) -> set[int]:
         """
@@ -51,6 +79,13 @@ class WakeableWait:
         with suppress(OSError):  # BlockingIOError: the token is there many times over
             self._waker.send(b"\0")
 
+    def recall(self) -> None:
+        """
+        End a wait that is under way, if there is one; a token for nobody would end the next.
+        """
+        if self._waiting:
+            self.wake()
+
     def forget(self) -> None:
         """
         Take the token away, if it is there.
@@ -58,9 +93,25 @@ class WakeableWait:
         with suppress(BlockingIOError):
             self._woken.recv(65536)
 
+    def retire(self, *used: _Closable) -> None:
+        """
+        Close what no thread will use that enters from now on, when those that are in have left.
+        """
+        with self._lock:
+            self._retired += used
+            self._tidy()
+
     def close(self) -> None:
         """
-        Give the sockets back; nobody may be waiting.
+        Give the sockets back when the last one has left. Twice is allowed.
         """
-        self._woken.close()
-        self._waker.close()
+        with self._lock:
+            if not self._is_closed:
+                self._is_closed = True
+                self._retired += (self._woken, self._waker)
+                self._tidy()
+
+    def _tidy(self) -> None:
+        # A descriptor that somebody polls may not be closed: its number would soon be another file's.
+        while self._retired and not self._waiting:
+            self._retired.pop().close()

@@ -27,11 +27,8 @@ class FileListener:
         self._path = _path_of(database)
         self._database = database
         self._channel: Channel | None = None
-        self._wait = WakeableWait()
         self._lock = threading.Lock()
-        self._waiting = 0
-        self._old: list[Channel | WakeableWait] = []
-        self._is_closed = False
+        self._wait = WakeableWait()
 
     def listen(self) -> bool:
         """
@@ -53,20 +50,13 @@ class FileListener:
         """
         Block until a notification, `wake`, `close` or the timeout; return whether it was a notification.
         """
-        with self._lock:
-            if self._is_closed:
-                return False
-            self._waiting += 1
+        with self._wait.entered() as is_open:
             channel = self._channel
-        try:
-            if channel is None:
+            if channel is not None and is_open:
+                return bool(self._wait.wait(timeout_s, channel.fileno())) and channel.receive()
+            if is_open:
                 self._wait.wait(timeout_s)
-                return False
-            return bool(self._wait.wait(timeout_s, channel.fileno())) and channel.receive()
-        finally:
-            with self._lock:
-                self._waiting -= 1
-                self._tidy()
+            return False
 
     def wake(self) -> None:
         """
@@ -79,13 +69,13 @@ class FileListener:
         Listen to nobody any more; the next owner's file stays.
         """
         with self._lock:
-            if self._channel is not None:
-                with suppress(OSError):
-                    if self._channel.is_named():
-                        self._path.unlink()
-                self._old.append(self._channel)
-                self._channel = None
-                self._tidy()
+            channel, self._channel = self._channel, None
+            if channel is None:
+                return
+            with suppress(OSError):
+                if channel.is_named():
+                    self._path.unlink()
+        self._wait.retire(channel)
 
     def close(self) -> None:
         """
@@ -93,16 +83,7 @@ class FileListener:
         """
         self.stop()
         self.wake()
-        with self._lock:
-            if not self._is_closed:
-                self._is_closed = True
-                self._old.append(self._wait)
-                self._tidy()
-
-    def _tidy(self) -> None:
-        # A descriptor that somebody polls may not be closed: its number would soon be another file's.
-        while self._old and not self._waiting:
-            self._old.pop().close()
+        self._wait.close()
 
 
 def notify(database: Path) -> None:
