@@ -176,7 +176,7 @@ def _singles(url: str, empty: str, keys: list[str]) -> Measure:
     with Scheduler(url) as full, Scheduler(empty) as other:
         for scheduler in (full, other):
             scheduler.handler("nothing")(do_nothing)
-            scheduler.set("first", delay="7d", handler="nothing")  # it reads what an owner soon reads by itself
+            scheduler.set("first", delay="7d", handler="nothing")  # it reads the filters, as a renewal does soon
         for part in batched(list(zip(keys, seconds, strict=True))[: 20 * _SINGLE], _SINGLE):
             for scheduler, name in ((full, url), (other, empty)):
                 begin = time.perf_counter()
