@@ -133,7 +133,7 @@ def cases(*, quick: bool) -> list[Case]:
     """
     sizes = (0, 100_000) if quick else (0, MILLION)
     count = 20_000 if quick else 60_000
-    reps = 1 if quick else 3
+    reps = 1 if quick else 5
     found = [
         Case(__name__, work, subject, size, {"count": number}, reps)
         for work, number in ((CYCLE, count), (SINGLE, count // 20))
