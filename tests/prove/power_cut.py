@@ -40,7 +40,6 @@ HOUR_MS = 3_600_000
 OLD = 10
 """The schema before keys came into runs."""
 FEW = {"_SHELF_MAX": 20, "_SLICE": 6, "_HINTS_MIN": 150}
-NOT_MANY = SQL["stretch"].replace("LIMIT 5000", "LIMIT 2")
 
 
 @dataclass(slots=True)
@@ -94,8 +93,8 @@ def run(seed: int, synchronous: str) -> Run:
             (lease,) = store.acquire("owner")
             store._connections.limit_log(dice.choice((10, 60, 4000)))  # checkpoints in the midst of it all
         answered.append((len(disk.steps), _image(store)))
-        little = mock.patch.multiple(_runs, **FEW), mock.patch.object(_far, "_GONE_MAX", dice.choice((-9_999, 10)))
-        with mock.patch.dict(SQL, stretch=NOT_MANY), little[0], little[1]:
+        far = mock.patch.multiple(_far, _STRETCH=2, _GONE_MAX=dice.choice((-9_999, 10)))
+        with mock.patch.multiple(_runs, **FEW), far:
             for _ in range(BATCHES):
                 store.apply(list(_batch(store, dice, lease.epoch)))
                 answered.append((len(disk.steps), _image(store)))

@@ -28,9 +28,8 @@ EVER = 2**63 - 1
 SORTING = """
 import sys
 from tickwheel.scheduler.stores.sqlite import SqliteStore, _far
-from tickwheel.scheduler.stores.sqlite._queries import SQL
 
-SQL["stretch"] = SQL["stretch"].replace("LIMIT 5000", "LIMIT 20")
+_far._STRETCH = 20
 store = SqliteStore(sys.argv[1])
 store.open()
 store.acquire("owner")
@@ -73,7 +72,7 @@ class AllFar:
     def _far(self, tmp_path, monkeypatch):
         monkeypatch.setattr(_batch, "_SHORT_MS", -(2**70))
         monkeypatch.setattr(_batch, "is_far", lambda job, _now: job.due_at > 0 and job.recurrence is None)
-        monkeypatch.setitem(SQL, "stretch", SQL["stretch"].replace("LIMIT 5000", "LIMIT 3"))
+        monkeypatch.setattr(_far, "_STRETCH", 3)
         self.paths = (tmp_path / f"{number}.db" for number in itertools.count())
 
     def make_store(self) -> SqliteStore:
@@ -221,7 +220,7 @@ def test_overdue_jobs_need_no_sorting(tmp_path, clock, store, monkeypatch):
     A file that nobody had open for a week fires from its slots, in order, and nothing is lost or begun twice.
     """
     jobs = spread(store, 300, span=DAY_MS)
-    monkeypatch.setitem(SQL, "stretch", SQL["stretch"].replace("LIMIT 5000", "LIMIT 20"))
+    monkeypatch.setattr(_far, "_STRETCH", 20)
     store.close()
     clock.advance(7 * 86_400)
     with closing(SqliteStore(tmp_path / "jobs.db", clock=clock)) as again:

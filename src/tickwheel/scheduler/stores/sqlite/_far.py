@@ -34,6 +34,9 @@ _SLOT_MS: Final = 43_200_000
 NEAR_MS: Final = 3_600_000
 """A slot that begins within this is sorted; with the longest horizon, that is before anything of it is staged."""
 
+_STRETCH: Final = 5_000
+"""How many rows of a slot one commit takes."""
+
 _LATE_CASCADES: Final = 3
 """How many commits more there are at a time, if a file was left alone: so 50,000 jobs a second come near."""
 
@@ -143,7 +146,7 @@ def bury(connection: sqlite3.Connection | Joined, generations: Sequence[int]) ->
 
 def sweep(connection: sqlite3.Connection, place: _Place) -> _Place:
     """
-    Delete what is gone of the 5,000 rows from *place* on, if it is half of them or more, and return the next place.
+    Delete what is gone of a stretch of rows from *place* on, if it is half of them or more, and return the next place.
 
     So a turn deletes something if more is gone than not, and rewrites no page for a few rows.
     """
@@ -151,19 +154,17 @@ def sweep(connection: sqlite3.Connection, place: _Place) -> _Place:
     if slot is None:
         return _FRONT
     after = place[1] if slot == place[0] else -1
-    last, _, count = connection.execute(SQL["stretch"], (slot, after)).fetchone()
-    if last is None:
-        return slot + _SLOT_MS, -1
+    last, _, count = connection.execute(SQL["stretch"], (slot, after, _STRETCH)).fetchone()
     gone = _gone(connection, slot, after, last)
-    if 2 * len(gone) >= count:
+    if gone and 2 * len(gone) >= count:
         connection.executemany(SQL["delete_job"], [(FAR_SHARD, slot, generation) for generation in gone])
         _unbury(connection, gone)
-    return slot, last
+    return (slot, last) if count == _STRETCH else (slot + _SLOT_MS, -1)
 
 
 def cascade(connection: sqlite3.Connection, until: int) -> int:
     """
-    Sort the first slot that has a job, or 5,000 jobs of it, into level 0, if it begins before *until*.
+    Sort the first slot that has a job, or a stretch of it, into level 0, if it begins before *until*.
 
     Args:
         connection: With a transaction open for writing.
@@ -175,7 +176,7 @@ def cascade(connection: sqlite3.Connection, until: int) -> int:
     slot = _first_slot(connection, _INT64_MIN, until)
     if slot is None:
         return 0
-    last, earliest, count = connection.execute(SQL["stretch"], (slot, -1)).fetchone()
+    last, earliest, count = connection.execute(SQL["stretch"], (slot, -1, _STRETCH)).fetchone()
     gone = _gone(connection, slot, -1, last)
     connection.execute(SQL["cascade"], (slot, last))
     connection.execute(SQL["end_cascade"], (slot, last))

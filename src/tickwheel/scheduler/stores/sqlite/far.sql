@@ -18,7 +18,7 @@ ORDER BY instant, generation LIMIT ?;
 -- Up to which generation one commit takes the jobs of a slot from behind another, the first instant, and how many.
 SELECT max(generation), min(instant), count(*) FROM (
     SELECT generation, instant FROM tickwheel_job WHERE shard = -4 AND due_at = ? AND generation > ?
-    ORDER BY generation LIMIT 5000
+    ORDER BY generation LIMIT ?
 );
 
 -- name: gone_of_stretch
