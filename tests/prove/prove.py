@@ -153,6 +153,7 @@ def main() -> int:
             print(f"prove: {proof.name}", flush=True)
             held, line, took = run(proof, url)
             rows.append((proof.name, "holds" if held else "BROKEN", f"{took:.0f} s", line))
+            print(f"prove: {' '.join(rows[-1][1:])}", flush=True)
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for row in rows:
         print("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]))
