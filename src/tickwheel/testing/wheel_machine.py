@@ -150,12 +150,16 @@ class _Run:
         self.model.insert(id, deadline, label)
         return (admitted, True), (True, is_new)
 
+    def _id(self, label: int) -> int:
+        # What was left out when a case was shrunk, or refused, is not another entry's id.
+        return self._ids.get(label, min(label, -1))
+
     def _cancel(self, label: int, _: int) -> tuple[Any, Any]:
-        id = self._ids.get(label, label)  # noqa: A001 the protocol's word
+        id = self._id(label)  # noqa: A001 the protocol's word
         return self.model.cancel(id), self.wheel.cancel(id)
 
     def _move(self, label: int, deadline: int) -> tuple[Any, Any]:
-        id = self._ids.get(label, label)  # noqa: A001 the protocol's word
+        id = self._id(label)  # noqa: A001 the protocol's word
         if id in self.model.pending and not self.model.admits(deadline):
             try:
                 return "refused", self.wheel.reschedule(id, deadline)
@@ -164,7 +168,7 @@ class _Run:
         return self.model.reschedule(id, deadline), self.wheel.reschedule(id, deadline)
 
     def _look(self, label: int, _: int) -> tuple[Any, Any]:
-        id = self._ids.get(label, label)  # noqa: A001 the protocol's word
+        id = self._id(label)  # noqa: A001 the protocol's word
         return self.model.deadline(id), self.wheel.deadline(id)
 
     def _advance(self, now: int, limit: int) -> tuple[Any, Any]:
