@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, takewhile
 
 from simulation._machine import SimulatedMachine
 from tickwheel.scheduler.model import Answer, Begin, Job, Redate, SetAside, Settle, State, Write, key_of, scope_over
@@ -44,9 +44,9 @@ class Table(MemoryStore):
         return [job for job in self._jobs.values() if job.state is state and self.place_of(job.key) == shard]
 
     def due(self, shard: int, until: int, after: tuple[int, int] | None, limit: int) -> list[Job]:
-        keys = (key for key in self._keys_from(after) if self.place_of(key) == shard)
-        jobs = (self._jobs[key] for key in keys)
-        return [job for job in islice(jobs, limit) if job.due_at < until]
+        jobs = map(self._jobs.__getitem__, self._keys_from(after))
+        due = takewhile(lambda job: job.due_at < until, jobs)
+        return list(islice((job for job in due if self.place_of(job.key) == shard), limit))
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
         return super().due(0, until, (since, -1), limit)
