@@ -7,6 +7,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from contextlib import closing
 
 import pytest
 
@@ -14,6 +15,7 @@ from tickwheel.scheduler.stores import open_store
 from tickwheel.scheduler.stores.postgres import _schema as postgres_schema
 from tickwheel.scheduler.stores.sqlite import SqliteStore
 from tickwheel.scheduler.stores.sqlite import _schema as sqlite_schema
+from tickwheel.testing import ManualClock
 
 
 @pytest.fixture
@@ -39,6 +41,25 @@ def open_file(path):
     yield open_one
     for store in opened:
         store.close()
+
+
+@pytest.fixture
+def clock():
+    """
+    Return a clock that is set to the start of a slot of far jobs.
+    """
+    return ManualClock(wall=1_699_963_200.0)
+
+
+@pytest.fixture
+def store(path, clock):
+    """
+    Return an open store on *path* with an owner, whose time is *clock*.
+    """
+    with closing(SqliteStore(path, clock=clock)) as store:
+        store.open()
+        store.acquire("owner")
+        yield store
 
 
 @pytest.fixture

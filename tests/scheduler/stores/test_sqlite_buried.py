@@ -8,34 +8,11 @@ import random
 import sqlite3
 from contextlib import closing
 
-import pytest
-
 from tickwheel.scheduler import model
 from tickwheel.scheduler.stores.sqlite import SqliteStore, _far
-from tickwheel.testing import ManualClock
 
 DAY_MS = 86_400_000
 EVER = 2**63 - 1
-
-
-@pytest.fixture
-def clock():
-    """
-    Return a clock that is set to the start of a slot.
-    """
-    return ManualClock(wall=1_699_963_200.0)
-
-
-@pytest.fixture
-def store(tmp_path, clock):
-    """
-    Return an open store with an owner.
-    """
-    store = SqliteStore(tmp_path / "jobs.db", clock=clock)
-    store.open()
-    store.acquire("owner")
-    yield store
-    store.close()
 
 
 def one(store, query):

@@ -18,7 +18,6 @@ from tickwheel.scheduler import model
 from tickwheel.scheduler.stores._rows import pause_text, row_of
 from tickwheel.scheduler.stores.sqlite import SqliteStore, _batch, _far, _schema
 from tickwheel.scheduler.stores.sqlite._queries import SQL
-from tickwheel.testing import ManualClock
 from tickwheel.testing.store_suite import SharedStoreSuite, StoreSuite
 
 HOUR_MS = 3_600_000
@@ -108,26 +107,6 @@ class TestSharedCascadingStore(AllFar, SharedStoreSuite):
     """
 
     make = CascadingStore
-
-
-@pytest.fixture
-def clock():
-    """
-    Return a clock that is set to the start of a slot.
-    """
-    return ManualClock(wall=1_699_963_200.0)
-
-
-@pytest.fixture
-def store(tmp_path, clock):
-    """
-    Return an open store with an owner.
-    """
-    store = SqliteStore(tmp_path / "jobs.db", clock=clock)
-    store.open()
-    store.acquire("owner")
-    yield store
-    store.close()
 
 
 def levels(store):

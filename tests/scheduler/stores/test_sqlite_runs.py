@@ -20,7 +20,6 @@ from tickwheel.scheduler.stores._rows import pause_text, row_of
 from tickwheel.scheduler.stores.sqlite import SqliteStore, _batch, _paging, _runs, _schema
 from tickwheel.scheduler.stores.sqlite._filters import Filters, filter_of
 from tickwheel.scheduler.stores.sqlite._queries import SQL
-from tickwheel.testing import ManualClock
 from tickwheel.testing.store_suite import SharedStoreSuite, StoreSuite
 
 HOUR_MS = 3_600_000
@@ -101,25 +100,6 @@ class TestSharedMergingStore(AllMerged, SharedStoreSuite):
     """
     The contract suite on two objects, both of which merge.
     """
-
-
-@pytest.fixture
-def clock():
-    """
-    Return a clock that is set to the start of a slot.
-    """
-    return ManualClock(wall=1_699_963_200.0)
-
-
-@pytest.fixture
-def store(tmp_path, clock):
-    """
-    Return an open store with an owner.
-    """
-    with closing(SqliteStore(tmp_path / "jobs.db", clock=clock)) as store:
-        store.open()
-        store.acquire("owner")
-        yield store
 
 
 def merge_once(store):
