@@ -17,17 +17,23 @@ __all__ = ["BARS", "CONDITIONS", "cases", "measure"]
 SIZES = (1_000, 100_000, 1_000_000)
 MILLION = 1_000_000
 LOOPS = ("asyncio", "uvloop", "rloop", "tickwheel")
+WORKS_OF_TIMERS = {
+    *("call_later+cancel", "call_later+cancel, int", "call_later+cancel, turns included"),
+    *("longest pause", "lateness", "early"),
+}
 CONDITIONS = {
     name: text
     for name, text in (operations.CONDITIONS | weight.CONDITIONS | realtime.CONDITIONS).items()
-    if name in {"call_later+cancel", "call_later+cancel, turns included", "longest pause", "lateness", "early"}
+    if name in WORKS_OF_TIMERS
 } | (works.CONDITIONS | echo.CONDITIONS)
 BARS = (
     Bar("call_later+cancel", against="asyncio", at_least=6),
     Bar("call_later+cancel", against="rloop"),
+    Bar("call_later+cancel, int", against="tickwheel", against_work="call_later+cancel", at_least=0.9),
     Bar("due batch", against="asyncio", at_least=5),
     Bar("timeout", at_most=350),
     Bar("timeout", against="asyncio", at_least=5),
+    Bar("timeout, int", against="tickwheel", against_work="timeout", at_least=0.9),
     Bar("timeout on asyncio's loop", subject="asyncio", against="asyncio", against_work="timeout"),
     Bar("timeout on uvloop", subject="uvloop", against="uvloop", against_work="timeout"),
     Bar("longest pause", at_most=5),

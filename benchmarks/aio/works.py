@@ -31,6 +31,7 @@ CONDITIONS = {
         "async with timeout(30.0): pass, by asyncio.timeout on every loop but ours, where it is tickwheel.aio.timeout; "
         "the median of chunks of 1,000, a turn of the loop, untimed, between them"
     ),
+    "timeout, int": "the same with the delay as an int, in turns with the other",
     "timeout on asyncio's loop": "tickwheel.aio.timeout on asyncio's own loop; on uvloop likewise",
 }
 
@@ -74,18 +75,18 @@ async def timeouts(subject: str, chunks: int, found: list[Measure]) -> None:
         return
     found += await _entered("timeout", asyncio.timeout, chunks)
     names = {"asyncio": "asyncio's loop"}
-    for measure in await _entered(f"timeout on {names.get(subject, subject)}", ours, chunks):
-        found.append(measure)
+    found += await _entered(f"timeout on {names.get(subject, subject)}", ours, chunks)
 
 
 async def _entered(work: str, manager: Callable[[float], Any], chunks: int) -> list[Measure]:
-    delays = [30.0] * CHUNK
-    spent = []
+    delays_of: dict[str, list[float]] = {work: [30.0] * CHUNK, f"{work}, int": [30] * CHUNK}
+    spent: dict[str, list[tuple[int, int]]] = {name: [] for name in delays_of}
     for _ in range(chunks):
-        wall, cpu = time.perf_counter_ns(), time.process_time_ns()
-        for delay in delays:
-            async with manager(delay):
-                pass
-        spent.append((time.process_time_ns() - cpu, time.perf_counter_ns() - wall))
-        await asyncio.sleep(0)
-    return per_operation(work, spent, CHUNK)
+        for name, delays in delays_of.items():
+            wall, cpu = time.perf_counter_ns(), time.process_time_ns()
+            for delay in delays:
+                async with manager(delay):
+                    pass
+            spent[name].append((time.process_time_ns() - cpu, time.perf_counter_ns() - wall))
+            await asyncio.sleep(0)
+    return [measure for name, chunks_of_it in spent.items() for measure in per_operation(name, chunks_of_it, CHUNK)]

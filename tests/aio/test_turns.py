@@ -8,9 +8,11 @@ import asyncio
 import gc
 import math
 import random
+import sys
 import time
 import warnings
 import weakref
+from fractions import Fraction
 from unittest import mock
 
 import pytest
@@ -118,6 +120,49 @@ def test_what_ends_the_program_passes(still, error):
     assert fired == []
     still.turn()
     assert fired == [1]
+
+
+@pytest.mark.parametrize("delay", [0, 1, -5, True, 2**53, 2**53 + 1, -(2**53) - 1, 2**64, 10**300])
+def test_an_int_is_added_as_python_does(still, delay):
+    """
+    A delay that is an int is due when the sum of the loop's time and it says, however large it is.
+    """
+    still.now = 1234.1
+    handle = still.call_later(delay, print)
+    assert handle.when() == 1234.1 + delay
+    assert type(handle.when()) is float
+
+
+def test_an_int_that_no_float_holds(still):
+    """
+    It is refused as asyncio does, and nothing is set.
+    """
+    with pytest.raises(OverflowError):
+        still.call_later(10**400, print)
+    assert not still._scheduled
+
+
+def test_an_int_costs_no_more_than_a_float(loop):
+    """
+    Neither call_later nor timeout calls anything written in Python for one.
+    """
+    called = []
+
+    async def use(delay):
+        sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_name) if event == "call" else None)
+        try:
+            loop.call_later(delay, print).cancel()
+            timeout(delay)
+        finally:
+            sys.setprofile(None)
+
+    loop.run_until_complete(use(60.0))  # the first timeout of a loop looks at its clock
+    for delay in (60.0, 60):
+        called.clear()
+        loop.run_until_complete(use(delay))
+        assert called == []
+    loop.run_until_complete(use(Fraction(60)))
+    assert "time" in called  # the watch sees such calls
 
 
 def test_time_can_be_frozen_and_thawed(loop):

@@ -7,7 +7,7 @@ use pyo3::types::PyTuple;
 
 use crate::aio::event_loop::TimerLoop;
 use crate::aio::handle::{self, layout, put, word};
-use crate::aio::time::deadline_of;
+use crate::aio::time::{deadline_of, plain_seconds};
 use crate::cpython::cell::guard;
 use crate::cpython::errors::raise;
 use crate::cpython::fast_methods::{fast, FastMethods};
@@ -36,8 +36,7 @@ unsafe extern "C" fn call_later(
     count: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a `TimerLoop`, with `count` words at `args` and one more for each name; an exact float
-    // is checked before it is read.
+    // SAFETY: called by the interpreter on a `TimerLoop`, with `count` words at `args` and one more for each name.
     unsafe {
         guard(|py| {
             let arguments = Arguments::read(py, "call_later", "delay", args, count as usize, names)?;
@@ -45,16 +44,15 @@ unsafe extern "C" fn call_later(
             if !this.is_call_at_genuine(slf)? {
                 return through_call_at(slf, &arguments);
             }
-            let delay = arguments.time;
-            if ffi::PyFloat_CheckExact(delay) != 0 {
-                let delay = ffi::PyFloat_AS_DOUBLE(delay);
+            if let Some(delay) = plain_seconds(arguments.time) {
                 if delay.is_nan() {
                     return Err(raise(py, "InvalidDelayError", ("delay", delay)));
                 }
                 let when = this.now(slf)?.seconds() + delay;
                 return file(slf, this, when, None, &arguments);
             }
-            let when = slf.call_method0(intern!(py, "time"))?.add(Borrowed::from_ptr(py, delay))?;
+            let delay = Borrowed::from_ptr(py, arguments.time);
+            let when = slf.call_method0(intern!(py, "time"))?.add(delay)?;
             set(slf, this, when.as_ptr(), &arguments)
         })
     }

@@ -129,6 +129,27 @@ pub(crate) fn find(dict: &Bound<'_, PyDict>, key: &Bound<'_, PyString>) -> *mut 
     unsafe { ffi::PyDict_GetItemWithError(dict.as_ptr(), key.as_ptr()) }
 }
 
+/// The seconds that an exact float says, or an exact int that a float holds; what anything else says is for Python to add up.
+///
+/// # Safety
+///
+/// `value` is an object.
+#[inline]
+pub(crate) unsafe fn plain_seconds(value: *mut ffi::PyObject) -> Option<f64> {
+    // SAFETY: an exact float or int is checked before it is read.
+    unsafe {
+        if ffi::PyFloat_CheckExact(value) != 0 {
+            return Some(ffi::PyFloat_AS_DOUBLE(value));
+        }
+        if ffi::PyLong_CheckExact(value) == 0 {
+            return None;
+        }
+        let mut overflow = 0;
+        let whole = ffi::PyLong_AsLongLongAndOverflow(value, &raw mut overflow);
+        (overflow == 0 && whole.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS).then_some(whole as f64)
+    }
+}
+
 /// The deadline of an instant in seconds; NaN is refused.
 #[inline]
 pub(crate) fn deadline_of(py: Python<'_>, when: f64) -> PyResult<u64> {

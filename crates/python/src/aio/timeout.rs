@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use crate::aio::deadlines::Deadlines;
 use crate::aio::handle::put;
 use crate::aio::running::{cancelling, current_task, running_loop};
-use crate::aio::time::deadline_of;
+use crate::aio::time::{deadline_of, plain_seconds};
 use crate::aio::timeout_object::{new, Phase, TimeoutObject};
 use crate::cpython::errors::raise;
 use crate::once::intern;
@@ -21,11 +21,10 @@ use crate::once::intern;
 /// `delay` is an object.
 #[inline]
 pub(crate) unsafe fn after(py: Python<'_>, delay: *mut ffi::PyObject) -> PyResult<*mut ffi::PyObject> {
-    // SAFETY: `delay` is an object, and an exact float before it is read as one.
+    // SAFETY: `delay` is an object.
     unsafe {
         let deadlines = Deadlines::of(&running_loop(py)?)?;
-        if ffi::PyFloat_CheckExact(delay) != 0 {
-            let delay = ffi::PyFloat_AS_DOUBLE(delay);
+        if let Some(delay) = plain_seconds(delay) {
             if delay.is_nan() {
                 return Err(raise(py, "InvalidDelayError", ("delay", delay)));
             }
