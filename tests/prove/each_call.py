@@ -23,7 +23,7 @@ from simulation import How, Plan, check_history, simulate
 
 __all__ = ["Result", "prove"]
 
-_READS: Final = {"due", "get", "now_ms", "overdue"}
+_READS: Final = {"attempts", "due", "get", "look", "now_ms", "overdue", "scopes", "withdrawal_requests"}
 
 
 @dataclass(frozen=True, slots=True)
