@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from simulation._weather import Weather
 from simulation.history import Committed, Fired, Returned
-from tickwheel.scheduler.model import Job, Move, Outcome, Settle, key_of
+from tickwheel.scheduler.model import Job, Move, Outcome, Redate, Settle, key_of
 
 __all__ = ["Series", "may_be_left_out"]
 
@@ -49,6 +49,8 @@ class Series:
     def changed(self, event: Committed, before: Job | None) -> None:
         """
         Take notice of what callers do: a run now is one besides, and the series goes on with the instant it waits for.
+
+        That moves with a clock that is set, if it counts elapsed time.
         """
         write, outcome = event.write, event.answer.outcome
         if (
@@ -63,6 +65,11 @@ class Series:
                 self._awaited.setdefault(write.key, (before.due_at, event.at))
         elif outcome in (Outcome.CREATED, Outcome.REPLACED, Outcome.CANCELLED):
             self._awaited.pop(key_of(write), None)
+        elif isinstance(write, Redate) and outcome is Outcome.MOVED and write.job.key in self._awaited:
+            awaited, _ = self._awaited[write.job.key]
+            is_elapsed = "every_ms" in json.loads(write.recurrence or "{}")  # an instant of the wall clock stays
+            by = write.due_at - write.job.due_at if is_elapsed else 0
+            self._awaited[write.job.key] = (awaited + by, event.at)
 
     def fired(self, event: Fired) -> None:
         """
