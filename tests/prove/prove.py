@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from servers import postgres, redis_url
 
@@ -93,21 +94,26 @@ def run(proof: Proof, url: str) -> tuple[bool, str, float]:
     Run *proof*, print what it says on its way, and return whether it held, its last line, and the seconds it took.
     """
     command = [sys.executable, *proof.command, *(["--store", url] if url else [])]
+    environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": str(HERE), "PYTHONUNBUFFERED": "1"}
     started = time.monotonic()
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": str(HERE)},
-    )
+    last = ""
+    with (
+        TemporaryFile("w+") as errors,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment) as process,
+    ):
+        for line in process.stdout or ():
+            if last:
+                print(last, flush=True)
+            last = line.rstrip()
+        code = process.wait()
+        errors.seek(0)
+        said = errors.read().strip().splitlines()
     took = time.monotonic() - started
-    lines = done.stdout.strip().splitlines() or [f"it printed nothing, and ended with {done.returncode}"]
-    held = done.returncode == proof.expects
+    held = code == proof.expects
+    last = last or f"it printed nothing, and ended with {code}"
     if not held:
-        print("\n".join([*lines[:-1], *done.stderr.strip().splitlines()[-20:]]), flush=True)
-        print(f"again: {' '.join(map(str, again(command, lines[-1])))}", flush=True)
-    return held, lines[-1], took
+        print("\n".join([*said[-20:], f"again: {' '.join(map(str, again(command, last)))}"]), flush=True)
+    return held, last, took
 
 
 def again(command: list[str], line: str) -> list[str]:
