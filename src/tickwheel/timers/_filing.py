@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from tickwheel.clock import NEVER
 from tickwheel.errors import ReentrantError
 from tickwheel.timers._timer import WheelTimer
 from tickwheel.wheels.contract import Expired, Wheel
@@ -39,6 +40,7 @@ class Filing:
         self.wheel = wheel
         self.is_in_step = False
         self._batch: deque[Expired] = deque()
+        self._reach = NEVER  # until when all that is due is in the batch
         self._late: deque[WheelTimer] = deque()
 
     def file(self, timer: WheelTimer) -> None:
@@ -78,15 +80,16 @@ class Filing:
         Take from the wheel what is due; it joins what an earlier turn left in the batch.
         """
         due = self._step(self.wheel.advance, now, limit)
+        self._reach = due[-1].deadline if due and len(due) == limit else NEVER
         if self._batch:
             due = sorted([*self._batch, *due], key=lambda entry: entry.deadline)
         self._batch = deque(due)
 
     def take(self) -> WheelTimer | None:
         """
-        Take the next timer from the batch; it is no longer pending.
+        Take the next timer from the batch, unless the wheel may have earlier ones; it is no longer pending.
         """
-        while self._batch:
+        while self._batch and self._batch[0].deadline <= self._reach:
             entry = self._batch.popleft()
             timer: WheelTimer = entry.payload
             if timer.entry == entry.id and timer in self.live:

@@ -99,6 +99,31 @@ class RaiseTests(EngineTests):
         rig.set("between", 11)
         assert rig.turn() == ["earlier", "b", "same instant", "between", "c"]
 
+    def test_the_rest_waits_for_what_is_earlier(self) -> None:
+        """
+        The rest goes behind all that is due earlier, also where a turn with a limit cancels some of what it came for.
+        """
+        rig = self.rig()
+
+        def leave() -> None:
+            raise KeyboardInterrupt
+
+        def cancel() -> None:
+            rig.timers["c"].cancel()
+
+        rig.set("a", 10, leave)
+        rig.set("rest", 10)
+        rig.clock.jump(20e-9)
+        with refused(KeyboardInterrupt):
+            rig.engine.fire_due()
+        rig.set("b", 1, cancel)
+        rig.set("c", 2)
+        rig.set("d", 3)
+        rig.log.clear()
+        while rig.engine.arm() is not None:
+            rig.engine.fire_due(2)
+        assert rig.log == ["b", "d", "rest"]
+
     def test_raise_the_rest_can_be_moved_and_cancelled(self) -> None:
         """
         After an exit the rest of the batch is as any pending timer: it can be moved, cancelled and drained.
