@@ -40,7 +40,7 @@ class Filing:
         self.wheel = wheel
         self.is_in_step = False
         self._batch: deque[Expired] = deque()
-        self._reach = NEVER  # until when all that is due is in the batch
+        self._reach = NEVER  # of what is due until then, nothing is left in the wheel
         self._late: deque[WheelTimer] = deque()
 
     def file(self, timer: WheelTimer) -> None:
@@ -87,7 +87,7 @@ class Filing:
 
     def take(self) -> WheelTimer | None:
         """
-        Take the next timer from the batch, unless the wheel may have earlier ones; it is no longer pending.
+        Take the next timer from the batch, which ends its being pending; None if the wheel may have an earlier one.
         """
         while self._batch and self._batch[0].deadline <= self._reach:
             entry = self._batch.popleft()
