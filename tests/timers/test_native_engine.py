@@ -2,7 +2,13 @@
 The native engine keeps the contract.
 """
 
+import math
+from random import Random
+
+import pytest
+
 from tickwheel._core import Engine
+from tickwheel.clock import to_deadline
 from tickwheel.testing import ManualClock
 from tickwheel.testing.engine_suite import EngineSuite
 
@@ -17,3 +23,19 @@ class TestNativeEngine(EngineSuite):
         Return a native engine.
         """
         return Engine(clock, max_pending=max_pending)
+
+
+@pytest.mark.parametrize("bits", [8, 30, 47, 50, 51, 52, 53, 56, 60, 62])
+def test_it_reads_a_float_as_to_deadline_does(bits: int) -> None:
+    """
+    At every size, also between two nanoseconds and beside one: where the product of floats is rounded to either side.
+    """
+    draw = Random(bits)
+    engine = Engine(ManualClock(), max_pending=None)
+    whole = [draw.getrandbits(bits) for _ in range(2_000)] + [2**bits + step for step in (-2, -1, 0, 1, 2)]
+    instants = [ns / 1e9 for ns in whole] + [draw.uniform(0, 2**bits / 1e9) for _ in range(2_000)]
+    for near in instants:
+        for when in (near, math.nextafter(near, 0), math.nextafter(near, math.inf)):
+            timer = engine.call_at(when, print)
+            assert engine.arm() == to_deadline(when), when
+            timer.cancel()

@@ -49,7 +49,7 @@ pub(crate) fn seconds(ns: u64) -> f64 {
     if ns >= NEVER {
         f64::INFINITY
     } else {
-        ns as f64 / 1e9
+        ns.cast_signed() as f64 / 1e9 // a signed integer becomes a float in one instruction
     }
 }
 
@@ -96,11 +96,20 @@ const USUAL: std::ops::Range<f64> = 0.0..9.2e9;
 /// Whole seconds whose nanoseconds a float counts one by one, so that they read as neither less nor more.
 const EXACT: std::ops::RangeInclusive<i64> = 0..=(1 << 53) / NS_PER_S as i64;
 
+/// 26 days in nanoseconds. Below, `value * 1e9` is rounded by an eighth of one at most, and `n / 1e9` by a quarter.
+const NEAR: f64 = (1_u64 << 51) as f64;
+
 /// The least `n` with `n / 1e9 >= value`.
 #[inline]
 fn least_ns(value: f64) -> u64 {
-    let mut ns = (value * 1e9).ceil() as u64;
-    while ns > 0 && (ns - 1) as f64 / 1e9 >= value {
+    let product = value * 1e9;
+    if product < NEAR {
+        // So its whole part less one is too small, and the whole part plus one is enough: one division finds which it is.
+        let whole = product as i64;
+        return (whole + i64::from((whole as f64 / 1e9) < value)).cast_unsigned();
+    }
+    let mut ns = product.ceil() as u64;
+    while (ns - 1) as f64 / 1e9 >= value {
         ns -= 1;
     }
     while (ns as f64 / 1e9) < value {
