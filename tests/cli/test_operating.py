@@ -54,7 +54,10 @@ def test_dead_letters(run, dead):
     answer = run("dead", "replay", "other", "none")
     assert (answer.returncode, answer.stdout) == (3, "replayed 1 job\n")
     assert "'none'" in answer.stderr
-    assert run("dead", "replay", "--prefix", "").stdout == "replayed 2 jobs\n"
+    answer = run("dead", "replay", dead[0], "none", "--json")
+    (replayed,) = map(json.loads, answer.stdout.splitlines())
+    assert (answer.returncode, replayed["outcome"], replayed["job"]["key"]) == (3, "replayed", dead[0])
+    assert json.loads(run("dead", "replay", "--prefix", "", "--json").stdout)["changed"] == 1
     assert run("dead", "list").stdout == ""
     assert len(run("list", "--state", "pending").stdout.splitlines()) == 3
 

@@ -15,7 +15,7 @@ from tickwheel.cli.documents import incident_document, job_document
 from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.listing import jobs_of
 from tickwheel.cli.options import complete_key, json_option, opened, store_option
-from tickwheel.cli.output import counted, local_time, print_json, print_rows
+from tickwheel.cli.output import counted, local_time, print_answer, print_json, print_rows
 from tickwheel.cli.values import DURATION
 from tickwheel.scheduler import Incident, Outcome, Scheduler
 
@@ -79,8 +79,16 @@ def list_incidents(search: str, store: str, as_json: bool) -> None:
 @click.option("--over", type=DURATION, help="With a filter: spread them over so long from now on, as in 10m.")
 @bulk_options
 @store_option
+@json_option
 def replay_dead(
-    *, keys: tuple[str, ...], incident: str | None, rate: float | None, over: float | None, store: str, **chosen: Any
+    *,
+    keys: tuple[str, ...],
+    incident: str | None,
+    rate: float | None,
+    over: float | None,
+    store: str,
+    as_json: bool,
+    **chosen: Any,
 ) -> None:
     """
     Make dead jobs pending again, due now, with all their attempts: those named, or all that a filter chooses.
@@ -94,13 +102,19 @@ def replay_dead(
         raise click.UsageError(message)
     with opened(store) as scheduler:
         if many:
-            change_all(scheduler, "replay", chosen, over=over, limit=limit)
+            change_all(scheduler, "replay", chosen, as_json=as_json, over=over, limit=limit)
             return
         wanted: Sequence[str] = _keys_of(scheduler, incident) if incident is not None else keys
         wanted = wanted[:limit]
         answers = scheduler.replay_many(wanted, rate=rate)
-    missing = [key for key, answer in zip(wanted, answers, strict=True) if answer.outcome is not Outcome.REPLAYED]
-    click.echo(f"replayed {counted(len(answers) - len(missing), 'job')}")
+    missing = []
+    for key, answer in zip(wanted, answers, strict=True):
+        if answer.outcome is not Outcome.REPLAYED:
+            missing.append(key)
+        elif as_json:
+            print_answer(key, answer, as_json=True)
+    if not as_json:
+        click.echo(f"replayed {counted(len(answers) - len(missing), 'job')}")
     if missing:
         raise Refused(
             ExitCode.NOT_FOUND,
