@@ -12,6 +12,7 @@ import sys
 import time
 import warnings
 import weakref
+from contextlib import ExitStack, closing
 from fractions import Fraction
 from unittest import mock
 
@@ -186,6 +187,56 @@ def test_a_frozen_monotonic_clock_counts(loop):
     with mock.patch("time.monotonic", return_value=1e6):
         assert loop.call_later(5, print).when() == 1e6 + 5
     assert loop.call_later(5, print).when() == pytest.approx(time.monotonic() + 5, abs=1)
+
+
+def still_time(_loop):
+    """
+    Return an instant, as a method of a loop.
+    """
+    return 1e6
+
+
+FROZEN = {
+    "time.monotonic": lambda: mock.patch("time.monotonic", return_value=1e6),
+    "another of its functions": lambda: mock.patch("time.monotonic", time.process_time),
+    "the loops' time": lambda: mock.patch.object(asyncio.BaseEventLoop, "time", still_time),
+    "the module asyncio sees": lambda: mock.patch(
+        "asyncio.base_events.time", mock.Mock(**{"monotonic.return_value": 1e6})
+    ),
+}
+
+
+@pytest.mark.parametrize("frozen", [name for name in FROZEN if "module" not in name])
+def test_time_may_be_frozen_before_the_loop_is_made(frozen):
+    """
+    Also what was patched before there was a loop, as by a fixture, counts while it is patched, and no longer.
+    """
+    with ExitStack() as stack:
+        with FROZEN[frozen]():
+            made = stack.enter_context(closing(EventLoop()))
+            assert made.call_later(5, print).when() == pytest.approx(made.time() + 5, abs=1)
+        assert made.call_later(5, print).when() == pytest.approx(time.monotonic() + 5, abs=1)
+
+
+@pytest.mark.parametrize("frozen", FROZEN)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_timeouts_on_a_loop_of_asyncio_whose_time_is_frozen(frozen, is_first):
+    """
+    A timeout counts from what the loop's own `time` returns, whichever part of it a test has patched, and when.
+    """
+
+    async def main():
+        async with timeout(60) as entered:
+            return entered.when() - asyncio.get_running_loop().time()
+
+    with closing(asyncio.SelectorEventLoop()) as loop:
+        if not is_first:
+            assert loop.run_until_complete(main()) == pytest.approx(60, abs=1)
+        with FROZEN[frozen]():
+            assert loop.run_until_complete(main()) == pytest.approx(60, abs=1)
+            with mock.patch.object(loop, "time", return_value=7.0):
+                assert loop.run_until_complete(main()) == 60
+        assert loop.run_until_complete(main()) == pytest.approx(60, abs=1)
 
 
 def test_a_subclass_can_watch_call_at(loop):

@@ -34,6 +34,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     require_main_interpreter()?;
     #[cfg(Py_GIL_DISABLED)]
     cpython::cell::require_gil(module.py())?;
+    cpython::method::register(module.py())?;
     timers::coroutine::register(module)?;
     timers::timer_methods::register(module)?;
     timers::set::register(module)?;

@@ -13,7 +13,7 @@ use pyo3::types::{PyDict, PyFloat};
 use tickwheel_core::{Expired, Id, Pop, Wheel};
 
 use crate::aio::event_loop::TimerLoop;
-use crate::aio::time::{deadline_of, Time};
+use crate::aio::time::{deadline_of, Reader, Time};
 use crate::aio::timeout_object::TimeoutObject;
 use crate::clock::seconds;
 use crate::cpython::cell::GilCell;
@@ -45,7 +45,7 @@ enum Source {
     /// A `TimerLoop`.
     Ours,
     /// Another of asyncio's loops, or one made of it, which may have a `time` that a test moves.
-    Asked,
+    Asked(Reader),
     /// The system's monotonic clock and so many seconds. Loops that are not asyncio's, such as uvloop, may keep what they
     /// read when they woke, so that a delay from there ends early.
     Read(f64),
@@ -61,7 +61,7 @@ impl Source {
             return Ok(Self::Ours);
         }
         if home.is_instance(&py.import("asyncio")?.getattr("BaseEventLoop")?)? {
-            return Ok(Self::Asked);
+            return Ok(Self::Asked(Reader::new(py)?));
         }
         let ahead =
             home.call_method0(intern!(py, "time"))?.extract::<f64>()? - seconds(SystemClock::MONOTONIC.now_ns());
@@ -156,10 +156,10 @@ impl Deadlines {
     #[inline]
     pub(crate) fn time(&self, py: Python<'_>) -> PyResult<f64> {
         let home = self.home.bind(py);
-        match self.time {
+        match &self.time {
             // SAFETY: it was looked at when this was made.
             Source::Ours => unsafe { home.cast_unchecked::<TimerLoop>() }.get().now(home).map(Time::seconds),
-            Source::Asked => home.call_method0(intern!(py, "time"))?.extract(),
+            Source::Asked(reader) => reader.ask(home).map(Time::seconds),
             Source::Read(ahead) => Ok(seconds(SystemClock::MONOTONIC.now_ns()) + ahead),
         }
     }

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyType};
+use pyo3::types::{PyCFunction, PyDict, PyString, PyType};
 use tickwheel_core::NEVER;
 
 use crate::clock::{float_to_ns, seconds};
+use crate::cpython::method::function_of;
 use crate::once::intern;
 use crate::system_clock::SystemClock;
 
@@ -22,7 +23,7 @@ pub(crate) struct Genuine {
 }
 
 impl Genuine {
-    /// Watch for `name`, which is `original` in the classes that are not changed.
+    /// Watch for `name`, which is `original` in the classes that are not changed; None: in no class.
     pub(crate) fn new(name: &Bound<'_, PyString>, original: Bound<'_, PyAny>) -> Self {
         Self {
             name: name.clone().unbind(),
@@ -93,16 +94,37 @@ impl Time {
 pub(crate) struct Reader {
     time: Genuine,
     monotonic: Py<PyAny>,
-    module: Py<PyDict>,
+    module: Py<PyModule>,
+    /// Where `time.monotonic` is found.
+    names: Py<PyDict>,
+    /// Where asyncio's `loop.time` finds the module.
+    base: Py<PyDict>,
 }
 
 impl Reader {
     pub(crate) fn new(py: Python<'_>) -> PyResult<Self> {
         let name = intern!(py, "time");
-        let original = py.import("asyncio.base_events")?.getattr("BaseEventLoop")?.getattr(name)?;
-        let module = py.import(name)?;
+        let base = py.import("asyncio.base_events")?;
+        let (module, base_names) = (py.import(name)?, base.dict());
+        // What a test has replaced before there was a loop is not the original.
+        let asked = base.getattr("BaseEventLoop")?.getattr(name)?;
+        let is_asyncios = asked.getattr_opt(intern!(py, "__globals__"))?.is_some_and(|globals| globals.is(&base_names));
         let monotonic = module.getattr("monotonic")?;
-        Ok(Self { time: Genuine::new(name, original), monotonic: monotonic.unbind(), module: module.dict().unbind() })
+        let is_systems = monotonic.is_instance_of::<PyCFunction>() && monotonic.getattr("__name__")?.eq("monotonic")?;
+        let none = py.None().into_bound(py);
+        Ok(Self {
+            time: Genuine::new(name, if is_asyncios { asked } else { none.clone() }),
+            monotonic: if is_systems { monotonic } else { none }.unbind(),
+            names: module.dict().unbind(),
+            module: module.unbind(),
+            base: base_names.unbind(),
+        })
+    }
+
+    /// Whether `time.monotonic` is the system's.
+    #[inline]
+    fn is_monotonic_genuine(&self, py: Python<'_>) -> bool {
+        find(self.names.bind(py), intern!(py, "monotonic")) == self.monotonic.as_ptr()
     }
 
     /// The time of a loop, of which it is known whether it has a `time` of its own.
@@ -110,15 +132,24 @@ impl Reader {
     pub(crate) fn now(&self, object: &Bound<'_, PyAny>, has_own: bool) -> PyResult<Time> {
         let py = object.py();
         // SAFETY: the object and its type are alive.
-        let is_system = unsafe {
-            !has_own
-                && self.time.is_in(py, ffi::Py_TYPE(object.as_ptr()))?
-                && find(self.module.bind(py), intern!(py, "monotonic")) == self.monotonic.as_ptr()
-        };
+        let is_system =
+            unsafe { !has_own && self.time.is_in(py, ffi::Py_TYPE(object.as_ptr()))? && self.is_monotonic_genuine(py) };
         if is_system {
             return Ok(Time::System(SystemClock::MONOTONIC.now_ns()));
         }
         object.call_method0(intern!(py, "time"))?.extract().map(Time::Own)
+    }
+
+    /// The time of one of asyncio's loops that is not ours: its `time` is looked up, and called only where that is not asyncio's.
+    pub(crate) fn ask(&self, object: &Bound<'_, PyAny>) -> PyResult<Time> {
+        let (py, name) = (object.py(), intern!(object.py(), "time"));
+        let time = object.getattr(name)?;
+        // SAFETY: it is alive.
+        let is_asyncios = unsafe { function_of(time.as_ptr()) } == Some(self.time.original.as_ptr());
+        if is_asyncios && find(self.base.bind(py), name) == self.module.as_ptr() && self.is_monotonic_genuine(py) {
+            return Ok(Time::System(SystemClock::MONOTONIC.now_ns()));
+        }
+        time.call0()?.extract().map(Time::Own)
     }
 }
 

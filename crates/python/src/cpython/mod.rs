@@ -7,6 +7,7 @@ pub(crate) mod errors;
 pub(crate) mod fast_methods;
 pub(crate) mod free_list;
 pub(crate) mod member;
+pub(crate) mod method;
 #[cfg(unwinds_threads)]
 mod parking;
 pub(crate) mod record;

@@ -7,13 +7,10 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
+use crate::cpython::method::function_of;
 use crate::cpython::type_builder::KnownType;
 use crate::once::intern;
 use crate::timers::engine::Engine;
-
-extern "C" {
-    fn PyMethod_Function(method: *mut ffi::PyObject) -> *mut ffi::PyObject;
-}
 
 /// How many code objects are known not to be a coroutine's.
 const KNOWN: usize = 64;
@@ -22,8 +19,7 @@ const KNOWN: usize = 64;
 /// place, that is noticed when it is called.
 static PLAIN: [AtomicPtr<ffi::PyObject>; KNOWN] = [const { AtomicPtr::new(null_mut()) }; KNOWN];
 
-/// The type of bound methods, and `functools.partial`.
-static METHOD: KnownType = KnownType::new();
+/// `functools.partial`.
 static PARTIAL: KnownType = KnownType::new();
 
 /// Refuse a coroutine function where nobody awaits it.
@@ -37,8 +33,7 @@ static PARTIAL: KnownType = KnownType::new();
 pub(crate) unsafe fn check(py: Python<'_>, callback: *mut ffi::PyObject) -> PyResult<()> {
     // SAFETY: the types are compared before anything is read.
     unsafe {
-        let kind = ffi::Py_TYPE(callback);
-        let function = if std::ptr::eq(kind, METHOD.get()) { PyMethod_Function(callback) } else { callback };
+        let function = function_of(callback).unwrap_or(callback);
         if ffi::PyFunction_Check(function) != 0 {
             let code = (*function.cast::<ffi::PyFunctionObject>()).func_code;
             let known = &PLAIN[place(code)];
@@ -46,7 +41,7 @@ pub(crate) unsafe fn check(py: Python<'_>, callback: *mut ffi::PyObject) -> PyRe
                 look(&Bound::from_borrowed_ptr(py, callback))?;
                 known.store(code, Ordering::Relaxed);
             }
-        } else if std::ptr::eq(kind, PARTIAL.get()) {
+        } else if std::ptr::eq(ffi::Py_TYPE(callback), PARTIAL.get()) {
             let partial = Bound::from_borrowed_ptr(py, callback);
             check(py, partial.getattr(intern!(py, "func"))?.as_ptr())?;
         }
@@ -132,7 +127,6 @@ fn hand_on(
 
 /// Look up what is compared with.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    METHOD.set(module.py().import("types")?.getattr("MethodType")?.cast()?);
     PARTIAL.set(module.py().import("functools")?.getattr("partial")?.cast()?);
     Ok(())
 }
