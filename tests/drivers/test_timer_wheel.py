@@ -8,8 +8,10 @@ import copy
 import gc
 import inspect
 import pickle
+import threading
 import weakref
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -134,6 +136,17 @@ def test_time_is_the_clocks():
     timer = wheel.call_later(1.5, print)
     assert timer.when() == pytest.approx(wheel.time() + 1.5, abs=1e-9)
     assert wheel.next_expiration() == timer.when()
+
+
+@pytest.mark.parametrize("make_wheel", [lambda: None, HeapWheel])
+def test_a_replaced_monotonic_clock_is_not_half_of_the_time(make_wheel):
+    """
+    What freezes Python's clocks freezes no wheel: its `time` is the clock that its timers are due by.
+    """
+    fired = threading.Event()
+    with mock.patch("time.monotonic_ns", return_value=2**60), TimerWheel(wheel=make_wheel()) as wheel:
+        wheel.call_at(wheel.time() + 0.01, fired.set)
+        assert fired.wait(10)
 
 
 def test_max_pending():
