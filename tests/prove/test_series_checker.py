@@ -52,3 +52,24 @@ def test_what_a_run_now_is_besides_moves_with_the_clock(recurrence, awaited, nex
     settle = Settle(run, 1, Settled.DONE, 0, due_at=next_at, recurrence=recurrence)
     wrong = series.judge(committed(5, NOW - HOUR, settle, Outcome.SETTLED), run, settle)
     assert (wrong is None) is is_right, wrong
+
+
+@pytest.mark.parametrize("recurrence", [CRON.replace("all", "skip"), EVERY.replace("all", "skip")])
+@pytest.mark.parametrize(("later_ms", "is_right"), [(0, True), (1_200_000, False)])
+def test_what_a_run_now_is_besides_waits_while_its_attempts_go_on(recurrence, later_ms, is_right):
+    """
+    A clock that is set between two attempts moves what comes next when the run has ended, and not before.
+    """
+    weather = Weather()
+    series = Series(weather)
+    awaited = 1_700_007_600_000 if "cron" in recurrence else 1_700_007_252_747
+    waiting = Job("steer", 1, awaited, recurrence=recurrence)
+    series.changed(committed(1, NOW, Move("steer", NOW, keeps_next=True), Outcome.MOVED), waiting)
+    run = replace(waiting, due_at=NOW)
+    series.fired(Fired(2 * SECOND_NS, "n0", "steer", 1, 1, NOW, NOW, {}))
+    weather.broken(Fault(3 * SECOND_NS, "step n0 -3600000000000"))
+    again = replace(run, due_at=NOW - HOUR + 5_000, attempt=1)
+    series.fired(Fired(8 * SECOND_NS, "n0", "steer", 1, 2, again.due_at, again.due_at, {}))
+    settle = Settle(again, 1, Settled.DONE, 0, due_at=awaited + later_ms, recurrence=recurrence)
+    wrong = series.judge(committed(9, NOW - HOUR + 6_000, settle, Outcome.SETTLED), replace(again, attempt=2), settle)
+    assert (wrong is None) is is_right, wrong

@@ -114,7 +114,8 @@ class Series:
         if next_at <= due_at:
             return f"it goes back from {due_at}"
         awaited, since = self._awaited.pop(before.key, (0, 0))
-        if awaited and self._weather.stepped < since:
+        # A clock that is set while the run lasts leaves the instant where it was: it is moved once the job waits again.
+        if awaited and (self._weather.stepped < since or next_at == awaited):
             return f"it waited for {awaited}" if event.store_ms + _NEAR_MS < awaited != next_at else None
         run = self._runs.get((event.machine, before.key, before.generation, before.attempt))
         if run is None:
