@@ -11,6 +11,7 @@ import pytest
 from simulation import History, Plan, check_history, simulate
 from simulation._day import QUEUEING, VERSIONED
 from simulation._health import Health
+from simulation._weather import Weather
 from simulation.history import (
     Answered,
     Called,
@@ -463,3 +464,13 @@ def test_a_delay_that_a_line_held_up(waited_s, found):
     begun = Committed(late, "n0.1", late // 10**6, Begin(job, 1), Answer(Outcome.BEGUN, job))
     kinds = {kind for kind, _ in health.judge(job, late, begun, 0)}
     assert ("clock" in kinds) is found
+
+
+@pytest.mark.parametrize(("what", "after_s"), [("step n0 -600000000000", 0), ("step server -600000000000", 45)])
+def test_a_node_may_go_by_a_servers_former_clock_for_a_while(what, after_s):
+    """
+    A machine sees its own clock's step at once, and a server's at its next renewal, when a delay of seconds is over.
+    """
+    weather = Weather()
+    weather.broken(Fault(10**9, what))
+    assert (weather.stepped, weather.noticed) == (10**9, (1 + after_s) * 10**9)

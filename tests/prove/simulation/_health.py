@@ -214,7 +214,8 @@ class Health:
         """
         Take notice of a begin, of an end, or of a delay that the owner itself has set.
 
-        One that was on its way to the store while the clock was set is not held to what the clock shows there.
+        One that was on its way to the store while the clock was set, or of a node that had yet to notice that, is not
+        held to what the clock shows there.
         """
         write, job = event.write, event.answer.job
         wanted = write.job.due_at if isinstance(write, Set) and write.era is not None else None

@@ -24,6 +24,7 @@ class Weather:
 
     Attributes:
         stepped: When a clock was last set.
+        noticed: By when all that are well go by it: what a node sets before that may still count by the former one.
     """
 
     def __init__(self) -> None:
@@ -31,7 +32,7 @@ class Weather:
         self._broken: dict[str, int] = {}
         self._read: tuple[int, int] = (0, 0)
         self._peaks: list[tuple[int, int]] = []
-        self.stepped = 0
+        self.stepped = self.noticed = 0
 
     def broken(self, event: Fault) -> None:
         """
@@ -40,8 +41,8 @@ class Weather:
         if event.what.startswith("step"):
             self.stepped = event.at
             at, store_ms = self._read
-            seen_at = event.at + (_UNNOTICED_NS if event.server_step_ns else 0)
-            self._peaks.append((seen_at, store_ms + (seen_at - at) // 1_000_000))
+            self.noticed = event.at + (_UNNOTICED_NS if event.server_step_ns else 0)
+            self._peaks.append((self.noticed, store_ms + (self.noticed - at) // 1_000_000))
         if event.is_over:
             self._unrest.append((self._broken.pop(event.what, event.at), event.at))
         else:

@@ -294,7 +294,7 @@ class _Checker:
             if job is not None:
                 self._await(job, event.at)
         self._note(event, before)
-        is_of_former_clock = self._callers.asked_at(event) < self._weather.stepped
+        is_of_former_clock = self._callers.asked_at(event) < self._weather.noticed
         self._health.committed(event, shard, is_of_former_clock=is_of_former_clock)
 
     def _named(self, job: Job, answer: Answer, event: Committed) -> Job:
