@@ -193,13 +193,17 @@ def test_moved_by_the_end_of_one_that_is_due_as_well(runner, when):
                 return super().cancel(msg)
 
         async def body(name, future):
-            async with aio.timeout_at(at) as timeouts[name]:
+            async with aio.timeout(None) as timeouts[name]:
                 return await future
 
         loop = asyncio.get_running_loop()
-        at, held = loop.time() + 0.01, loop.create_future()
-        bodies = body("first", Moving()), body("second", held)
-        first, second = await asyncio.gather(*bodies, return_exceptions=True)
+        held = loop.create_future()
+        bodies = asyncio.gather(body("first", Moving()), body("second", held), return_exceptions=True)
+        await asyncio.sleep(0)
+        at = loop.time() + 0.05
+        for name in ("first", "second"):
+            timeouts[name].reschedule(at)
+        first, second = await bodies
         assert isinstance(first, TimeoutError)
         assert second == "in time"
         assert (timeouts["second"].when(), timeouts["second"].expired()) == (when, False)
