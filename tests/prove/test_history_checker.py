@@ -11,7 +11,6 @@ import pytest
 from simulation import History, Plan, check_history, simulate
 from simulation._day import QUEUEING, VERSIONED
 from simulation._health import Health
-from simulation._weather import Weather
 from simulation.history import (
     Answered,
     Called,
@@ -466,11 +465,21 @@ def test_a_delay_that_a_line_held_up(waited_s, found):
     assert ("clock" in kinds) is found
 
 
-@pytest.mark.parametrize(("what", "after_s"), [("step n0 -600000000000", 0), ("step server -600000000000", 45)])
-def test_a_node_may_go_by_a_servers_former_clock_for_a_while(what, after_s):
+@pytest.mark.parametrize(("before_s", "found"), [(None, True), (8, False), (60, True)])
+def test_a_node_may_go_by_a_servers_former_clock_until_it_renews(events, before_s, found):
     """
-    A machine sees its own clock's step at once, and a server's at its next renewal, when a delay of seconds is over.
+    A delay that was set when the server's clock had just been set back is not held to what that shows.
     """
-    weather = Weather()
-    weather.broken(Fault(10**9, what))
-    assert (weather.stepped, weather.noticed) == (10**9, (1 + after_s) * 10**9)
+
+    def set_back(index):
+        behind = replace(events[index], store_ms=events[index].store_ms - 600_000)
+        return changed(events, index, behind)
+
+    is_new = is_write(Set, Outcome.CREATED)
+    sets = (n for n, event in enumerate(events) if isinstance(event, Committed) and is_new(event))
+    index = next(n for n in sets if "clock" in kinds(set_back(n)))
+    doctored = set_back(index)
+    if before_s is not None:
+        fault = Fault(events[index].at - before_s * 10**9, "step server -600000000000", is_over=True)
+        doctored = sorted((*doctored, fault), key=lambda event: event.at)
+    assert ("clock" in kinds(doctored)) is found
