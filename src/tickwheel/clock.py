@@ -71,6 +71,8 @@ class MonotonicClock:
     `time.monotonic_ns` has no part in it, here neither: the two would be different clocks.
     """
 
+    _read = staticmethod(time.monotonic_ns)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
@@ -78,7 +80,7 @@ class MonotonicClock:
         """
         Return CLOCK_MONOTONIC.
         """
-        return _monotonic_ns()
+        return self._read()
 
     def wall_ns(self) -> int:
         """
@@ -109,12 +111,10 @@ class BootClock(MonotonicClock):
         return _boot_ns()
 
 
-def _monotonic_ns(read: Callable[[], int] = time.monotonic_ns) -> int:
-    return read()
-
-
-def _boot_ns(clock_id: int | None = getattr(time, "CLOCK_BOOTTIME", None)) -> int:
-    return _monotonic_ns() if clock_id is None else time.clock_gettime_ns(clock_id)
+def _boot_ns(
+    clock_id: int | None = getattr(time, "CLOCK_BOOTTIME", None), read: Callable[[], int] = time.monotonic_ns
+) -> int:
+    return read() if clock_id is None else time.clock_gettime_ns(clock_id)
 
 
 def seconds(ns: int) -> float:
