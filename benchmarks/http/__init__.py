@@ -51,7 +51,7 @@ def cases(*, quick: bool) -> list[Case]:
     """
     Return what to run.
     """
-    reps = 1 if quick else 3
+    reps = 1 if quick else 5
     pending = 10_000 if quick else 100_000
     counts = ((SINGLE, 10_000 if quick else 40_000), (BULK_SETS, 60 if quick else 300))
     return [
