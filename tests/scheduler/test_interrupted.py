@@ -14,7 +14,7 @@ from tickwheel.scheduler import Scheduler, SchedulerOptions, SetRequest, StoreFu
 from tickwheel.scheduler._core import Core
 from tickwheel.scheduler.engine._heartbeat import Heartbeat
 from tickwheel.scheduler.engine._leases import Leases
-from tickwheel.scheduler.engine._stagers import Stagers
+from tickwheel.scheduler.engine._stager import Stager
 from tickwheel.scheduler.engine._watcher import Watcher
 from tickwheel.scheduler.engine._workers import Workers
 from tickwheel.scheduler.engine.owner import Owner
@@ -125,7 +125,7 @@ def test_no_thread_to_start_with(scheduler, check_as_before, no_thread, name):
 
 @pytest.mark.parametrize(
     "place",
-    [(SqliteStore, "_keep_reserve"), (Leases, "_hold"), (Stagers, "start"), (Watcher, "start"), (Heartbeat, "beat")],
+    [(SqliteStore, "_keep_reserve"), (Leases, "_hold"), (Stager, "start"), (Watcher, "start"), (Heartbeat, "beat")],
 )
 @pytest.mark.parametrize("when", [BEFORE, AFTER])
 def test_ctrl_c_in_a_start(scheduler, check_as_before, fail, place, when):
@@ -166,8 +166,8 @@ def test_an_error_after_the_lock_was_taken(scheduler, check_as_before, fail):
 @pytest.mark.parametrize(
     "place",
     [
-        (Stagers, "stop", BEFORE),
-        (Stagers, "stop", AFTER),
+        (Stager, "stop", BEFORE),
+        (Stager, "stop", AFTER),
         (Owner, "_wait", BEFORE),
         (Workers, "close", BEFORE),
         (Writer, "close", AFTER),
@@ -212,7 +212,7 @@ def test_what_is_queued_at_an_interrupted_stop(make, file_url, record, until, fa
     scheduler.handler("h")(lambda payload: (record(payload), go_on.wait(60)))
     scheduler.set_many(SetRequest(f"k{n}", delay=0, handler="h", payload=n) for n in range(3))
     until(lambda: scheduler.stats()["waiting"] == 2)
-    fail(Stagers, "stop", BEFORE, KeyboardInterrupt())
+    fail(Stager, "stop", BEFORE, KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         scheduler.stop(0.5)
     go_on.set()

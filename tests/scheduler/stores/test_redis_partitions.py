@@ -20,7 +20,7 @@ from loads import loaded
 from tickwheel.observe.events import OwnershipLost
 from tickwheel.scheduler import Outcome, SetRequest, StoreError
 from tickwheel.scheduler.engine import _watcher
-from tickwheel.scheduler.engine._stagers import Stagers
+from tickwheel.scheduler.engine._stager import Stager
 from tickwheel.scheduler.model import Adopt, Begin, Cancel, HistoryRecord, Job, JobQuery, Set, Settle, State
 from tickwheel.scheduler.stores import open_store
 from tickwheel.scheduler.stores.redis import Partition
@@ -214,8 +214,8 @@ def test_a_partition_that_nobody_looks_at_is_found(make, redis_url):
     """
     A node that stages all partitions but one leaves that one silent, which the check before finds.
     """
-    store, own = open_store(redis_url), Stagers.own
-    with mock.patch.object(Stagers, "own", lambda self, leases: own(self, [each for each in leases if each.shard % 3])):
+    store, own = open_store(redis_url), Stager.own
+    with mock.patch.object(Stager, "own", lambda self, leases: own(self, [each for each in leases if each.shard % 3])):
         assert silent(make, store, redis_url) == {0}
     store.close()
 

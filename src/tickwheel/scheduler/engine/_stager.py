@@ -144,12 +144,6 @@ class Stager:
         if not self._is_watching and not self._clock.is_sampled:
             self.want_look()
 
-    def dropped(self, keys: Sequence[str]) -> None:
-        """
-        Take notice of cancelled jobs.
-        """
-        self._staged.drop(keys)
-
     def changed(self) -> None:
         """
         Take notice that other processes may have written.

@@ -31,7 +31,7 @@ from tickwheel.scheduler.engine._runnable import Runnable
 from tickwheel.scheduler.engine._settler import Settler
 from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._staged_job import Phase, StagedJob
-from tickwheel.scheduler.engine._stagers import Stagers
+from tickwheel.scheduler.engine._stager import Stager
 from tickwheel.scheduler.engine._watcher import Watcher
 from tickwheel.scheduler.engine._withdrawals import Withdrawals
 from tickwheel.scheduler.engine.figures import Figures
@@ -75,7 +75,10 @@ class Owner:
         self._dispatcher = Dispatcher(resources, self.staged, self._settler, registry, loop, way=self)
         self._armer = Armer(resources, self.staged, registry, way=self)
         self.runnable = Runnable(resources, registry, self.staged, self._settler, way=self)
-        self._stagers = Stagers(resources, self.staged, self._armer, self.runnable)
+        self._stagers = [  # one for each partition of the store, so that none waits for what another one reads
+            Stager(resources, self.staged, self._armer, self.runnable)
+            for _ in range(resources.store.abilities.partitions)
+        ]
         self.withdrawals = Withdrawals(resources, self.staged, self._settler, self._dispatcher.stop, way=self)
         self._watcher = Watcher(resources, way=self)
         self._pruner = Pruner(resources, recorder, self._has_first_shard)
@@ -97,8 +100,10 @@ class Owner:
                 resources.clock.now_ms,
                 partial(self._armer.widen, "pull"),
             )
-            self._registry.listen(self._stagers.changed)
-            self._stagers.start()
+            self._registry.listen(self._stage_changes)
+            resources.clock.listen(self._want_look)
+            for stager in self._stagers:
+                stager.start()
             self._watcher.start()
             self._pruner.start()
             self.heartbeat.beat()
@@ -128,7 +133,8 @@ class Owner:
             What still runs.
         """
         self._is_stopping = True
-        self._stagers.stop(self._left(deadline))
+        for stager in self._stagers:
+            stager.stop(self._left(deadline))
         self._watcher.stop(self._left(deadline))
         self._pruner.stop(self._left(deadline))
         self._armer.stop()
@@ -228,38 +234,49 @@ class Owner:
             cancelled = (*cancelled, *paused)
             jobs = [job for job in jobs if job.pause is None]
         if cancelled:
-            self._stagers.dropped(cancelled)
-        if jobs:
-            self._stagers.written(jobs)
+            self.staged.drop(cancelled)
+        if jobs:  # of one commit, and so in one partition
+            shard = self._resources.store.shard_of(jobs[0].key)
+            self._stagers[shard % len(self._stagers)].written(jobs)
 
     def changed(self, partitions: Collection[int] | None = None) -> None:
         """
         From other processes to the stager; and what they ask, to the withdrawals.
         """
-        self._stagers.changed(partitions)
+        self._stage_changes(partitions)
         shards = [lease.shard for lease in self.leases.held]
         if partitions is not None:
-            count = self._resources.store.abilities.partitions
-            shards = [shard for shard in shards if shard % count in partitions]
+            shards = [shard for shard in shards if shard % len(self._stagers) in partitions]
         self.withdrawals.look(shards)
+
+    def _stage_changes(self, partitions: Collection[int] | None = None) -> None:
+        for number, stager in enumerate(self._stagers):
+            if partitions is None or number in partitions:
+                stager.changed()
+
+    def _want_look(self) -> None:
+        for stager in self._stagers:
+            stager.want_look()
 
     def look_back(self) -> None:
         """
         From the watcher to the stager: for what is overdue and was missed.
         """
-        self._stagers.look_back()
+        for stager in self._stagers:
+            stager.look_back()
 
     def start_over(self) -> None:
         """
         To the stager: something may have been written of which nothing here was notified.
         """
-        self._stagers.start_over()
+        for stager in self._stagers:
+            stager.start_over()
 
     def is_off(self, job: Job) -> bool:
         """
         Return whether the instant of *job* was written before the clock was set, and means another one.
         """
-        return self._stagers.is_off(job)
+        return self._stagers[0].redater.is_off(job)
 
     def may_begin(self) -> bool:
         """
@@ -271,7 +288,8 @@ class Owner:
         """
         From the armer, which has begun some, to the stager.
         """
-        self._stagers.made_room()
+        for stager in self._stagers:
+            stager.made_room()
 
     def hand_over(self, entries: list[StagedJob]) -> None:
         """
@@ -319,7 +337,8 @@ class Owner:
         self._epochs = frozenset(lease.epoch for lease in leases)
         for epoch in lost:
             self.staged.drop_epoch(epoch)
-        self._stagers.own(leases)
+        for number, stager in enumerate(self._stagers):
+            stager.own([lease for lease in leases if lease.shard % len(self._stagers) == number])
 
     def renewed(self) -> None:
         """
