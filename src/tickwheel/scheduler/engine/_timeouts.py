@@ -10,33 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from tickwheel.errors import ClosedError
 from tickwheel.scheduler.engine import _verdict
-from tickwheel.scheduler.engine._queue import Queue
+from tickwheel.scheduler.engine._coroutines import Coroutines
 from tickwheel.scheduler.engine._staged_job import Phase, StagedJob
+from tickwheel.scheduler.engine._workers import Workers
 from tickwheel.scheduler.engine.resources import Resources
 from tickwheel.scheduler.model import Progress
 from tickwheel.scheduler.targets import USUAL
 
-__all__ = ["Leaking", "Timeouts", "too_long"]
+__all__ = ["Timeouts", "too_long"]
 
 _GRACE_S: Final = 5.0
 """How long an async handler that is cancelled at its timeout may take to end; after that, its task has leaked."""
-
-
-class Leaking(Protocol):
-    """
-    A pool of threads or tasks, whose attempts may leak.
-    """
-
-    queue: Queue
-
-    def leak(self, entry: StagedJob) -> None:
-        """
-        Let another run in place of *entry*, if that still runs; from any thread.
-        """
 
 
 class Timeouts:
@@ -50,7 +38,7 @@ class Timeouts:
     """
 
     def __init__(
-        self, resources: Resources, runner: Leaking, end: Callable[[StagedJob, _verdict.Verdict], object]
+        self, resources: Resources, runner: Workers | Coroutines, end: Callable[[StagedJob, _verdict.Verdict], object]
     ) -> None:
         self._now = resources.clock.monotonic
         self._timers = resources.timers
