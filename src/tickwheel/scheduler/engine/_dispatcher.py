@@ -26,8 +26,7 @@ from tickwheel.scheduler.engine._settler import Settler
 from tickwheel.scheduler.engine._spans import Spans, fired_event
 from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._staged_job import Phase, StagedJob
-from tickwheel.scheduler.engine._task_timeout import TaskTimeout
-from tickwheel.scheduler.engine._timeouts import Timeouts, too_long
+from tickwheel.scheduler.engine._timeouts import TaskTimeout, Timeouts, too_long
 from tickwheel.scheduler.engine._way import Way
 from tickwheel.scheduler.engine._workers import Workers
 from tickwheel.scheduler.engine.resources import Resources
