@@ -18,8 +18,7 @@ from typing import Final
 
 from tickwheel.errors import ClosedError
 from tickwheel.scheduler._options import share_of
-from tickwheel.scheduler.engine._staged_job import Lane, Phase, StagedJob
-from tickwheel.scheduler.engine._waiting import Waiting
+from tickwheel.scheduler.engine._staged_job import Lane, Phase, StagedJob, Waiting
 from tickwheel.scheduler.engine.resources import Resources
 from tickwheel.scheduler.model import Job
 from tickwheel.scheduler.targets import USUAL, Limits

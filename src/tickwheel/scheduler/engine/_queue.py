@@ -22,8 +22,7 @@ from typing import Final
 
 from tickwheel.scheduler._options import share_of
 from tickwheel.scheduler._runtime import Runtime
-from tickwheel.scheduler.engine._staged_job import Phase, StagedJob
-from tickwheel.scheduler.engine._waiting import Waiting
+from tickwheel.scheduler.engine._staged_job import Phase, StagedJob, Waiting
 from tickwheel.scheduler.targets import USUAL
 
 __all__ = ["Queue"]

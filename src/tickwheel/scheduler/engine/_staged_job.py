@@ -1,10 +1,11 @@
 """
-One job in memory, and the states it may be in.
+One job in memory, the states it may be in, and the queues in which it waits.
 """
 
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,7 +16,9 @@ from tickwheel.observe.tracing import Span
 from tickwheel.scheduler.model import Job, Progress
 from tickwheel.scheduler.targets import Call
 
-__all__ = ["TABLE", "Lane", "Phase", "Ran", "StagedJob", "Step"]
+__all__ = ["TABLE", "Lane", "Phase", "Ran", "StagedJob", "Step", "Waiting"]
+
+_SWEEP_MIN: Final = 100
 
 
 class Phase(StrEnum):
@@ -153,3 +156,32 @@ class StagedJob:
         Return when it ran, ending at *now_ms*.
         """
         return Ran(now_ms if self.begun_ms is None else self.begun_ms, now_ms)
+
+
+class Waiting(deque[StagedJob]):
+    """
+    A queue from which entries may be taken back without a search: they leave the phase in which they wait.
+
+    Code that takes one out has to look at its phase. They are swept out once they are half of what waits.
+
+    Args:
+        phase: In which an entry waits here.
+    """
+
+    __slots__ = ("_phase", "_sweep_at")
+
+    def __init__(self, phase: Phase) -> None:
+        super().__init__()
+        self._phase = phase
+        self._sweep_at = _SWEEP_MIN
+
+    def put(self, entry: StagedJob) -> None:
+        """
+        Let *entry* wait. O(1) amortised.
+        """
+        self.append(entry)
+        if len(self) > self._sweep_at:
+            waiting = [each for each in self if each.phase is self._phase]
+            self.clear()
+            self.extend(waiting)
+            self._sweep_at = 2 * len(waiting) + _SWEEP_MIN
