@@ -18,12 +18,12 @@ from typing import Final
 
 from tickwheel.errors import ClosedError
 from tickwheel.scheduler._options import share_of
-from tickwheel.scheduler.engine._staged_job import Lane, Phase, StagedJob, Waiting
+from tickwheel.scheduler.engine._staged_job import Phase, StagedJob, Waiting
 from tickwheel.scheduler.engine.resources import Resources
 from tickwheel.scheduler.model import Job
 from tickwheel.scheduler.targets import USUAL, Limits
 
-__all__ = ["Lanes"]
+__all__ = ["Lane", "Lanes"]
 
 _LANES_MAX: Final = 1_000
 """How many lanes are remembered while they have nothing to do."""
@@ -34,7 +34,7 @@ _USUAL: Final = Limits()
 LimitsOf = Callable[[Job], Limits | None]
 
 
-class _Lane(Lane):
+class Lane:
     """
     One handler.
 
@@ -46,6 +46,7 @@ class _Lane(Lane):
         waiting: Entries that find it busy.
         has_more: Whether some were turned away.
         next_at: The first instant that is not taken, in ms, where it has a rate.
+        is_urgent: Whether somebody waits for the end of one entry more than for a commit of many.
     """
 
     __slots__ = ("busy", "has_more", "is_urgent", "limits", "name", "next_at", "waiting", "width")
@@ -125,8 +126,8 @@ class Lanes:
         self._waiting_max = resources.options.staged_max // 2
         self._usual_width = share_of(resources.options.running_max)
         self._lock = resources.runtime.lock()
-        self._lanes: dict[tuple[str, str], _Lane] = {}
-        self._changed: dict[_Lane, None] = {}
+        self._lanes: dict[tuple[str, str], Lane] = {}
+        self._changed: dict[Lane, None] = {}
 
     def admit(self, entries: list[StagedJob]) -> list[StagedJob]:
         """
@@ -168,7 +169,7 @@ class Lanes:
         with self._lock:
             for entry in entries:
                 lane, entry.lane = entry.lane, None
-                if isinstance(lane, _Lane):
+                if lane is not None:
                     lane.busy -= 1
                     if lane.waiting or lane.has_more or len(self._lanes) > _LANES_MAX:
                         self._changed[lane] = None
@@ -226,12 +227,12 @@ class Lanes:
         crowded = sum(1 for lane in self._lanes.values() if lane.waiting or lane.has_more)
         return max(1, self._waiting_max // max(1, crowded))
 
-    def _books_later(self, entry: StagedJob, lane: _Lane, now: float) -> bool:
+    def _books_later(self, entry: StagedJob, lane: Lane, now: float) -> bool:
         entry.is_booked = True
         lane.book(entry, now)
         return entry.fire_at - self._window_ms > now
 
-    def _add_lane(self, job: Job) -> _Lane:
+    def _add_lane(self, job: Job) -> Lane:
         name = (job.target, job.handler)
-        lane = self._lanes[name] = _Lane(name, self._limits_of(job) or _USUAL, self._usual_width)
+        lane = self._lanes[name] = Lane(name, self._limits_of(job) or _USUAL, self._usual_width)
         return lane

@@ -9,14 +9,17 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tickwheel._core import make_fast
 from tickwheel.observe.tracing import Span
 from tickwheel.scheduler.model import Job, Progress
 from tickwheel.scheduler.targets import Call
 
-__all__ = ["TABLE", "Lane", "Phase", "Ran", "StagedJob", "Step", "Waiting"]
+if TYPE_CHECKING:
+    from tickwheel.scheduler.engine._lanes import Lane
+
+__all__ = ["TABLE", "Phase", "Ran", "StagedJob", "Step", "Waiting"]
 
 _SWEEP_MIN: Final = 100
 
@@ -64,18 +67,6 @@ TABLE: Final[dict[Step, dict[Phase, Phase]]] = {
 """By step, the states in which it may happen and what follows; in any other state it does not happen."""
 
 
-class Lane:
-    """
-    The lane in which an entry holds a place while it is begun: see `_lanes`.
-
-    Attributes:
-        is_urgent: Whether somebody waits for the end of one entry more than for a commit of many.
-    """
-
-    __slots__ = ()
-    is_urgent: bool
-
-
 class Ran(NamedTuple):
     """
     The time that an attempt took, in ms of the store's clock.
@@ -97,7 +88,7 @@ class StagedJob:
         fire_at: When to fire it: its instant, or later where its handler's rate is used up.
         phase: Where it is; changed by `StagedJobs` alone.
         is_booked: Whether the rate was asked.
-        lane: Where it holds a place, if its handler is limited.
+        lane: Where it holds a place while it is begun.
         call: How to run it, from its instant on.
         late_at: When its timeout is over, by the monotonic clock.
         is_late: Whether that was so.
