@@ -31,8 +31,6 @@ _NARROW: Final = 64
 """Where more may be under way, enough end at once to make a commit, and no end has to hurry."""
 _USUAL: Final = Limits()
 
-LimitsOf = Callable[[Job], Limits | None]
-
 
 class Lane:
     """
@@ -76,22 +74,6 @@ class Lane:
         """
         return not (self.busy or self.waiting or self.has_more) and self.limits.rate is None
 
-    def put(self, entry: StagedJob) -> None:
-        """
-        Let *entry* wait.
-        """
-        self.waiting.put(entry)
-        self.is_urgent = self.width <= _NARROW or self.limits.places is not None
-
-    def book(self, entry: StagedJob, now: float) -> None:
-        """
-        Give *entry* the next instant that the rate leaves.
-        """
-        if self.limits.rate is not None:
-            start = max(entry.fire_at, now, self.next_at)
-            self.next_at = start + 1000 / self.limits.rate
-            entry.fire_at = math.ceil(start)
-
 
 class Lanes:
     """
@@ -109,7 +91,7 @@ class Lanes:
     def __init__(
         self,
         resources: Resources,
-        limits_of: LimitsOf,
+        limits_of: Callable[[Job], Limits | None],
         window_ms: int,
         *,
         begin: Callable[[list[StagedJob]], object],
@@ -142,7 +124,8 @@ class Lanes:
             for entry in entries:
                 job = entry.job
                 lane = lanes.get((job.target, job.handler)) or self._add_lane(job)
-                if lane.limits.rate is not None and not entry.is_booked and self._books_later(entry, lane, now):
+                rate = lane.limits.rate
+                if rate is not None and not entry.is_booked and self._books_later(entry, lane, rate, now):
                     later.append(entry)
                 elif lane.busy < lane.width and (lane.limits.places is None or lane.is_free):
                     lane.busy += entry.lane is None  # it comes twice where its key's last run ends meanwhile
@@ -152,7 +135,8 @@ class Lanes:
                     lane.has_more = True
                     away.append(entry)
                 else:
-                    lane.put(entry)
+                    lane.waiting.put(entry)
+                    lane.is_urgent = lane.width <= _NARROW or lane.limits.places is not None
         if away:
             self._turn_away(away)
         for entry in later:
@@ -227,9 +211,13 @@ class Lanes:
         crowded = sum(1 for lane in self._lanes.values() if lane.waiting or lane.has_more)
         return max(1, self._waiting_max // max(1, crowded))
 
-    def _books_later(self, entry: StagedJob, lane: Lane, now: float) -> bool:
-        entry.is_booked = True
-        lane.book(entry, now)
+    def _books_later(self, entry: StagedJob, lane: Lane, rate: float, now: float) -> bool:
+        """
+        Give *entry* the next instant that the *rate* leaves; return whether it is too early to begin it.
+        """
+        start = max(entry.fire_at, now, lane.next_at)
+        lane.next_at = start + 1000 / rate
+        entry.is_booked, entry.fire_at = True, math.ceil(start)
         return entry.fire_at - self._window_ms > now
 
     def _add_lane(self, job: Job) -> Lane:
