@@ -1,20 +1,60 @@
 """
-The wait before the next attempt.
+The retry policy of a job, and the wait that it gives before the next attempt.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, Final
 
+from tickwheel.scheduler._record import record
 from tickwheel.scheduler.errors import InvalidJobError
-from tickwheel.scheduler.model import RetryPolicy
 
-__all__ = ["KINDS", "check_policy", "wait_ms"]
+__all__ = ["KINDS", "USUAL_RETRY", "RetryPolicy", "check_policy", "wait_ms"]
 
 KINDS = ("exponential", "linear", "list")
 ATTEMPTS_MAX = 1000
 WAIT_MAX_MS = 366 * 86_400_000
 """A year: longer than anybody waits for a retry, and far from the end of int64."""
+
+
+@record
+class RetryPolicy:
+    """
+    The rule by which a failed job is tried again. Its waits are whole milliseconds.
+
+    Attributes:
+        attempts: How often at most, the first included; 1 to 1000.
+        kind: "exponential" (base, 2 base, 4 base, ...), "linear" (base, 2 base, 3 base, ...) or "list".
+        base_ms: The first wait.
+        max_ms: The longest wait.
+        jitter: Fraction of the wait that is drawn at random, 0 to 1.
+        waits_ms: The waits of a "list", the last one repeated.
+    """
+
+    attempts: int = 5
+    kind: str = "exponential"
+    base_ms: int = 1_000
+    max_ms: int = 3_600_000
+    jitter: float = 0.1
+    waits_ms: tuple[int, ...] = ()
+
+    def in_seconds(self) -> dict[str, Any]:
+        """
+        Return the fields as the HTTP API has them: `base_s`, `max_s` and `waits_s` for those in ms.
+        """
+        return {
+            "attempts": self.attempts,
+            "kind": self.kind,
+            "base_s": self.base_ms / 1000,
+            "max_s": self.max_ms / 1000,
+            "jitter": self.jitter,
+            "waits_s": [wait / 1000 for wait in self.waits_ms],
+        }
+
+
+USUAL_RETRY: Final = RetryPolicy()
+"""The policy of most jobs; the same object everywhere, so that it is recognised without a comparison."""
 
 
 def wait_ms(policy: RetryPolicy, attempt: int, draw: float) -> int:

@@ -13,10 +13,10 @@ from tickwheel.scheduler._attempt_status import ANY_ATTEMPT, AttemptStatus, Stan
 from tickwheel.scheduler._history import CUT_OFF, Actor, HistoryRecord
 from tickwheel.scheduler._outcome import Outcome
 from tickwheel.scheduler._pause import EVERYTHING, Pause, Resume, SetPause, scope_over
-from tickwheel.scheduler._policy import USUAL_RETRY, RetryPolicy
 from tickwheel.scheduler._progress import NOTE_MAX, Progress
 from tickwheel.scheduler._query import JobQuery, Page
 from tickwheel.scheduler._record import record
+from tickwheel.scheduler._retry import USUAL_RETRY, RetryPolicy
 
 __all__ = [
     "ANY_ATTEMPT",
