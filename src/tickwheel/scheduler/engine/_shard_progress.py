@@ -4,6 +4,7 @@ The progress of staging a shard.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from tickwheel.scheduler.model import Job
@@ -14,6 +15,7 @@ Position: TypeAlias = tuple[int, int]
 """An instant and a generation, by which pending jobs are in order."""
 
 
+@dataclass(slots=True, eq=False)
 class ShardProgress:
     """
     The progress of staging one shard.
@@ -25,13 +27,10 @@ class ShardProgress:
         checked: Up to where instants were checked since the clock was set, or None if all were.
     """
 
-    __slots__ = ("checked", "cursor", "epoch", "mark")
-
-    def __init__(self, epoch: int) -> None:
-        self.epoch = epoch
-        self.cursor: Position = (0, 0)
-        self.mark: int | None = None
-        self.checked: Position | None = None
+    epoch: int
+    cursor: Position = (0, 0)
+    mark: int | None = None
+    checked: Position | None = None
 
 
 def position_of(job: Job) -> Position:

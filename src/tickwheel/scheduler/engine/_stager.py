@@ -105,8 +105,7 @@ class Stager:
             for lease in leases:
                 shard = old.get(lease.shard)
                 if shard is None or shard.epoch != lease.epoch:
-                    shard = ShardProgress(lease.epoch)
-                    shard.checked = None if self._elapsed.is_steady else (0, 0)
+                    shard = ShardProgress(lease.epoch, checked=None if self._elapsed.is_steady else (0, 0))
                 self._shards[lease.shard] = shard
         self.want_look()
 
@@ -164,7 +163,9 @@ class Stager:
 
         What was sent and never answered may even take effect later: that is found when it is overdue.
         """
-        self._forget_cursors()
+        with self._lock:
+            for shard in self._shards.values():
+                shard.cursor = (0, 0)
         self.want_look()
 
     def made_room(self) -> None:
@@ -229,11 +230,6 @@ class Stager:
             epochs = {number: shard.epoch for number, shard in self._shards.items()}
         self._lookout.look(epochs)
         self._staging.take_up(epochs)
-
-    def _forget_cursors(self) -> None:
-        with self._lock:
-            for shard in self._shards.values():
-                shard.cursor = (0, 0)
 
     def _was_set(self) -> bool:
         """
