@@ -20,20 +20,12 @@ from tickwheel.scheduler.model import Answer, Outcome
 
 __all__ = ["Figures"]
 
-_COUNTED_AS: Final = {
-    Ending.SUCCEEDED: "succeeded",
-    Ending.RETRIED: "retried",
-    Ending.SNOOZED: "snoozed",
-    Ending.DIED: "dead_total",
-    Ending.EXPIRED: "expired",
-    Ending.GIVEN_BACK: "given_back",
-    Ending.STOPPED: "stopped",
-}
+_WORDS: Final = {ending: ending.value for ending in Ending}
+_COUNTED_AS: Final = _WORDS | {Ending.DIED: "dead_total"}
 _NAMED: Final = frozenset({"handler", "pull"})
 """The targets whose handlers are names; those of others are addresses, of which there is no end."""
 _SETTLED: Final = Outcome.SETTLED  # an enum is slow to look into
 _RETRIED, _DIED = Ending.RETRIED, Ending.DIED
-_WORDS: Final = {ending: ending.value for ending in Ending}
 _NAMES_MAX: Final = 200
 _OTHERS: Final = "(others)"
 """The handlers that are counted together, because there were so many before them."""
