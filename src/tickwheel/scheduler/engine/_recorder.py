@@ -25,6 +25,13 @@ _OUTCOMES: Final = {ending: ending.value for ending in Ending} | {Ending.RETRIED
 
 _SUCCEEDED: Final = Ending.SUCCEEDED  # an enum is slow to look into
 _FAILURES: Final = (Ending.RETRIED, Ending.DIED, Ending.EXPIRED, Ending.STOPPED)
+_KEPT: Final = {
+    "none": (),
+    "failures": _FAILURES,
+    "usual": (Ending.SUCCEEDED, *_FAILURES),
+    "all": (Ending.SUCCEEDED, Ending.SNOOZED, *_FAILURES),
+}
+"""By how much is kept, the endings of which something is."""
 
 
 class Recorder:
@@ -38,7 +45,7 @@ class Recorder:
     """
 
     def __init__(self, options: HistoryOptions, by: str, now: Callable[[], float]) -> None:
-        self._keep = options.keep
+        self._kept: tuple[Ending, ...] = _KEPT[options.keep]
         self._has_all = options.keep == "all"
         self._by = by
         self._now = now
@@ -52,7 +59,7 @@ class Recorder:
         is_plain = ending is _SUCCEEDED and job.recurrence is None and (progress is None or not progress.note)
         if is_plain and not self._has_all:
             return verdict  # most end so, and this is all it costs them
-        if not self._is_kept(ending):
+        if ending not in self._kept:
             return verdict
         now = self._now()
         begun_at = float(entry.fired_at) or None
@@ -79,16 +86,6 @@ class Recorder:
         )
         self.count += 1
         return replace(verdict, settle=replace(verdict.settle, record=record, is_first=True))
-
-    def _is_kept(self, ending: Ending) -> bool:
-        match self._keep:
-            case "all":
-                return ending is not Ending.GIVEN_BACK
-            case "usual":
-                return ending is Ending.SUCCEEDED or ending in _FAILURES
-            case "failures":
-                return ending in _FAILURES
-        return False
 
 
 def _trace_of(entry: StagedJob) -> str | None:
