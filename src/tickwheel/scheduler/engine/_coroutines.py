@@ -110,12 +110,6 @@ class Coroutines:
             if self._thread is not self._runtime.current_thread():
                 self._thread.join(timeout_s)
 
-    def _running_loop(self) -> asyncio.AbstractEventLoop | None:
-        with self._lock:
-            if self._loop is None:
-                self._starter.start(self._start_loop, self._look)
-            return self._loop
-
     def _start_loop(self) -> None:
         loop = asyncio.new_event_loop()
         thread = self._runtime.thread(target=_run_loop, args=(loop,), name="tickwheel-coroutines", daemon=True)
@@ -127,7 +121,10 @@ class Coroutines:
         self._loop, self._thread = loop, thread
 
     def _look(self) -> None:
-        loop = self._running_loop()
+        with self._lock:
+            if self._loop is None:
+                self._starter.start(self._start_loop, self._look)
+            loop = self._loop
         if loop is None:
             return
         try:
@@ -152,7 +149,9 @@ class Coroutines:
         for _ in range(_AT_ONCE):
             entry = queue.take(ended.popleft() if ended else None)
             if entry is not None:
-                self._start(entry, loop)
+                task = loop.create_task(self._run(entry))
+                self._tasks.add(task)
+                task.add_done_callback(partial(self._end, entry))
             elif not ended:
                 return
         self._start_soon(loop)
@@ -161,11 +160,6 @@ class Coroutines:
         if not self._is_starting:
             self._is_starting = True
             loop.call_soon(self._start_some)
-
-    def _start(self, entry: StagedJob, loop: asyncio.AbstractEventLoop) -> None:
-        task = loop.create_task(self._run(entry))
-        self._tasks.add(task)
-        task.add_done_callback(partial(self._end, entry))
 
     def _end(self, entry: StagedJob, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
