@@ -97,8 +97,8 @@ class StagedJobs:
         with self._lock:
             for job in jobs:
                 known = waiting.get(job.key)
-                if is_news:
-                    if known is not None and known.place > (job.generation, job.due_at):
+                if is_news:  # a retry has the same generation and is due later
+                    if known is not None and (known.job.generation, known.job.due_at) > (job.generation, job.due_at):
                         continue
                 elif _is_known(job, epoch, busy.get(job.generation), known):
                     continue

@@ -129,13 +129,6 @@ class StagedJob:
     span: Span | None = None
 
     @property
-    def place(self) -> tuple[int, int]:
-        """
-        Its place among the lives and attempts of its key: a retry has the same generation and is due later.
-        """
-        return self.job.generation, self.job.due_at
-
-    @property
     def attempt(self) -> int:
         """
         The number of the attempt that was counted for it, from 1.
