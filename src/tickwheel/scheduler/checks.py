@@ -275,7 +275,7 @@ def encode_payload(payload: Any) -> bytes:
     except NotJsonError as error:
         raise InvalidJobError("payload", payload, str(error)) from None
     except (TypeError, ValueError) as error:
-        raise InvalidJobError("payload", payload, f"pass what JSON has ({_reason(error)})") from None
+        raise InvalidJobError("payload", payload, f"pass what JSON has ({str(error)[:100].lower()})") from None
     if len(data) > PAYLOAD_BYTES_MAX:
         raise InvalidJobError("payload", payload, f"it has {len(data)} bytes: the limit is {PAYLOAD_BYTES_MAX}")
     if is_deep(data):
@@ -371,10 +371,6 @@ def limit_s(name: str, value: Duration | None) -> float | None:
     """
     number = math.inf if value is None else seconds(name, value)
     return None if number > CENTURY_S else number
-
-
-def _reason(error: Exception) -> str:
-    return str(error)[:100].lower()
 
 
 def noted(progress: float | None, note: str) -> Progress | None:
