@@ -56,9 +56,7 @@ __all__ = [
 ]
 
 Chance: TypeAlias = Callable[[], float]
-"""
-Returns a random float in [0, 1).
-"""
+"""Returns a random float in [0, 1)."""
 
 _OVERTAKEN = "its next run was due"
 

@@ -1,9 +1,6 @@
 """
 The owner: the background roles of a scheduler that fires, put together, started and stopped in order.
 
-    leases -> stager -> armer -> dispatcher -> settler -> writer -> stager (for what lives on)
-              watcher ^ (what other processes wrote)
-
 The roles do not know each other's order: each hands on to the owner, which is their `Way`.
 
 Internal: other rooms use it, users do not.
