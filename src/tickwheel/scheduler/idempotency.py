@@ -101,9 +101,8 @@ def _check(conn: Any) -> None:
     Refuse a connection in which the note would be committed alone.
     """
     if isinstance(conn, sqlite3.Connection):
-        begins = getattr(conn, "autocommit", None) is False or conn.isolation_level is not None
-        if getattr(conn, "autocommit", None) is True:
-            begins = False
+        autocommit = getattr(conn, "autocommit", None)  # from Python 3.12 on
+        begins = autocommit is False or (autocommit is not True and conn.isolation_level is not None)
         if not (conn.in_transaction or begins):
             what = "commits every statement at once"
             raise TransactionError(what, "execute BEGIN first, or leave isolation_level at its default")
