@@ -3,8 +3,8 @@ The durable scheduler: jobs by key that survive a crash.
 
     model, errors    what a store, a target or an observer of your own needs
     verbs/           what callers ask: the faces, requests and their checks, the client, the group-committing writer
-    engine/          what fires: owner and leases; stager, staged jobs, armer, lanes, queues, dispatcher, verdict,
-    settler stores/          where jobs wait; each knows the model and its contract, never the engine
+    engine/          what fires: owner, leases, stager, staged jobs, armer, lanes, queues, dispatcher, verdict, settler
+    stores/          where jobs wait; each knows the model and its contract, never the engine
     targets/         where a fired job goes; as the stores
     recurrence/      when a job is due again
     remote/          the same verbs over HTTP
