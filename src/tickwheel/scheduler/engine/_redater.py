@@ -133,10 +133,8 @@ class Redater:
         return Redate(job, epoch, due_at, recurrence.to_text())
 
     def _post(self, writes: list[Redate], era: int | None) -> None:
-        try:
+        with suppress(ClosedError):  # a stop overtook us
             self._writer.post(writes, partial(self._written, writes, era))
-        except ClosedError:  # a stop overtook us
-            return
 
     def _written(self, writes: list[Redate], era: int | None, result: list[Answer] | Exception) -> None:
         if isinstance(result, Exception):

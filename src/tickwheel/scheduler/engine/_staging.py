@@ -124,10 +124,8 @@ class Staging:
         self._on_more()
 
     def _set_aside(self, jobs: Sequence[Job], epoch: int) -> None:
-        try:
+        with suppress(ClosedError):  # a stop overtook us: the next owner sees to them
             self._writer.post([SetAside(job, epoch) for job in jobs], partial(self._done, jobs))
-        except ClosedError:  # a stop overtook us: the next owner sees to them
-            return
 
     def _done(self, jobs: Sequence[Job], result: list[Answer] | Exception) -> None:
         """
