@@ -18,8 +18,7 @@ from tickwheel.drivers import SteppedClock
 from tickwheel.observe.events import ScopePaused, ScopeResumed
 from tickwheel.observe.tracing import Tracer
 from tickwheel.scheduler._hooks import Hooks
-from tickwheel.scheduler._identity import one_life
-from tickwheel.scheduler._lifecycle import Lifecycle
+from tickwheel.scheduler._lifecycle import Lifecycle, one_life
 from tickwheel.scheduler._options import SchedulerOptions
 from tickwheel.scheduler._registry import Registry
 from tickwheel.scheduler._runtime import Runtime

@@ -1,5 +1,5 @@
 """
-The rules of start and stop, once.
+The life of a scheduler: its name, and the rules of start and stop, once.
 
     call                          before start    started           stopping           stopped
     start                         starts          does nothing      ClosedError        ClosedError
@@ -13,14 +13,29 @@ A start that fails leaves everything as before it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from tickwheel.errors import ClosedError
 from tickwheel.scheduler._runtime import Runtime
 
-__all__ = ["Lifecycle"]
+__all__ = ["Lifecycle", "one_life"]
+
+_BYTES: Final = 4
+"""Enough that no two lives of one host and process id meet within a lease, and few enough to be read out."""
 
 _T = TypeVar("_T")
+
+
+def one_life(name: str, token: Callable[[int], str]) -> str:
+    """
+    Return *name* with a random end, which no other life of the same name has.
+
+    Host and process id alone do not say who somebody is: a container that is restarted in place has the same ones, and
+    two schedulers of one process share them. A scheduler that took a lease under the name of its former life would take
+    the jobs that were running for its own, and rescue none. The end comes from the system, never from a generator that
+    a program may seed.
+    """
+    return f"{name}:{token(_BYTES)}"
 
 
 class Lifecycle:

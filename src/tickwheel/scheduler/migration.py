@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl, urlencode
 
-from tickwheel.scheduler._identity import one_life
+from tickwheel.scheduler._lifecycle import one_life
 from tickwheel.scheduler._mark import Mark, restored, unpaused
 from tickwheel.scheduler.errors import StoreError, StoreInUseError
 from tickwheel.scheduler.model import (
