@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
@@ -115,10 +115,6 @@ def _has(job: Job, wanted: str) -> bool:
     return not wanted or any(wanted in text.casefold() for text in (job.key, job.error or "", job.target, job.handler))
 
 
-def _fingerprint(parts: Iterable[str]) -> str:
-    return sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
 @dataclass(slots=True)
 class _Group:
     """
@@ -140,8 +136,9 @@ class _Group:
         self.keys.append(job.key)
 
     def incident(self, error: str, target: str, handler: str) -> Incident:
+        name = f"{error}\0{target}\0{handler}".encode("utf-8", "surrogatepass")
         return Incident(
-            fingerprint=_fingerprint((error, target, handler)),
+            fingerprint=sha256(name).hexdigest()[:16],
             error=error,
             example=self.latest.error or "",
             count=len(self.keys),
