@@ -56,7 +56,7 @@ def takes_a_retry_for_outdated() -> Any:
     """
 
     def careless(self: Any, job: Any) -> bool:
-        return job.generation not in self._on_way | {generation for generation, _ in self._outdated}
+        return job.generation not in self._on_way | {generation for _, generation in self._outdated}
 
     return mock.patch.object(Redater, "_is_fresh", careless)
 

@@ -1,7 +1,7 @@
 """
 The redater: writes instants again that no longer mean what they meant, because the clock was set.
 
-What counts elapsed time (see `_elapsed`) is moved by as much as the clock was; an interval's anchor moves along, which
+What counts elapsed time (see `elapsed`) is moved by as much as the clock was; an interval's anchor moves along, which
 keeps its phase. What follows the calendar is moved only where the clock was set back: to the first instant of its cron
 line from the corrected time on, if the clock had shown it; one that was skipped, or is before a start, has never come.
 What is due "at" stays where it is.
@@ -19,6 +19,7 @@ from functools import partial
 from typing import Final
 
 from tickwheel.errors import ClosedError, RecurrenceError
+from tickwheel.scheduler.engine._shard_progress import Position, position_of
 from tickwheel.scheduler.engine.resources import Resources
 from tickwheel.scheduler.model import Answer, Job, Redate, State
 from tickwheel.scheduler.recurrence import Recurrence
@@ -29,9 +30,6 @@ _RETRY_S: Final = 0.5
 """After which instants that the store did not take are written again."""
 _UNSURE_S: Final = 60.0
 """For so long after a step an end may be written that was judged before it."""
-
-_Place = tuple[int, int]
-"""A generation and its instant."""
 
 
 class Redater:
@@ -52,7 +50,7 @@ class Redater:
         self._on_lives = on_lives
         self._sure_at = 0.0
         self._on_way: set[int] = set()
-        self._outdated: set[_Place] = set()
+        self._outdated: set[Position] = set()
 
     @property
     def under_way(self) -> int:
@@ -85,7 +83,7 @@ class Redater:
         if not is_news:
             jobs = [job for job in jobs if self._is_fresh(job)]
         else:
-            self._outdated.difference_update(map(_place, jobs))
+            self._outdated.difference_update(map(position_of, jobs))
         era = self._clock.era
         right: list[Job] = []
         elapsed: list[Redate] = []
@@ -116,7 +114,7 @@ class Redater:
         return self._clock.moved_ms(base, self._clock.era) != 0
 
     def _is_fresh(self, job: Job) -> bool:
-        return job.generation not in self._on_way and _place(job) not in self._outdated
+        return job.generation not in self._on_way and position_of(job) not in self._outdated
 
     def _by_calendar(self, job: Job, epoch: int) -> Redate | None:
         if job.recurrence is None:
@@ -149,22 +147,17 @@ class Redater:
         ]
         if era is not None:
             self._elapsed.note(lives, era)
-        self._outdated.update(_place(write.job) for write in writes)
-        self._outdated.difference_update(map(_place, lives))
+        self._outdated.update(position_of(write.job) for write in writes)
+        self._outdated.difference_update(map(position_of, lives))
         self._on_way.difference_update(write.job.generation for write in writes)
         self._on_lives(lives)
-
-
-def _place(job: Job) -> _Place:
-    return job.generation, job.due_at
 
 
 def _is_done(write: Redate, job: Job) -> bool:
     """
     Return whether *job* is what *write* made of it, now or when it was sent before.
     """
-    is_same = (job.generation, job.due_at) == (write.job.generation, write.due_at)
-    return is_same and job.state is State.PENDING
+    return job.state is State.PENDING and position_of(job) == (write.due_at, write.job.generation)
 
 
 def _moved(text: str | None, step_ms: int) -> str | None:
