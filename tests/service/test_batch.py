@@ -260,7 +260,7 @@ def test_what_is_kept_beside_an_answer_counts(monkeypatch):
     """
     monkeypatch.setattr(idempotency, "_BYTES_MAX", 64 << 10)
     keys = idempotency.IdempotencyKeys(1_000)
-    scope = {"method": "PUT", "raw_path": b"/", "query_string": b""}
+    scope = {"method": "PUT", "path": "/", "raw_path": b"/", "query_string": b""}
 
     async def receive():
         return {"type": "http.request", "body": b"", "more_body": False}
@@ -282,7 +282,7 @@ def test_what_is_kept_while_another_is_awaited(monkeypatch):
     """
     monkeypatch.setattr(idempotency, "_BYTES_MAX", 64 << 10)
     keys = idempotency.IdempotencyKeys(1_000)
-    scope = {"method": "PUT", "raw_path": b"/", "query_string": b""}
+    scope = {"method": "PUT", "path": "/", "raw_path": b"/", "query_string": b""}
 
     async def receive():
         return {"type": "http.request", "body": b"", "more_body": False}

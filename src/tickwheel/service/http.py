@@ -28,47 +28,23 @@ class Request:
     Attributes:
         scope: As the server gives it.
         receive: Brings the body.
+        method: In capitals.
+        path: Percent-decoded, with replacement characters for what is not UTF-8.
+        raw_path: The path as it was sent.
+        query_string: The query as it was sent, without its question mark.
         headers: By lower-case name, the last of each.
     """
 
-    __slots__ = ("headers", "receive", "scope")
+    __slots__ = ("headers", "method", "path", "query_string", "raw_path", "receive", "scope")
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.scope = scope
         self.receive = receive
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.raw_path: bytes = scope["raw_path"]
+        self.query_string: bytes = scope["query_string"]
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
-
-    @property
-    def method(self) -> str:
-        """
-        The method, in capitals.
-        """
-        method: str = self.scope["method"]
-        return method
-
-    @property
-    def path(self) -> str:
-        """
-        The path, percent-decoded, with replacement characters for what is not UTF-8.
-        """
-        path: str = self.scope["path"]
-        return path
-
-    @property
-    def raw_path(self) -> bytes:
-        """
-        The path as it was sent.
-        """
-        raw_path: bytes = self.scope["raw_path"]
-        return raw_path
-
-    @property
-    def query_string(self) -> bytes:
-        """
-        The query as it was sent, without its question mark.
-        """
-        query_string: bytes = self.scope["query_string"]
-        return query_string
 
     def header(self, name: bytes) -> str | None:
         """
