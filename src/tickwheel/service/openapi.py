@@ -87,7 +87,7 @@ def openapi(operations: Iterable[Operation]) -> dict[str, Any]:
     Return the document of *operations*.
     """
     table = tuple(operations)
-    types = [kind for operation in table for kind in (operation.body, *operation.answers.values())]
+    types = [kind for operation in table for kind in (operation.body, operation.answer)]
     named = [*dict.fromkeys(kind for kind in types if inspect.isclass(kind)), RuleDocument]  # no field is of its type
     _, schemas = schema_components(named, ref_template="#/components/schemas/{name}")
     for name, schema in schemas.items():
@@ -190,18 +190,15 @@ def _parameters(operation: Operation) -> list[Any]:
 
 
 def _responses(operation: Operation) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for status, answer in operation.answers.items():
-        if isinstance(answer, str):
-            content: dict[str, Any] = {kind: {"schema": {"type": "string"}} for kind in answer.split(", ")}
-        else:
-            content = {
-                "application/json": {
-                    "schema": {"$ref": f"#/components/schemas/{answer.__name__}"},
-                    "example": ANSWERS[answer],
-                }
-            }
-        found[str(status)] = {"description": "Created." if status == 201 else "Done.", "content": content}  # noqa: PLR2004 its name
+    answer = operation.answer
+    if isinstance(answer, str):
+        content: dict[str, Any] = {kind: {"schema": {"type": "string"}} for kind in answer.split(", ")}
+    else:
+        schema = {"$ref": f"#/components/schemas/{answer.__name__}"}
+        content = {"application/json": {"schema": schema, "example": ANSWERS[answer]}}
+    found: dict[str, Any] = {"200": {"description": "Done.", "content": content}}
+    if operation.can_create:
+        found["201"] = {"description": "Created.", "content": content}
     for name in operation.problems:
         kind = PROBLEM_TYPES[name]
         status_text = str(int(kind.status))

@@ -10,39 +10,11 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp
 
+from tickwheel.service import bodies, documents
 from tickwheel.service.batch import Batches
-from tickwheel.service.bodies import (
-    AckBody,
-    BackfillBody,
-    BatchBody,
-    BulkBody,
-    ExtendBody,
-    LeaseBody,
-    MoveBody,
-    NackBody,
-    PauseBody,
-    PauseScopeBody,
-    ScopeBody,
-    SetBody,
-)
 from tickwheel.service.change_body import ChangeBody
 from tickwheel.service.debug import PROFILE_FIELDS, Debug
 from tickwheel.service.denials import Denials
-from tickwheel.service.documents import (
-    AnswerDocument,
-    BackfillDocument,
-    BatchDocument,
-    BulkDocument,
-    CountersDocument,
-    CountsDocument,
-    FiringsDocument,
-    ForecastDocument,
-    JobDocument,
-    PageDocument,
-    PauseDocument,
-    ShardsDocument,
-    WheelDocument,
-)
 from tickwheel.service.figures import DUE_FIELDS, FIRING_FIELDS, Figures
 from tickwheel.service.fleet import Fleet, FleetDocument
 from tickwheel.service.history import HistoryDocument
@@ -69,15 +41,18 @@ __all__ = ["Endpoint", "Operation", "operations"]
 Endpoint = Callable[[Request], Awaitable[ASGIApp]]
 """From a request to what answers it."""
 
+# The problems of what needs no token, of reads, of reads that ask the store, of writes, and of those with a body.
 _OPEN: Final = ("malformed_request", "wrong_host")
 _READ: Final = ("malformed_request", "unauthorized", "forbidden", "wrong_host", "invalid_value", "too_many_requests")
-_READ_ONE: Final = (*_READ, "job_not_found")
-_WRITE: Final = (*_READ, "idempotency_key_reused")
+_ASK: Final = (*_READ, "store_unavailable")
+_ASK_ONE: Final = (*_ASK, "job_not_found")
+_WRITE: Final = (*_ASK, "idempotency_key_reused")
 _WRITE_ONE: Final = (*_WRITE, "job_not_found", "too_late", "wrong_generation")
 _BODY: Final = ("malformed_json", "slow_request", "too_large", "unsupported_media_type")
-_STORE: Final = ("store_unavailable",)
+_SEND: Final = (*_WRITE, *_BODY)
+_SET: Final = (*_SEND, "unknown_handler")
+_WORK: Final = (*_SEND, "lease_ended")
 _METRICS: Final = "text/plain, application/openmetrics-text"
-_WORK: Final = (*_WRITE, *_BODY, *_STORE, "lease_ended")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +64,11 @@ class Operation:
         method: The HTTP method.
         path: The address, as OpenAPI writes it.
         run: What does it; the first line of its docstring is the summary.
-        answers: By status, the document's type, or the media types of what is not a document.
+        answer: The type of the document of a success, or the media types of what is not a document.
         problems: The kinds of problems that it may answer.
         body: The type of its body.
         query: The fields of its query: by name, their JSON schema.
-        has_conditions: Whether it heeds `If-Match`; `can_create`: and `If-None-Match: *`.
+        can_create: Whether it answers 201 where there was no job, and heeds `If-None-Match: *`.
         is_open: Whether it needs no token.
         takes_msgpack: Whether its body may be MessagePack.
     """
@@ -101,14 +76,20 @@ class Operation:
     method: str
     path: str
     run: Endpoint
-    answers: Mapping[int, Any]
-    problems: tuple[str, ...] = ()
+    answer: Any
+    problems: tuple[str, ...]
     body: Any = None
     query: Mapping[str, Any] = field(default_factory=dict)
-    has_conditions: bool = False
     can_create: bool = False
     is_open: bool = False
     takes_msgpack: bool = False
+
+    @property
+    def has_conditions(self) -> bool:
+        """
+        True where it heeds `If-Match`, and so may find another generation.
+        """
+        return "wrong_generation" in self.problems
 
 
 def operations(
@@ -130,127 +111,55 @@ def operations(
     """
     metrics = Metrics(figures, denials)
     key, keys, schedule, pull = "/v1/jobs/{key}", "/v1/jobs", "/v1/schedules", "/v1/pull"
+    answer = documents.AnswerDocument
     return (
+        Operation("PUT", key, jobs.set, answer, (*_SET, "wrong_generation"), bodies.SetBody, can_create=True),
+        Operation("GET", key, jobs.get, documents.JobDocument, _ASK_ONE),
+        Operation("PATCH", key, jobs.move, answer, (*_WRITE_ONE, *_BODY), bodies.MoveBody),
+        Operation("DELETE", key, jobs.cancel, answer, _WRITE_ONE, query=CANCEL_FIELDS),
+        Operation("POST", f"{key}:run", jobs.run_now, answer, _WRITE_ONE),
+        Operation("POST", f"{key}:skip", jobs.skip, answer, _WRITE_ONE),
+        Operation("POST", f"{key}:change", jobs.change, answer, (*_WRITE_ONE, *_BODY, "unknown_handler"), ChangeBody),
+        Operation("POST", f"{key}:pause", jobs.pause, answer, (*_WRITE_ONE, *_BODY), bodies.PauseBody),
+        Operation("POST", f"{key}:resume", jobs.resume, answer, (*_WRITE, "job_not_found", "wrong_generation")),
+        Operation("POST", f"{key}:replay", jobs.replay, answer, _WRITE_ONE),
+        Operation("GET", f"{key}:history", jobs.history, HistoryDocument, _ASK, query=HISTORY_FIELDS),
+        Operation("GET", keys, jobs.list, documents.PageDocument, _ASK, query=LIST_FIELDS),
         Operation(
-            "PUT",
-            key,
-            jobs.set,
-            {200: AnswerDocument, 201: AnswerDocument},
-            (*_WRITE, *_BODY, *_STORE, "unknown_handler", "wrong_generation"),
-            SetBody,
-            has_conditions=True,
-            can_create=True,
+            "POST", f"{keys}:batch", batches.apply, documents.BatchDocument, _SET, bodies.BatchBody, takes_msgpack=True
         ),
-        Operation("GET", key, jobs.get, {200: JobDocument}, (*_READ_ONE, *_STORE)),
-        Operation(
-            "PATCH",
-            key,
-            jobs.move,
-            {200: AnswerDocument},
-            (*_WRITE_ONE, *_BODY, *_STORE),
-            MoveBody,
-            has_conditions=True,
-        ),
-        Operation(
-            "DELETE",
-            key,
-            jobs.cancel,
-            {200: AnswerDocument},
-            (*_WRITE_ONE, *_STORE),
-            query=CANCEL_FIELDS,
-            has_conditions=True,
-        ),
-        Operation(
-            "POST", f"{key}:run", jobs.run_now, {200: AnswerDocument}, (*_WRITE_ONE, *_STORE), has_conditions=True
-        ),
-        Operation("POST", f"{key}:skip", jobs.skip, {200: AnswerDocument}, (*_WRITE_ONE, *_STORE), has_conditions=True),
-        Operation(
-            "POST",
-            f"{key}:change",
-            jobs.change,
-            {200: AnswerDocument},
-            (*_WRITE_ONE, *_BODY, *_STORE, "unknown_handler"),
-            ChangeBody,
-            has_conditions=True,
-        ),
-        Operation(
-            "POST",
-            f"{key}:pause",
-            jobs.pause,
-            {200: AnswerDocument},
-            (*_WRITE_ONE, *_BODY, *_STORE),
-            PauseBody,
-            has_conditions=True,
-        ),
-        Operation(
-            "POST",
-            f"{key}:resume",
-            jobs.resume,
-            {200: AnswerDocument},
-            (*_WRITE, *_STORE, "job_not_found", "wrong_generation"),
-            has_conditions=True,
-        ),
-        Operation(
-            "POST", f"{key}:replay", jobs.replay, {200: AnswerDocument}, (*_WRITE_ONE, *_STORE), has_conditions=True
-        ),
-        Operation(
-            "GET", f"{key}:history", jobs.history, {200: HistoryDocument}, (*_READ, *_STORE), query=HISTORY_FIELDS
-        ),
-        Operation("GET", keys, jobs.list, {200: PageDocument}, (*_READ, *_STORE), query=LIST_FIELDS),
-        Operation(
-            "POST",
-            f"{keys}:batch",
-            batches.apply,
-            {200: BatchDocument},
-            (*_WRITE, *_BODY, *_STORE, "unknown_handler"),
-            BatchBody,
-            takes_msgpack=True,
-        ),
-        Operation("POST", f"{keys}:bulk", batches.bulk, {200: BulkDocument}, (*_WRITE, *_BODY, *_STORE), BulkBody),
-        Operation("GET", schedule, schedules.list, {200: SchedulesDocument}, (*_READ, *_STORE), query=SCHEDULES_FIELDS),
-        Operation("GET", f"{schedule}:next", schedules.next, {200: RunsDocument}, _READ, query=RULE_FIELDS),
-        Operation(
-            "GET",
-            f"{schedule}/{{key}}",
-            schedules.get,
-            {200: ScheduleDocument},
-            (*_READ_ONE, *_STORE),
-            query=COUNT_FIELDS,
-        ),
+        Operation("POST", f"{keys}:bulk", batches.bulk, documents.BulkDocument, _SEND, bodies.BulkBody),
+        Operation("GET", schedule, schedules.list, SchedulesDocument, _ASK, query=SCHEDULES_FIELDS),
+        Operation("GET", f"{schedule}:next", schedules.next, RunsDocument, _READ, query=RULE_FIELDS),
+        Operation("GET", f"{schedule}/{{key}}", schedules.get, ScheduleDocument, _ASK_ONE, query=COUNT_FIELDS),
         Operation(
             "POST",
             f"{schedule}/{{key}}:backfill",
             schedules.backfill,
-            {200: BackfillDocument},
-            (*_WRITE, *_BODY, *_STORE, "job_not_found"),
-            BackfillBody,
+            documents.BackfillDocument,
+            (*_SEND, "job_not_found"),
+            bodies.BackfillBody,
         ),
-        Operation(
-            "GET", "/v1/incidents", incidents.list, {200: IncidentsDocument}, (*_READ, *_STORE), query=INCIDENT_FIELDS
-        ),
-        Operation("GET", "/v1/scopes", scopes.get, {200: ScopesDocument}, (*_READ, *_STORE)),
-        Operation(
-            "POST", "/v1/scopes:pause", scopes.pause, {200: PauseDocument}, (*_WRITE, *_BODY, *_STORE), PauseScopeBody
-        ),
-        Operation(
-            "POST", "/v1/scopes:resume", scopes.resume, {200: ResumedDocument}, (*_WRITE, *_BODY, *_STORE), ScopeBody
-        ),
-        Operation("POST", f"{pull}:lease", pulls.lease, {200: LeasesDocument}, _WORK, LeaseBody),
-        Operation("POST", f"{pull}:ack", pulls.ack, {200: EndedDocument}, _WORK, AckBody),
-        Operation("POST", f"{pull}:nack", pulls.nack, {200: EndedDocument}, _WORK, NackBody),
-        Operation("POST", f"{pull}:extend", pulls.extend, {200: ExtendedDocument}, _WORK, ExtendBody),
-        Operation("GET", "/v1/fleet", fleet.get, {200: FleetDocument}, (*_READ, *_STORE)),
-        Operation("GET", "/v1/shards", figures.get_shards, {200: ShardsDocument}, (*_READ, *_STORE)),
-        Operation("GET", "/v1/wheel", figures.get_wheel, {200: WheelDocument}, (*_READ, *_STORE)),
-        Operation("GET", "/v1/due", figures.get_due, {200: CountsDocument}, (*_READ, *_STORE), query=DUE_FIELDS),
-        Operation("GET", "/v1/firings", figures.get_firings, {200: FiringsDocument}, _READ, query=FIRING_FIELDS),
-        Operation("GET", "/v1/stats", figures.get_stats, {200: StatsDocument}, (*_READ, *_STORE)),
-        Operation("GET", "/v1/forecast", figures.get_forecast, {200: ForecastDocument}, (*_READ, *_STORE)),
-        Operation("GET", "/v1/live", live.stream, {200: "text/event-stream"}, _READ),
-        Operation("GET", "/metrics", metrics.get, {200: _METRICS}, (*_READ, *_STORE)),
-        Operation("GET", "/debug/stacks", debug.stacks, {200: "text/plain"}, _READ),
-        Operation("GET", "/debug/wheel", debug.wheel, {200: CountersDocument}, (*_READ, *_STORE)),
-        Operation("GET", "/debug/profile", debug.profile, {200: "text/plain"}, _READ, query=PROFILE_FIELDS),
-        Operation("GET", "/healthz", figures.healthz, {200: "text/plain"}, _OPEN, is_open=True),
-        Operation("GET", "/readyz", figures.readyz, {200: "text/plain"}, (*_OPEN, *_STORE), is_open=True),
+        Operation("GET", "/v1/incidents", incidents.list, IncidentsDocument, _ASK, query=INCIDENT_FIELDS),
+        Operation("GET", "/v1/scopes", scopes.get, ScopesDocument, _ASK),
+        Operation("POST", "/v1/scopes:pause", scopes.pause, documents.PauseDocument, _SEND, bodies.PauseScopeBody),
+        Operation("POST", "/v1/scopes:resume", scopes.resume, ResumedDocument, _SEND, bodies.ScopeBody),
+        Operation("POST", f"{pull}:lease", pulls.lease, LeasesDocument, _WORK, bodies.LeaseBody),
+        Operation("POST", f"{pull}:ack", pulls.ack, EndedDocument, _WORK, bodies.AckBody),
+        Operation("POST", f"{pull}:nack", pulls.nack, EndedDocument, _WORK, bodies.NackBody),
+        Operation("POST", f"{pull}:extend", pulls.extend, ExtendedDocument, _WORK, bodies.ExtendBody),
+        Operation("GET", "/v1/fleet", fleet.get, FleetDocument, _ASK),
+        Operation("GET", "/v1/shards", figures.get_shards, documents.ShardsDocument, _ASK),
+        Operation("GET", "/v1/wheel", figures.get_wheel, documents.WheelDocument, _ASK),
+        Operation("GET", "/v1/due", figures.get_due, documents.CountsDocument, _ASK, query=DUE_FIELDS),
+        Operation("GET", "/v1/firings", figures.get_firings, documents.FiringsDocument, _READ, query=FIRING_FIELDS),
+        Operation("GET", "/v1/stats", figures.get_stats, StatsDocument, _ASK),
+        Operation("GET", "/v1/forecast", figures.get_forecast, documents.ForecastDocument, _ASK),
+        Operation("GET", "/v1/live", live.stream, "text/event-stream", _READ),
+        Operation("GET", "/metrics", metrics.get, _METRICS, _ASK),
+        Operation("GET", "/debug/stacks", debug.stacks, "text/plain", _READ),
+        Operation("GET", "/debug/wheel", debug.wheel, documents.CountersDocument, _ASK),
+        Operation("GET", "/debug/profile", debug.profile, "text/plain", _READ, query=PROFILE_FIELDS),
+        Operation("GET", "/healthz", figures.healthz, "text/plain", _OPEN, is_open=True),
+        Operation("GET", "/readyz", figures.readyz, "text/plain", (*_OPEN, "store_unavailable"), is_open=True),
     )
