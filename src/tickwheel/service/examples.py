@@ -6,36 +6,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tickwheel.service.bodies import (
-    AckBody,
-    BackfillBody,
-    BatchBody,
-    BulkBody,
-    ExtendBody,
-    LeaseBody,
-    MoveBody,
-    NackBody,
-    PauseBody,
-    PauseScopeBody,
-    ScopeBody,
-    SetBody,
-)
+from tickwheel.service import bodies, documents
 from tickwheel.service.change_body import ChangeBody
-from tickwheel.service.documents import (
-    AnswerDocument,
-    BackfillDocument,
-    BatchDocument,
-    BulkDocument,
-    CountersDocument,
-    CountsDocument,
-    FiringsDocument,
-    ForecastDocument,
-    JobDocument,
-    PageDocument,
-    PauseDocument,
-    ShardsDocument,
-    WheelDocument,
-)
 from tickwheel.service.fleet import FleetDocument
 from tickwheel.service.history import HistoryDocument
 from tickwheel.service.incidents import IncidentsDocument
@@ -176,25 +148,25 @@ _STATS: Final[dict[str, Any]] = {
 }
 
 BODIES: Final[dict[Any, Any]] = {
-    SetBody: {"delay": 240, "target": "pull", "handler": "kitchen", "payload": {"cups": 2}},
-    MoveBody: {"delay": 300},
+    bodies.SetBody: {"delay": 240, "target": "pull", "handler": "kitchen", "payload": {"cups": 2}},
+    bodies.MoveBody: {"delay": 300},
     ChangeBody: {"payload": {"cups": 3}, "retry": {"attempts": 2}},
-    PauseBody: {"note": _PAUSED["note"]},
-    PauseScopeBody: {"scope": _PAUSED["scope"], "note": _PAUSED["note"]},
-    ScopeBody: {"scope": _PAUSED["scope"]},
-    BatchBody: {
+    bodies.PauseBody: {"note": _PAUSED["note"]},
+    bodies.PauseScopeBody: {"scope": _PAUSED["scope"], "note": _PAUSED["note"]},
+    bodies.ScopeBody: {"scope": _PAUSED["scope"]},
+    bodies.BatchBody: {
         "items": [
             {"do": "set", "key": "tea", "delay": 240, "target": "pull", "handler": "kitchen"},
             {"do": "move", "key": "eggs", "at": _DUE_AT},
             {"do": "cancel", "key": "toast", "if_generation": 12},
         ]
     },
-    BackfillBody: {"since": "2029-12-01T00:00:00Z", "until": "2029-12-24T00:00:00Z", "rate": 0.5},
-    BulkBody: {"do": "move", "prefix": "breakfast/", "handler": "kitchen", "shift": 3600, "dry_run": True},
-    LeaseBody: {"queue": "kitchen", "limit": 10, "wait": 20, "seconds": 60},
-    AckBody: {"fire_id": _FIRE_ID},
-    NackBody: {"fire_id": _FIRE_ID, "delay": 30, "error": "the kettle is empty"},
-    ExtendBody: {"fire_id": _FIRE_ID, "seconds": 120},
+    bodies.BackfillBody: {"since": "2029-12-01T00:00:00Z", "until": "2029-12-24T00:00:00Z", "rate": 0.5},
+    bodies.BulkBody: {"do": "move", "prefix": "breakfast/", "handler": "kitchen", "shift": 3600, "dry_run": True},
+    bodies.LeaseBody: {"queue": "kitchen", "limit": 10, "wait": 20, "seconds": 60},
+    bodies.AckBody: {"fire_id": _FIRE_ID},
+    bodies.NackBody: {"fire_id": _FIRE_ID, "delay": 30, "error": "the kettle is empty"},
+    bodies.ExtendBody: {"fire_id": _FIRE_ID, "seconds": 120},
 }
 """By the type of the body."""
 
@@ -218,17 +190,17 @@ FIELDS: Final[dict[str, Any]] = {
 """By the name of the field of a query, or of the address; fields of which one excludes another have none."""
 
 ANSWERS: Final[dict[Any, Any]] = {
-    AnswerDocument: {"outcome": "created", "job": _JOB},
-    JobDocument: _JOB,
-    PageDocument: {"jobs": [_JOB], "cursor": None},
-    BatchDocument: {
+    documents.AnswerDocument: {"outcome": "created", "job": _JOB},
+    documents.JobDocument: _JOB,
+    documents.PageDocument: {"jobs": [_JOB], "cursor": None},
+    documents.BatchDocument: {
         "results": [
             {"key": "tea", "status": 201, "outcome": "created", "generation": 17, "due_at": _DUE_AT},
             {"key": "toast", "status": 404, "outcome": "refused", "problem": {"type": "/problems/job_not_found"}},
         ]
     },
-    BackfillDocument: {"runs": 17, "created": 17, "next_at": None},
-    BulkDocument: {
+    documents.BackfillDocument: {"runs": 17, "created": 17, "next_at": None},
+    documents.BulkDocument: {
         "matched": 3,
         "changed": 0,
         "refused": 0,
@@ -238,7 +210,7 @@ ANSWERS: Final[dict[Any, Any]] = {
     },
     SchedulesDocument: {"schedules": [_SCHEDULE], "cursor": None},
     ScheduleDocument: _SCHEDULE,
-    PauseDocument: _PAUSED,
+    documents.PauseDocument: _PAUSED,
     IncidentsDocument: {
         "incidents": [
             {
@@ -266,7 +238,7 @@ ANSWERS: Final[dict[Any, Any]] = {
     },
     EndedDocument: {"outcome": "acknowledged"},
     ExtendedDocument: {"until": "2030-01-01T09:06:00Z"},
-    ShardsDocument: {
+    documents.ShardsDocument: {
         "store": "postgresql:///jobs",
         "owner": _OWNER,
         "epoch": 3,
@@ -313,7 +285,7 @@ ANSWERS: Final[dict[Any, Any]] = {
         ],
         "shards": [{"shard": 0, "owner": _OWNER, "epoch": 3, "until": "2030-01-01T09:00:10Z"}],
     },
-    WheelDocument: {
+    documents.WheelDocument: {
         "timers": 1,
         "slot_max": 1,
         "cascades": 0,
@@ -321,14 +293,14 @@ ANSWERS: Final[dict[Any, Any]] = {
         "bytes": 4096,
         "levels": [{"level": 3, "slot_ns": 4_294_967_296, "hand": 12, "into_ns": 5, "counts": {"14": 1}}],
     },
-    CountsDocument: {"counts": [0, 0, 0, 0, 1]},
-    FiringsDocument: {"firings": [_FIRING]},
+    documents.CountsDocument: {"counts": [0, 0, 0, 0, 1]},
+    documents.FiringsDocument: {"firings": [_FIRING]},
     HistoryDocument: {"records": [_RECORD]},
     StatsDocument: _STATS,
-    ForecastDocument: {
+    documents.ForecastDocument: {
         "next_due_at": _DUE_AT,
         "strips": [{"name": "hour", "since": _SET_AT, "step_s": 60, "counts": [0, 0, 0, 0, 1]}],
     },
-    CountersDocument: {"counts": {"pending": 1, "wakeups": 4}},
+    documents.CountersDocument: {"counts": {"pending": 1, "wakeups": 4}},
 }
 """By the type of the document."""
