@@ -181,4 +181,4 @@ def _result(item: Item, answer: Answer, *, with_jobs: bool) -> ResultDocument:
 
 def _refused(item: Item, problem: ProblemError) -> ResultDocument:
     document: dict[str, Any] = problem.document()
-    return ResultDocument(item.key, int(problem.kind.status), "refused", problem=document)
+    return ResultDocument(item.key, problem.kind.status, "refused", problem=document)

@@ -201,7 +201,7 @@ def _responses(operation: Operation) -> dict[str, Any]:
         found["201"] = {"description": "Created.", "content": content}
     for name in operation.problems:
         kind = PROBLEM_TYPES[name]
-        status_text = str(int(kind.status))
+        status_text = str(kind.status)
         if status_text in found:
             found[status_text]["description"] += f" Or: {kind.title}."
         else:

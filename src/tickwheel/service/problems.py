@@ -3,34 +3,12 @@ Every answer that is not a success: RFC 9457 problems, as a table.
 
 A problem names the value and the remedy, in members of those names, beside the standard ones.
 Its `type` is a relative address, as the standard allows, and the service answers it with this table's line.
-
-    malformed_request       400   the address or a header cannot be read
-    malformed_json          400   the body is not strict JSON
-    unauthorized            401   no token, or an unknown or expired one
-    forbidden               403   the token does not allow it, or reach that key, or another site sent the request
-    job_not_found           404
-    page_not_found          404
-    method_not_allowed      405
-    slow_request            408
-    too_late                409   the job is running
-    lease_ended             409   the firing is in nobody's hands, or in another worker's
-    wrong_generation        412
-    too_large               413
-    unsupported_media_type  415
-    wrong_host              421   the Host header is not one of ours
-    invalid_value           422   well-formed, and no job can have it
-    unknown_handler         422
-    idempotency_key_reused  422
-    too_many_requests       429
-    internal_error          500   a fault of ours; the log has it
-    store_unavailable       503
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Final
 
 from msgspec import Raw
@@ -60,117 +38,84 @@ class ProblemType:
 
 
 _TYPES: Final = (
-    ProblemType(
-        "malformed_request", HTTPStatus.BAD_REQUEST, "The request cannot be read", "mend the part that the detail names"
-    ),
+    ProblemType("malformed_request", 400, "The request cannot be read", "mend the part that the detail names"),
     ProblemType(
         "malformed_json",
-        HTTPStatus.BAD_REQUEST,
+        400,
         "The body is not strict JSON",
         "send one complete JSON object in UTF-8, without NaN, repeated names or deep nesting",
     ),
     ProblemType(
         "unauthorized",
-        HTTPStatus.UNAUTHORIZED,
+        401,
         "A token is needed",
         "send the header 'Authorization: Bearer TOKEN' with a token of this service",
     ),
+    # The token does not allow it, or does not reach that key, or a page of another site sent the request.
     ProblemType(
-        "forbidden",
-        HTTPStatus.FORBIDDEN,
-        "This is not allowed",
-        "use a write token, from a client of this service's own origin",
+        "forbidden", 403, "This is not allowed", "use a write token, from a client of this service's own origin"
     ),
     ProblemType(
         "job_not_found",
-        HTTPStatus.NOT_FOUND,
+        404,
         "There is no such job",
         "look at its firings, or set it again: it was never set, has run, or was cancelled",
     ),
-    ProblemType(
-        "page_not_found",
-        HTTPStatus.NOT_FOUND,
-        "There is nothing at this address",
-        "see /openapi.json for what there is",
-    ),
+    ProblemType("page_not_found", 404, "There is nothing at this address", "see /openapi.json for what there is"),
     ProblemType(
         "method_not_allowed",
-        HTTPStatus.METHOD_NOT_ALLOWED,
+        405,
         "This address does not take this method",
         "use one of the methods in the Allow header",
     ),
-    ProblemType(
-        "slow_request",
-        HTTPStatus.REQUEST_TIMEOUT,
-        "The request did not arrive in time",
-        "send the whole request at once",
-    ),
+    ProblemType("slow_request", 408, "The request did not arrive in time", "send the whole request at once"),
     ProblemType(
         "too_late",
-        HTTPStatus.CONFLICT,
+        409,
         "It is too late: the job is running",
         "wait until it has ended, or set the key again for another firing",
     ),
+    # The firing is in nobody's hands, or in another worker's.
     ProblemType(
         "lease_ended",
-        HTTPStatus.CONFLICT,
+        409,
         "The lease has ended",
         "drop the work, whose firing is repeated or superseded; take longer leases, or extend them in time",
     ),
+    ProblemType("wrong_generation", 412, "The job has another generation", "read the job again before you decide"),
     ProblemType(
-        "wrong_generation",
-        HTTPStatus.PRECONDITION_FAILED,
-        "The job has another generation",
-        "read the job again before you decide",
-    ),
-    ProblemType(
-        "too_large",
-        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-        "The body is too large",
-        "send less; keep large data elsewhere and its address in the payload",
+        "too_large", 413, "The body is too large", "send less; keep large data elsewhere and its address in the payload"
     ),
     ProblemType(
         "unsupported_media_type",
-        HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+        415,
         "The body has a type that is not read here",
         "send JSON with the header 'Content-Type: application/json'",
     ),
     ProblemType(
         "wrong_host",
-        HTTPStatus.MISDIRECTED_REQUEST,
+        421,
         "The request names a host that this service is not",
         "use the address that the service printed, or start it with --allow-host NAME",
     ),
-    ProblemType(
-        "invalid_value",
-        HTTPStatus.UNPROCESSABLE_ENTITY,
-        "A value cannot be used",
-        "mend the value that the detail names",
-    ),
+    # It is well-formed, and no job can have it.
+    ProblemType("invalid_value", 422, "A value cannot be used", "mend the value that the detail names"),
     ProblemType(
         "unknown_handler",
-        HTTPStatus.UNPROCESSABLE_ENTITY,
+        422,
         "No such handler is registered",
         "start the service with --handlers MODULE that registers it, or use the target 'log' or 'webhook'",
     ),
     ProblemType(
         "idempotency_key_reused",
-        HTTPStatus.UNPROCESSABLE_ENTITY,
+        422,
         "The Idempotency-Key was used for another request",
         "take a new key for each request, and the same one only to send the same request again",
     ),
+    ProblemType("too_many_requests", 429, "Too much at once", "wait as long as the Retry-After header says"),
+    ProblemType("internal_error", 500, "A fault of the service", "see the service's log"),
     ProblemType(
-        "too_many_requests",
-        HTTPStatus.TOO_MANY_REQUESTS,
-        "Too much at once",
-        "wait as long as the Retry-After header says",
-    ),
-    ProblemType("internal_error", HTTPStatus.INTERNAL_SERVER_ERROR, "A fault of the service", "see the service's log"),
-    ProblemType(
-        "store_unavailable",
-        HTTPStatus.SERVICE_UNAVAILABLE,
-        "The store did not answer",
-        "try again after a moment; see the service's log",
+        "store_unavailable", 503, "The store did not answer", "try again after a moment; see the service's log"
     ),
 )
 PROBLEM_TYPES: Final = {kind.name: kind for kind in _TYPES}
@@ -234,7 +179,7 @@ class ProblemError(Exception):
         document: dict[str, object] = {
             "type": f"/problems/{self.kind.name}",
             "title": self.kind.title,
-            "status": int(self.kind.status),
+            "status": self.kind.status,
             "detail": self.detail,
             "remedy": self.remedy,
         }

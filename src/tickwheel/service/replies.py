@@ -7,7 +7,6 @@ from __future__ import annotations
 import logging
 import math
 import time
-from http import HTTPStatus
 from typing import Any, Final
 
 from starlette.exceptions import HTTPException
@@ -139,7 +138,7 @@ def problem_reply(call: Request, error: Exception) -> Reply:
     if problem is None:
         _LOG.error("%s %s failed", call.method, show(call.path), exc_info=error)
         problem = ProblemError("internal_error", "the service failed on this request")
-    elif isinstance(error, StoreError) and problem.kind.status == HTTPStatus.SERVICE_UNAVAILABLE:
+    elif isinstance(error, StoreError) and problem.kind.name == "store_unavailable":
         _STORE_LINES.note(call, error)
     headers = ((name.encode(), value.encode("latin-1")) for name, value in problem.headers.items())
     return Reply(problem.kind.status, b"application/problem+json", encode(problem.document()), *headers)
