@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tickwheel.errors import ClosedError, MissingExtraError
 
 if TYPE_CHECKING:
-    from prometheus_client.core import Metric
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 __all__ = ["LATENESS_EDGES_MS", "Collector", "buckets", "exposition"]
 
@@ -148,61 +148,43 @@ def families(stats: Mapping[str, Any]) -> Iterator[Metric]:
     Yield the metrics that *stats* hold.
     """
     core = _library().core
-    jobs = core.GaugeMetricFamily("tickwheel_jobs", "Jobs in the store.", labels=["state"])
-    for state in _STATES:
-        jobs.add_metric([state], stats[state])
-    yield jobs
-    yield from _gauges(core, "", stats, _GAUGES)
-    yield from _counters(core, "", stats, _COUNTERS)
-    results = core.CounterMetricFamily(
-        "tickwheel_results",
-        "What became of firings, by target, and by handler or queue where these have names.",
-        labels=["target", "handler", "result"],
+    gauge, counter = core.GaugeMetricFamily, core.CounterMetricFamily
+    states = ((state, stats[state]) for state in _STATES)
+    yield _labelled(gauge, "tickwheel_jobs", "Jobs in the store.", ["state"], states)
+    yield from _plain(gauge, "", stats, _GAUGES)
+    yield from _plain(counter, "", stats, _COUNTERS)
+    text = "What became of firings, by target, and by handler or queue where these have names."
+    results = (
+        (each["target"], each["handler"], _RESULTS.get(result, result), count)
+        for each in stats["by_handler"]
+        for result, count in each.items()
+        if result not in _LABELS
     )
-    for each in stats["by_handler"]:
-        for result, count in each.items():
-            if result not in _LABELS:
-                results.add_metric([each["target"], each["handler"], _RESULTS.get(result, result)], count)
-    yield results
-    yield _circuits(core, stats["targets"])
-    aside = core.GaugeMetricFamily(
-        "tickwheel_waiting_for_handler", "Jobs that no live node has the handler of.", labels=["target", "handler"]
-    )
-    for each in stats["waiting_for_handler"]:
-        aside.add_metric([each["target"], each["handler"]], each["count"])
-    yield aside
-    paused = core.GaugeMetricFamily(
-        "tickwheel_paused_scope", "Due jobs that wait because their scope is paused.", labels=["scope"]
-    )
-    for each in stats["paused_scopes"]:
-        paused.add_metric([each["scope"]], each["count"])
-    yield paused
-    leaked = core.GaugeMetricFamily(
-        "tickwheel_leaked", "Attempts that run on past their timeouts.", labels=["target", "handler", "executor"]
-    )
-    for each in stats["leaked"]:
-        leaked.add_metric([each["target"], each["handler"], each["executor"]], each["count"])
-    yield leaked
-    yield from _denials(core, stats.get("denials"))
-    yield from _pull(core, stats["pull"])
+    yield _labelled(counter, "tickwheel_results", text, ["target", "handler", "result"], results)
+    yield _circuits(gauge, stats["targets"])
+    text = "Jobs that no live node has the handler of."
+    yield _counted(gauge, "tickwheel_waiting_for_handler", text, ["target", "handler"], stats["waiting_for_handler"])
+    text = "Due jobs that wait because their scope is paused."
+    yield _counted(gauge, "tickwheel_paused_scope", text, ["scope"], stats["paused_scopes"])
+    text = "Attempts that run on past their timeouts."
+    yield _counted(gauge, "tickwheel_leaked", text, ["target", "handler", "executor"], stats["leaked"])
+    if (denials := stats.get("denials")) is not None:  # of a service; a scheduler alone refuses none
+        text = "Requests that were refused for their token, or for want of one."
+        yield _labelled(counter, "tickwheel_denials", text, ["reason"], denials.items())
+    yield from _pull(gauge, stats["pull"])
     due_at = stats["next_due_at"]
     if due_at is not None:
-        yield core.GaugeMetricFamily(
-            "tickwheel_next_due_timestamp_seconds",
-            "When the next pending job is due, but for what waits for a worker of a pull queue.",
-            due_at / 1000,
-        )
-    yield core.GaugeMetricFamily(
-        "tickwheel_clock_offset_seconds", "The store's clock minus ours.", stats["offset_ms"] / 1000
-    )
+        text = "When the next pending job is due, but for what waits for a worker of a pull queue."
+        yield gauge("tickwheel_next_due_timestamp_seconds", text, due_at / 1000)
+    yield gauge("tickwheel_clock_offset_seconds", "The store's clock minus ours.", stats["offset_ms"] / 1000)
     text = "How much later than its instant a job was handed to its target."
     yield _durations(core, "tickwheel_lateness_seconds", text, stats["lateness"], LATENESS_EDGES_MS)
     yield from _commit(core, stats["commit"])
     yield from _ownership(core, stats)
     if (wheel := stats["wheel"]) is not None:
         fullest = max((max(counts.values()) for _, _, counts in wheel["levels"] if counts), default=0)
-        yield from _gauges(core, "wheel_", wheel | {"slot_max": fullest}, _WHEEL_GAUGES)
-        yield from _counters(core, "wheel_", wheel, _WHEEL_COUNTERS)
+        yield from _plain(gauge, "wheel_", wheel | {"slot_max": fullest}, _WHEEL_GAUGES)
+        yield from _plain(counter, "wheel_", wheel, _WHEEL_COUNTERS)
 
 
 def buckets(histogram: Iterable[Sequence[float]], edges: Sequence[float]) -> list[tuple[float | None, int]]:
@@ -218,44 +200,28 @@ def buckets(histogram: Iterable[Sequence[float]], edges: Sequence[float]) -> lis
 
 
 def _commit(core: Any, commit: Mapping[str, Any]) -> Iterator[Metric]:
-    yield from _counters(core, "commit_", commit, _COMMIT_COUNTERS)
-    yield core.GaugeMetricFamily(
-        "tickwheel_writes_waiting", "Callers' writes that wait for a commit.", commit["waiting"]
-    )
+    yield from _plain(core.CounterMetricFamily, "commit_", commit, _COMMIT_COUNTERS)
+    text = "Callers' writes that wait for a commit."
+    yield core.GaugeMetricFamily("tickwheel_writes_waiting", text, commit["waiting"])
     text = "How long a commit to the store took."
     yield _durations(core, "tickwheel_commit_seconds", text, commit["times"], _COMMIT_EDGES_MS)
     text = "How many writes shared a commit."
     yield _histogram(core, "tickwheel_commit_size", text, buckets(commit["sizes"], _SIZE_EDGES), commit["writes"])
 
 
-def _denials(core: Any, counts: Mapping[str, int] | None) -> Iterator[Metric]:
-    """
-    Yield what a service has refused, which a scheduler alone does not.
-    """
-    if counts is not None:
-        denials = core.CounterMetricFamily(
-            "tickwheel_denials", "Requests that were refused for their token, or for want of one.", labels=["reason"]
-        )
-        for reason, count in counts.items():
-            denials.add_metric([reason], count)
-        yield denials
-
-
-def _circuits(core: Any, targets: Mapping[str, Mapping[str, Any]]) -> Metric:
+def _circuits(gauge: type[GaugeMetricFamily], targets: Mapping[str, Mapping[str, Any]]) -> Metric:
     """
     Count the receivers of each target by the state of their breaker; their addresses are in `stats()` alone.
     """
     text = "Receivers of a target that have failed since they last worked: still called, left alone, or asked again."
-    family = core.GaugeMetricFamily("tickwheel_circuits", text, labels=["target", "state"])
-    for target, places in targets.items():
-        states = [place["state"] for place in places.values()]
-        for state, name in _CIRCUITS.items():
-            family.add_metric([target, name], states.count(state))
-    metric: Metric = family
-    return metric
+    states = {target: [place["state"] for place in places.values()] for target, places in targets.items()}
+    counts = (
+        (target, name, found.count(state)) for target, found in states.items() for state, name in _CIRCUITS.items()
+    )
+    return _labelled(gauge, "tickwheel_circuits", text, ["target", "state"], counts)
 
 
-def _pull(core: Any, queues: Mapping[str, Mapping[str, int | None]]) -> Iterator[Metric]:
+def _pull(gauge: type[GaugeMetricFamily], queues: Mapping[str, Mapping[str, int | None]]) -> Iterator[Metric]:
     shown: dict[str, Any] = {name: queues[name] for name in sorted(queues)[:_QUEUES_MAX]}
     rest = [each for name, each in queues.items() if name not in shown]
     if rest:
@@ -263,16 +229,12 @@ def _pull(core: Any, queues: Mapping[str, Mapping[str, int | None]]) -> Iterator
         due = [each["oldest_due_at"] for each in rest if each["oldest_due_at"] is not None]
         shown[_OTHERS]["oldest_due_at"] = min(due, default=None)
     for field, text in _PULL_GAUGES.items():
-        family = core.GaugeMetricFamily(f"tickwheel_pull_{field}", text, labels=["queue"])
-        for name, figures in shown.items():
-            family.add_metric([name], figures[field])
-        yield family
+        counts = [(name, figures[field]) for name, figures in shown.items()]
+        yield _labelled(gauge, f"tickwheel_pull_{field}", text, ["queue"], counts)
     text = "When the job was due that has waited longest for a worker of a pull queue."
-    family = core.GaugeMetricFamily("tickwheel_pull_oldest_due_timestamp_seconds", text, labels=["queue"])
-    for name, figures in shown.items():
-        if figures["oldest_due_at"] is not None:
-            family.add_metric([name], figures["oldest_due_at"] / 1000)
-    yield family
+    oldest = [(name, figures["oldest_due_at"]) for name, figures in shown.items()]
+    seconds = ((name, due_at / 1000) for name, due_at in oldest if due_at is not None)
+    yield _labelled(gauge, "tickwheel_pull_oldest_due_timestamp_seconds", text, ["queue"], seconds)
 
 
 def _ownership(core: Any, stats: Mapping[str, Any]) -> Iterator[Metric]:
@@ -284,23 +246,39 @@ def _ownership(core: Any, stats: Mapping[str, Any]) -> Iterator[Metric]:
     leases = stats["leases"]
     if leases is None:
         return
-    for name, text in _LEASE_COUNTERS.items():
-        yield core.CounterMetricFamily(f"tickwheel_lease_{name}", text, leases[name])
+    yield from _plain(core.CounterMetricFamily, "lease_", leases, _LEASE_COUNTERS)
     if leases["trusted_s"] is not None:
         text = "How long this process may fire without another renewal."
         yield core.GaugeMetricFamily("tickwheel_lease_trusted_seconds", text, leases["trusted_s"])
 
 
-def _gauges(core: Any, prefix: str, values: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[Metric]:
+def _plain(kind: Any, prefix: str, values: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[Metric]:
     for name, text in names.items():
         if values.get(name) is not None:
-            yield core.GaugeMetricFamily(f"tickwheel_{prefix}{name}", text, values[name])
+            yield kind(f"tickwheel_{prefix}{name}", text, values[name])
 
 
-def _counters(core: Any, prefix: str, values: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[Metric]:
-    for name, text in names.items():
-        if values.get(name) is not None:
-            yield core.CounterMetricFamily(f"tickwheel_{prefix}{name.removesuffix('_total')}", text, values[name])
+def _labelled(
+    kind: type[GaugeMetricFamily | CounterMetricFamily],
+    name: str,
+    text: str,
+    labels: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+) -> Metric:
+    """
+    Return a family with a figure for each of *rows*, in which that comes after the values of *labels*.
+    """
+    family = kind(name, text, labels=labels)
+    for *values, figure in rows:
+        family.add_metric(values, figure)
+    return family
+
+
+def _counted(
+    gauge: type[GaugeMetricFamily], name: str, text: str, labels: Sequence[str], entries: Iterable[Mapping[str, Any]]
+) -> Metric:
+    rows = ([*(each[label] for label in labels), each["count"]] for each in entries)
+    return _labelled(gauge, name, text, labels, rows)
 
 
 def _durations(core: Any, name: str, text: str, figures: Mapping[str, Any], edges_ms: Sequence[float]) -> Metric:
