@@ -17,6 +17,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -70,11 +71,6 @@ def profile(seconds: float, stop: threading.Event) -> str:
 
 def _names(frame: FrameType) -> list[str]:
     names = ["(waiting)"] if frame.f_code.co_name in _WAITING else []
-    place: FrameType | None = frame
-    while place is not None and len(names) < _DEPTH_MAX:
-        code = place.f_code
-        names.append(
-            f"{Path(code.co_filename).stem}.{code.co_qualname}" if hasattr(code, "co_qualname") else code.co_name
-        )
-        place = place.f_back
+    for place, _line in islice(traceback.walk_stack(frame), _DEPTH_MAX - len(names)):
+        names.append(f"{Path(place.f_code.co_filename).stem}.{place.f_code.co_qualname}")
     return names[::-1]
