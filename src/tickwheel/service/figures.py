@@ -1,5 +1,5 @@
 """
-The figures: stats, the recent firings, health.
+The figures: stats, the recent firings, health, and all that Prometheus gets.
 """
 
 from __future__ import annotations
@@ -8,8 +8,10 @@ import asyncio
 import time
 from typing import Any, Final
 
+from tickwheel.observe.prometheus import exposition
 from tickwheel.scheduler import AsyncScheduler
 from tickwheel.service.bodies import CENTURY_S
+from tickwheel.service.denials import Denials
 from tickwheel.service.documents import (
     CountsDocument,
     FiringsDocument,
@@ -27,7 +29,7 @@ from tickwheel.service.reach import check_key, heeds_prefix, narrowed
 from tickwheel.service.replies import document_reply
 from tickwheel.service.stats import stats_document
 
-__all__ = ["DUE_FIELDS", "FIRING_FIELDS", "Figures"]
+__all__ = ["DUE_FIELDS", "FIRING_FIELDS", "Figures", "Metrics"]
 
 _FIRINGS_MAX: Final = 500
 DUE_FIELDS: Final[dict[str, Any]] = {
@@ -164,3 +166,24 @@ class Figures:
             message = "this process does not fire jobs now: it stops, or cannot reach or has lost the store"
             raise ProblemError("store_unavailable", message, headers={"retry-after": "1"})
         return Reply(200, b"text/plain", b"ready\n")
+
+
+class Metrics:
+    """
+    The page of figures in Prometheus' text format.
+    """
+
+    def __init__(self, figures: Figures, denials: Denials) -> None:
+        """
+        Read *figures* and *denials*.
+        """
+        self._denials = denials
+        self._figures = figures
+
+    async def get(self, call: Request) -> Reply:
+        """
+        Return the figures in Prometheus' text format, or as OpenMetrics with traces as exemplars, as Accept asks for.
+        """
+        stats = await self._figures.scheduler_stats() | {"denials": self._denials.counts()}
+        kind, text = exposition(stats, call.header(b"accept") or "")
+        return Reply(200, kind.encode(), text)

@@ -15,14 +15,13 @@ from tickwheel.service.batch import Batches
 from tickwheel.service.change_body import ChangeBody
 from tickwheel.service.debug import PROFILE_FIELDS, Debug
 from tickwheel.service.denials import Denials
-from tickwheel.service.figures import DUE_FIELDS, FIRING_FIELDS, Figures
+from tickwheel.service.figures import DUE_FIELDS, FIRING_FIELDS, Figures, Metrics
 from tickwheel.service.fleet import Fleet, FleetDocument
 from tickwheel.service.history import HistoryDocument
 from tickwheel.service.http import Request
 from tickwheel.service.incidents import INCIDENT_FIELDS, Incidents, IncidentsDocument
 from tickwheel.service.jobs import CANCEL_FIELDS, HISTORY_FIELDS, LIST_FIELDS, Jobs
 from tickwheel.service.live import Live
-from tickwheel.service.metrics import Metrics
 from tickwheel.service.pull import EndedDocument, ExtendedDocument, LeasesDocument, Pulls
 from tickwheel.service.schedules import (
     COUNT_FIELDS,
