@@ -34,10 +34,7 @@ def is_wanted(call: Request) -> bool:
     """
     Return whether *call* asks for MessagePack by its Accept header, and not for JSON before it.
     """
-    accept = call.headers.get(b"accept")
-    if accept is None or b"msgpack" not in accept:
-        return False
-    for part in accept.split(b","):
+    for part in call.headers.get(b"accept", b"").split(b","):
         kind, _, parameters = part.strip().lower().partition(b";")
         if kind == b"application/json" and b"q=0" not in parameters:
             return False
