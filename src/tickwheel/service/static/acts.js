@@ -6,40 +6,34 @@ import { moment, now_ms } from "./words.js";
 
 export async function move(job, delay, onChange) {
   const answer = await call("PATCH", jobPath(job.key), { body: { delay }, generation: job.generation });
-  toast(`Moved ${job.key} to ${moment(Date.parse(answer.job.due_at))}`, async () => {
-    await call("PATCH", jobPath(job.key), { body: { at: job.due_at }, generation: answer.job.generation });
-    onChange();
-  });
-}
-
-export async function run(job) {
-  await call("POST", jobPath(job.key, ":run"), { generation: job.generation });
-  toast(`Running ${job.key} now`);
+  toast(`Moved ${job.key} to ${moment(Date.parse(answer.job.due_at))}`, moveBack(job, answer.job, onChange));
 }
 
 export async function skip(job, onChange) {
   const answer = await call("POST", jobPath(job.key, ":skip"), { generation: job.generation });
   if (answer.outcome === "cancelled") return void toast(`That was the last run of ${job.key}: it is gone`);
-  toast(`Skipped to ${moment(Date.parse(answer.job.due_at))}`, async () => {
-    await call("PATCH", jobPath(job.key), { body: { at: job.due_at }, generation: answer.job.generation });
-    onChange();
-  });
+  toast(`Skipped to ${moment(Date.parse(answer.job.due_at))}`, moveBack(job, answer.job, onChange));
 }
+
+const moveBack = ({ key, due_at }, { generation }, onChange) => async () => {
+  await call("PATCH", jobPath(key), { body: { at: due_at }, generation });
+  onChange();
+};
 
 export async function pause(job, note, onChange) {
   await call("POST", jobPath(job.key, ":pause"), { body: { note }, generation: job.generation });
   toast(`Paused ${job.key}`, async () => (await resume(job), onChange()));
 }
 
-export async function resume(job) {
-  await call("POST", jobPath(job.key, ":resume"), { generation: job.generation });
-  toast(`Resumed ${job.key}`);
-}
+// What has no undo.
+const plainly = (action, said) => async ({ key, generation }) => {
+  await call("POST", jobPath(key, action), { generation });
+  toast(said(key));
+};
 
-export async function replay(job) {
-  await call("POST", jobPath(job.key, ":replay"), { generation: job.generation });
-  toast(`Replaying ${job.key}`);
-}
+export const run = plainly(":run", (key) => `Running ${key} now`);
+export const resume = plainly(":resume", (key) => `Resumed ${key}`);
+export const replay = plainly(":replay", (key) => `Replaying ${key}`);
 
 export async function cancel(job, onChange) {
   await call("DELETE", jobPath(job.key), { generation: job.generation });
