@@ -1,17 +1,18 @@
 // The wheel of the coming minute: sixty slots, and a hand that is now. A slot behind the hand is due in the next turn.
 
-import { byId, svg } from "./dom.js";
+import { svg, wedge } from "./dom.js";
 import { paint } from "./strips.js";
 import { count, now_ms, span } from "./words.js";
 
 const SLOTS = 60;
+const GAP = 0.08; // on each side of a slot, of its width
 const RIPPLES = 3; // at once
 const STEP = 0.5; // degrees, which is less than a pixel: what has not moved is not painted
 const CALM = matchMedia("(prefers-reduced-motion: reduce)");
 
 export class Dial {
   constructor(parent) {
-    this.slots = Array.from({ length: SLOTS }, (_, i) => svg("path", { d: wedge(i, 84, 108), class: "h0" }));
+    this.slots = Array.from({ length: SLOTS }, (_, i) => svg("path", { d: wedge(i, SLOTS, GAP, 84, 108), class: "h0" }));
     this.hand = svg("g", { class: "hand" }, svg("line", { x1: 0, y1: -62, x2: 0, y2: -114 }), svg("circle", { cx: 0, cy: -76, r: 3.5 }));
     this.pulses = svg("g");
     this.big = svg("text", { class: "big", y: 4 });
@@ -54,11 +55,3 @@ export class Dial {
 const write = (node, text) => node.textContent === text || (node.textContent = text);
 
 const angle = () => ((now_ms() / 1000) % SLOTS) * 6;
-
-function wedge(i, inner, outer) {
-  const from = ((i + 0.08) / SLOTS) * 2 * Math.PI, to = ((i + 0.92) / SLOTS) * 2 * Math.PI;
-  const at = (r, a) => `${(r * Math.sin(a)).toFixed(2)} ${(-r * Math.cos(a)).toFixed(2)}`;
-  return `M${at(inner, from)}L${at(outer, from)}A${outer} ${outer} 0 0 1 ${at(outer, to)}L${at(inner, to)}A${inner} ${inner} 0 0 0 ${at(inner, from)}Z`;
-}
-
-export const dial = () => new Dial(byId("dial"));

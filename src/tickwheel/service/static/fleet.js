@@ -1,7 +1,7 @@
 // The fleet: a lane for each process that fires, with its shards, the end of its leases, its lateness and load.
 
 import { call } from "./api.js";
-import { byId, el, sync } from "./dom.js";
+import { byId, el, facts, sync } from "./dom.js";
 import { count, lateness, moment, plural, span } from "./words.js";
 
 const TAKEN_MS = 30_000; // so long a shard that has changed hands is marked
@@ -76,7 +76,7 @@ function update(node, { state, is_this, shards, tails, figures }) {
     cell.className = since && Date.now() - since.at < TAKEN_MS ? "taken" : "";
     cell.title = `shard ${shard}, epoch ${of.epoch}${since ? `, taken over from ${since.from}` : ""}`;
   });
-  node.querySelector(".load").replaceChildren(...load(figures, tails).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
+  facts(node.querySelector(".load"), load(figures, tails));
 }
 
 function load(figures, tails) {
@@ -88,7 +88,7 @@ function load(figures, tails) {
     [`Fired, ${of}`, `${count(lately.fired)}, ${(lately.fired / Math.max(1, lately.span_s)).toFixed(1)} a second`],
     [`Late, ${of}`, late],
     ["Load", `${count(in_flight)} running on ${plural(places, "thread")}, ${count(waiting)} waiting, ${count(staged)} staged`],
-    ...(tails.length ? [["Handed over", `${plural(tails.length, "shard")}, of which jobs still run here`]] : []),
+    ["Handed over", tails.length && `${plural(tails.length, "shard")}, of which jobs still run here`],
     ["Since its start", `${count(fired)} fired, ${count(failed)} failed; ${moment(Date.parse(started_at))}, version ${version}`],
   ];
 }

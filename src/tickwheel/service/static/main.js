@@ -3,7 +3,7 @@
 import { call } from "./api.js";
 import { Dead } from "./dead.js";
 import { closeJob, onJobClosed, openJob, takeProgress } from "./detail.js";
-import { dial } from "./dial.js";
+import { Dial } from "./dial.js";
 import { byId } from "./dom.js";
 import { showFigures, showLateness } from "./figures.js";
 import { showFleet, tick } from "./fleet.js";
@@ -62,7 +62,7 @@ const schedules = new Schedules(open, (fields) => views.filtered("schedules", fi
 const near = new Near();
 const rates = new Rates(byId("rates"));
 const firings = new Firings(open);
-const wheel = dial();
+const wheel = new Dial(byId("dial"));
 const strips = new Strips(byId("strips"), (part) => show({ part, prefix: "", state: "pending" }));
 const river = new River(byId("river"), open, (query) => {
   show(query);

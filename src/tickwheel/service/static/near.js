@@ -3,12 +3,13 @@
 
 import { viewAddress } from "./address.js";
 import { call } from "./api.js";
-import { byId, el, svg } from "./dom.js";
+import { byId, el, facts, svg, wedge } from "./dom.js";
 import { paint } from "./strips.js";
 import { count, moment, now_ms, plural } from "./words.js";
 
 const SLOTS = 64;
 const OUTER = 116, INNER = 26;
+const GAP = 0.06; // on each side of a slot, of its width
 const CALM = matchMedia("(prefers-reduced-motion: reduce)");
 const FASTEST_MS = 1000; // a hand that is faster is a blur, and drawn as none
 const LEAST_NS = 1e6, FAR_NS = 1e10, MOST_NS = 1e18; // the levels that are drawn; from the second on by the store
@@ -64,9 +65,8 @@ export class Near {
       const cells = [isFar(level) ? "the store" : "memory", ns(level.slot_ns), ns(level.slot_ns * SLOTS), count(sum([level])), link];
       return el("tr", {}, el("th", { scope: "row" }, String(level.level)), ...cells.map((cell) => el("td", {}, cell)));
     }));
-    const facts = [["Timers in memory", count(timers)], ["Fullest slot", count(slot_max)], ["Cascaded", count(cascades)], ["Woken up", count(wakeups)], ["Memory", `${count(Math.ceil(bytes / 1024))} KiB`]];
     this.turn();
-    byId("wheel-facts").replaceChildren(...facts.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
+    facts(byId("wheel-facts"), [["Timers in memory", count(timers)], ["Fullest slot", count(slot_max)], ["Cascaded", count(cascades)], ["Woken up", count(wakeups)], ["Memory", `${count(Math.ceil(bytes / 1024))} KiB`]]);
   }
 
   ringOf = ({ level }) => this.rings.find((ring) => ring.level.level === Number(level));
@@ -112,8 +112,8 @@ const sum = (levels) => levels.flatMap(({ counts }) => Object.values(counts)).re
 
 class Ring {
   constructor(level, inner, outer) {
-    this.slots = Array.from({ length: SLOTS }, (_, i) => svg("path", { d: wedge(i, inner, outer), class: "h0", "data-level": level, "data-slot": i }));
-    this.hand = svg("path", { class: "ring-hand", d: wedge(0, inner - 1, outer + 1) });
+    this.slots = Array.from({ length: SLOTS }, (_, i) => svg("path", { d: wedge(i, SLOTS, GAP, inner, outer), class: "h0", "data-level": level, "data-slot": i }));
+    this.hand = svg("path", { class: "ring-hand", d: wedge(0, SLOTS, GAP, inner - 1, outer + 1) });
     this.node = svg("g", {}, ...this.slots, this.hand);
   }
 
@@ -138,10 +138,4 @@ function ns(n) {
   if (years >= 1) return `${count(Math.round(years))} y`;
   const [size, unit] = UNITS.find(([least]) => n >= least) ?? [1, "ns"];
   return `${Number((n / size).toPrecision(3))} ${unit}`;
-}
-
-function wedge(i, inner, outer) {
-  const from = ((i + 0.06) / SLOTS) * 2 * Math.PI, to = ((i + 0.94) / SLOTS) * 2 * Math.PI;
-  const at = (r, a) => `${(r * Math.sin(a)).toFixed(2)} ${(-r * Math.cos(a)).toFixed(2)}`;
-  return `M${at(inner, from)}L${at(outer, from)}A${outer} ${outer} 0 0 1 ${at(outer, to)}L${at(inner, to)}A${inner} ${inner} 0 0 0 ${at(inner, from)}Z`;
 }

@@ -1,6 +1,6 @@
 // What this process holds: its lease and clock, and how its store keeps up.
 
-import { byId, el } from "./dom.js";
+import { byId, facts } from "./dom.js";
 import { count, lateness, plural, span } from "./words.js";
 
 export function showProcess(stats) {
@@ -30,8 +30,4 @@ function kept({ store, loss_window, commits, commit }) {
     ["Waiting", `${plural(commit.waiting, "write")}`],
     ["Tried again", `${plural(commit.retries, "commit")}, ${plural(commit.failures, "write")} failed`],
   ];
-}
-
-function facts(list, rows) {
-  list.replaceChildren(...rows.filter(([, value]) => value).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
 }
