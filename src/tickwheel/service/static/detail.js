@@ -118,45 +118,36 @@ const payload = (job) =>
 
 function actions(job, onChange) {
   const act = (work) => async () => (await attempt(work)) && (close(), onChange());
+  const submit = (work) => (event) => {
+    event.preventDefault();
+    act(() => work(Object.fromEntries(new FormData(event.target))))();
+  };
   if (job.state === "dead") {
     return el("div", { class: "actions writes" }, sure("Remove", "Really remove?", act(() => cancel(job, onChange))), button("Replay", "primary", act(() => replay(job))));
   }
-  const paused = job.pause && !job.pause.scope ? button("Resume", "primary", act(() => resume(job))) : null;
+  const pausing = job.pause && !job.pause.scope ? button("Resume", "primary", act(() => resume(job))) : pauseForm(submit(({ note }) => pause(job, note, onChange)));
   const halt = sure("Stop", "Really stop?", act(() => stop(job)), "danger");
-  if (job.state === "running" && job.recurrence) return el("div", { class: "actions writes" }, paused ?? pauseForm(job, onChange), halt);
+  if (job.state === "running" && job.recurrence) return el("div", { class: "actions writes" }, pausing, halt);
   if (job.state === "running") return el("div", { class: "actions writes" }, el("p", { class: "empty" }, "It is running: it can be stopped, not moved."), halt);
   return el("div", { class: "actions writes" },
-    moveForm(job, onChange),
-    paused ?? pauseForm(job, onChange),
+    moveForm(submit(({ amount, unit }) => move(job, Number(amount) * UNITS[unit], onChange))),
+    pausing,
     job.recurrence ? button("Skip next run", "", act(() => skip(job, onChange))) : null,
     sure("Cancel job", "Really cancel?", act(() => cancel(job, onChange))),
     sure("Run now", "Really run now?", act(() => run(job)), "primary"),
   );
 }
 
-function pauseForm(job, onChange) {
-  const form = el("form", { class: "pause" },
+const pauseForm = (onsubmit) =>
+  el("form", { class: "pause", onsubmit },
     el("input", { name: "note", maxlength: 250, placeholder: "Why?", "aria-label": "Why it is paused" }),
     el("button", { type: "submit" }, "Pause"),
   );
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    if (await attempt(() => pause(job, form.elements.note.value, onChange))) close(), onChange();
-  });
-  return form;
-}
 
-function moveForm(job, onChange) {
-  const form = el("form", { class: "move" },
+const moveForm = (onsubmit) =>
+  el("form", { class: "move", onsubmit },
     el("label", {}, "Move to", el("input", { name: "amount", type: "number", min: 0, step: "any", value: 60, required: true, "aria-label": "How long from now" })),
     el("select", { name: "unit", "aria-label": "Unit" }, ...Object.keys(UNITS).map((unit) => el("option", {}, unit))),
     el("span", {}, "from now"),
     el("button", { type: "submit" }, "Move"),
   );
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    const { amount, unit } = Object.fromEntries(new FormData(form));
-    if (await attempt(() => move(job, Number(amount) * UNITS[unit], onChange))) close(), onChange();
-  });
-  return form;
-}
