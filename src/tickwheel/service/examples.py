@@ -85,12 +85,7 @@ _LATENESS: Final[dict[str, Any]] = {
 }
 _RESULTS: Final = {
     "succeeded": 2,
-    "retried": 0,
-    "snoozed": 0,
-    "dead_total": 0,
-    "expired": 0,
-    "given_back": 0,
-    "stopped": 0,
+    **dict.fromkeys(("retried", "snoozed", "dead_total", "expired", "given_back", "stopped"), 0),
 }
 _STATS: Final[dict[str, Any]] = {
     **dict.fromkeys(("running", "dead", "failed", "retried", "snoozed", "expired", "dead_total", "refused"), 0),
