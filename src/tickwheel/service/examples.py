@@ -9,8 +9,8 @@ from typing import Any, Final
 from tickwheel.service import bodies, documents
 from tickwheel.service.change_body import ChangeBody
 from tickwheel.service.fleet import FleetDocument
-from tickwheel.service.history import HistoryDocument
 from tickwheel.service.incidents import IncidentsDocument
+from tickwheel.service.jobs import HistoryDocument
 from tickwheel.service.pull import EndedDocument, ExtendedDocument, LeasesDocument
 from tickwheel.service.schedules import RunsDocument, ScheduleDocument, SchedulesDocument
 from tickwheel.service.scopes import ResumedDocument, ScopesDocument

@@ -7,15 +7,15 @@ from __future__ import annotations
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
 
-from tickwheel.scheduler import AsyncScheduler, Page
+from tickwheel.scheduler import AsyncScheduler, HistoryRecord, Page
 from tickwheel.scheduler.checks import NUMBER_MAX
 from tickwheel.service.bodies import MoveBody, PauseBody, SetBody
 from tickwheel.service.change_body import ChangeBody
-from tickwheel.service.documents import PageDocument, job_document
+from tickwheel.service.documents import Moment, PageDocument, instant, job_document
 from tickwheel.service.figures import Figures
 from tickwheel.service.guard import caller
-from tickwheel.service.history import HistoryDocument, record_document
 from tickwheel.service.http import Reply, Request
 from tickwheel.service.intake import job_key, query, read_body, to_count, to_flag, to_instant, wanted_generation
 from tickwheel.service.options import ServiceOptions
@@ -25,7 +25,7 @@ from tickwheel.service.refusals import check_handler, check_interval, check_set
 from tickwheel.service.replies import answer_reply, document_reply, job_reply
 from tickwheel.service.strict_json import decode
 
-__all__ = ["CANCEL_FIELDS", "HISTORY_FIELDS", "LIST_FIELDS", "PREFIX", "Jobs"]
+__all__ = ["CANCEL_FIELDS", "HISTORY_FIELDS", "LIST_FIELDS", "PREFIX", "HistoryDocument", "Jobs"]
 
 PREFIX: Final = b"/v1/jobs/"
 """What precedes the key in the address of a job."""
@@ -64,6 +64,42 @@ _SET: Final = msgspec.json.Decoder(SetBody)
 _MOVE: Final = msgspec.json.Decoder(MoveBody)
 _CHANGE: Final = msgspec.json.Decoder(ChangeBody)
 _PAUSE: Final = msgspec.json.Decoder(PauseBody)
+
+
+class RecordDocument(Struct, frozen=True):
+    """
+    One attempt that ended: succeeded, failed (and is tried again), died, snoozed, expired, stopped, or cut_off.
+
+    `cut_off`: its process ended before it did. Or an act, whose attempt is 0: created, replaced, moved, cancelled,
+    stopping (it was running, and asked to stop), replayed, paused, resumed. `at` is when it was, `by` the node that ran
+    it, or the process or token that asked for it. `lateness_ms` is null if it never began, `took_ms` also if nobody
+    knows. `note` is what its handler noted last, such as a short result.
+    """
+
+    number: int
+    at: Moment
+    key: str
+    generation: int
+    attempt: int
+    outcome: str
+    by: str
+    target: str
+    handler: str
+    due_at: Moment
+    lateness_ms: float | None
+    took_ms: float | None
+    error: str | None
+    traceback: str | None
+    trace: str | None
+    note: str | None
+
+
+class HistoryDocument(Struct, frozen=True):
+    """
+    The past of one key, the newest first; pass the last `number` as `before` for what was earlier.
+    """
+
+    records: list[RecordDocument]
 
 
 class Jobs:
@@ -134,7 +170,7 @@ class Jobs:
         limit = to_count("limit", fields.get("limit", "100"), self._options.page_max)
         before = to_count("before", fields["before"], NUMBER_MAX) if "before" in fields else None
         records = await self._scheduler.history(key, before=before, limit=limit)
-        return document_reply(HistoryDocument([record_document(each) for each in records]))
+        return document_reply(HistoryDocument([_record(each) for each in records]))
 
     @heeds_prefix
     async def run_now(self, call: Request) -> Reply:
@@ -256,3 +292,24 @@ def _is_by_due(arguments: dict[str, Any]) -> bool:
 
 def _key(call: Request, action: bytes = b"") -> str:
     return check_key(call, job_key(call.raw_path[len(PREFIX) :].removesuffix(action)))
+
+
+def _record(record: HistoryRecord) -> RecordDocument:
+    return RecordDocument(
+        number=record.number,
+        at=instant(record.at),
+        key=record.key,
+        generation=record.generation,
+        attempt=record.attempt,
+        outcome=record.outcome,
+        by=record.by,
+        target=record.target,
+        handler=record.handler,
+        due_at=instant(record.due_at),
+        lateness_ms=None if record.begun_at is None else round(record.begun_at - record.due_at, 3),
+        took_ms=None if record.took_ms is None else round(record.took_ms, 3),
+        error=record.error,
+        traceback=record.traceback,
+        trace=record.trace,
+        note=record.note,
+    )

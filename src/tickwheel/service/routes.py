@@ -17,10 +17,9 @@ from tickwheel.service.debug import PROFILE_FIELDS, Debug
 from tickwheel.service.denials import Denials
 from tickwheel.service.figures import DUE_FIELDS, FIRING_FIELDS, Figures, Metrics
 from tickwheel.service.fleet import Fleet, FleetDocument
-from tickwheel.service.history import HistoryDocument
 from tickwheel.service.http import Request
 from tickwheel.service.incidents import INCIDENT_FIELDS, Incidents, IncidentsDocument
-from tickwheel.service.jobs import CANCEL_FIELDS, HISTORY_FIELDS, LIST_FIELDS, Jobs
+from tickwheel.service.jobs import CANCEL_FIELDS, HISTORY_FIELDS, LIST_FIELDS, HistoryDocument, Jobs
 from tickwheel.service.live import Live
 from tickwheel.service.pull import EndedDocument, ExtendedDocument, LeasesDocument, Pulls
 from tickwheel.service.schedules import (
