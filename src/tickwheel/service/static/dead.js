@@ -2,8 +2,7 @@
 
 import { cancel, replay, replayAll } from "./acts.js";
 import { call } from "./api.js";
-import { button, sure } from "./buttons.js";
-import { byId, el } from "./dom.js";
+import { button, byId, el, sure } from "./dom.js";
 import { syncCalmly } from "./steady.js";
 import { attempt, refreshed } from "./toasts.js";
 import { count, moment, plural, printable, where } from "./words.js";

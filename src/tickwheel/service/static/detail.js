@@ -3,8 +3,7 @@
 import { cancel, move, pause, replay, resume, run, skip, stop } from "./acts.js";
 import { call, jobPath } from "./api.js";
 import { backfill } from "./backfill.js";
-import { button, sure } from "./buttons.js";
-import { byId, el } from "./dom.js";
+import { button, byId, el, sure } from "./dom.js";
 import { edit } from "./edit.js";
 import { past } from "./history.js";
 import { isBounded } from "./reach.js";

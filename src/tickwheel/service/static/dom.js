@@ -1,4 +1,4 @@
-// Elements from plain values. Text goes in as text nodes, so nothing that a job carries can become markup.
+// Elements from plain values, and buttons. Text goes in as text nodes, so nothing that a job carries can become markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -19,6 +19,25 @@ function fill(node, attributes, children) {
     else if (value !== false && value != null) node.setAttribute(name, value);
   }
   node.append(...children.filter((child) => child != null));
+  return node;
+}
+
+export const button = (text, look, onclick, more = {}) => el("button", { type: "button", class: look, onclick, ...more }, text);
+
+// Asks once more, and forgets when the focus goes elsewhere.
+export function sure(text, question, onSure, look = "danger", more = {}) {
+  let isAsked = false;
+  const node = button(text, look, () => {
+    if (isAsked) return onSure();
+    isAsked = true;
+    node.textContent = question;
+    node.classList.add("asked");
+  }, more);
+  node.addEventListener("blur", () => {
+    isAsked = false;
+    node.textContent = text;
+    node.classList.remove("asked");
+  });
   return node;
 }
 

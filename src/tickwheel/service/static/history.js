@@ -1,8 +1,7 @@
 // What happened to a job: what the store keeps, and what this process saw of late.
 
 import { call, jobPath } from "./api.js";
-import { button } from "./buttons.js";
-import { el } from "./dom.js";
+import { button, el } from "./dom.js";
 import { attempt } from "./toasts.js";
 import { traceLink } from "./traces.js";
 import { lateness, moment, plural } from "./words.js";

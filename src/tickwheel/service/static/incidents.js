@@ -2,8 +2,7 @@
 // before all are, at a rate that the place they go to can bear.
 
 import { call, jobPath } from "./api.js";
-import { button, sure } from "./buttons.js";
-import { byId, el, svg, sync } from "./dom.js";
+import { button, byId, el, sure, svg, sync } from "./dom.js";
 import { syncCalmly } from "./steady.js";
 import { attempt, refreshed, toast } from "./toasts.js";
 import { count, moment, plural, printable, where } from "./words.js";

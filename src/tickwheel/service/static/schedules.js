@@ -2,8 +2,7 @@
 // a million that fire once we go on by ourselves for a while, and then ask.
 
 import { call } from "./api.js";
-import { button } from "./buttons.js";
-import { byId, el } from "./dom.js";
+import { button, byId, el } from "./dom.js";
 import { outside, within } from "./reach.js";
 import { syncCalmly } from "./steady.js";
 import { refreshed } from "./toasts.js";

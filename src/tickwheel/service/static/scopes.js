@@ -1,8 +1,7 @@
 // What is paused as a whole, above everything else: a handler, a queue, a target, or all jobs; each can be resumed.
 
 import { call } from "./api.js";
-import { button } from "./buttons.js";
-import { el, sync } from "./dom.js";
+import { button, el, sync } from "./dom.js";
 import { attempt, toast } from "./toasts.js";
 import { moment, plural } from "./words.js";
 
