@@ -9,7 +9,6 @@ import { count, moment, plural, printable, where } from "./words.js";
 
 const KEYS = 5;
 const TRIED = 3;
-const PATIENCE_MS = 5000;
 const WATCH_MS = 1000;
 const LETTERS_MAX = 10_000;
 const RATES = { 1: "1 a second", 10: "10 a second", 100: "100 a second", 0: "all at once" };
@@ -18,7 +17,7 @@ const ENDS = { done: "went well", dead: "died again", pending: "to come" };
 export class Incidents {
   // `onQuery` gets what is searched for, as fields of an address, of which `showFields` makes it again.
   constructor(onOpen, onQuery, onChange) {
-    Object.assign(this, { onOpen, onChange, search: "", asked: 0, looked_at: -PATIENCE_MS });
+    Object.assign(this, { onOpen, onChange, search: "", asked: 0, looked_at: -Infinity });
     this.tried = new Map(); // by fingerprint, what was tried again: key -> what became of it
     this.last = new Map(); // by fingerprint, the incident as it was last seen: what is watched stays on the page
     const form = byId("incidents-search");
@@ -34,11 +33,6 @@ export class Incidents {
   showFields({ search = "" }) {
     byId("incidents-search").elements.search.value = this.search = search;
     return this.refresh();
-  }
-
-  // A look costs by all dead letters, so a change leads to one only now and then.
-  async refreshSometimes() {
-    if (performance.now() - this.looked_at > PATIENCE_MS) await this.refresh();
   }
 
   async refresh() {

@@ -32,12 +32,13 @@ const FORECAST_MS = 1000; // and what falls due, which all that is pending is co
 const OTHERS_MS = 3000; // they report every few seconds
 const LINKS = { live: "live", refused: "token needed", trouble: "store unreachable", away: "service unreachable, trying again" };
 const SILENT_CHANGES_MS = 10_000; // other processes may write without our service knowing
+const PATIENCE_MS = 5000; // what costs by all jobs, or by all dead letters, is looked for only now and then
 
 // What each view asks for again when something has changed.
 const refresh = {
   overview: () => Promise.all([jobs.refresh(), forecast()]),
-  dead: () => Promise.all([incidents.refreshSometimes(), dead.refresh()]),
-  schedules: () => schedules.refreshSometimes(),
+  dead: () => Promise.all([sometimes(incidents), dead.refresh()]),
+  schedules: () => sometimes(schedules),
   fleet: () => (stats && showProcess(stats), showFleet().catch(() => null)),
   wheel: () => near.refresh().catch(() => null), // the stream shows when the service is unreachable
 };
@@ -47,6 +48,7 @@ const shown = {
   dead: (fields) => Promise.all([incidents.showFields(fields), dead.refresh()]),
   schedules: (fields) => schedules.showFields(fields),
 };
+const sometimes = (list) => performance.now() - list.looked_at > PATIENCE_MS && list.refresh();
 const changed = throttle(() => refresh[views.current]?.(), REFRESH_MS);
 const open = (key) => views.openJob(key);
 

@@ -11,7 +11,6 @@ import { moment, now_ms, printable, recurrence, until, where } from "./words.js"
 const RUNS = 4;
 const PAGE = 200;
 const BUDGET_MS = 1500;
-const PATIENCE_MS = 5000;
 
 export class Schedules {
   // `onQuery` gets the prefix that is asked for, as fields of an address, of which `showFields` makes it again.
@@ -19,7 +18,7 @@ export class Schedules {
     this.onOpen = onOpen;
     this.list = byId("schedules");
     this.asked = 0;
-    this.looked_at = -PATIENCE_MS;
+    this.looked_at = -Infinity;
     const form = byId("schedules-search");
     form.addEventListener("submit", (event) => event.preventDefault());
     form.addEventListener("input", () => {
@@ -43,11 +42,6 @@ export class Schedules {
   ask(prefix) {
     Object.assign(this, { prefix, limit: PAGE, budget: BUDGET_MS });
     return this.refresh();
-  }
-
-  // A look costs by all jobs there are, so a change leads to one only now and then.
-  async refreshSometimes() {
-    if (performance.now() - this.looked_at > PATIENCE_MS) await this.refresh();
   }
 
   async refresh() {
