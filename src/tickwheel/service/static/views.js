@@ -16,16 +16,12 @@ export class Views {
     this.dead = 0;
     this.fields = {};
     addEventListener("hashchange", () => {
-      const before = this.name;
+      const before = this.current;
       this.show();
-      if (this.name === before) return;
+      if (this.current === before) return;
       byId("main").focus({ preventScroll: true });
       scrollTo(0, 0);
     });
-  }
-
-  get current() {
-    return this.name;
   }
 
   show() {
@@ -33,14 +29,14 @@ export class Views {
     const before = this.key;
     this.key = key;
     if (key === undefined) this.turnTo(Object.hasOwn(TITLES, name) && reaches(name) ? name : "overview", fields);
-    else if (!this.name) this.turnTo("overview", {});
+    else if (!this.current) this.turnTo("overview", {});
     if (key !== before) this.onJob(key ?? null);
     this.title();
   }
 
   turnTo(name, fields) {
-    const isSame = name === this.name && viewAddress(name, fields) === viewAddress(name, this.fields);
-    Object.assign(this, { name, fields });
+    const isSame = name === this.current && viewAddress(name, fields) === viewAddress(name, this.fields);
+    Object.assign(this, { current: name, fields });
     if (isSame) return;
     for (const view of document.querySelectorAll("[data-view]")) view.hidden = view.dataset.view !== name;
     for (const link of byId("views").children) {
@@ -65,13 +61,13 @@ export class Views {
 
   // The filters of a view have changed, by its form.
   filtered(name, fields) {
-    if (name !== this.name) return;
+    if (name !== this.current) return;
     this.fields = fields;
     if (this.key === undefined) this.rewrite();
   }
 
   rewrite() {
-    history.replaceState(null, "", viewAddress(this.name, this.fields));
+    history.replaceState(null, "", viewAddress(this.current, this.fields));
   }
 
   // How many dead letters there are belongs into the title: the tab says it while another is in front.
@@ -84,7 +80,7 @@ export class Views {
   }
 
   title() {
-    const what = this.key !== undefined ? printable(this.key) : this.name === "overview" ? null : TITLES[this.name];
+    const what = this.key !== undefined ? printable(this.key) : this.current === "overview" ? null : TITLES[this.current];
     const title = (this.dead ? `(${this.dead} dead) ` : "") + (what === null ? "tickwheel" : `${what} · tickwheel`);
     if (document.title !== title) document.title = title;
   }
