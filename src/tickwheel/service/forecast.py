@@ -52,13 +52,13 @@ class Forecast:
         Count the jobs of *scheduler*.
         """
         self._scheduler = scheduler
-        self._counts = {strip.name: _Count(scheduler, strip) for strip in STRIPS}
+        self._counts = [_Count(scheduler, strip) for strip in STRIPS]
 
     async def read(self) -> ForecastDocument:
         """
         Return all strips, and when the next job is due.
         """
-        strips = await asyncio.gather(*(count.read() for count in self._counts.values()))
+        strips = await asyncio.gather(*(count.read() for count in self._counts))
         next_jobs = await self._scheduler.upcoming(limit=1)
         return ForecastDocument(instant(next_jobs[0].due_at) if next_jobs else None, strips)
 
@@ -100,9 +100,5 @@ class _Count:
 
     def _counted(self, task: asyncio.Task[StripDocument]) -> None:
         self._counting = None
-        if task.cancelled():
-            return
-        if task.exception() is None:
-            self._document = task.result()
-        else:
-            self._document = None  # the next caller gets the error
+        if not task.cancelled():
+            self._document = task.result() if task.exception() is None else None  # the next caller gets the error
