@@ -6,7 +6,7 @@ The durable scheduler: jobs by key that survive a crash.
     engine/          what fires: owner, leases, stager, staged jobs, armer, lanes, queues, dispatcher, verdict, settler
     stores/          where jobs wait; each knows the model and its contract, never the engine
     targets/         where a fired job goes; as the stores
-    recurrence/      when a job is due again
+    recurrence       when a job is due again
     remote/          the same verbs over HTTP
 
 `_core` is what both faces are built on: a client, and an owner while it is started. ARCHITECTURE.md follows a job

@@ -1,5 +1,5 @@
 """
-The rule that a recurring job stores, and the instant after this one.
+Recurrence: the rule that a recurring job stores, and the instant after this one.
 
 The canonical text is JSON with sorted keys, so that any client can read it:
 
@@ -8,7 +8,7 @@ The canonical text is JSON with sorted keys, so that any client can read it:
 
 `grace_ms`, `until`, `runs_left`, `run_at`, `next_at`, `expires_ms`, `overlap`, `exclude`, and the `tz` in which an
 interval reads that, are there only where they say something. All stores keep the text as it is, so what is added to it
-needs no other schema.
+needs no other schema. Cron lines and zones are in `tickwheel.calendar`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final
@@ -24,10 +25,8 @@ from tickwheel.calendar import Cron, Exclusion, Misfire
 from tickwheel.calendar.misfire import MISFIRE_GRACE_MS
 from tickwheel.errors import RecurrenceError
 from tickwheel.scheduler.errors import InvalidRecurrenceError
-from tickwheel.scheduler.recurrence._interval import Interval
-from tickwheel.scheduler.recurrence._overlap import Overlap
 
-__all__ = ["Recurrence", "share_of"]
+__all__ = ["Cron", "Exclusion", "Interval", "Misfire", "Overlap", "Recurrence", "share_of"]
 
 _MORE = ("grace_ms", "until", "runs_left", "run_at", "next_at", "expires_ms")
 _PASSES_MAX: Final = 10_000
@@ -36,6 +35,45 @@ _AHEAD_MS: Final = 50 * 366 * 86_400_000
 """How far a search goes, as for a line of cron."""
 _LAST_MS: Final = 253_370_764_800_000
 """The year 9999: no calendar here has the one after it, and an exclusion looks ahead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """
+    Fires at `anchor_at + n * every_ms`, for every n: the phase is fixed, so lateness never adds up to drift.
+
+    Attributes:
+        every_ms: The distance, at least 1.
+        anchor_at: Any instant of the series, in ms since the epoch.
+        tz: The IANA name of the zone in which a job reads what it leaves out; it moves no instant.
+    """
+
+    every_ms: int
+    anchor_at: int
+    tz: str = "UTC"
+
+    def next(self, after: int) -> int:
+        """
+        Return the first instant of the series that is later than *after*.
+        """
+        return self.anchor_at + ((after - self.anchor_at) // self.every_ms + 1) * self.every_ms
+
+
+class Overlap(StrEnum):
+    """
+    The policy for instants that pass while a run lasts, its retries included.
+
+    No policy runs a job beside itself: its key is its lock. For that, set a job that fires once for each run.
+    """
+
+    SKIP = "skip"
+    """They are left out; the next run is the next one in the future."""
+    ONCE = "once"
+    """One run follows at once, for all of them."""
+    ALL = "all"
+    """As many runs follow, one after the other."""
+    CANCEL = "cancel"
+    """The run is asked to stop at the first of them, and the next one follows once it has ended."""
 
 
 @dataclass(frozen=True, slots=True)
