@@ -10,12 +10,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from tickwheel.scheduler.model import Answer, Job
+from tickwheel.scheduler.model import Answer, Job, Outcome, State
 from tickwheel.scheduler.verbs._backend import Jobs
 from tickwheel.scheduler.verbs._promise import Reply
+from tickwheel.scheduler.verbs.jobs import CancelJobs
 from tickwheel.scheduler.verbs.requests import PAGE_MAX, ListFields
 
-__all__ = ["Walked", "walked"]
+__all__ = ["Walked", "drained", "walked"]
 
 _AHEAD: Final = 2
 """How many pages are on their way to the store: one more than a commit takes, so that the next one need not wait."""
@@ -61,3 +62,23 @@ def walked(
         while waiting and (is_over or len(waiting) > _AHEAD):
             at, jobs, reply = waiting.popleft()
             yield Walked(at, jobs, [] if reply is None else reply.result())
+
+
+def drained(client: Jobs, prefix: str, on_progress: Callable[[int], object] | None) -> list[Job]:
+    """
+    Cancel every pending job under *prefix* and return those that were, in the order of their keys; blocks.
+
+    *on_progress* is called with how many more were cancelled.
+    """
+
+    def cancel(jobs: Sequence[Job]) -> Reply[list[Answer]]:
+        return client.submit(CancelJobs([job.key for job in jobs]))
+
+    drained: list[Job] = []
+    fields: ListFields = {"prefix": prefix, "state": State.PENDING}
+    for _, _, answers in walked(client, fields, lambda jobs: jobs, cancel):
+        found = [answer.job for answer in answers if answer.outcome is Outcome.CANCELLED and answer.job]
+        drained.extend(found)
+        if on_progress is not None:
+            on_progress(len(found))
+    return drained

@@ -12,7 +12,7 @@ from tickwheel.scheduler import checks
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page, Pause
 from tickwheel.scheduler.targets import Firing
 from tickwheel.scheduler.verbs._backend import Jobs
-from tickwheel.scheduler.verbs._drain import drained
+from tickwheel.scheduler.verbs._pages import drained
 from tickwheel.scheduler.verbs._pulling import Pulling
 from tickwheel.scheduler.verbs._skip import skipped
 from tickwheel.scheduler.verbs.backfill import Backfill, BackfillRange, backfilled
