@@ -1,5 +1,5 @@
 """
-The task that queues of tasks get: the payload of a job, read as the call that it describes.
+The task that queues of tasks get: the payload of a job, read as the call that it describes, and how it is sent.
 
     payload                                         call
     {"args": [1, 2], "kwargs": {"a": 3}}            task(1, 2, a=3)
@@ -10,13 +10,18 @@ The task that queues of tasks get: the payload of a job, read as the call that i
 from __future__ import annotations
 
 import json
+from abc import abstractmethod
+from collections.abc import Callable
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 from uuid import uuid4
 
 from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.targets._destination import Destination
+from tickwheel.scheduler.targets._library import library
+from tickwheel.scheduler.targets.contract import Call, DeadLetter, Firing, Target
 
-__all__ = ["Task", "apply_at", "check_task_name", "task_of"]
+__all__ = ["Task", "TaskTarget", "apply_at", "check_task_name", "task_of"]
 
 _KINDS = (
     ("apply_async", "celery", "name"),
@@ -36,6 +41,62 @@ class Task(NamedTuple):
     args: list[Any]
     kwargs: dict[str, Any]
     options: dict[str, Any]
+
+
+class TaskTarget(Target):
+    """
+    The common part of targets whose libraries send tasks and block meanwhile.
+    """
+
+    _library: ClassVar[str]
+    """The library, and the pip extra that brings it."""
+    _example: ClassVar[str] = "tasks.send_mail"
+    _timeout_s: float
+    _close: Callable[[], object] | None = None
+
+    def check(self, handler: str) -> None:
+        """
+        Refuse what is not the name of a task.
+        """
+        check_task_name(handler, self._example)
+
+    def resolve(self, handler: str) -> Call:
+        """
+        Return the call that sends the task *handler*.
+        """
+        self.check(handler)
+        library(self._library, self._library)
+        return Call(self._send, wants_payload=False, wants_firing=True, timeout_s=self._timeout_s)
+
+    async def close(self) -> None:
+        """
+        Close the connection, if it was made here; otherwise it belongs to its maker.
+        """
+        if self._close is not None:
+            self._close()
+
+    def _send(self, firing: Firing) -> DeadLetter | None:
+        try:
+            task = task_of(firing.job.payload)
+        except InvalidJobError as error:
+            return DeadLetter(str(error))
+        try:
+            self._enqueue(firing, task)
+        except Exception as error:  # noqa: BLE001  every broker has errors of its own
+            raise self._destination().failed(error) from None
+        return None
+
+    @abstractmethod
+    def _enqueue(self, firing: Firing, task: Task) -> None:
+        """
+        Put the *task* of a *firing* into its queue.
+        """
+
+    @abstractmethod
+    def _destination(self) -> Destination:
+        """
+        Return the queue's broker, which hides its secrets.
+        """
 
 
 class _Sets(Protocol[_T_co]):

@@ -15,15 +15,15 @@ from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.targets._destination import Destination
 from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
-from tickwheel.scheduler.targets._task import check_task_name, task_of
+from tickwheel.scheduler.targets._task import Task, TaskTarget
 from tickwheel.scheduler.targets._url import TargetUrl, UrlForm, seconds, text
-from tickwheel.scheduler.targets.contract import Call, DeadLetter, Firing
+from tickwheel.scheduler.targets.contract import Firing
 from tickwheel.typing import Duration
 
 __all__ = ["CeleryTarget"]
 
 
-class CeleryTarget:
+class CeleryTarget(TaskTarget):
     """
     Sends tasks by their names; the process that fires need not have their code.
 
@@ -31,6 +31,8 @@ class CeleryTarget:
         app: The `celery.Celery` application, whose broker and routes are used.
         timeout_s: How long sending one may take.
     """
+
+    _library = "celery"
 
     def __init__(self, app: Any, *, timeout_s: Duration = 30.0) -> None:
         if not hasattr(app, "send_task"):
@@ -66,42 +68,23 @@ class CeleryTarget:
         app.conf.broker_transport_options = options
         return cls(app, timeout_s=patience_s)
 
-    def check(self, handler: str) -> None:
-        """
-        Refuse what is not the name of a task.
-        """
-        check_task_name(handler, "tasks.send_mail")
-
-    def resolve(self, handler: str) -> Call:
-        """
-        Return the call that sends the task *handler*.
-        """
-        self.check(handler)
-        library("celery", "celery")
-        return Call(self._send, wants_payload=False, wants_firing=True, timeout_s=self._timeout_s)
-
     async def close(self) -> None:
         """
         Close the application's pools of connections; it makes new ones if somebody goes on using it.
         """
         self._app.close()
 
-    def _send(self, firing: Firing) -> DeadLetter | None:
-        try:
-            task = task_of(firing.job.payload)
-        except InvalidJobError as error:
-            return DeadLetter(str(error))
+    def _enqueue(self, firing: Firing, task: Task) -> None:
+        self._app.send_task(
+            firing.job.handler,
+            task.args,
+            task.kwargs,
+            **{"task_id": firing.message_id, "headers": headers(firing), "retry": False, **task.options},
+        )
+
+    def _destination(self) -> Destination:
         url = self._app.conf.broker_write_url or self._app.conf.broker_url or ""
-        try:
-            self._app.send_task(
-                firing.job.handler,
-                task.args,
-                task.kwargs,
-                **{"task_id": firing.message_id, "headers": headers(firing), "retry": False, **task.options},
-            )
-        except Exception as error:  # noqa: BLE001  every transport has errors of its own
-            raise Destination.masking(*url.split(";")).failed(error) from None
-        return None
+        return Destination.masking(*url.split(";"))
 
 
 def _of_url(url: TargetUrl) -> CeleryTarget:

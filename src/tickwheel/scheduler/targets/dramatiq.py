@@ -7,7 +7,6 @@ The message's id is the same for all attempts.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any, Self
 
 from tickwheel.scheduler import checks
@@ -15,15 +14,15 @@ from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.targets._destination import Destination
 from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
-from tickwheel.scheduler.targets._task import check_task_name, task_of
+from tickwheel.scheduler.targets._task import Task, TaskTarget
 from tickwheel.scheduler.targets._url import REDIS_OPTIONS, REDIS_SCHEMES, TargetUrl, UrlForm, seconds, text
-from tickwheel.scheduler.targets.contract import Call, DeadLetter, Firing
+from tickwheel.scheduler.targets.contract import Firing
 from tickwheel.typing import Duration
 
 __all__ = ["DramatiqTarget"]
 
 
-class DramatiqTarget:
+class DramatiqTarget(TaskTarget):
     """
     Enqueues messages for actors by their names; the process that fires need not have their code.
 
@@ -33,13 +32,15 @@ class DramatiqTarget:
         timeout_s: How long enqueuing one may take.
     """
 
+    _library = "dramatiq"
+    _example = "send_mail"
+
     def __init__(self, broker: Any, *, queue: str = "default", timeout_s: Duration = 30.0) -> None:
         if not hasattr(broker, "enqueue"):
             raise InvalidJobError("broker", broker, "pass a dramatiq.Broker")
         self._broker = broker
         self._queue = queue
         self._timeout_s = checks.positive_s("timeout_s", timeout_s)
-        self._close: Callable[[], object] | None = None
 
     def __repr__(self) -> str:
         return f"<DramatiqTarget of {type(self._broker).__name__}, queue {self._queue!r}>"
@@ -61,54 +62,21 @@ class DramatiqTarget:
         made._close = client.close
         return made
 
-    def check(self, handler: str) -> None:
-        """
-        Refuse what is not the name of an actor.
-        """
-        check_task_name(handler, "send_mail")
-
-    def resolve(self, handler: str) -> Call:
-        """
-        Return the call that enqueues a message for the actor *handler*.
-        """
-        self.check(handler)
-        library("dramatiq", "dramatiq")
-        return Call(self._send, wants_payload=False, wants_firing=True, timeout_s=self._timeout_s)
-
-    async def close(self) -> None:
-        """
-        Close the broker, if it was made here; otherwise it belongs to its maker.
-        """
-        if self._close is not None:
-            self._close()
-
-    def _send(self, firing: Firing) -> DeadLetter | None:
+    def _enqueue(self, firing: Firing, task: Task) -> None:
         actor = firing.job.handler
-        try:
-            task = task_of(firing.job.payload)
-        except InvalidJobError as error:
-            return DeadLetter(str(error))
         options = {"tickwheel": headers(firing), **task.options}
         known = self._broker.actors.get(actor)
         queue = options.pop("queue_name", self._queue if known is None else known.queue_name)
         message = library("dramatiq", "dramatiq").Message(
             queue, actor, tuple(task.args), task.kwargs, options, firing.message_id, int(time.time() * 1000)
         )
-        try:
-            self._broker.declare_queue(queue)
-            self._broker.enqueue(message)
-        except Exception as error:  # noqa: BLE001  every broker has errors of its own
-            raise Destination.masking(*_secrets(self._broker)).failed(error) from None
-        return None
+        self._broker.declare_queue(queue)
+        self._broker.enqueue(message)
 
-
-def _secrets(broker: Any) -> list[str]:
-    """
-    Return the URL and password of a broker, wherever it keeps them.
-    """
-    pool = getattr(getattr(broker, "client", None), "connection_pool", None)
-    found = [getattr(pool, "connection_kwargs", {}).get("password"), *getattr(broker, "parameters", [])]
-    return [str(each) for each in found if isinstance(each, str)]
+    def _destination(self) -> Destination:
+        pool = getattr(getattr(self._broker, "client", None), "connection_pool", None)
+        found = [getattr(pool, "connection_kwargs", {}).get("password"), *getattr(self._broker, "parameters", [])]
+        return Destination.masking(*(each for each in found if isinstance(each, str)))  # wherever it keeps them
 
 
 def _of_url(url: TargetUrl) -> DramatiqTarget:

@@ -6,7 +6,7 @@ The RQ job's id is the same for all attempts, and a repeat of one that RQ still 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Self
 
 from tickwheel.scheduler import checks
@@ -14,15 +14,15 @@ from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.targets._destination import Destination
 from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
-from tickwheel.scheduler.targets._task import Task, check_task_name, task_of
+from tickwheel.scheduler.targets._task import Task, TaskTarget
 from tickwheel.scheduler.targets._url import REDIS_OPTIONS, REDIS_SCHEMES, TargetUrl, UrlForm, seconds, text
-from tickwheel.scheduler.targets.contract import Call, DeadLetter, Firing
+from tickwheel.scheduler.targets.contract import Firing
 from tickwheel.typing import Duration
 
 __all__ = ["RqTarget"]
 
 
-class RqTarget:
+class RqTarget(TaskTarget):
     """
     Enqueues functions by their dotted names; the process that fires need not have their code.
 
@@ -32,13 +32,14 @@ class RqTarget:
         timeout_s: How long enqueuing one may take.
     """
 
+    _library = "rq"
+
     def __init__(self, connection: Any, *, queue: str = "default", timeout_s: Duration = 30.0) -> None:
         if not hasattr(connection, "connection_pool"):
             raise InvalidJobError("connection", connection, "pass a redis.Redis")
         self._connection = connection
         self._queue = queue
         self._timeout_s = checks.positive_s("timeout_s", timeout_s)
-        self._close: Callable[[], object] | None = None
 
     def __repr__(self) -> str:
         return f"<RqTarget, queue {self._queue!r}>"
@@ -64,48 +65,24 @@ class RqTarget:
         """
         Refuse what is not the dotted name of a function.
         """
-        check_task_name(handler, "tasks.send_mail")
+        super().check(handler)
         if "." not in handler or not all(part.isidentifier() for part in handler.split(".")):
             raise InvalidJobError("handler", handler, "name the function with its module, such as 'tasks.send_mail'")
-
-    def resolve(self, handler: str) -> Call:
-        """
-        Return the call that enqueues the function *handler*.
-        """
-        self.check(handler)
-        library("rq", "rq")
-        return Call(self._send, wants_payload=False, wants_firing=True, timeout_s=self._timeout_s)
-
-    async def close(self) -> None:
-        """
-        Close the connection, if it was made here; otherwise it belongs to its maker.
-        """
-        if self._close is not None:
-            self._close()
-
-    def _send(self, firing: Firing) -> DeadLetter | None:
-        try:
-            task = task_of(firing.job.payload)
-        except InvalidJobError as error:
-            return DeadLetter(str(error))
-        try:
-            self._enqueue(firing, task)
-        except library("rq.exceptions", "rq").DuplicateJobError:  # an attempt before this one was not confirmed
-            return None
-        except Exception as error:  # noqa: BLE001  redis' own, and those of its sockets
-            secret = self._connection.connection_pool.connection_kwargs.get("password") or ""
-            raise Destination("redis", "redis of RQ", [secret]).failed(error) from None
-        return None
 
     def _enqueue(self, firing: Firing, task: Task) -> None:
         options = {"meta": headers(firing), **task.options}
         queue = library("rq", "rq").Queue(options.pop("queue", self._queue), connection=self._connection)
-        queue.enqueue_call(
-            firing.job.handler,
-            tuple(task.args),
-            task.kwargs,
-            **{"job_id": firing.message_id, "unique": True, **options},
-        )
+        with suppress(library("rq.exceptions", "rq").DuplicateJobError):  # an attempt before this one was not confirmed
+            queue.enqueue_call(
+                firing.job.handler,
+                tuple(task.args),
+                task.kwargs,
+                **{"job_id": firing.message_id, "unique": True, **options},
+            )
+
+    def _destination(self) -> Destination:
+        secret = self._connection.connection_pool.connection_kwargs.get("password") or ""
+        return Destination("redis", "redis of RQ", [secret])
 
 
 def _of_url(url: TargetUrl) -> RqTarget:
