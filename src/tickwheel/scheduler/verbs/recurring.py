@@ -7,7 +7,7 @@ Internal: other rooms use it, users do not.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from tickwheel.calendar.misfire import MISFIRE_GRACE_MS
@@ -89,14 +89,17 @@ def first_run(request: SetRequest, key: str, start: int | None, now: int) -> tup
     """
     every = interval_of(request.every, request.cron)
     if every is None:
-        rule: Cron | Interval = _cron(request.cron or "", request.tz)
+        with _refused():
+            rule: Cron | Interval = Cron.parse(request.cron or "", request.tz)
         after = now if start is None else max(start, now) - 1
     elif request.every is not None and request.cron is not None:
         raise InvalidRecurrenceError("every", request.every, "pass every= or cron=, not both")
     else:
         every_ms = _every_ms(every)
         first = now + 1 + every_ms if start is None else start  # one more is never early, as for a delay
-        rule = Interval(every_ms, first, _zone(request.tz))
+        with _refused():
+            check_zone(request.tz)
+        rule = Interval(every_ms, first, request.tz)
         after = rule.anchor_at - 1
     if checks.seconds("jitter", request.jitter) < 0:
         raise InvalidRecurrenceError("jitter", request.jitter, "pass seconds, 0 or more")
@@ -164,29 +167,23 @@ def exclusions(texts: Sequence[str | date], tz: str) -> tuple[Exclusion, ...]:
     if len(texts) > EXCLUDE_MAX:
         what = f"there are {len(texts)}, and at most {EXCLUDE_MAX} are taken: join days, as in '2026-12-24/2027-01-02'"
         raise InvalidRecurrenceError("exclude", texts[EXCLUDE_MAX], what)
-    try:
+    with _refused():
         found = tuple(Exclusion.parse(each, tz) for each in texts)
-    except RecurrenceError as error:
-        raise InvalidRecurrenceError(error.name, error.value, error.remedy) from None
     lines = [str(each) for each in found if each.line is not None]
     if len(lines) > _LINES_MAX:
         raise InvalidRecurrenceError("exclude", lines[_LINES_MAX], f"at most {_LINES_MAX} of them may be cron lines")
     return found
 
 
-def _cron(line: str, tz: str) -> Cron:
+@contextmanager
+def _refused() -> Iterator[None]:
+    """
+    Refuse, as a job's, what cannot be read of a line, a zone or an exclusion.
+    """
     try:
-        return Cron.parse(line, tz)
+        yield
     except RecurrenceError as error:
         raise InvalidRecurrenceError(error.name, error.value, error.remedy) from None
-
-
-def _zone(tz: str) -> str:
-    try:
-        check_zone(tz)
-    except RecurrenceError as error:
-        raise InvalidRecurrenceError(error.name, error.value, error.remedy) from None
-    return tz
 
 
 def _every_ms(every: Duration) -> int:
