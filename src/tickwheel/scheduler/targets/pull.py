@@ -27,8 +27,7 @@ from typing import Final
 from tickwheel.scheduler.errors import InvalidJobError, LeaseEndedError, TooManyWaitingError
 from tickwheel.scheduler.model import Answer, Outcome, Progress
 from tickwheel.scheduler.targets._endings import Endings
-from tickwheel.scheduler.targets._job_lease import JobLease
-from tickwheel.scheduler.targets._pull_queue import CallLater, Held, Queue, Served, Worker
+from tickwheel.scheduler.targets._pull_queue import CallLater, Held, JobLease, Queue, Served, Worker
 from tickwheel.scheduler.targets.contract import Call, End, Firing, Limits, Snooze
 
 __all__ = ["JobLease", "PullTarget"]
