@@ -73,6 +73,7 @@ class Core:
         self.hooks = Hooks(runtime)
         self.registry = Registry(targets, options, runtime)
         self.registry.report_to(self.hooks.emit)
+        self.handlers = self.registry.handlers
         self.pulls = Pulls(self.registry.pulls)
         made = make_store(store, runtime.clock) if isinstance(store, str) else store
         self.client = Client(

@@ -40,15 +40,6 @@ def is_service(store: object) -> bool:
     return isinstance(store, str) and store.lower().startswith(("http://", "https://"))
 
 
-class _Handlers:
-    """
-    The handlers that are registered here.
-    """
-
-    def __init__(self, options: SchedulerOptions) -> None:
-        self.handlers = HandlerTarget(checks.limit_s("timeout_s", options.timeout_s))
-
-
 class _NoHooks:
     """
     The events of firings, which are reported where they happen.
@@ -74,9 +65,9 @@ class RemoteCore:
         self._options = options
         self._lifecycle = Lifecycle(Runtime())
         self._puller: Puller | None = None
-        self.registry = _Handlers(options)
+        self.handlers = HandlerTarget(checks.limit_s("timeout_s", options.timeout_s))
         self.hooks = _NoHooks()
-        self.client = RemoteClient(self._transport, self.registry.handlers.policy)
+        self.client = RemoteClient(self._transport, self.handlers.policy)
         self.pulls = RemotePulls(self._transport)
 
     def __repr__(self) -> str:
@@ -125,7 +116,7 @@ class RemoteCore:
 
     def _start(self, loop: asyncio.AbstractEventLoop | None) -> None:
         self._transport.submit(self._transport.document("GET", "/readyz")).result()
-        self._puller = Puller(self.pulls, self.registry.handlers, self._options, loop)
+        self._puller = Puller(self.pulls, self.handlers, self._options, loop)
 
     def is_inside(self) -> bool:
         """

@@ -125,7 +125,7 @@ class Common:
             policy = None if retry is None else check_policy(retry)
             limits = Limits(concurrency, rate)
             timeout_s = timeout if isinstance(timeout, Usual) else checks.limit_s("timeout", timeout)
-            self._core.registry.handlers.register(
+            self._core.handlers.register(
                 name or str(getattr(function, "__name__", "")),
                 function,
                 policy,
@@ -143,7 +143,7 @@ class Common:
 
         A job may name one that is not: others may register it. If you know that nobody will, refuse it early.
         """
-        return self._core.registry.handlers.has(name)
+        return self._core.handlers.has(name)
 
     def stats(self) -> dict[str, Any]:
         """
