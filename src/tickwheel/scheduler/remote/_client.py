@@ -71,7 +71,7 @@ class RemoteClient:
         """
         Set one job.
         """
-        body = _wire.to_json(*_asked(request, self._policy))
+        body = _wire.to_json(*self._asked(request))
         headers = _condition(checks.check_generation(request.if_generation))
         return self._transport.submit(self._write("PUT", _wire.address(request.key), body, headers))
 
@@ -81,7 +81,7 @@ class RemoteClient:
         """
         match verb:
             case SetJobs():
-                items = [_item(request, self._policy) for request in verb.requests]
+                items = [self._item(request) for request in verb.requests]
                 return self._transport.submit(self._batch(items, refuse_all=True))
             case MoveJobs():
                 return self._move(verb)
@@ -150,7 +150,7 @@ class RemoteClient:
         if verb.runs_now:
             return self._each(verb, method="POST", action=":run")
         delay, at = verb.when
-        due_at(delay, at, _now())
+        due_at(delay, at, self.now_ms())
         if delay is None:
             return self._each(verb, method="PATCH", body={"at": _wire.epoch_seconds("at", at or 0)})
         return self._each(verb, method="PATCH", body={"delay": _wire.seconds("delay", delay)})
@@ -165,6 +165,30 @@ class RemoteClient:
         return self._transport.submit(
             self._batch([_wire.to_json(fields | {"key": key, "delay": delay}) for key, delay in pairs])
         )
+
+    def _asked(self, request: SetRequest) -> tuple[dict[str, Any], bytes]:
+        """
+        Return the body and the payload of a checked *request*.
+        """
+        if not isinstance(request.target, str):
+            raise InvalidJobError("target", request.target, "pass the target's name")
+        if request.target in {"handler", "pull"} and not request.handler:
+            raise InvalidJobError("handler", request.handler, "name the handler that is to run the job")
+        checks.check_handler(request.handler or "")
+        job = set_write(request, self.now_ms(), self._retry_of).job
+        body = _wire.set_body(request)
+        if job.retry is not _ANY:
+            body["retry"] = job.retry.in_seconds()
+        trace = request.trace or TRACE.get()
+        return (body if trace is None else body | {"trace": trace}), job.payload
+
+    def _retry_of(self, target: str, handler: str) -> RetryPolicy:
+        return (self._policy(handler) if target == "pull" else None) or _ANY
+
+    def _item(self, request: SetRequest) -> bytes:
+        body, payload = self._asked(request)
+        body |= {"do": "set", "key": request.key, "if_generation": request.if_generation}
+        return _wire.to_json(body, payload)
 
     async def _write(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Answer:
         status, document = await self._transport.ask(method, path, body, headers)
@@ -230,7 +254,7 @@ class RemoteClient:
         """
         Read a page of jobs.
         """
-        query = job_query(fields, _now())
+        query = job_query(fields, self.now_ms())
         params: dict[str, Any] = {"limit": query.limit}
         if query.prefix:
             params["prefix"] = str.__str__(query.prefix)
@@ -252,7 +276,7 @@ class RemoteClient:
         Do the same to all jobs that a filter chooses, with as few requests as there can be.
         """
         _refuse_name(fields.get("by"))
-        request = bulk_request(verb, prefix, fields, _now())
+        request = bulk_request(verb, prefix, fields, self.now_ms())
         body = _wire.bulk_body(verb, prefix, fields)
         left, sofar = request.limit, None
         while True:
@@ -269,7 +293,8 @@ class RemoteClient:
         """
         Change some of one job.
         """
-        path, body = _wire.address(checks.check_key(key), ":change"), _wire.change_body(change_fields(fields), _now())
+        path = _wire.address(checks.check_key(key), ":change")
+        body = _wire.change_body(change_fields(fields), self.now_ms())
         condition = _condition(checks.check_generation(if_generation))
         return self._transport.submit(self._write("POST", path, body, condition)).result()
 
@@ -277,7 +302,7 @@ class RemoteClient:
         """
         Read the next jobs.
         """
-        job_query({"due_from": due_from, "due_until": due_until, "limit": limit}, _now())
+        job_query({"due_from": due_from, "due_until": due_until, "limit": limit}, self.now_ms())
         given = (("due_from", due_from), ("due_until", due_until))
         params: dict[str, Any] = {name: repr(checks.epoch_seconds(name, at)) for name, at in given if at is not None}
         document = self._read("/v1/jobs", {"order": "due", "limit": limit, **params})
@@ -288,7 +313,7 @@ class RemoteClient:
         Count the jobs that are due in each step.
         """
         checks.check_count("steps", steps, STEPS_MAX)
-        checks.at_ms(since, _now(), "since")
+        checks.at_ms(since, self.now_ms(), "since")
         checks.span_ms("step", step)
         params = {
             "since": repr(checks.epoch_seconds("since", since)),
@@ -348,31 +373,6 @@ def _refuse_name(by: str | None) -> None:
         raise UnsupportedError(what, "leave it out: the service notes whose token it is")
 
 
-def _asked(request: SetRequest, policy: Callable[[str], RetryPolicy | None]) -> tuple[dict[str, Any], bytes]:
-    """
-    Return the body and the payload of a checked *request*.
-    """
-    if not isinstance(request.target, str):
-        raise InvalidJobError("target", request.target, "pass the target's name")
-    if request.target in {"handler", "pull"} and not request.handler:
-        raise InvalidJobError("handler", request.handler, "name the handler that is to run the job")
-    checks.check_handler(request.handler or "")
-    job = set_write(
-        request, _now(), lambda target, handler: (policy(handler) if target == "pull" else None) or _ANY
-    ).job
-    body = _wire.set_body(request)
-    if job.retry is not _ANY:
-        body["retry"] = job.retry.in_seconds()
-    trace = request.trace or TRACE.get()
-    return (body if trace is None else body | {"trace": trace}), job.payload
-
-
-def _item(request: SetRequest, policy: Callable[[str], RetryPolicy | None]) -> bytes:
-    body, payload = _asked(request, policy)
-    body |= {"do": "set", "key": request.key, "if_generation": request.if_generation}
-    return _wire.to_json(body, payload)
-
-
 def _condition(generation: int | None) -> dict[str, str]:
     if generation is None:
         return {}
@@ -388,7 +388,3 @@ def _chunks(items: Sequence[bytes]) -> Iterable[Sequence[bytes]]:
         size += len(item) + 1
     if start < len(items):
         yield items[start:]
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
