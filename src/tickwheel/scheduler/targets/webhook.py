@@ -161,21 +161,18 @@ class WebhookTarget:
         if places is None:
             self._places[receiver] = places = asyncio.Semaphore(_AT_ONCE)
         async with places:
-            return await self._post_to(receiver, firing)
-
-    async def _post_to(self, receiver: str, firing: Firing) -> DeadLetter | Retry | Snooze | None:
-        wait = self._breakers.enter(receiver)
-        if wait is not None:
-            return Snooze(wait)
-        is_up: bool | None = None
-        try:
-            is_up, verdict = await self._ask(firing)
-        except WebhookError as error:
-            is_up = error.is_up
-            raise
-        finally:
-            self._breakers.leave(receiver, is_up=is_up)
-        return verdict
+            wait = self._breakers.enter(receiver)
+            if wait is not None:
+                return Snooze(wait)
+            is_up: bool | None = None
+            try:
+                is_up, verdict = await self._ask(firing)
+            except WebhookError as error:
+                is_up = error.is_up
+                raise
+            finally:
+                self._breakers.leave(receiver, is_up=is_up)
+            return verdict
 
     async def _ask(self, firing: Firing) -> tuple[bool | None, DeadLetter | Retry | None]:
         """
