@@ -247,8 +247,7 @@ class AsyncScheduler(Common):
 
         *on_progress* is called on the loop.
         """
-        progress = None if on_progress is None else _on_loop(on_progress)
-        return await asyncio.to_thread(self._core.client.bulk, verb, prefix, fields, progress)
+        return await asyncio.to_thread(self._core.client.bulk, verb, prefix, fields, _on_loop(on_progress))
 
     async def drain(self, prefix: str = "", on_progress: Callable[[int], object] | None = None) -> list[Job]:
         """
@@ -256,8 +255,7 @@ class AsyncScheduler(Common):
 
         *on_progress* is called on the loop.
         """
-        progress = None if on_progress is None else _on_loop(on_progress)
-        return await asyncio.to_thread(drained, self._core.client, prefix, progress)
+        return await asyncio.to_thread(drained, self._core.client, prefix, _on_loop(on_progress))
 
     async def get(self, key: str) -> Job | None:
         """
@@ -351,13 +349,11 @@ class AsyncScheduler(Common):
         return await self._replies.awaitable(self._core.pulls.extend(fire_id, seconds, checks.noted(progress, note)))
 
 
-def _on_loop(call: Callable[[_T], object]) -> Callable[[_T], None]:
+def _on_loop(call: Callable[[_T], object] | None) -> Callable[[_T], object] | None:
     """
-    Return what makes the running loop call *call*, from any thread.
+    Return what makes the running loop call *call*, if there is one, from any thread.
     """
+    if call is None:
+        return None
     loop = asyncio.get_running_loop()
-
-    def send(value: _T) -> None:
-        loop.call_soon_threadsafe(call, value)
-
-    return send
+    return lambda value: loop.call_soon_threadsafe(call, value)
