@@ -4,6 +4,8 @@ The counts that the writer keeps of its commits.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tickwheel.scheduler._distribution import Distribution
 from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.model import record
@@ -53,7 +55,17 @@ class Tally:
         Count a commit.
         """
         with self._lock:
-            self._add(writes=writes, seconds=seconds)
+            old = self.stats
+            self.stats = WriterStats(
+                commits=old.commits + 1,
+                writes=old.writes + writes,
+                seconds=old.seconds + seconds,
+                largest=max(old.largest, writes),
+                last_size=writes,
+                last_seconds=seconds,
+                retries=old.retries,
+                failures=old.failures,
+            )
             self.times.add((seconds * 1000,))
             self.sizes[(writes - 1).bit_length()] += 1
 
@@ -62,24 +74,11 @@ class Tally:
         Count a batch that is tried again.
         """
         with self._lock:
-            self._add(retries=1)
+            self.stats = replace(self.stats, retries=self.stats.retries + 1)
 
     def failed(self, writes: int) -> None:
         """
         Count writes that were answered with an error.
         """
         with self._lock:
-            self._add(failures=writes)
-
-    def _add(self, *, writes: int = 0, seconds: float = 0.0, retries: int = 0, failures: int = 0) -> None:
-        old = self.stats
-        self.stats = WriterStats(
-            commits=old.commits + bool(writes),
-            writes=old.writes + writes,
-            seconds=old.seconds + seconds,
-            largest=max(old.largest, writes),
-            last_size=writes or old.last_size,
-            last_seconds=seconds if writes else old.last_seconds,
-            retries=old.retries + retries,
-            failures=old.failures + failures,
-        )
+            self.stats = replace(self.stats, failures=self.stats.failures + writes)
