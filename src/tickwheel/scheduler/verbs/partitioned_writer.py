@@ -65,7 +65,23 @@ class PartitionedWriter:
             places.setdefault(self._partition_of(key_of(write)), []).append(index)
         if len(places) <= 1:
             return self._writers[next(iter(places), 0)].submit_many(writes, timeout_s)
-        gathered = _Gathered(places, self._runtime)
+        promise: Promise[list[Answer]] = Promise(self._runtime)
+        kept: dict[int, Promise[list[Answer]]] = {}
+        lock = self._runtime.lock()
+
+        def take(number: int, part: Promise[list[Answer]]) -> None:
+            with lock:  # partitions answer on threads of their own, and the last one answers the caller
+                kept[number] = part
+                if len(kept) < len(places):
+                    return
+            error = next(filter(None, (each.exception() for each in kept.values())), None)
+            if error is not None:
+                promise.set_exception(error)
+                return
+            indexes = chain.from_iterable(places[number] for number in kept)
+            answers = chain.from_iterable(each.result() for each in kept.values())
+            promise.set_result([answer for _, answer in sorted(zip(indexes, answers, strict=True), key=itemgetter(0))])
+
         for number, indexes in places.items():
             part: Promise[list[Answer]]
             try:
@@ -73,8 +89,8 @@ class PartitionedWriter:
             except (ClosedError, StoreError) as error:
                 part = Promise(self._runtime)
                 part.set_exception(error)
-            part.add_done_callback(partial(gathered.take, number))
-        return gathered.promise
+            part.add_done_callback(partial(take, number))
+        return promise
 
     def post(self, writes: Sequence[_OwnWrite], done: Done, *, in_turn: bool = False) -> None:
         """
@@ -117,34 +133,3 @@ class PartitionedWriter:
             for writer in self._writers
         ]
         return all(were_written)
-
-
-class _Gathered:
-    """
-    Keeps the promise of all writes, once each partition has kept that of its own.
-    """
-
-    def __init__(self, places: dict[int, list[int]], runtime: Runtime) -> None:
-        """
-        Remember at which *places* the answers of each partition belong.
-        """
-        self.promise: Promise[list[Answer]] = Promise(runtime)
-        self._places = places
-        self._kept: dict[int, Promise[list[Answer]]] = {}
-        self._lock = runtime.lock()
-
-    def take(self, number: int, kept: Promise[list[Answer]]) -> None:
-        """
-        Take what partition *number* answers; from any thread.
-        """
-        with self._lock:
-            self._kept[number] = kept
-            if len(self._kept) < len(self._places):
-                return
-        error = next(filter(None, (each.exception() for each in self._kept.values())), None)
-        if error is not None:
-            self.promise.set_exception(error)
-            return
-        places = chain.from_iterable(self._places[number] for number in self._kept)
-        answers = chain.from_iterable(each.result() for each in self._kept.values())
-        self.promise.set_result([answer for _, answer in sorted(zip(places, answers, strict=True), key=itemgetter(0))])
