@@ -18,7 +18,7 @@ from tickwheel.scheduler.stores import Node, Shard
 from tickwheel.scheduler.targets import Firing
 from tickwheel.scheduler.targets.pull import JobLease
 from tickwheel.scheduler.verbs._common import Common
-from tickwheel.scheduler.verbs._overview import progress_of
+from tickwheel.scheduler.verbs._fleet import progress_of
 from tickwheel.scheduler.verbs._pages import drained
 from tickwheel.scheduler.verbs._replies import Replies
 from tickwheel.scheduler.verbs._skip import skipped

@@ -12,8 +12,8 @@ from tickwheel.scheduler import checks
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Page, Pause
 from tickwheel.scheduler.targets import Firing
 from tickwheel.scheduler.verbs._backend import Jobs
+from tickwheel.scheduler.verbs._fleet import Fleet
 from tickwheel.scheduler.verbs._pages import drained
-from tickwheel.scheduler.verbs._pulling import Pulling
 from tickwheel.scheduler.verbs._skip import skipped
 from tickwheel.scheduler.verbs.backfill import Backfill, BackfillRange, backfilled
 from tickwheel.scheduler.verbs.bulk import BulkAnswer, BulkFields, BulkProgress
@@ -27,7 +27,7 @@ __all__ = ["Scheduler"]
 _NOW = When(delay=0)
 
 
-class Scheduler(Pulling):
+class Scheduler(Fleet):
     """
     Jobs by key that survive a crash, fired to the millisecond.
 
