@@ -257,7 +257,10 @@ class Puller:
             self._hurry.set()
         try:
             answer = self._answer(call, attempt)
-            if self._counts(attempt):
+            with self._lock:
+                attempt.late_at = math.inf
+                is_in_time = attempt.counts
+            if is_in_time:
                 if attempt.progress is not None:  # the last note is kept with the end
                     with suppress(StoreError):  # it is what matters least
                         self._pulls.extend(lease.fire_id, _LEASE_S, attempt.progress).result()
@@ -271,14 +274,6 @@ class Puller:
                 self._leaked -= attempt.is_late
                 self._running.pop(lease.fire_id, None)
             leave()
-
-    def _counts(self, attempt: _Attempt) -> bool:
-        """
-        Return whether an attempt that has ended did so in time.
-        """
-        with self._lock:
-            attempt.late_at = math.inf
-            return attempt.counts
 
     def _answer(self, call: Call, attempt: _Attempt) -> object:
         """
