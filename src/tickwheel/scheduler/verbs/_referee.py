@@ -159,11 +159,7 @@ def is_undecided(write: Write, answer: Answer) -> bool:
     if answer.outcome is not Outcome.TOO_LATE or job is None or not isinstance(write, Contested):
         return False
     over = write.over
-    return over is None or over.standing is not Standing.STARTED or not is_about(over, job)
-
-
-def is_about(status: AttemptStatus, job: Job) -> bool:
-    """
-    Return whether *status* is about the attempt that is counted for *job*.
-    """
-    return (status.generation, status.due_at, status.attempt) == (job.generation, job.due_at, job.attempt)
+    if over is None or over.standing is not Standing.STARTED:
+        return True
+    # What has started may be an earlier attempt: of the one that is counted nothing is known then.
+    return (over.generation, over.due_at, over.attempt) != (job.generation, job.due_at, job.attempt)
