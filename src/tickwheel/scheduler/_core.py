@@ -71,6 +71,7 @@ class Core:
         self.make_owner: Callable[[Resources, Registry, Figures, asyncio.AbstractEventLoop | None], Owner] = Owner
         self._life = (0, "")
         self.hooks = Hooks(runtime)
+        self.subscribe = self.hooks.subscribe
         self.registry = Registry(targets, options, runtime)
         self.registry.report_to(self.hooks.emit)
         self.handlers = self.registry.handlers

@@ -40,20 +40,6 @@ def is_service(store: object) -> bool:
     return isinstance(store, str) and store.lower().startswith(("http://", "https://"))
 
 
-class _NoHooks:
-    """
-    The events of firings, which are reported where they happen.
-    """
-
-    def subscribe(self, hook: EventHook, *, routine: bool = True) -> Callable[[], None]:
-        """
-        Refuse.
-        """
-        events = "firings" if routine else "failures"
-        what, remedy = f"{hook!r} cannot be called with a service's {events}", "subscribe where the service is started"
-        raise UnsupportedError(what, remedy)
-
-
 class RemoteCore:
     """
     The core that `Scheduler` and `AsyncScheduler` share, for a service at *url*.
@@ -66,7 +52,6 @@ class RemoteCore:
         self._lifecycle = Lifecycle(Runtime())
         self._puller: Puller | None = None
         self.handlers = HandlerTarget(checks.limit_s("timeout_s", options.timeout_s))
-        self.hooks = _NoHooks()
         self.client = RemoteClient(self._transport, self.handlers.policy)
         self.pulls = RemotePulls(self._transport)
 
@@ -96,6 +81,14 @@ class RemoteCore:
         True while handlers pull.
         """
         return self.is_firing
+
+    def subscribe(self, hook: EventHook, *, routine: bool = True) -> Callable[[], None]:
+        """
+        Refuse: events of firings are reported where they happen.
+        """
+        events = "firings" if routine else "failures"
+        what, remedy = f"{hook!r} cannot be called with a service's {events}", "subscribe where the service is started"
+        raise UnsupportedError(what, remedy)
 
     def recent(self, after: int) -> list[FiringRecord]:
         """

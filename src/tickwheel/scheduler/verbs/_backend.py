@@ -135,17 +135,9 @@ class _Pulls(Protocol):
     def extend(self, fire_id: str, seconds: Duration, progress: Progress | None = None) -> Future[int]: ...
 
 
-class _Registry(Protocol):
-    handlers: HandlerTarget
-
-
-class _Hooks(Protocol):
-    def subscribe(self, hook: EventHook, *, routine: bool = True) -> Callable[[], None]: ...
-
-
 class Backend(Protocol):
     """
-    A core: jobs, leases of pull workers, handlers and hooks, and the life of what fires.
+    A core: jobs, leases of pull workers, handlers and events, and the life of what fires.
     """
 
     @property
@@ -161,15 +153,9 @@ class Backend(Protocol):
         """
 
     @property
-    def registry(self) -> _Registry:
+    def handlers(self) -> HandlerTarget:
         """
         The registry of handlers.
-        """
-
-    @property
-    def hooks(self) -> _Hooks:
-        """
-        The hooks that are called with events.
         """
 
     @property
@@ -182,6 +168,11 @@ class Backend(Protocol):
     def is_ready(self) -> bool:
         """
         True while they do and the store answers.
+        """
+
+    def subscribe(self, hook: EventHook, *, routine: bool = True) -> Callable[[], None]:
+        """
+        Call *hook* with events, as `Scheduler.subscribe` says.
         """
 
     def start(self, loop: asyncio.AbstractEventLoop | None, role: str) -> None:

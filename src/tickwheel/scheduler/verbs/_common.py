@@ -168,7 +168,7 @@ class Common:
             routine: Whether it wants what goes as it should, too: sets, moves, firings, successes, snoozes. Every
                 firing pays for that, while failures, deaths and changes of owner are rare.
         """
-        return self._core.hooks.subscribe(hook, routine=routine)
+        return self._core.subscribe(hook, routine=routine)
 
     def recent(self, after: int = 0) -> Sequence[FiringRecord]:
         """
