@@ -75,12 +75,7 @@ class RemoteCore:
         """
         return self._lifecycle.is_started and not self._is_inherited
 
-    @property
-    def is_ready(self) -> bool:
-        """
-        True while handlers pull.
-        """
-        return self.is_firing
+    is_ready = is_firing
 
     def subscribe(self, hook: EventHook, *, routine: bool = True) -> Callable[[], None]:
         """
