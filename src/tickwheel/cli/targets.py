@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 from typing import Any, Final
 
 from tickwheel.cli.exits import ExitCode, Refused, exit_code_of
@@ -28,6 +29,13 @@ _WORD: Final = re.compile(r"[\w.-]{1,64}")
 _OBJECT: Final = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<name>[A-Za-z_]\w*)")
 _BUILT_IN: Final = ("handler", "log", "pull")
 _EXAMPLE: Final = "rabbitmq=amqp://localhost/"
+_KINDS: Final = {
+    "send_task": ("celery", "CeleryTarget"),
+    "declare_actor": ("dramatiq", "DramatiqTarget"),
+    "kick": ("taskiq", "TaskiqTarget"),
+    "connection_pool": ("rq", "RqTarget"),
+}
+"""How an object is known, by a method that only its kind has, and the module and class of the target for it."""
 
 
 def configured(options: Iterable[str]) -> dict[str, str]:
@@ -105,43 +113,13 @@ def _of_object(target: str, module: str, name: str) -> Target:
     """
     Return the target that a module defines, or one for the application, broker or connection that it defines.
     """
-    found = getattr(imported(module, f"the target {target!r}: the module"), name, None)
-    for method, make in _MAKERS.items():
+    found: Any = getattr(imported(module, f"the target {target!r}: the module"), name, None)
+    if hasattr(found, "resolve"):
+        ours: Target = found
+        return ours
+    for method, (room, kind) in _KINDS.items():
         if hasattr(found, method):
+            make: Callable[[Any], Target] = getattr(import_module(f"tickwheel.scheduler.targets.{room}"), kind)
             return make(found)
     remedy = "name an application of Celery, a broker of Dramatiq or taskiq, a redis.Redis for RQ, or a target"
     raise Refused(ExitCode.USAGE, f"the target {target!r} cannot be made of {module}:{name}: {remedy}")
-
-
-def _celery(app: Any) -> Target:
-    from tickwheel.scheduler.targets.celery import CeleryTarget  # noqa: PLC0415  loaded when it is asked for
-
-    return CeleryTarget(app)
-
-
-def _dramatiq(broker: Any) -> Target:
-    from tickwheel.scheduler.targets.dramatiq import DramatiqTarget  # noqa: PLC0415  loaded when it is asked for
-
-    return DramatiqTarget(broker)
-
-
-def _taskiq(broker: Any) -> Target:
-    from tickwheel.scheduler.targets.taskiq import TaskiqTarget  # noqa: PLC0415  loaded when it is asked for
-
-    return TaskiqTarget(broker)
-
-
-def _rq(connection: Any) -> Target:
-    from tickwheel.scheduler.targets.rq import RqTarget  # noqa: PLC0415  loaded when it is asked for
-
-    return RqTarget(connection)
-
-
-_MAKERS: Final[dict[str, Callable[[Any], Target]]] = {
-    "resolve": lambda target: target,
-    "send_task": _celery,
-    "declare_actor": _dramatiq,
-    "kick": _taskiq,
-    "connection_pool": _rq,
-}
-"""How each kind of object is known: by a method that only it has."""
