@@ -55,7 +55,7 @@ _LEVEL_OF: Final = {
     CircuitOpened: logging.WARNING,
     CircuitClosed: logging.INFO,
 }
-_WORDS: Final = {"JobDied": "job died", "OwnershipGained": "took over", "OwnershipLost": "lost its right to fire"}
+_WORDS: Final = {"OwnershipGained": "took over", "OwnershipLost": "lost its right to fire"}
 
 
 def set_up(level: str, *, as_json: bool) -> None:
@@ -94,14 +94,14 @@ def log_event(event: Event) -> None:
     """
     Log one event of the scheduler; to be subscribed.
     """
-    level = _LEVEL_OF.get(type(event), logging.DEBUG)
-    if isinstance(event, OwnershipLost) and event.is_handed_over:
-        level = logging.INFO
+    is_handed_over = isinstance(event, OwnershipLost) and event.is_handed_over
+    level = logging.INFO if is_handed_over else _LEVEL_OF.get(type(event), logging.DEBUG)
     if _LOG.isEnabledFor(level):
         facts = {name: value.value if isinstance(value, Enum) else value for name, value in asdict(event).items()}
         if "attempt" in facts:
             facts["fire_id"] = f"{facts['key']}/{facts['generation']}/{facts['attempt']}"
-        _LOG.log(level, _name_of(event), extra={FACTS: facts})
+        name = "handed over its right to fire" if is_handed_over else _name_of(event)
+        _LOG.log(level, name, extra={FACTS: facts})
 
 
 def log_firing(firing: Firing) -> None:
@@ -131,8 +131,6 @@ def _name_of(event: Event) -> str:
     Return the event's name in words: `JobFailed` is "job failed".
     """
     name = type(event).__name__
-    if isinstance(event, OwnershipLost) and event.is_handed_over:
-        return "handed over its right to fire"
     spaced = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name)
     return _WORDS.get(name, spaced.strip())
 
