@@ -19,10 +19,9 @@ import click
 
 from tickwheel.cli import targets
 from tickwheel.cli.exits import ExitCode, Refused
-from tickwheel.cli.options import json_option, sqlite_path, store_option
+from tickwheel.cli.options import json_option, opened, sqlite_path, store_option
 from tickwheel.cli.output import print_json, print_rows
 from tickwheel.errors import TickwheelError
-from tickwheel.scheduler import Scheduler
 
 __all__ = ["command"]
 
@@ -139,22 +138,15 @@ def _store(store: str) -> Iterator[Finding]:
     if path is not None and not path.exists():
         yield "store", True, f"there is no file {str(path)!r} yet: 'tickwheel serve' makes it"
         return
-    scheduler = None
     try:
-        scheduler = Scheduler(store)
-        stats = scheduler.stats()
-        owners = sorted({shard.owner for shard in scheduler.shards() if shard.owner})
+        with opened(store, has_to_exist=False) as scheduler:
+            stats = scheduler.stats()
+            owners = sorted({shard.owner for shard in scheduler.shards() if shard.owner})
     except TickwheelError as error:
         yield "store", False, str(error)
-    else:
-        yield (
-            "store",
-            True,
-            f"{stats['store']}: {stats['pending']} pending, {stats['running']} running, {stats['dead']} dead",
-        )
-        yield "fired by", True, ", ".join(owners) or "nobody now: 'tickwheel serve' fires its jobs"
-        lost = stats["loss_window"]
-        yield "loss window", True, f"may be lost: {lost}" if lost else "none: what is answered is on the disk"
-    finally:
-        if scheduler is not None:
-            scheduler.stop()
+        return
+    found = f"{stats['store']}: {stats['pending']} pending, {stats['running']} running, {stats['dead']} dead"
+    yield "store", True, found
+    yield "fired by", True, ", ".join(owners) or "nobody now: 'tickwheel serve' fires its jobs"
+    lost = stats["loss_window"]
+    yield "loss window", True, f"may be lost: {lost}" if lost else "none: what is answered is on the disk"
