@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from itertools import chain
 from typing import Any
 
@@ -112,20 +113,9 @@ def _foreseen(source: Store, target: str) -> dict[str, Any]:
 
 
 def _report(report: MigrationReport, *, source: dict[str, int], target: dict[str, int], as_json: bool) -> None:
-    _print_facts(
-        {
-            "moved": report.moved,
-            "finished": report.finished,
-            "changed": report.changed,
-            "conflicts": report.conflicts,
-            "others": report.others,
-            "left": report.left,
-            "complete": report.is_complete,
-            "source": source,
-            "target": target,
-        },
-        as_json=as_json,
-    )
+    facts = asdict(report)
+    facts["complete"] = facts.pop("is_complete")
+    _print_facts(facts | {"source": source, "target": target}, as_json=as_json)
     if report.conflicts or report.others:
         stay = len(report.conflicts) + len(report.others)
         message = (
