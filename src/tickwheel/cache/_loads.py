@@ -221,9 +221,6 @@ class _One:
         return repr(self._loader)
 
     def __call__(self, keys: list[Any]) -> Any:
-        """
-        Load.
-        """
         return {key: self._loader(key) for key in keys}
 
 
@@ -233,9 +230,6 @@ class _OneAwaited(_One):
     """
 
     async def __call__(self, keys: list[Any]) -> Any:
-        """
-        Load.
-        """
         return {key: await self._loader(key) for key in keys}
 
 

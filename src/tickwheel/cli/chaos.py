@@ -45,9 +45,6 @@ class _Faults(click.ParamType[tuple[str, ...]]):
     name = "faults"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        """
-        Return the names.
-        """
         kinds = tuple(part.strip() for part in str(value).split(","))
         for kind in kinds:
             if kind not in FAULTS:

@@ -60,9 +60,6 @@ class Refused(Exception):  # noqa: N818  an answer, not an error
     """
 
     def __init__(self, code: ExitCode, message: str) -> None:
-        """
-        Take both.
-        """
         super().__init__(message)
         self.code = code
 

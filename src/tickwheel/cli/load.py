@@ -37,9 +37,6 @@ class _StageOption(click.ParamType[LoadStage]):
     name = "stage"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> LoadStage:
-        """
-        Return the stage.
-        """
         rate, colon, length = str(value).partition(":")
         if not colon or not _NUMBER.fullmatch(rate) or not 0 < float(rate) <= 1e6:  # noqa: PLR2004 no client is faster
             self.fail(f"{value!r} is not a stage: write requests a second and how long, as in 500:30s", param, ctx)
@@ -57,9 +54,6 @@ class _Threshold(click.ParamType[Threshold]):
     name = "threshold"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Threshold:
-        """
-        Return the threshold.
-        """
         metric, _, limit = str(value).partition("=")
         if metric not in METRICS:
             self.fail(f"{value!r}: no figure {metric!r}: take one of {', '.join(METRICS)}, as in p99=50ms", param, ctx)

@@ -117,9 +117,6 @@ class OutputPath(click.Path):
     """
 
     def __init__(self) -> None:
-        """
-        Take files, and no folders.
-        """
         super().__init__(dir_okay=False, path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:

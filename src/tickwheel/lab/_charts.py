@@ -143,9 +143,6 @@ class _Scale:
         self._first, self._last = first, last
 
     def at(self, value: float) -> float:
-        """
-        Return the place of *value*.
-        """
         number = math.log10(value) if self.axis.is_log else value
         return self._first + (number - self._low) / (self._high - self._low) * (self._last - self._first)
 

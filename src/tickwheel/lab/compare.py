@@ -31,9 +31,6 @@ class MeasureError(TickwheelError, RuntimeError):
     """
 
     def __init__(self, design: Design, pending: int, output: str) -> None:
-        """
-        Name the case, and quote the last of what the process said.
-        """
         lines = output.strip().splitlines() or ["it said nothing"]
         super().__init__(f"{design} at {pending} pending: {lines[-1]}")
 

@@ -19,9 +19,6 @@ class DesignError(TickwheelError, ValueError):
     """
 
     def __init__(self, text: str, problem: str) -> None:
-        """
-        Quote the *text*, and say what is wrong with it.
-        """
         super().__init__(f"wheel {text!r}: {problem}")
 
 

@@ -25,9 +25,6 @@ class DoesNotFitError(TickwheelError, ValueError):
     """
 
     def __init__(self, number: int, operation: TraceOperation, wheel: Wheel) -> None:
-        """
-        Name the delay, and the span that it takes.
-        """
         span_ns, tick_ns = wheel.abilities.span_ns or 0, wheel.abilities.tick_ns
         slots = -(-operation.delay_us * 1_000 // tick_ns) + 1
         super().__init__(

@@ -29,9 +29,6 @@ class UrlError(TickwheelError, ValueError):
     """
 
     def __init__(self, url: str) -> None:
-        """
-        Quote the *url*.
-        """
         super().__init__(f"{url!r} is not the address of a service: write it as in http://127.0.0.1:8765")
 
 

@@ -30,9 +30,6 @@ class _Sizes(click.ParamType[list[int]]):
     name = "sizes"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
-        """
-        Return the numbers.
-        """
         sizes = []
         for part in str(value).split(","):
             number = part.strip().replace("k", "000").replace("M", "000000")

@@ -40,9 +40,6 @@ class LoadError(TickwheelError, RuntimeError):
     """
 
     def __init__(self, url: str, answer: Answer) -> None:
-        """
-        Quote what the service at *url* answered.
-        """
         self.status = answer.status
         said = f"answers {answer.status}" if answer.status else answer.body.decode("utf-8", "replace")
         remedy = "start it with 'tickwheel serve', and pass its --token if it wants one"
