@@ -11,7 +11,7 @@ from collections import Counter
 from typing import Any
 
 from tickwheel.drivers._hot_keys import SIZE, WINDOW, HotKeys
-from tickwheel.drivers._routes import jump_hash, stable_hash
+from tickwheel.drivers._key_shard import jump_hash, stable_hash
 
 
 def test_heavy_hitters():
@@ -49,7 +49,7 @@ def test_the_hash_is_the_same_in_every_process():
     Text, bytes and integers have the same number in another process, with another seed for hashes.
     """
     script = """
-from tickwheel.drivers._routes import stable_hash
+from tickwheel.drivers._key_shard import stable_hash
 print(*map(stable_hash, ("text", b"bytes", 5, -7, "\\udc80")))
 """
     command = [sys.executable, "-c", script]

@@ -14,7 +14,7 @@ import pytest
 
 from tickwheel import ClosedError, InvalidDelayError, ShardedWheel, TooManyTimersError
 from tickwheel.drivers._hot_keys import WINDOW
-from tickwheel.drivers._routes import jump_hash, stable_hash
+from tickwheel.drivers._key_shard import jump_hash, stable_hash
 from tickwheel.testing import ManualClock
 from tickwheel.wheels.heap import HeapWheel
 

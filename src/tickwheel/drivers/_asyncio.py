@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from tickwheel.drivers._in_loop import DELAY_MAX_S, DriverInLoop
-from tickwheel.drivers._task_set import TaskSet, running_loop
+from tickwheel.drivers._tasks import TaskSet, running_loop
 from tickwheel.drivers.contract import is_stepped
 from tickwheel.timers.contract import Engine
 

@@ -1,17 +1,18 @@
 """
-The shard of a key, and the callback by which a shard says that a key expires.
+The route from a key to its shard, the shard where it is, and the callback by which a shard says that a key expires.
 """
 
 from __future__ import annotations
 
 import weakref
+import zlib
 from collections.abc import Callable, Hashable
 from typing import Any
 
 from tickwheel.drivers._timer_wheel import TimerWheel
 from tickwheel.timers.standin import KeyedStandIn
 
-__all__ = ["KeyShard", "OnExpire"]
+__all__ = ["KeyShard", "OnExpire", "jump_hash", "stable_hash"]
 
 
 class KeyShard:
@@ -70,3 +71,31 @@ class OnExpire(KeyedStandIn):
         end_life = self._end_life()
         if end_life is not None:  # else the shards were dropped, and nobody asks them any more
             end_life(key, item[0])
+
+
+def stable_hash(key: Hashable) -> int:
+    """
+    Return a number for *key* that is the same in every process for text, bytes and integers; for others `hash(key)`.
+
+    Keys that are equal have the same number: 1, 1.0 and True too.
+    """
+    if isinstance(key, str):
+        return zlib.crc32(key.encode("utf-8", "surrogatepass"))
+    if isinstance(key, bytes):
+        return zlib.crc32(key)
+    return hash(key) & (2**64 - 1)
+
+
+def jump_hash(number: int, shards: int) -> int:
+    """
+    Return a shard in 0..*shards* - 1 for a number, such that one shard more moves only the keys that it gets.
+
+    J. Lamping, E. Veach, "A Fast, Minimal Memory, Consistent Hash Algorithm", 2014. O(log shards).
+    """
+    state = number
+    chosen, candidate = -1, 0
+    while candidate < shards:
+        chosen = candidate
+        state = (state * 2862933555777941757 + 1) & (2**64 - 1)
+        candidate = int((chosen + 1) * (2.0**31 / ((state >> 33) + 1)))
+    return chosen

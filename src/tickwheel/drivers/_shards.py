@@ -19,8 +19,7 @@ from typing import Any, Self
 
 from tickwheel.clock import to_delay
 from tickwheel.drivers._hot_keys import HotKeys
-from tickwheel.drivers._key_shard import KeyShard, OnExpire
-from tickwheel.drivers._routes import jump_hash, stable_hash
+from tickwheel.drivers._key_shard import KeyShard, OnExpire, jump_hash, stable_hash
 from tickwheel.drivers._timer_wheel import TimerWheel, hand_out
 from tickwheel.drivers.fork import call_after_fork
 from tickwheel.errors import ClosedError, TooManyTimersError

@@ -1,19 +1,19 @@
 """
-Callbacks as asyncio tasks.
+Callbacks as asyncio tasks: the executor, and the tasks that it and the asyncio driver make of coroutines.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from functools import partial
 from typing import Any
 
 from tickwheel.drivers._measured import MeasuredExecutor, SlowHandler
-from tickwheel.drivers._task_set import TaskSet, running_loop
 from tickwheel.timers.contract import DueTimer, Engine
 from tickwheel.typing import Seconds
 
-__all__ = ["TaskExecutor"]
+__all__ = ["TaskExecutor", "TaskSet", "running_loop"]
 
 
 class TaskExecutor(MeasuredExecutor):
@@ -66,3 +66,53 @@ class TaskExecutor(MeasuredExecutor):
         Return how many callbacks have run, how many were slow, and how many tasks are under way.
         """
         return {**super().stats(), "executor_tasks": len(self._tasks)}
+
+
+class TaskSet:
+    """
+    Tasks of one loop, held until they are done, because the loop itself holds them weakly. Used in the loop's thread.
+
+    Args:
+        loop: Which loop.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def start(self, engine: Engine, coroutine: Coroutine[Any, Any, Any], timer: object) -> None:
+        """
+        Make a task of *coroutine*, and give what it raises, unless it is cancelled, to the `on_error` of *engine*.
+        """
+        task = self._loop.create_task(coroutine)
+        self._tasks.add(task)
+
+        def done(task: asyncio.Task[Any]) -> None:
+            self._tasks.discard(task)
+            error = None if task.cancelled() else task.exception()
+            if error is not None and engine.on_error is not None:
+                engine.on_error(error, timer)
+
+        task.add_done_callback(done)
+
+    def cancel(self) -> None:
+        """
+        Cancel all of them but the one that asks for it.
+        """
+        current = asyncio.current_task() if running_loop() is self._loop else None
+        for task in list(self._tasks):
+            if task is not current:
+                task.cancel()
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """
+    Return the loop that runs in this thread, or None.
+    """
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
