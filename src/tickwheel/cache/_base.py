@@ -7,6 +7,7 @@ what is not worth native code.
 
 from __future__ import annotations
 
+import sys
 import time
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, ItemsView, Iterable, Iterator, Mapping, ValuesView
@@ -17,7 +18,6 @@ from typing import Any, Final, TypeVar, overload
 
 from tickwheel.cache._alarm import Alarm
 from tickwheel.cache._by_items import ITEM_METHODS, VERBS
-from tickwheel.cache._cachetools import register
 from tickwheel.cache._loads import Loads
 from tickwheel.cache._native import NativeCache
 from tickwheel.cache._options import Leaving, Options
@@ -67,7 +67,7 @@ class BaseCache(NativeCache[K, V]):
     def _begin(self, options: Options, getsizeof: Callable[[V], float] | None) -> None:
         if getsizeof is not None:
             self.getsizeof = getsizeof  # type: ignore[method-assign, assignment]
-        register(BaseCache)
+        _register_with_cachetools()
         self._options = options
         self._loads = Loads(options.refresh)
         self._since = (0, 0)
@@ -346,3 +346,12 @@ class BaseCache(NativeCache[K, V]):
         self._begin(state["options"], None)
         for key, value, life_ns, left_ns in state["records"]:
             self._restore(key, value, min(life_ns, NEVER), left_ns)
+
+
+def _register_with_cachetools() -> None:
+    """
+    Let ours be caches of cachetools, whose decorators ask, if anybody has imported that; it is not imported here.
+    """
+    base = getattr(sys.modules.get("cachetools"), "Cache", None)
+    if base is not None and not issubclass(BaseCache, base):
+        base.register(BaseCache)
