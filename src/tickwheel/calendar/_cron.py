@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from tickwheel.calendar import _days, _fields, _zones
@@ -96,11 +96,7 @@ class Cron:
             after: In ms since the epoch.
             makes_up: Whether the runs of a day that the zone's calendar leaves out are made up for, when it goes on.
         """
-        fields = six_fields(self.line)
-
-        def next_wall(wall: datetime, *, inclusive: bool) -> datetime | None:
-            return _fields.next_wall(fields, wall, inclusive=inclusive)
-
+        next_wall = partial(_fields.next_wall, six_fields(self.line))
         zone, start = zone_of(self.tz), after // 1000
         try:
             if self.is_literal:

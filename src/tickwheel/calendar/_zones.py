@@ -49,7 +49,7 @@ def next_literal(next_wall: NextWall, zone: ZoneInfo, after: int) -> int | None:
         wall = next_wall(wall_of(start, zone), inclusive=inclusive)
         if wall is None:
             return None
-        instant = _as_utc(wall) - _offset(start, zone)
+        instant = int(wall.replace(tzinfo=UTC).timestamp()) - _offset(start, zone)
         change = first_change(zone, start, instant)
         if change is None:
             return instant
@@ -121,7 +121,3 @@ def wall_of(instant: int, zone: ZoneInfo) -> datetime:
 
 def _offset(instant: int, zone: ZoneInfo) -> int:
     return int((datetime.fromtimestamp(instant, zone).utcoffset() or timedelta()).total_seconds())
-
-
-def _as_utc(wall: datetime) -> int:
-    return int(wall.replace(tzinfo=UTC).timestamp())
