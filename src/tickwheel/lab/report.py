@@ -5,6 +5,7 @@ A comparison as one HTML page that needs no network: what each design costs, and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from operator import itemgetter
 from typing import Any, Final
 
 from tickwheel.lab._charts import Axis, line_chart, strip_chart
@@ -67,34 +68,41 @@ def _verdicts(comparison: Comparison) -> str:
 def _charts(comparison: Comparison) -> Iterable[str]:
     yield _by_size(
         comparison,
-        "churn_ns",
+        itemgetter("churn_ns"),
         "Cost of an operation",
         "Set, move and cancel as the trace has them, wake-ups in between included. "
         "A wheel stays flat; a heap climbs with the logarithm of what is pending.",
     )
     yield _by_size(
         comparison,
-        "fire_ns",
+        itemgetter("fire_ns"),
         "Cost of a timer that fires",
         "Nothing is set any more, and what is pending expires: cascades, scans of slots, and the driver's calls.",
     )
     yield _by_size(
         comparison,
-        "beat_ns",
+        itemgetter("beat_ns"),
         "A beat over far timers",
         "One short timer after another, while all the others are not due for a long time. "
         "Rounds reads them, slot by slot, to find what is next; a heap climbs past them; the others look at none.",
     )
-    yield _quiet(comparison)
     yield _by_size(
         comparison,
-        "longest_ns",
+        _quiet,
+        "A quiet second",
+        "Nothing is due, and a driver that ticks, as skynet, Linux and Netty have it, still wakes up at each "
+        "tick. The other designs sleep until something is due; here these can do so, too.",
+        Axis("CPU time a second", duration, is_log=False),
+    )
+    yield _by_size(
+        comparison,
+        itemgetter("longest_ns"),
         "Longest pause",
         "The longest time that one call held up all others: a coarse slot that cascades, or a slot of many rounds.",
     )
     yield _by_size(
         comparison,
-        "bytes",
+        itemgetter("bytes"),
         "Memory of a pending timer",
         "How much the process grew when the wheel was filled, for each timer.",
         Axis("bytes", lambda value: f"{value:g}"),
@@ -104,27 +112,21 @@ def _charts(comparison: Comparison) -> Iterable[str]:
     yield _occupancy(comparison)
 
 
-def _by_size(comparison: Comparison, figure: str, title: str, text: str, up: Axis | None = None) -> str:
+def _by_size(
+    comparison: Comparison, figure: Callable[[Row], float], title: str, text: str, up: Axis | None = None
+) -> str:
     sizes = list(_first_by_size(comparison))
     series: dict[str, list[float]] = {}
     for row in comparison.rows:
-        series.setdefault(row["design"], []).append(row[figure])
+        series.setdefault(row["design"], []).append(figure(row))
     return section(title, text, line_chart(_PENDING, up or Axis("CPU time", duration), sizes, series))
 
 
-def _quiet(comparison: Comparison) -> str:
-    series: dict[str, list[float]] = {}
-    for row in comparison.rows:
-        second = row["quiet_ns"] * 1e9 / row["tick_ns"] if CARDS[row["design"]].is_ticked else 0.0
-        series.setdefault(row["design"], []).append(second)
-    return section(
-        "A quiet second",
-        "Nothing is due, and a driver that ticks, as skynet, Linux and Netty have it, still wakes up at each "
-        "tick. The other designs sleep until something is due; here these can do so, too.",
-        line_chart(
-            _PENDING, Axis("CPU time a second", duration, is_log=False), list(_first_by_size(comparison)), series
-        ),
-    )
+def _quiet(row: Row) -> float:
+    """
+    Return the CPU time of a second in which nothing is due, in nanoseconds.
+    """
+    return row["quiet_ns"] * 1e9 / row["tick_ns"] if CARDS[row["design"]].is_ticked else 0.0
 
 
 def _over_time(comparison: Comparison) -> Iterable[str]:
