@@ -5,14 +5,11 @@ Counts the comparisons of entries by a design in Python, from outside, so that t
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING
 
 from tickwheel.wheels.entry import Entry
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = ["Comparisons", "counted"]
 

@@ -68,7 +68,7 @@ class Measurement:
         middle, end = len(self._workload.times) // 2, len(self._workload.times)
         figures["churn_ns"] = self._churn(0, middle) / max(middle, 1)
         self._churn_timed(middle, end)
-        figures["occupancy"] = self._occupancy()
+        figures["occupancy"] = [_occupied(ring) for ring in self._wheel.rings() if ring.slots > 1]
         figures |= self._rest(self._workload.times[-1] if end else 0)
         figures["longest_ns"] = self._longest_ns
         figures["lateness_ns"] = self._lateness_by_rank()
@@ -145,9 +145,6 @@ class Measurement:
     def _lateness_by_rank(self) -> dict[str, int]:
         late = sorted(self._lateness) or [0]
         return {name: late[int(rank * (len(late) - 1))] for name, rank in (("half", 0.5), ("99 %", 0.99), ("all", 1.0))}
-
-    def _occupancy(self) -> list[dict[str, Any]]:
-        return [_occupied(ring) for ring in self._wheel.rings() if ring.slots > 1]
 
 
 def _occupied(ring: RingView) -> dict[str, Any]:

@@ -74,11 +74,8 @@ class Client:
         if parts.scheme not in {"http", "https"} or not host or parts.path.strip("/") or parts.query:
             raise UrlError(url)
         self.url = url
-        self._host, self._port, self._is_tls = (
-            host,
-            port or (443 if parts.scheme == "https" else 80),
-            parts.scheme == "https",
-        )
+        self._is_tls = parts.scheme == "https"
+        self._host, self._port = host, port or (443 if self._is_tls else 80)
         authorization = f"authorization: Bearer {token}\r\n" if token else ""
         self._head = f" HTTP/1.1\r\nhost: {parts.netloc}\r\n{authorization}content-type: application/json\r\n"
         self._connections_max = connections

@@ -69,13 +69,16 @@ class Tally:
         rate: Requests a second.
         seconds: How long.
         begins_at: When the first request has its time.
+
+    Attributes:
+        done: How many requests have been answered or have failed.
     """
 
     def __init__(self, rate: float, seconds: float, begins_at: float) -> None:
         self.rate, self.seconds, self.begins_at = rate, seconds, begins_at
         self.requests = max(1, round(rate * seconds))
         self.ended = asyncio.Event()
-        self._done = 0
+        self.done = 0
         self._intended, self._latency, self._service = array("d"), array("d"), array("d")
         self._answered = 0
         self._answers: Counter[int] = Counter()
@@ -120,19 +123,12 @@ class Tally:
         Let the stage end *now*: no more come than the *requests* that had their time.
         """
         self.requests, self.seconds = requests, now - self.begins_at
-        if self._done == requests:
+        if self.done == requests:
             self.ended.set()
 
-    @property
-    def done(self) -> int:
-        """
-        Return the number of requests that have been answered or have failed.
-        """
-        return self._done
-
     def _count(self) -> None:
-        self._done += 1
-        if self._done == self.requests:
+        self.done += 1
+        if self.done == self.requests:
             self.ended.set()
 
     def figures(self, fired: int, late_s: dict[str, float]) -> StageFigures:

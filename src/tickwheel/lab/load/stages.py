@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tickwheel.lab._quantities import duration
-from tickwheel.lab.load.figures import StageFigures
+from tickwheel.lab.load.figures import RANKS, StageFigures
 
 __all__ = ["METRICS", "LoadStage", "Threshold", "misses"]
 
@@ -52,14 +52,8 @@ def _late(rank: str) -> Metric:
 
 
 METRICS: Final[dict[str, Metric]] = {
-    "p50": _latency("p50"),
-    "p90": _latency("p90"),
-    "p99": _latency("p99"),
-    "p999": _latency("p999"),
-    "max": _latency("max"),
-    "late_p50": _late("p50"),
-    "late_p99": _late("p99"),
-    "late_max": _late("max"),
+    **{rank: _latency(rank) for rank in RANKS},
+    **{f"late_{rank}": _late(rank) for rank in ("p50", "p99", "max")},
     "error_rate": Metric(lambda stage: stage.error_rate, is_time=False),
     "achieved": Metric(lambda stage: stage.achieved_rate / stage.rate, is_time=False, is_floor=True),
 }
