@@ -12,39 +12,14 @@ from typing import Final
 
 __all__ = ["SCRIPTS", "Script", "packed", "packed_lists"]
 
-_FREEING: Final = "flags=allow-oom"
+_READING: Final = ("aside", "count", "count_due", "due", "nodes", "page", "read", "running", "shards")
+_FREEING: Final = (
+    *("dead", "floor", "lease", "look", "open", "probe", "prune"),
+    *("release", "report", "scope", "server", "take_up"),
+)
 """
 For a server without memory: a store can be opened, and what is there be fired and cancelled, and so its memory freed.
 """
-
-_READING: Final = "flags=no-writes"
-
-_FLAGS: Final = {
-    "open": ("open", _FREEING),
-    "probe": ("probe", _FREEING),
-    "apply": ("apply", ""),
-    "apply_freeing": ("apply", _FREEING),
-    "take_up": ("take_up", _FREEING),
-    "lease": ("lease", _FREEING),
-    "release": ("release", _FREEING),
-    "server": ("server", _FREEING),
-    "look": ("look", _FREEING),
-    "prune": ("prune", _FREEING),
-    "scope": ("scope", _FREEING),
-    "floor": ("floor", _FREEING),
-    "read": ("read", _READING),
-    "due": ("due", _READING),
-    "dead": ("dead", _FREEING),
-    "count": ("count", _READING),
-    "count_due": ("count_due", _READING),
-    "page": ("page", _READING),
-    "running": ("running", _READING),
-    "aside": ("aside", _READING),
-    "shards": ("shards", _READING),
-    "nodes": ("nodes", _READING),
-    "report": ("report", _FREEING),
-}
-"""Each script, by the name under which it is called: its file, and what it asks of the server."""
 
 _ARRAY: Final = struct.Struct(">BI")
 _ARRAY_TAG: Final = 0xDD
@@ -70,7 +45,13 @@ class Script:
         self.digest = sha1(self.text, usedforsecurity=False).hexdigest().encode()
 
 
-SCRIPTS: Final = {name: Script(file, flags) for name, (file, flags) in _FLAGS.items()}
+SCRIPTS: Final = {
+    "apply": Script("apply", ""),
+    "apply_freeing": Script("apply", "flags=allow-oom"),
+    **{name: Script(name, "flags=allow-oom") for name in _FREEING},
+    **{name: Script(name, "flags=no-writes") for name in _READING},
+}
+"""Each script, by the name under which it is called."""
 
 
 def packed(items: Iterable[bytes]) -> bytes:
