@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from struct import Struct, pack
 from struct import error as StructError  # noqa: N812 - a class like others
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final
 
-__all__ = ["ARRAY_TYPES", "COLUMNS", "Array", "ArrayType", "Byteas", "Int2s", "Int4s", "Int8s", "Texts"]
+__all__ = ["ARRAY_TYPES", "COLUMNS", "NULL", "Array", "Byteas", "Int2s", "Int4s", "Int8s", "Texts"]
 
-_NULL: Final = b"\xff\xff\xff\xff"
+NULL: Final = b"\xff\xff\xff\xff"
 _LENGTH: Final = Struct(">i").pack
 
 
-class ArrayType(NamedTuple):
+class Array(bytes):
     """
-    The type of an array's elements.
+    A parameter that is an array already.
 
     Attributes:
         oid: The array's type.
@@ -28,18 +28,10 @@ class ArrayType(NamedTuple):
         encode: Makes a value that is not None into its length and its bytes.
     """
 
-    oid: int
-    element_oid: int
-    encode: Callable[[Any], bytes]
-
-
-class Array(bytes):
-    """
-    A parameter that is an array already.
-    """
-
     __slots__ = ()
-    array_type: ClassVar[ArrayType]
+    oid: ClassVar[int]
+    element_oid: ClassVar[int]
+    encode: ClassVar[staticmethod[[Any], bytes]]
 
     @classmethod
     def of(cls, values: Sequence[Any]) -> Array:
@@ -51,17 +43,17 @@ class Array(bytes):
             UnicodeError: If a text has a lone surrogate.
         """
         if not values:
-            return cls(pack(">iii", 0, 0, cls.array_type.element_oid))
-        encode = cls.array_type.encode
+            return cls(pack(">iii", 0, 0, cls.element_oid))
+        encode = cls.encode
         first = values[0]
         try:
             if values.count(first) == len(values):
-                body = (_NULL if first is None else encode(first)) * len(values)
+                body = (NULL if first is None else encode(first)) * len(values)
             else:
-                body = b"".join([_NULL if value is None else encode(value) for value in values])
+                body = b"".join([NULL if value is None else encode(value) for value in values])
         except StructError as failure:
             raise OverflowError(str(failure)) from failure
-        return cls(pack(">iiiii", 1, 1, cls.array_type.element_oid, len(values), 1) + body)
+        return cls(pack(">iiiii", 1, 1, cls.element_oid, len(values), 1) + body)
 
 
 def _bytes(value: bytes) -> bytes:
@@ -84,7 +76,7 @@ class Int2s(Array):
     An array of 16-bit integers.
     """
 
-    array_type = ArrayType(1005, 21, _integer("h"))
+    oid, element_oid, encode = 1005, 21, staticmethod(_integer("h"))
 
 
 class Int4s(Array):
@@ -92,7 +84,7 @@ class Int4s(Array):
     An array of 32-bit integers.
     """
 
-    array_type = ArrayType(1007, 23, _integer("i"))
+    oid, element_oid, encode = 1007, 23, staticmethod(_integer("i"))
 
 
 class Int8s(Array):
@@ -100,7 +92,7 @@ class Int8s(Array):
     An array of 64-bit integers.
     """
 
-    array_type = ArrayType(1016, 20, _integer("q"))
+    oid, element_oid, encode = 1016, 20, staticmethod(_integer("q"))
 
 
 class Texts(Array):
@@ -108,7 +100,7 @@ class Texts(Array):
     An array of texts.
     """
 
-    array_type = ArrayType(1009, 25, _text)
+    oid, element_oid, encode = 1009, 25, staticmethod(_text)
 
 
 class Byteas(Array):
@@ -116,7 +108,7 @@ class Byteas(Array):
     An array of byte strings.
     """
 
-    array_type = ArrayType(1001, 17, _bytes)
+    oid, element_oid, encode = 1001, 17, staticmethod(_bytes)
 
 
 ARRAY_TYPES: Final = (Int2s, Int4s, Int8s, Texts, Byteas)

@@ -35,7 +35,7 @@ def _dumper(kind: type[Array]) -> Any:
 
     class ArrayDumper(Dumper):
         format = Format.BINARY
-        oid = kind.array_type.oid
+        oid = kind.oid
 
         def dump(self, obj: bytes) -> bytes:
             return obj

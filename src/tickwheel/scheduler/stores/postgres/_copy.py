@@ -5,26 +5,30 @@ Jobs as rows of a binary COPY, which costs the server a third less than an INSER
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - a class like others
-from typing import Any, Final
+from typing import Final
 
 from tickwheel.scheduler.model import Job
 from tickwheel.scheduler.stores._rows import row_of
+from tickwheel.scheduler.stores.postgres._arrays import COLUMNS, NULL
 
 __all__ = ["rows_of"]
 
 _HEADER: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TRAILER: Final = b"\xff\xff"
-_NULL: Final = b"\xff\xff\xff\xff"
 _COLUMNS: Final = 15
 
 _FRONT: Final = Struct(">hiqiqiqiii").pack
 """The number of columns; generation, due_at, first_set_at and shard, each with its length; and the key's length."""
 _LENGTH: Final = Struct(">i").pack
-_NUMBERS: Final = {2: Struct(">ih").pack, 4: Struct(">ii").pack, 8: Struct(">iq").pack}
-_SIZES: Final = (None, None, 4, None, 8, None, 2, None, None)
-"""Of the numbers among the columns from the target on; the others are texts."""
+_ALIKE: Final = attrgetter(
+    "target", "handler", "attempt", "retry", "expires_at", "recurrence", "state", "error", "trace"
+)
+"""The columns from the target on, except the last."""
+_ENCODERS: Final = tuple(kind.encode for kind in COLUMNS[4:13])
+"""Those of these columns."""
 
 
 def rows_of(jobs: Sequence[Job], shards: Sequence[int]) -> bytes:
@@ -41,17 +45,7 @@ def rows_of(jobs: Sequence[Job], shards: Sequence[int]) -> bytes:
     rest = b""
     try:
         for job, shard in zip(jobs, shards, strict=True):
-            alike = (
-                job.target,
-                job.handler,
-                job.attempt,
-                job.retry,
-                job.expires_at,
-                job.recurrence,
-                job.state,
-                job.error,
-                job.trace,
-            )
+            alike = _ALIKE(job)
             if alike != before:  # most are as the one before
                 before, rest = alike, _rest_of(job)
             key, payload = job.key.encode(), job.payload
@@ -70,14 +64,5 @@ def _rest_of(job: Job) -> bytes:
     """
     Return the columns from the target on, except the last.
     """
-    columns = row_of(job)[4:-1]
-    return b"".join(_field(value, size) for value, size in zip(columns, _SIZES, strict=True))
-
-
-def _field(value: Any, size: int | None) -> bytes:
-    if value is None:
-        return _NULL
-    if size is not None:
-        return _NUMBERS[size](size, value)
-    text: bytes = value.encode()
-    return _LENGTH(len(text)) + text
+    columns = zip(_ENCODERS, row_of(job)[4:-1], strict=True)
+    return b"".join(NULL if value is None else encode(value) for encode, value in columns)
