@@ -23,15 +23,14 @@ from tickwheel.scheduler.stores.contract import Abilities, Aside, Cursor, Lease,
 from tickwheel.scheduler.stores.postgres import _history, _ownership, _scopes, _withdrawals
 from tickwheel.scheduler.stores.postgres._batch import ASIDE, Batch, ServerMovedError, run, run_async
 from tickwheel.scheduler.stores.postgres._connections import Connection, Connections
-from tickwheel.scheduler.stores.postgres._failover import notice_server
 from tickwheel.scheduler.stores.postgres._floors import Floors
 from tickwheel.scheduler.stores.postgres._joining import Database, joined
 from tickwheel.scheduler.stores.postgres._listener import Notifier, PostgresSubscription
 from tickwheel.scheduler.stores.postgres._look import look
-from tickwheel.scheduler.stores.postgres._losses import loss_window, warn_of
 from tickwheel.scheduler.stores.postgres._paging import page
 from tickwheel.scheduler.stores.postgres._queries import SQL
 from tickwheel.scheduler.stores.postgres._schema import migrate
+from tickwheel.scheduler.stores.postgres._server import loss_window, notice_server, warn_of
 
 __all__ = ["PostgresStore"]
 
