@@ -12,11 +12,9 @@ from tickwheel.scheduler.stores._sql import load_migrations
 from tickwheel.scheduler.stores.postgres._connections import Connection
 from tickwheel.scheduler.stores.postgres._queries import SQL
 
-__all__ = ["MIGRATIONS", "SCHEMA_LOCK", "make_again", "make_shards", "migrate"]
+__all__ = ["MIGRATIONS", "make_again", "make_shards", "migrate"]
 
 MIGRATIONS: Final = load_migrations(__package__)
-SCHEMA_LOCK: Final = 0x7469636B7768656C
-"""An advisory lock: one at a time looks at the version and changes it."""
 
 
 def migrate(connection: Connection, url: str, shards: int | None) -> int:
@@ -32,7 +30,7 @@ def migrate(connection: Connection, url: str, shards: int | None) -> int:
     Raises:
         StoreFormatError: If the database is of a newer version.
     """
-    connection.execute(SQL["lock_schema"], (SCHEMA_LOCK,))
+    connection.execute(SQL["lock_schema"])
     connection.execute("SET LOCAL client_min_messages = warning")
     connection.execute("CREATE TABLE IF NOT EXISTS tickwheel_schema (version integer NOT NULL)")
     row = connection.execute("SELECT version FROM tickwheel_schema").fetchone()
@@ -55,7 +53,7 @@ def make_again(connection: Connection, shards: int) -> bool:
     """
     Put the rows there again without which an emptied database takes no job; return whether nobody else has.
     """
-    connection.execute(SQL["lock_schema"], (SCHEMA_LOCK,))
+    connection.execute(SQL["lock_schema"])
     if not connection.execute(SQL["make_server_again"]).rowcount:
         return False
     connection.execute(SQL["make_version_again"], (len(MIGRATIONS),))

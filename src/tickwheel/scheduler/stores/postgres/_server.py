@@ -12,7 +12,7 @@ from typing import Final
 from tickwheel.scheduler.stores._leap import leap
 from tickwheel.scheduler.stores.postgres._connections import Connection
 from tickwheel.scheduler.stores.postgres._queries import SQL
-from tickwheel.scheduler.stores.postgres._schema import SCHEMA_LOCK, make_again, make_shards
+from tickwheel.scheduler.stores.postgres._schema import make_again, make_shards
 
 __all__ = ["loss_window", "notice_server", "warn_of"]
 
@@ -35,7 +35,7 @@ def notice_server(connection: Connection, url: str, shards: int) -> None:
     """
     is_another, is_known, there = connection.execute(SQL["notice_server"]).fetchone() or (False, True, shards)
     if is_known and there < shards:
-        connection.execute(SQL["lock_schema"], (SCHEMA_LOCK,))
+        connection.execute(SQL["lock_schema"])
         make_shards(connection, shards)
     if not is_known and make_again(connection, shards):
         _LOG.error("%s: its tables were emptied, and are made again: all jobs that were in them are lost", url)

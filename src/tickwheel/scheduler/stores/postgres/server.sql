@@ -18,7 +18,7 @@ SELECT EXISTS (SELECT FROM moved), EXISTS (SELECT FROM tickwheel_server),
 
 -- name: lock_schema
 -- One at a time looks at the version and changes it, or makes again what is missing.
-SELECT pg_advisory_xact_lock(%s);
+SELECT pg_advisory_xact_lock(8388345094170240364);
 
 -- name: make_server_again
 -- What else is known of it is added by the next look.
