@@ -13,13 +13,14 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tickwheel.errors import MissingExtraError
-from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.errors import StoreError, TransactionError
 from tickwheel.scheduler.stores._lifetime import Lifetime
 from tickwheel.scheduler.stores.postgres._arrays import ARRAY_TYPES, Array
 from tickwheel.scheduler.stores.postgres._errors import state_of_refusal, store_error
-from tickwheel.scheduler.stores.postgres._join_check import check
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     import psycopg
 
     Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
@@ -233,7 +234,7 @@ class Connections:
             TransactionError: If it has no transaction that can be joined.
         """
         self.lifetime.check()
-        check(self._psycopg, connection, is_async=is_async)
+        _check_joinable(self._psycopg, connection, is_async=is_async)
         kind = self._psycopg.AsyncCursor if is_async else self._psycopg.Cursor
         cursor = kind(connection, row_factory=self._psycopg.rows.tuple_row)
         self.teach(cursor.adapters)
@@ -274,3 +275,31 @@ class Connections:
             what = f"{self._url} cannot be understood ({text.strip()})"
             return StoreError(what, "write postgres://user:password@host:port/database")
         return store_error(error, self._url, is_connected=False)
+
+
+def _check_joinable(psycopg: ModuleType, connection: Any, *, is_async: bool) -> None:
+    """
+    Raise `TransactionError` unless *connection* is of the right kind and has a transaction, or will begin one.
+    """
+    kind, other = psycopg.Connection, psycopg.AsyncConnection
+    if is_async:
+        kind, other = other, kind
+    if not isinstance(connection, kind):
+        what = f"is a {type(connection).__module__}.{type(connection).__qualname__}"
+        face = "AsyncScheduler" if not is_async else "Scheduler"
+        hint = f", or use {face}" if isinstance(connection, other) else ""
+        raise TransactionError(what, f"pass a psycopg.{kind.__name__}{hint}")
+    if connection.closed:
+        raise TransactionError("is closed", "pass one that is open")
+    encoding = connection.info.parameter_status("client_encoding")
+    if encoding != "UTF8":
+        what = f"has client_encoding {encoding}"
+        raise TransactionError(what, "connect with client_encoding=utf8")
+    status = connection.info.transaction_status
+    states = psycopg.pq.TransactionStatus
+    if status == states.INERROR:
+        raise TransactionError("has a transaction that has failed", "roll it back first")
+    if status == states.ACTIVE or connection.pgconn.pipeline_status:
+        raise TransactionError("is in the middle of something", "end the copy or leave the pipeline first")
+    if status == states.IDLE and connection.autocommit:
+        raise TransactionError("commits each statement at once", "begin a transaction: with conn.transaction()")
