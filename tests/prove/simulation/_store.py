@@ -20,7 +20,7 @@ from simulation._threads import Event
 from simulation._worlds import World
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page, Pause, Write
-from tickwheel.scheduler.stores._look import ahead_of
+from tickwheel.scheduler.stores._reports import ahead_of
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Cursor, Lease, Node, Shard, Sight, Skill
 
 __all__ = ["Line", "SimulatedStore"]

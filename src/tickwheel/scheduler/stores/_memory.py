@@ -30,10 +30,9 @@ from tickwheel.scheduler.model import (
     key_of,
     scope_over,
 )
-from tickwheel.scheduler.stores._look import ahead_of
 from tickwheel.scheduler.stores._memory_history import MemoryHistory
-from tickwheel.scheduler.stores._nodes import owners_of
 from tickwheel.scheduler.stores._records import act_of, cut_off, has_no_record
+from tickwheel.scheduler.stores._reports import ahead_of, owners_of
 from tickwheel.scheduler.stores._rules import NOT_OWNER, decide, is_counted, rescued, values_of
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Cursor, Lease, Node, Shard, Sight, Skill
 

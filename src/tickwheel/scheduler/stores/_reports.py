@@ -4,13 +4,21 @@ The reports of a store: its parts, who fires them, jobs that wait for a handler,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Final, Self, TypeAlias
 
 from tickwheel.scheduler.model import Job
+from tickwheel.scheduler.stores._rows import in_int64
 
-__all__ = ["Aside", "Cursor", "Node", "Shard", "Sight"]
+__all__ = ["KEPT_MS", "Aside", "Cursor", "Node", "Shard", "Sight", "ahead_of", "owners_of"]
+
+KEPT_MS: Final = 600_000
+"""How long a node is reported after its leases have ended: until somebody has looked."""
+
+_LAST: Final = 2**63 - 1
+
+_Due: TypeAlias = Callable[[int, int, tuple[int, int] | None, int], list[Job]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,3 +118,21 @@ class Sight:
         """
         due = [job for job in ahead[:limit] if job.due_at < until]
         return cls(changed, mark, due, ahead[len(due)] if len(due) < len(ahead) else None)
+
+
+def owners_of(shards: Sequence[Shard]) -> list[Node]:
+    """
+    Return the owners of *shards* as nodes, where nothing else is known of them.
+    """
+    ends = {shard.owner: shard.until for shard in shards if shard.owner is not None}
+    return [Node(owner, until) for owner, until in sorted(ends.items())]
+
+
+def ahead_of(cursor: Cursor, due: _Due, until: int, limit: int) -> list[Job]:
+    """
+    Return at most *limit* jobs from *cursor* to *until*, as the method *due* finds them, and the one that follows.
+    """
+    jobs = due(cursor.shard, until, cursor.after, limit + 1)
+    if len(jobs) <= limit:
+        jobs += due(cursor.shard, _LAST, max(cursor.after, (in_int64(until - 1), _LAST)), 1)
+    return jobs

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tickwheel.scheduler.stores._nodes import KEPT_MS
+from tickwheel.scheduler.stores._reports import KEPT_MS
 from tickwheel.scheduler.stores.contract import Lease
 from tickwheel.scheduler.stores.postgres._batch import add_counts, run
 from tickwheel.scheduler.stores.postgres._connections import Connection

@@ -15,8 +15,8 @@ from typing import Any, Final
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page, Pause, State, Write
 from tickwheel.scheduler.stores._listener import Listener
-from tickwheel.scheduler.stores._nodes import KEPT_MS
 from tickwheel.scheduler.stores._plan import WrongGuessError
+from tickwheel.scheduler.stores._reports import KEPT_MS
 from tickwheel.scheduler.stores._rows import in_int64, job_of, paused_job_of
 from tickwheel.scheduler.stores._sharding import sharding
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Cursor, Lease, Node, Shard, Sight, Skill

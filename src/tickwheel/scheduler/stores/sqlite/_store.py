@@ -15,9 +15,8 @@ from typing import Any, Final
 from tickwheel.clock import Clock, MonotonicClock
 from tickwheel.scheduler.errors import StoreError, StoreFormatError, StoreFullError
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page, Pause, State, Write
-from tickwheel.scheduler.stores._look import ahead_of
-from tickwheel.scheduler.stores._nodes import owners_of
 from tickwheel.scheduler.stores._plan import WrongGuessError
+from tickwheel.scheduler.stores._reports import ahead_of, owners_of
 from tickwheel.scheduler.stores._rows import job_of, paused_job_of
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Cursor, Lease, Node, Shard, Sight, Skill
 from tickwheel.scheduler.stores.sqlite import _far, _history, _scopes, _withdrawals
