@@ -26,7 +26,7 @@ from tickwheel.scheduler import Job, Scheduler, SetRequest
 from tickwheel.scheduler.stores.sqlite import SqliteStore
 from tickwheel.scheduler.stores.sqlite._far import FAR_SHARD, NEAR_MS, bury, slot_of
 from tickwheel.scheduler.stores.sqlite._filters import Filters
-from tickwheel.scheduler.stores.sqlite._queries import KEYS_AT_ONCE, SQL, deletes, inserts, jobs_by_key
+from tickwheel.scheduler.stores.sqlite._queries import KEYS_AT_ONCE, SQL, by_keys, inserts, jobs_by_key
 from tickwheel.scheduler.stores.sqlite._runs import Merger, merge
 from tickwheel.testing import ManualClock
 
@@ -350,6 +350,6 @@ def _insert(connection: sqlite3.Connection, jobs: Sequence[Job]) -> None:
 
 
 def _delete(connection: sqlite3.Connection, jobs: Sequence[Job]) -> None:
-    for statement, values, _count in deletes(1, [job.key for job in jobs]):
+    for statement, values, _count in by_keys("delete_keys", 1, [job.key for job in jobs]):
         connection.execute(statement, values)
     bury(connection, [job.generation for job in jobs])

@@ -16,7 +16,7 @@ from tickwheel.scheduler import Job, Scheduler, SetRequest
 from tickwheel.scheduler.stores._rows import pause_text, row_of
 from tickwheel.scheduler.stores.sqlite import SqliteStore
 from tickwheel.scheduler.stores.sqlite._batch import shelf_of
-from tickwheel.scheduler.stores.sqlite._queries import SQL, deletes, inserts, jobs_by_key
+from tickwheel.scheduler.stores.sqlite._queries import SQL, by_keys, inserts, jobs_by_key
 
 _Thing = TypeVar("_Thing")
 _Statements: TypeAlias = Sequence[tuple[str, Sequence[object], int]]
@@ -138,7 +138,7 @@ def bare(path: Path, keys: list[str], size: int) -> None:
             transaction(sets, (generation, pending + len(jobs), 0, 0, floor))
             run = (now, first, generation)
             transaction([(SQL["begin_jobs_between"], run, size)], (generation, pending, len(jobs), 0, floor))
-            ends = ((SQL["end_jobs_between"], run, size), *deletes(shelf_of(jobs[0]), part))
+            ends = ((SQL["end_jobs_between"], run, size), *by_keys("delete_keys", shelf_of(jobs[0]), part))
             transaction(ends, (generation, pending, 0, 0, floor))
 
 

@@ -18,7 +18,7 @@ from tickwheel.scheduler.stores.contract import Skill
 from tickwheel.scheduler.stores.sqlite._far import FAR_SHARD, NEAR_MS, bury, is_far, slot_of
 from tickwheel.scheduler.stores.sqlite._filters import Filters
 from tickwheel.scheduler.stores.sqlite._joining import Joined
-from tickwheel.scheduler.stores.sqlite._queries import EXACT, KEYS_AT_ONCE, SQL, deletes, inserts, jobs_by_key
+from tickwheel.scheduler.stores.sqlite._queries import EXACT, KEYS_AT_ONCE, SQL, by_keys, inserts, jobs_by_key
 from tickwheel.scheduler.stores.sqlite._scopes import unpaused_skills
 
 __all__ = ["Batch", "shelf_of"]
@@ -311,7 +311,7 @@ class Batch:
         for job in jobs:
             shelves[shelf_of(job)].append(job.key)
         for shelf, keys in shelves.items():
-            for statement, part, count in deletes(shelf, keys):
+            for statement, part, count in by_keys("delete_keys", shelf, keys):
                 if shelf == _LONG_SHELF:
                     self._connection.execute(statement, part)
                 else:

@@ -1,5 +1,5 @@
 """
-The statements of `queries.sql` and `history.sql`, by name.
+The statements of the `.sql` files, by name.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ __all__ = [
     "KEYS_AT_ONCE",
     "SQL",
     "behind",
-    "delete_stale_keys",
-    "deletes",
+    "by_keys",
     "for_keys",
     "inserts",
     "jobs_by_key",
@@ -60,21 +59,10 @@ def inserts(name: str, values: Sequence[Any]) -> Iterator[tuple[str, Sequence[An
             start, rows = start + size * width, rows - size
 
 
-def deletes(shelf: int, keys: Sequence[str]) -> Iterator[tuple[str, Sequence[Any], int]]:
+def by_keys(name: str, first: int, keys: Sequence[str]) -> Iterator[tuple[str, Sequence[Any], int]]:
     """
-    Yield what deletes *keys* of one *shelf*: statements, values, row counts.
+    Yield how the statement *name*, with the value *first*, is done for *keys*: statements, values, key counts.
     """
-    return _by_keys("delete_keys", shelf, keys)
-
-
-def delete_stale_keys(goal: int, keys: Sequence[str]) -> Iterator[tuple[str, Sequence[Any]]]:
-    """
-    Yield what deletes those of *keys* whose jobs are gone, of the shelves that are moved to *goal*: statements, values.
-    """
-    return ((statement, values) for statement, values, _ in _by_keys("delete_stale_keys", goal, keys))
-
-
-def _by_keys(name: str, first: int, keys: Sequence[str]) -> Iterator[tuple[str, Sequence[Any], int]]:
     start = 0
     for size in ROWS_AT_ONCE:
         while len(keys) - start >= size:

@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 
 from tickwheel.scheduler.stores.sqlite._connections import Connections
 from tickwheel.scheduler.stores.sqlite._filters import filter_of
-from tickwheel.scheduler.stores.sqlite._queries import SQL, behind, delete_stale_keys
+from tickwheel.scheduler.stores.sqlite._queries import SQL, behind, by_keys
 from tickwheel.scheduler.stores.sqlite._reserve import Reserve, moved_size
 
 __all__ = ["KEY_BYTES", "Merger"]
@@ -128,7 +128,8 @@ def _move(connection: sqlite3.Connection, goal: int, sources: list[int], checked
         keys = [key for key in keys if key <= last]
     if keys:
         doubles = [key for key, other in pairwise(keys) if key == other]
-        for statement, values in delete_stale_keys(goal, doubles):  # so of two keys one is left, or both say the same
+        # So of two keys one is left, or both say the same.
+        for statement, values, _ in by_keys("delete_stale_keys", goal, doubles):
             connection.execute(statement, values)
         moved = connection.execute(SQL["move_keys"], (first, keys[-1], goal, checked)).rowcount
         if moved:
