@@ -74,9 +74,10 @@ class Batch:
         self._now = now
         self._filters = filters
         self._ledger: tuple[Any, ...] = connection.execute(SQL["read_ledger"]).fetchone()
-        self._generation: int
+        self.generation: int
+        """The last one given out."""
         self._floor: int
-        self._generation, *self._counts, self._floor, epoch, actual = self._ledger
+        self.generation, *self._counts, self._floor, epoch, actual = self._ledger
         self._may_grow = may_grow
         self._is_owner = owner is not None and owner == actual
         self._epochs = {0: epoch} if self._is_owner else {}
@@ -87,13 +88,6 @@ class Batch:
         """How many keys came to shelf 1."""
         self.weight = 0
         """By as much as so many writes of near jobs it makes the log longer."""
-
-    @property
-    def generation(self) -> int:
-        """
-        The last one given out.
-        """
-        return self._generation
 
     def apply(self, writes: Sequence[Write], *, is_guessing: bool) -> list[Answer]:
         """
@@ -109,7 +103,7 @@ class Batch:
         if plan.ends:
             self._end(plan.ends)
         if plan.careful:
-            self._generation = max(self._generation, plan.floor)
+            self.generation = max(self.generation, plan.floor)
             before = self._load(plan.keys())
             self._store(plan.decide(before, self._now, self._next_generation))
         if plan.notable:
@@ -157,8 +151,8 @@ class Batch:
             self._floor = min((job.due_at for job in jobs if job.due_at < floor and job.is_scheduled), default=floor)
 
     def _next_generation(self) -> int:
-        self._generation += 1
-        return self._generation
+        self.generation += 1
+        return self.generation
 
     def _load(self, keys: list[str]) -> dict[str, Job]:
         found = self._look_up(keys)
@@ -322,7 +316,7 @@ class Batch:
             raise WrongGuessError
 
     def _write_ledger(self) -> None:
-        ledger = (self._generation, *self._counts, self._floor)
+        ledger = (self.generation, *self._counts, self._floor)
         if ledger != self._ledger[: len(ledger)]:
             self._connection.execute(SQL["write_ledger"], ledger)
 
