@@ -33,7 +33,7 @@ from tickwheel.scheduler.model import (
 from tickwheel.scheduler.stores._memory_history import MemoryHistory
 from tickwheel.scheduler.stores._records import act_of, cut_off, has_no_record
 from tickwheel.scheduler.stores._reports import ahead_of, owners_of
-from tickwheel.scheduler.stores._rules import NOT_OWNER, decide, is_counted, rescued, values_of
+from tickwheel.scheduler.stores._rules import ATTEMPT, NOT_OWNER, decide, is_counted, rescued, values_of
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Cursor, Lease, Node, Shard, Sight, Skill
 
 __all__ = ["MemoryStore"]
@@ -274,7 +274,7 @@ class MemoryStore:
             self._check_open()
             if self._owner is None:
                 return {job.generation for job in jobs}
-            self._asked.update((_attempt(job), job) for job in jobs)
+            self._asked.update((ATTEMPT(job), job) for job in jobs)
             return set()
 
     def withdrawal_requests(self, shards: Sequence[int]) -> list[Job]:
@@ -284,13 +284,13 @@ class MemoryStore:
 
     def report_started(self, jobs: Sequence[Job]) -> None:
         with self._lock:
-            self._started |= {_attempt(job) for job in jobs}
+            self._started |= {ATTEMPT(job) for job in jobs}
 
     def attempts(self, jobs: Sequence[Job]) -> dict[int, bool]:
         with self._lock:
             counted = [job for job in jobs if is_counted(job, self._jobs.get(job.key))]
-            said = {job.generation: _attempt(job) in self._started for job in counted}
-            self._started -= {_attempt(job) for job in jobs}
+            said = {job.generation: ATTEMPT(job) in self._started for job in counted}
+            self._started -= {ATTEMPT(job) for job in jobs}
             return said
 
     def _check_open(self) -> None:
@@ -374,7 +374,3 @@ class MemoryStore:
             run = self._runs[minute]
             for index in range(0 if start is None else bisect_left(run, start), len(run)):
                 yield run[index][2]
-
-
-def _attempt(job: Job) -> tuple[int, int, int]:
-    return job.generation, job.due_at, job.attempt

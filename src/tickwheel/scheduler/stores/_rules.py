@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from operator import attrgetter
 from typing import Final, TypeAlias
 
 from tickwheel.scheduler.model import (
@@ -36,7 +37,18 @@ from tickwheel.scheduler.model import (
 )
 from tickwheel.scheduler.stores._series import ahead, length_of, of_next_life, put_off
 
-__all__ = ["BEGUN", "GONE", "NOT_OWNER", "REQUESTS_KEPT_MS", "Decision", "decide", "holds", "is_counted", "rescued"]
+__all__ = [
+    "ATTEMPT",
+    "BEGUN",
+    "GONE",
+    "NOT_OWNER",
+    "REQUESTS_KEPT_MS",
+    "Decision",
+    "decide",
+    "holds",
+    "is_counted",
+    "rescued",
+]
 
 Decision: TypeAlias = tuple[Answer, Job | None]
 """The answer, and the job as it is stored from now on: the same object where nothing changed, None where it is gone."""
@@ -50,6 +62,8 @@ NOT_FOUND = Answer(Outcome.NOT_FOUND)
 TOO_LATE = Answer(Outcome.TOO_LATE)
 PAUSED = Answer(Outcome.PAUSED)
 WRONG_GENERATION = Answer(Outcome.WRONG_GENERATION)
+ATTEMPT: Final = attrgetter("generation", "due_at", "attempt")
+"""What names the attempt of a job that is begun."""
 REQUESTS_KEPT_MS: Final = 60_000
 """How long a request about an attempt is kept, and how long one to stop it holds."""
 _WITHDRAWAL_HOLDS_MS: Final = 5_000  # who waits asks again each second
@@ -119,9 +133,7 @@ def is_counted(attempt: Job, job: Job | None) -> bool:
     """
     Return whether *job*, as the store holds it now, still runs the attempt of *attempt*.
     """
-    if job is None or job.state is not State.RUNNING:
-        return False
-    return (job.generation, job.due_at, job.attempt) == (attempt.generation, attempt.due_at, attempt.attempt)
+    return job is not None and job.state is State.RUNNING and ATTEMPT(job) == ATTEMPT(attempt)
 
 
 def holds(attempt: int, age_ms: int) -> bool:
@@ -260,7 +272,7 @@ def _known(job: Job | None, over: AttemptStatus | None) -> Job | None:
         return job
     if over is None:
         return None
-    if over.generation and (over.generation, over.due_at, over.attempt) != (job.generation, job.due_at, job.attempt):
+    if over.generation and ATTEMPT(over) != ATTEMPT(job):
         return None
     if over.standing is Standing.STARTED:
         return job

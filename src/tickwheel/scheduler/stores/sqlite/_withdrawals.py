@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from tickwheel.scheduler.model import Job, State
 from tickwheel.scheduler.stores._rows import paused_job_of
-from tickwheel.scheduler.stores._rules import REQUESTS_KEPT_MS, holds, is_counted
+from tickwheel.scheduler.stores._rules import ATTEMPT, REQUESTS_KEPT_MS, holds, is_counted
 from tickwheel.scheduler.stores.sqlite._queries import SQL
 
 __all__ = ["attempts", "report_started", "request", "requests"]
@@ -22,7 +22,7 @@ def request(connection: sqlite3.Connection, jobs: Sequence[Job], now: int) -> No
     Request the withdrawal of each of *jobs*, and forget old requests.
     """
     connection.execute(SQL["forget_withdrawal_requests"], (now - REQUESTS_KEPT_MS,))
-    connection.executemany(SQL["request_withdrawal"], [(*_attempt(job), job.key, now) for job in jobs])
+    connection.executemany(SQL["request_withdrawal"], [(*ATTEMPT(job), job.key, now) for job in jobs])
 
 
 def requests(connection: sqlite3.Connection, now: int) -> list[Job]:
@@ -41,7 +41,7 @@ def report_started(connection: sqlite3.Connection, jobs: Sequence[Job]) -> None:
     """
     Answer that the attempts of *jobs* have started.
     """
-    connection.executemany(SQL["report_started"], list(map(_attempt, jobs)))
+    connection.executemany(SQL["report_started"], list(map(ATTEMPT, jobs)))
 
 
 def attempts(connection: sqlite3.Connection, jobs: Sequence[Job]) -> dict[int, bool]:
@@ -50,11 +50,7 @@ def attempts(connection: sqlite3.Connection, jobs: Sequence[Job]) -> dict[int, b
     """
     found = [(job, connection.execute(SQL["job_of_key"], (job.key,)).fetchone()) for job in jobs]
     return {
-        job.generation: connection.execute(SQL["has_started"], _attempt(job)).fetchone() is not None
+        job.generation: connection.execute(SQL["has_started"], ATTEMPT(job)).fetchone() is not None
         for job, row in found
         if is_counted(job, paused_job_of(row) if row else None)
     }
-
-
-def _attempt(job: Job) -> tuple[int, int, int]:
-    return job.generation, job.due_at, job.attempt
