@@ -89,12 +89,10 @@ def decide(  # noqa: C901, PLR0911 - one for each kind of write
     match write:
         case Set():
             return (_set if write.if_due_at is None else _change)(write, job, now, next_generation)
-        case Begin():
-            return _begin(write, job)
+        case Begin() | SetAside():
+            return _begin_or_set_aside(write, job)
         case Settle():
             return _settle(write, job, next_generation)
-        case SetAside():
-            return _set_aside(write, job)
         case Move():
             return _move(write, job, now, next_generation)
         case Cancel():
@@ -301,7 +299,7 @@ def _adopt(write: Adopt, job: Job | None, next_generation: NextGeneration) -> De
     return Answer(Outcome.CREATED, adopted), adopted
 
 
-def _begin(write: Begin, job: Job | None) -> Decision:
+def _begin_or_set_aside(write: Begin | SetAside, job: Job | None) -> Decision:
     if job is None or job.state is State.DEAD:
         return NOT_FOUND, job
     if not _is_same_firing(job, write.job):
@@ -310,19 +308,9 @@ def _begin(write: Begin, job: Job | None) -> Decision:
         return TOO_LATE, job
     if job.pause is not None:
         return PAUSED, job
+    if isinstance(write, SetAside):
+        return GONE, job if job.lacks_handler else replace(job, lacks_handler=True)
     return BEGUN, replace(job, state=State.RUNNING, attempt=job.attempt + 1, lacks_handler=False)
-
-
-def _set_aside(write: SetAside, job: Job | None) -> Decision:
-    if job is None or job.state is State.DEAD:
-        return NOT_FOUND, job
-    if not _is_same_firing(job, write.job):
-        return WRONG_GENERATION, job
-    if job.state is State.RUNNING:
-        return TOO_LATE, job
-    if job.pause is not None:
-        return PAUSED, job
-    return GONE, job if job.lacks_handler else replace(job, lacks_handler=True)
 
 
 def _settle(write: Settle, job: Job | None, next_generation: NextGeneration) -> Decision:
