@@ -33,6 +33,7 @@ from tickwheel.scheduler.model import (
 from tickwheel.scheduler.stores._memory_history import MemoryHistory
 from tickwheel.scheduler.stores._records import act_of, cut_off, has_no_record
 from tickwheel.scheduler.stores._reports import ahead_of, owners_of
+from tickwheel.scheduler.stores._rows import PLACE
 from tickwheel.scheduler.stores._rules import ATTEMPT, NOT_OWNER, decide, is_counted, rescued, values_of
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Cursor, Lease, Node, Shard, Sight, Skill
 
@@ -172,7 +173,7 @@ class MemoryStore:
         with self._lock:
             self._check_open()
             dead = (job for job in self._jobs.values() if job.state is State.DEAD)
-            latest = heapq.nlargest(limit, dead, lambda job: (job.due_at, job.generation))
+            latest = heapq.nlargest(limit, dead, PLACE)
         return [replace(job, payload=b"") for job in latest]
 
     def prune(self, since: int, per_key: int, total: int, limit: int) -> int:

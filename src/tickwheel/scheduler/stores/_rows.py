@@ -8,6 +8,7 @@ import json
 import sys
 from dataclasses import replace
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Final
 
 from tickwheel.scheduler.model import USUAL_RETRY, Job, Pause, RetryPolicy, State
@@ -16,6 +17,7 @@ __all__ = [
     "ASIDE",
     "CODES",
     "PAUSED",
+    "PLACE",
     "code_of",
     "in_int64",
     "job_of",
@@ -32,6 +34,8 @@ ASIDE: Final = 3
 """The code of a pending job that lacks its handler; what is left after a division by three is that of its state."""
 PAUSED: Final = 6
 """That of a pending job that is paused."""
+PLACE: Final = attrgetter("due_at", "generation")
+"""The place of a job in the order of what is due."""
 _STATES: Final = tuple(CODES) * 3
 _FIRST_SURROGATE: Final = 0xD800
 _AFTER_SURROGATES: Final = 0xE000

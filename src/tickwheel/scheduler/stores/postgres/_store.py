@@ -17,7 +17,7 @@ from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page
 from tickwheel.scheduler.stores._listener import Listener
 from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._reports import KEPT_MS
-from tickwheel.scheduler.stores._rows import in_int64, job_of, paused_job_of
+from tickwheel.scheduler.stores._rows import PLACE, in_int64, job_of, paused_job_of
 from tickwheel.scheduler.stores._sharding import sharding
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Cursor, Lease, Node, Shard, Sight, Skill
 from tickwheel.scheduler.stores.postgres import _history, _ownership, _scopes, _withdrawals
@@ -221,7 +221,7 @@ class PostgresStore:
         if since <= 0 and rows:
             self._floors.learn(turn, [(row[-2], row[2]) for row in rows], min(until, rows[0][-1]))
         jobs = [job_of(row[:-2]) for row in rows if row[0] is not None]
-        return sorted(jobs, key=lambda job: (job.due_at, job.generation))[:1]
+        return sorted(jobs, key=PLACE)[:1]
 
     def count_due(self, since: int, step_ms: int, steps: int) -> list[int]:
         counts = [0] * steps

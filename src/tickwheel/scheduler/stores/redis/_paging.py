@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Final
 
 from tickwheel.scheduler.model import Job, JobQuery, Page, State
-from tickwheel.scheduler.stores._rows import in_int64, successor
+from tickwheel.scheduler.stores._rows import PLACE, in_int64, successor
 from tickwheel.scheduler.stores.redis._blob import instant, read_rows
 from tickwheel.scheduler.stores.redis._connections import Connections
 from tickwheel.scheduler.stores.redis._scripts import packed
@@ -75,4 +75,4 @@ def latest_dead(connections: Connections, limit: int) -> list[Job]:
         found |= {row.job.key: row.job for row in read_rows(frames)}
         if seen < wanted:
             break
-    return sorted(found.values(), key=lambda job: (job.due_at, job.generation), reverse=True)
+    return sorted(found.values(), key=PLACE, reverse=True)

@@ -19,6 +19,7 @@ from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Adopt, Answer, HistoryRecord, Job, JobQuery, Page, Pause, Write, key_of
 from tickwheel.scheduler.stores._lifetime import Lifetime
 from tickwheel.scheduler.stores._listener import Listener
+from tickwheel.scheduler.stores._rows import PLACE
 from tickwheel.scheduler.stores._sharding import bucket_of
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Cursor, Lease, Node, Shard, Sight, Skill
 from tickwheel.scheduler.stores.redis._listener import Subscriptions
@@ -154,7 +155,7 @@ class PartitionedRedisStore:
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
         found = (partition.upcoming(since, until, limit) for partition in self.partitions)
-        return nsmallest(limit, chain.from_iterable(found), key=_instant)
+        return nsmallest(limit, chain.from_iterable(found), key=PLACE)
 
     def count_due(self, since: int, step_ms: int, steps: int) -> list[int]:
         counts = (partition.count_due(since, step_ms, steps) for partition in self.partitions)
@@ -165,7 +166,7 @@ class PartitionedRedisStore:
 
     def latest_dead(self, limit: int) -> list[Job]:
         found = (partition.latest_dead(limit) for partition in self.partitions)
-        return nlargest(limit, chain.from_iterable(found), key=_instant)
+        return nlargest(limit, chain.from_iterable(found), key=PLACE)
 
     def prune(self, since: int, per_key: int, total: int, limit: int) -> int:
         share, gone = total // self._count, 0
@@ -315,7 +316,3 @@ def _abilities(partitions: Sequence[RedisStore]) -> Abilities:
     windows = dict.fromkeys(partition.abilities.loss_window for partition in partitions)
     whole = "; ".join(filter(None, windows))
     return replace(each, loss_window=whole, first_tail=each.first_tail * total, partitions=total)
-
-
-def _instant(job: Job) -> tuple[int, int]:
-    return job.due_at, job.generation

@@ -16,7 +16,7 @@ from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page
 from tickwheel.scheduler.stores._listener import Listener
 from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._reports import KEPT_MS
-from tickwheel.scheduler.stores._rows import in_int64
+from tickwheel.scheduler.stores._rows import PLACE, in_int64
 from tickwheel.scheduler.stores._rules import is_counted
 from tickwheel.scheduler.stores._sharding import sharding
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Cursor, Lease, Node, Shard, Sight, Skill
@@ -179,7 +179,7 @@ class RedisStore:
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
         jobs = self._due(b"[" + instant(in_int64(since)), until, limit)
-        return sorted(jobs, key=lambda job: (job.due_at, job.generation))[:limit]
+        return sorted(jobs, key=PLACE)[:limit]
 
     def count_due(self, since: int, step_ms: int, steps: int) -> list[int]:
         bounds = [instant(in_int64(since + step_ms * step)) for step in range(steps + 1)]

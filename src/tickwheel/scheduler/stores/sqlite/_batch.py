@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from tickwheel.scheduler.model import USUAL_RETRY, Answer, Job, State, Write
 from tickwheel.scheduler.stores._plan import Differences, Plan, WrongGuessError
-from tickwheel.scheduler.stores._rows import CODES, code_of, job_of, pause_text, paused_job_of, row_of, text_of
+from tickwheel.scheduler.stores._rows import CODES, PLACE, code_of, job_of, pause_text, paused_job_of, row_of, text_of
 from tickwheel.scheduler.stores.contract import Skill
 from tickwheel.scheduler.stores.sqlite._far import FAR_SHARD, NEAR_MS, bury, is_far, slot_of
 from tickwheel.scheduler.stores.sqlite._filters import Filters
@@ -40,7 +40,6 @@ _WEIGHTLESS: Final = 16
 """So many far jobs fill two pages, or up to four."""
 
 _DUE_AT: Final = attrgetter("due_at")
-_PLACE: Final = attrgetter("due_at", "generation")
 
 _Row: TypeAlias = tuple[Any, ...]
 
@@ -327,8 +326,8 @@ def _runs(jobs: list[Job]) -> Iterator[tuple[int, int, int]]:
     """
     due_at, first = jobs[0].due_at, jobs[0].generation
     if jobs[-1].due_at != due_at or jobs[-1].generation != first + len(jobs) - 1:  # not one run, or not in order
-        jobs = sorted(jobs, key=_PLACE)
-        due_at, first = _PLACE(jobs[0])
+        jobs = sorted(jobs, key=PLACE)
+        due_at, first = PLACE(jobs[0])
     last = first - 1
     for job in jobs:
         generation = job.generation

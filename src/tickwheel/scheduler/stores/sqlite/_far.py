@@ -18,7 +18,7 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from tickwheel.scheduler.model import Job
-from tickwheel.scheduler.stores._rows import in_int64, job_of
+from tickwheel.scheduler.stores._rows import PLACE, in_int64, job_of
 from tickwheel.scheduler.stores.sqlite._connections import Connections
 from tickwheel.scheduler.stores.sqlite._joining import Joined
 from tickwheel.scheduler.stores.sqlite._queries import SQL
@@ -90,7 +90,7 @@ def due(connection: sqlite3.Connection, until: int, after: tuple[int, int], limi
         jobs = list(map(job_of, connection.execute(SQL["jobs_due"], values)))
         if len(jobs) == limit:
             until = min(until, jobs[-1].due_at + 1)
-        return sorted(jobs + _far_due(connection, until, after, limit), key=_by_place)[:limit]
+        return sorted(jobs + _far_due(connection, until, after, limit), key=PLACE)[:limit]
     finally:
         connection.execute("COMMIT")
 
@@ -215,7 +215,3 @@ def _unbury(connection: sqlite3.Connection, generations: Sequence[int]) -> None:
         connection.executemany(SQL["unbury_job"], [(1 << each % _BITS, each // _BITS) for each in generations])
         connection.executemany(SQL["delete_empty_span"], {(each // _BITS,) for each in generations})
         connection.execute(SQL["count_gone"], (-len(generations),))
-
-
-def _by_place(job: Job) -> tuple[int, int]:
-    return (job.due_at, job.generation)
