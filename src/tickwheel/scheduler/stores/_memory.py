@@ -16,14 +16,11 @@ from tickwheel.scheduler.errors import StoreError, StoreInUseError
 from tickwheel.scheduler.model import (
     Adopt,
     Answer,
-    Begin,
     HistoryRecord,
     Job,
     JobQuery,
     Page,
     Pause,
-    Redate,
-    SetAside,
     Settle,
     State,
     Write,
@@ -31,6 +28,7 @@ from tickwheel.scheduler.model import (
     scope_over,
 )
 from tickwheel.scheduler.stores._memory_history import MemoryHistory
+from tickwheel.scheduler.stores._plan import FIRINGS
 from tickwheel.scheduler.stores._records import act_of, cut_off, has_no_record
 from tickwheel.scheduler.stores._reports import ahead_of, owners_of
 from tickwheel.scheduler.stores._rows import PLACE
@@ -312,9 +310,7 @@ class MemoryStore:
                 raise StoreError(what, "pass text without surrogates and integers in int64") from error
 
     def _answer(self, write: Write, now: int) -> Answer:
-        if isinstance(write, Begin | SetAside | Settle | Redate) and (
-            self._owner is None or write.epoch != self._epoch
-        ):
+        if isinstance(write, FIRINGS) and (self._owner is None or write.epoch != self._epoch):
             return NOT_OWNER
         job = self._jobs.get(key_of(write))
         if isinstance(write, Adopt):

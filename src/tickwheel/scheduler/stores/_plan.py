@@ -32,9 +32,9 @@ from tickwheel.scheduler.model import (
 from tickwheel.scheduler.stores._records import act_of, has_no_record
 from tickwheel.scheduler.stores._rules import BEGUN, GONE, NOT_OWNER, decide
 
-__all__ = ["Differences", "Plan", "WrongGuessError"]
+__all__ = ["FIRINGS", "Differences", "Plan", "WrongGuessError"]
 
-_FIRINGS: Final = (Begin, Settle, Redate, SetAside)
+FIRINGS: Final = (Begin, Settle, Redate, SetAside)
 """The writes of an owner, which count under its lease."""
 
 _Careful: TypeAlias = tuple[int, str, Write]
@@ -107,7 +107,7 @@ class Plan:
         for index, write in enumerate(writes):
             if isinstance(write, Set):
                 careful.append((index, write.job.key, write))
-            elif isinstance(write, _FIRINGS):
+            elif isinstance(write, FIRINGS):
                 job = write.job
                 shard = shards.get(write.epoch)
                 if shard is None:
@@ -167,7 +167,7 @@ class Plan:
         away.update(found_in)
         answers = self.answers
         for index, key, write in self.careful:
-            if isinstance(write, _FIRINGS) and self.shards[write.epoch] != away.get(key, self.home_of(key)):
+            if isinstance(write, FIRINGS) and self.shards[write.epoch] != away.get(key, self.home_of(key)):
                 continue  # it is answered already
             old = after.get(key)
             answers[index], after[key] = decide(write, old, now, next_generation)

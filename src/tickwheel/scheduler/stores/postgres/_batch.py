@@ -12,8 +12,8 @@ from collections.abc import Callable, Generator, Sequence
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from tickwheel.scheduler.model import Answer, Begin, Job, Redate, Set, SetAside, Settle, State, Write
-from tickwheel.scheduler.stores._plan import Differences, Plan, WrongGuessError
+from tickwheel.scheduler.model import Answer, Job, Set, State, Write
+from tickwheel.scheduler.stores._plan import FIRINGS, Differences, Plan, WrongGuessError
 from tickwheel.scheduler.stores._rows import pause_text, paused_job_of, row_of
 from tickwheel.scheduler.stores._rules import decide
 from tickwheel.scheduler.stores.postgres._arrays import COLUMNS, Array, Int4s, Int8s, Texts
@@ -181,7 +181,7 @@ class Batch:
         return plan.answers
 
     def _epochs(self, writes: Sequence[Write]) -> Steps[dict[int, int]]:
-        epochs = {write.epoch for write in writes if isinstance(write, (Begin, SetAside, Settle, Redate))}
+        epochs = {write.epoch for write in writes if isinstance(write, FIRINGS)}
         if not epochs or self._owner is None:
             return {}
         ask = Statement(SQL["epochs"], (sorted(epochs), self._owner))

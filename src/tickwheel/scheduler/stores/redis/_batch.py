@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from tickwheel.scheduler.model import Adopt, Answer, Begin, Job, Redate, Set, SetAside, Settle, State, Write
-from tickwheel.scheduler.stores._plan import Differences, Plan, WrongGuessError
+from tickwheel.scheduler.model import Adopt, Answer, Job, Set, State, Write
+from tickwheel.scheduler.stores._plan import FIRINGS, Differences, Plan, WrongGuessError
 from tickwheel.scheduler.stores.redis._blob import Row, blob_of, place_of, running_mark
 from tickwheel.scheduler.stores.redis._history import packed_records
 from tickwheel.scheduler.stores.redis._partition import Partition
@@ -51,7 +51,7 @@ class Batch:
         for jobs in (self._plan.begins, self._plan.ends):
             if len({job.key for job in jobs}) < len(jobs):
                 raise WrongGuessError  # the server looks at all of them before it changes any
-        firings = [write for write in writes if isinstance(write, (Begin, SetAside, Settle, Redate))]
+        firings = [write for write in writes if isinstance(write, FIRINGS)]
         spoken_of = {shard_of(write.job.key) for write in firings}
         if self._plan.away or not {write.epoch for write in firings} <= set(epochs.values()):
             spoken_of |= set(epochs)
