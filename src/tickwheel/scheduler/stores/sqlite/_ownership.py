@@ -1,14 +1,17 @@
 """
-Ownership of a file.
+Ownership of a file, and what others than its owner have changed there, by the notes that they left.
 """
 
 from __future__ import annotations
 
 import sqlite3
 
+from tickwheel.scheduler.model import Job
+from tickwheel.scheduler.stores._rows import in_int64, job_of
+from tickwheel.scheduler.stores.contract import Cursor
 from tickwheel.scheduler.stores.sqlite._queries import SQL
 
-__all__ = ["hand_over", "take_over"]
+__all__ = ["changed", "take_over"]
 
 
 def take_over(connection: sqlite3.Connection, owner: str, now: int) -> tuple[int, int]:
@@ -34,8 +37,12 @@ def take_over(connection: sqlite3.Connection, owner: str, now: int) -> tuple[int
     return epoch + 1, running
 
 
-def hand_over(connection: sqlite3.Connection) -> None:
+def changed(connection: sqlite3.Connection, cursor: Cursor) -> tuple[list[Job], int]:
     """
-    Leave the file without an owner, so that nobody's begins and settles count.
+    Return what others wrote up to *cursor* since its mark, and the mark of this moment.
     """
-    connection.execute(SQL["hand_over"])
+    mark = int(connection.execute(SQL["read_ledger"]).fetchone()[0])
+    if cursor.mark is None:
+        return [], mark
+    rows = connection.execute(SQL["jobs_noted"], (cursor.mark, in_int64(cursor.after[0] + 1)))
+    return list(map(job_of, rows)), mark

@@ -27,9 +27,8 @@ from tickwheel.scheduler.stores.sqlite._errors import translated
 from tickwheel.scheduler.stores.sqlite._file_listener import FileListener, notify
 from tickwheel.scheduler.stores.sqlite._filters import Filters
 from tickwheel.scheduler.stores.sqlite._joining import Follower, joining
-from tickwheel.scheduler.stores.sqlite._look import changed
 from tickwheel.scheduler.stores.sqlite._owner_lock import OwnerLock
-from tickwheel.scheduler.stores.sqlite._ownership import hand_over, take_over
+from tickwheel.scheduler.stores.sqlite._ownership import changed, take_over
 from tickwheel.scheduler.stores.sqlite._paging import page
 from tickwheel.scheduler.stores.sqlite._queries import SQL
 from tickwheel.scheduler.stores.sqlite._reserve import Reserve, growth_of, is_growing, moved_size
@@ -270,7 +269,7 @@ class SqliteStore:
             return
         try:
             with translated(self.url), self._open_connections().writing() as connection:
-                hand_over(connection)
+                connection.execute(SQL["hand_over"])
         finally:
             self._step_down()
 

@@ -18,6 +18,7 @@ UPDATE tickwheel_ledger SET owner = ?, epoch = epoch + 1, pending = pending + ru
     floor = -9223372036854775808;
 
 -- name: hand_over
+-- Without an owner nobody's begins and settles count.
 UPDATE tickwheel_ledger SET owner = NULL;
 
 -- name: begin_job
