@@ -58,3 +58,22 @@ def test_what_has_passed_is_forgotten(monkeypatch):
     known = [number for number in range(1_000) if elapsed.base(Job("k", 2 * number, 0)) == 0]
     assert set(known) >= set(range(990, 1_000))
     assert len(known) <= 200
+
+
+def test_jobs_met_while_others_are_noted():
+    """
+    What is noted while somebody else looks through older jobs is known to be from before the clock was set.
+    """
+    clock = ManualClock(wall=1_700_000_000.0)
+    runtime = Runtime(clock=clock)
+    told = StoreClock(runtime)
+    elapsed = Elapsed(told, runtime)
+
+    def looked_through():
+        elapsed.note([Job("newer", 9, told.now_ms())], told.era)
+        yield Job("older", 3, told.now_ms())
+
+    elapsed.met(looked_through())
+    clock.step_wall(-3600.0)
+    told.now()
+    assert elapsed.is_old(Job("newer", 9, told.now_ms()))

@@ -135,7 +135,9 @@ class Elapsed:
         """
         Remember that *jobs* were there before the clock is set the next time.
         """
-        self._highest = max(self._highest, *[job.generation for job in jobs], 0)
+        highest = max([job.generation for job in jobs], default=0)
+        with self._lock:
+            self._highest = max(self._highest, highest)
 
     def base(self, job: Job) -> int | None:
         """
