@@ -71,8 +71,9 @@ def test_who_pauses_and_resumes(run):
     for verb in ("pause", "resume"):
         answer = run(verb, "tea", "--by", "a" * 300)
         assert (answer.returncode, "by is" in answer.stderr) == (ExitCode.USAGE, True)
-        answer = run(verb, "tea", "--by", "anna", "--store", "http://127.0.0.1:1")
-        assert (answer.returncode, "--by is 'anna': leave it out" in answer.stderr) == (ExitCode.USAGE, True)
+        for service in ("http://127.0.0.1:1", "HTTP://127.0.0.1:1"):
+            answer = run(verb, "tea", "--by", "anna", "--store", service)
+            assert (answer.returncode, "--by is 'anna': leave it out" in answer.stderr) == (ExitCode.USAGE, True)
 
 
 def test_backfill(run):

@@ -185,8 +185,9 @@ def test_what_goes_wrong(ask, run, url, monkeypatch):
     assert (answer.returncode, "no handler is named 'absent'" in answer.stderr) == (ExitCode.USAGE, True)
     answer = ask("set", "k", "--every", "1ms", "--target", "log")
     assert (answer.returncode, "--every-min" in answer.stderr) == (ExitCode.USAGE, True)
-    answer = ask("serve")
-    assert (answer.returncode, "is a service already" in answer.stderr) == (ExitCode.USAGE, True)
+    for address in (url, url.replace("http", "HTTP")):
+        answer = ask("serve", "--store", address)
+        assert (answer.returncode, "is a service already" in answer.stderr) == (ExitCode.USAGE, True)
     monkeypatch.setenv("TICKWHEEL_TOKEN", "wrong")
     answer = ask("list")
     assert (answer.returncode, "TICKWHEEL_TOKEN" in answer.stderr) == (ExitCode.NO_ACCESS, True)

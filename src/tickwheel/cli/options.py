@@ -15,6 +15,7 @@ from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.targets import configured, made
 from tickwheel.errors import TickwheelError
 from tickwheel.scheduler import Scheduler, SchedulerOptions
+from tickwheel.scheduler.remote import is_service
 from tickwheel.scheduler.verbs.jobs import note_of
 
 __all__ = [
@@ -170,10 +171,9 @@ def opened(
     if has_to_exist and path is not None and not path.exists():
         remedy = "begin one with 'tickwheel serve' or 'tickwheel set', or name another with --store"
         raise Refused(ExitCode.NO_STORE, f"there is no file {str(path)!r}: {remedy}")
-    is_service = store.startswith(("http://", "https://"))
-    if by is not None and is_service:
+    if by is not None and is_service(store):
         raise Refused(ExitCode.USAGE, f"--by is {by!r}: leave it out, as the service notes whose token it is")
-    targets = made(configured(())) if has_targets and not is_service else {}
+    targets = made(configured(())) if has_targets and not is_service(store) else {}
     options = None if by is None else SchedulerOptions(owner=note_of(by, "")[0])
     scheduler = Scheduler(store, targets=targets, options=options) if targets else Scheduler(store, options=options)
     try:

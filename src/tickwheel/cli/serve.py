@@ -19,6 +19,7 @@ from tickwheel.cli.modules import imported
 from tickwheel.cli.options import served_option
 from tickwheel.cli.values import DurationRange
 from tickwheel.scheduler import AsyncScheduler, HistoryOptions, SchedulerOptions
+from tickwheel.scheduler.remote import is_service
 from tickwheel.scheduler.targets.log import LogTarget
 
 __all__ = ["command"]
@@ -171,7 +172,7 @@ def command(
     """
     from tickwheel import service  # noqa: PLC0415  its libraries are an extra of their own
 
-    if store.startswith(("http://", "https://")):
+    if is_service(store):
         raise Refused(ExitCode.USAGE, f"--store {store!r} is a service already: name the store that it is to serve")
     logs.set_up(log_level, as_json=log_json)
     with logs.ends_logged() if log_json else nullcontext():
