@@ -35,7 +35,7 @@ def url(tmp_path_factory):
     environment = os.environ | {"TICKWHEEL_WRITE_TOKEN": TOKEN, "PYTHONUNBUFFERED": "1"}
     folder = tmp_path_factory.mktemp("served")
     with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True) as server:
-        watch = threading.Timer(60, server.kill)
+        watch = threading.Timer(600, server.kill)  # all tests here may take so long
         watch.start()
         page = next(line for line in server.stdout if line.startswith("page"))
         yield page.split()[1].rstrip("/")
