@@ -66,8 +66,8 @@ class _Router:
         place = Placement.even(len(cores)).primary_of
         self.client = _Jobs([core.client for core in cores], place)
         self.pulls = _Pulls([core.pulls for core in cores], place)
-        self.registry = _Handlers([core.registry.handlers for core in cores])
-        self.hooks = _Hooks([core.hooks for core in cores])
+        self.handlers = _Handlers([core.handlers for core in cores]).handlers
+        self.subscribe = _Hooks([core.hooks for core in cores]).subscribe
 
     def __str__(self) -> str:
         return " + ".join(map(str, self._cores))
