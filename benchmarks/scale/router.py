@@ -66,11 +66,19 @@ class _Router:
         place = Placement.even(len(cores)).primary_of
         self.client = _Jobs([core.client for core in cores], place)
         self.pulls = _Pulls([core.pulls for core in cores], place)
-        self.handlers = _Handlers([core.handlers for core in cores]).handlers
-        self.subscribe = _Hooks([core.hooks for core in cores]).subscribe
+        self.handlers: Any = _Handlers([core.handlers for core in cores])
 
     def __str__(self) -> str:
         return " + ".join(map(str, self._cores))
+
+    def subscribe(self, hook: EventHook, *, routine: bool = True) -> Callable[[], None]:
+        ends = [core.subscribe(hook, routine=routine) for core in self._cores]
+
+        def end() -> None:
+            for each in ends:
+                each()
+
+        return end
 
     @property
     def is_firing(self) -> bool:
@@ -310,7 +318,6 @@ class _Handlers:
     """
 
     def __init__(self, handlers: Sequence[Any]) -> None:
-        self.handlers: Any = self
         self._handlers = handlers
 
     def register(self, *args: Any, **limits: Any) -> None:
@@ -319,24 +326,6 @@ class _Handlers:
 
     def has(self, name: str) -> bool:
         return any(each.has(name) for each in self._handlers)
-
-
-class _Hooks:
-    """
-    The hooks, which hear of all primaries.
-    """
-
-    def __init__(self, hooks: Sequence[Any]) -> None:
-        self._hooks = hooks
-
-    def subscribe(self, hook: EventHook, *, routine: bool = True) -> Callable[[], None]:
-        ends = [each.subscribe(hook, routine=routine) for each in self._hooks]
-
-        def end() -> None:
-            for each in ends:
-                each()
-
-        return end
 
 
 def _read_cursors(cursor: str, count: int) -> list[str | None]:
