@@ -8,7 +8,6 @@ import asyncio
 import inspect
 import sqlite3
 import threading
-import time
 from concurrent.futures import Future
 from contextlib import nullcontext
 
@@ -144,7 +143,7 @@ def test_stop_from_inside_a_handler(url):
     asyncio.run(main())
 
 
-def test_a_loop_that_is_closed_too_early(file_url, caplog):
+def test_a_loop_that_is_closed_too_early(file_url, caplog, until):
     """
     With its loop closed before it, a scheduler gives the async jobs back when it stops, with no attempt counted.
 
@@ -165,10 +164,7 @@ def test_a_loop_that_is_closed_too_early(file_url, caplog):
     client = Scheduler(file_url)
     for count, key in enumerate(("k", "l"), 1):
         client.set(key, delay=0, handler="h")
-        deadline = time.monotonic() + 60
-        while scheduler.stats()["waiting"] < count:
-            assert time.monotonic() < deadline
-            time.sleep(0.002)
+        until(lambda count=count: scheduler.stats()["waiting"] == count)
     asyncio.run(scheduler.stop())
     assert [each.levelname for each in caplog.records if "event loop" in each.message] == ["ERROR"]
     with pytest.raises(ClosedError):

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from datetime import timedelta
 
 import pytest
@@ -113,7 +112,7 @@ def test_a_dead_job_does_not_hold_its_key(scheduler, events):
     assert scheduler.get("k") is None
 
 
-def test_unknown_handler(scheduler, events):
+def test_unknown_handler(scheduler, events, until):
     """
     A job whose handler is missing waits without an attempt, and runs as soon as the handler is there.
     """
@@ -123,8 +122,7 @@ def test_unknown_handler(scheduler, events):
     scheduler.set("gone", delay=0, handler="later")
     scheduler.set("other", delay=0, handler="there")
     told.of(JobSucceeded, "other")
-    while sum(each["count"] for each in scheduler.stats()["waiting_for_handler"]) < 2:
-        time.sleep(0.01)  # no event reports a job that is set aside
+    until(lambda: sum(each["count"] for each in scheduler.stats()["waiting_for_handler"]) == 2)
     job = scheduler.get("k")
     assert (job.state, job.lacks_handler, job.attempt) == (State.PENDING, True, 0)
     assert scheduler.cancel("gone").outcome is Outcome.CANCELLED

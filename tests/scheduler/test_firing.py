@@ -27,7 +27,7 @@ def scheduler(url, make):
     return make(url).start()
 
 
-def test_a_job_fires_once_and_is_gone(scheduler, record):
+def test_a_job_fires_once_and_is_gone(scheduler, record, until):
     """
     A handler gets the payload and the firing, not before the instant, and the job is gone afterwards.
     """
@@ -45,8 +45,7 @@ def test_a_job_fires_once_and_is_gone(scheduler, record):
     assert called_at * 1000 >= due_at
     assert firing.fired_at >= due_at
     assert firing.lateness_ms >= 0
-    while scheduler.stats()["succeeded"] == 0:
-        time.sleep(0.001)
+    until(lambda: scheduler.stats()["succeeded"])
     assert scheduler.get("k") is None
 
 

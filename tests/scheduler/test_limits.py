@@ -200,7 +200,7 @@ def test_order_within_a_key(scheduler, record):
     assert record.items == sorted(record.items)
 
 
-def test_a_busy_key_delays_no_other(scheduler, record):
+def test_a_busy_key_delays_no_other(scheduler, record, until):
     """
     While a key waits for its running job, other keys fire.
     """
@@ -208,8 +208,7 @@ def test_a_busy_key_delays_no_other(scheduler, record):
     scheduler.handler("slow")(lambda _: go_on.wait(300))
     scheduler.handler("h")(record)
     scheduler.set("k", delay=0, handler="slow")
-    while scheduler.stats()["in_flight"] == 0:
-        time.sleep(0.001)
+    until(lambda: scheduler.stats()["in_flight"])
     scheduler.set("k", delay=0, handler="h", payload="k")
     scheduler.set("other", delay=0.02, handler="h", payload="other")
     assert record.wait(1) == ["other"]

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from datetime import UTC, datetime
 
 import pytest
@@ -301,7 +300,7 @@ def test_cancel_from_inside_ends_a_series(scheduler, clock, events):
     assert (answer.outcome, answer.job.recurrence is not None) == (Outcome.REPLAYED, True)
 
 
-def test_cancelled_while_it_runs(scheduler, clock, record):
+def test_cancelled_while_it_runs(scheduler, clock, record, until):
     """
     A recurring job can be cancelled while it runs: the run ends, no other comes.
     """
@@ -313,8 +312,7 @@ def test_cancelled_while_it_runs(scheduler, clock, record):
     scheduler.set("k", every=60, handler="h")
     clock.advance(60.001)
     assert record.wait(1) == [Outcome.CANCELLED]
-    while scheduler.stats()["refused"] == 0:
-        time.sleep(0.001)
+    until(lambda: scheduler.stats()["refused"])
     assert scheduler.get("k") is None
 
 

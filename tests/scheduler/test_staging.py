@@ -61,7 +61,7 @@ def test_far_jobs_come_near(url, make, clock, events):
     assert all(late >= 0 for _, late in fired_at(told, 3))
 
 
-def test_nothing_is_staged_beyond_the_horizon(url, make, clock, record):
+def test_nothing_is_staged_beyond_the_horizon(url, make, clock, record, until):
     """
     Jobs past the horizon stay in the store; with nothing staged, the only timer that waits is that of the next look.
     """
@@ -69,8 +69,7 @@ def test_nothing_is_staged_beyond_the_horizon(url, make, clock, record):
     scheduler.handler("h")(record)
     scheduler.set_many([SetRequest(f"far{n}", delay=HOUR + n, handler="h") for n in range(100)])
     scheduler.set_many([SetRequest(f"near{n}", delay=1, handler="h", payload=n) for n in range(10)])
-    while scheduler.stats()["staged"] != 10:
-        time.sleep(0.001)
+    until(lambda: scheduler.stats()["staged"] == 10)
     clock.advance(1.1)
     assert sorted(record.wait(10)) == list(range(10))
     assert scheduler.stats()["staged"] == 0
@@ -126,7 +125,7 @@ def test_another_process_writes(file_url, make, clock, record, events):
     assert client.stats()["pending"] == 0
 
 
-def test_another_process_wakes_an_idle_owner(file_url, make, clock, record):
+def test_another_process_wakes_an_idle_owner(file_url, make, clock, record, until):
     """
     A job that a client sets far ahead is found by an owner that had nothing to wait for.
     """
@@ -134,10 +133,7 @@ def test_another_process_wakes_an_idle_owner(file_url, make, clock, record):
     owner.handler("h")(record)
     job = client.set("k", delay=HOUR, handler="h", payload=1).job
     assert job is not None
-    waited = time.monotonic()
-    while owner._core._owner._resources.timers.next_expiration() is None:
-        assert time.monotonic() - waited < 60
-        time.sleep(0.001)
+    until(lambda: owner._core._owner._resources.timers.next_expiration() is not None)
     clock.advance(HOUR + 1)
     assert record.wait(1) == [1]
 
@@ -153,7 +149,7 @@ def test_wall_clock_stepped_forward(url, make, clock, record):
     assert record.wait(1) == [1]
 
 
-def test_wall_clock_stepped_back(url, make, clock, record, events):
+def test_wall_clock_stepped_back(url, make, clock, record, events, until):  # noqa: PLR0917  fixtures
     """
     When the wall clock is set back, a job waits until it reads the instant again: once, and never early.
     """
@@ -161,8 +157,7 @@ def test_wall_clock_stepped_back(url, make, clock, record, events):
     told = events(scheduler)
     scheduler.handler("h")(record)
     scheduler.set("k", at=clock.wall_ns() / 1e9 + 5, handler="h", payload=1)
-    while scheduler.stats()["staged"] == 0:
-        time.sleep(0.001)
+    until(lambda: scheduler.stats()["staged"])
     clock.step_wall(-HOUR)
     clock.advance(60)
     assert record.items == []

@@ -90,7 +90,7 @@ def test_stop_waits_for_handlers(make, file_url, record):
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_stop_in_time(make, file_url, is_async):
+def test_stop_in_time(make, file_url, is_async, until):
     """
     A handler that does not end is handed back, the stop keeps its time, and the next owner takes the job up again.
     """
@@ -123,8 +123,7 @@ def test_stop_in_time(make, file_url, is_async):
         started.clear()
 
     after.start()
-    while not again:
-        time.sleep(0.001)
+    until(lambda: again)
     assert again == [2]
 
 

@@ -132,14 +132,13 @@ def test_nothing_is_lost(work, seed):
 
 
 @pytest.mark.parametrize("work", [1], indirect=True)
-def test_another_in_place_of_a_leaked_one(work):
+def test_another_in_place_of_a_leaked_one(work, until):
     """
     Work goes on beside a thread that has leaked; once that is back, there is one fewer again.
     """
     go_on = threading.Event()
     held, _ = work.put([lambda: go_on.wait(300), lambda: None])
-    while work.queue.waiting > 1:
-        time.sleep(0.001)  # it has not begun
+    until(lambda: work.queue.waiting == 1)  # the first has begun
     work.workers.leak(held)
     work.wait(1)
     assert work.queue.leaked == {("handler", ""): 1}
@@ -147,19 +146,17 @@ def test_another_in_place_of_a_leaked_one(work):
     work.wait(2)
     work.put([lambda: None] * 10)
     work.wait(12)
-    while work.workers._count > 1:
-        time.sleep(0.001)  # a thread that ends gives no signal
+    until(lambda: work.workers._count == 1)
     assert work.queue.leaked == {}
 
 
-def test_what_has_ended_cannot_leak(work):
+def test_what_has_ended_cannot_leak(work, until):
     """
     A timeout that comes together with the end changes nothing.
     """
     (ended,) = work.put([lambda: None])
     work.wait(1)
-    while ended in work.queue.running():
-        time.sleep(0.001)  # between its end and the next look into the queue
+    until(lambda: ended not in work.queue.running())  # between its end and the next look into the queue
     work.workers.leak(ended)
     assert work.queue.leaked == {}
 

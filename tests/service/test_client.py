@@ -331,7 +331,7 @@ def test_stop_many_that_run(client):
             client.ack(lease.fire_id)
 
 
-def test_progress(server, monkeypatch):
+def test_progress(server, monkeypatch, until):
     """
     What a handler of a client notes goes to the service with the next beat and the end; other clients read it there.
     """
@@ -350,16 +350,14 @@ def test_progress(server, monkeypatch):
         with client:
             client.set("steps", delay=0, target="pull", handler="steps")
             assert noted.wait(60)
-            while watcher.progress("steps") != Progress(0.4, "page 12"):
-                time.sleep(0.01)
+            until(lambda: watcher.progress("steps") == Progress(0.4, "page 12"))
             go_on.set()
-            while watcher.get("steps") is not None:
-                time.sleep(0.01)
+            until(lambda: watcher.get("steps") is None)
         assert watcher.progress("steps") is None
         assert [record.note for record in watcher.history("steps")] == ["20 pages"]
 
 
-def test_handlers_pull(client):
+def test_handlers_pull(client, until):
     """
     A handler registered on the client runs here, for jobs with the target "pull"; its answers count as usual.
     """
@@ -382,15 +380,15 @@ def test_handlers_pull(client):
     with client:
         for payload in ("poison", "again", "raises", "fine"):
             client.set(f"m-{payload}", delay=0, target="pull", handler="mail", payload=payload, retry=AT_ONCE)
-        while {job.key: job.state for job in client.list("m-").jobs} != {"m-poison": "dead", "m-raises": "dead"}:
-            time.sleep(0.01)
+        dead = {"m-poison": "dead", "m-raises": "dead"}
+        until(lambda: {job.key: job.state for job in client.list("m-").jobs} == dead)
         assert (client.get("m-poison").error, client.get("m-raises").error) == ("no use", "ValueError: broken")
     assert sorted(seen) == [("again", 1), ("again", 2), ("fine", 1), ("poison", 1), ("raises", 1), ("raises", 2)]
     with pytest.raises(ClosedError):
         client.get("m-poison")
 
 
-def test_pulling_goes_on_after_any_error(server, monkeypatch, caplog):
+def test_pulling_goes_on_after_any_error(server, monkeypatch, caplog, until):
     """
     An error that no transport should raise ends neither a handler's pulling nor the report of an end.
     """
@@ -412,8 +410,7 @@ def test_pulling_goes_on_after_any_error(server, monkeypatch, caplog):
     client.handler("trips")(lambda payload: is_done.set() if payload == "last" else None)
     with client:
         client.set("trips-1", delay=0, target="pull", handler="trips", retry=AT_ONCE)
-        while trips["ack"]:
-            time.sleep(0.01)
+        until(lambda: not trips["ack"])
         client.set("trips-2", delay=0, target="pull", handler="trips", payload="last")
         assert is_done.wait(60)
     assert trips == {"lease": 0, "ack": 0}
@@ -422,7 +419,7 @@ def test_pulling_goes_on_after_any_error(server, monkeypatch, caplog):
     assert any("could not be reported, and it will be fired again: ack" in each for each in said)
 
 
-def test_a_handler_that_hangs(server):
+def test_a_handler_that_hangs(server, until):
     """
     A handler of a client that hangs leaves workers to others, and its attempt fails at its timeout.
     """
@@ -443,18 +440,15 @@ def test_a_handler_that_hangs(server):
     client.handler("fine")(lambda _: is_done.set())
     with client:
         client.set_many([SetRequest(f"hung-{n}", delay=0, target="pull", handler="hung") for n in range(6)])
-        while len(seen) < 3:
-            time.sleep(0.01)
+        until(lambda: len(seen) == 3)
         client.set("fine", delay=0, target="pull", handler="fine")
         assert is_done.wait(60)
         assert seen == ["hung"] * 3
         client.set("late", delay=0, target="pull", handler="late", retry=RetryPolicy(attempts=1))
-        while client.get("late").state != "dead":
-            time.sleep(0.01)
+        until(lambda: client.get("late").state == "dead")
         assert client.get("late").error == "TimeoutError: it did not end within 0.2 s"
         go_on.set()
-        while len(seen) < 7:
-            time.sleep(0.01)
+        until(lambda: len(seen) == 7)
     assert sorted(seen, key=str) == [False, *["hung"] * 6]
 
 

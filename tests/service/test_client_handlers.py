@@ -22,18 +22,16 @@ def processes():
     return [each for each in multiprocessing.active_children() if each.name == "tickwheel-handler"]
 
 
-def test_processes_end_with_their_client(client):
+def test_processes_end_with_their_client(client, until):
     """
     A stop ends the processes of handlers, one that waits for its next call and one that does not end in time.
     """
     client.handler("naps", executor="process")(time.sleep)
     client.start()
     client.set("short", delay=0, target="pull", handler="naps", payload=0)
-    while client.get("short") is not None:
-        time.sleep(0.01)
+    until(lambda: client.get("short") is None)
     client.set_many([SetRequest(f"long {n}", delay=0, target="pull", handler="naps", payload=300) for n in range(2)])
-    while len(processes()) < 2:
-        time.sleep(0.01)
+    until(lambda: len(processes()) == 2)
     begun = processes()
     assert len(client.stop(timeout=0.1)) == 2
     for each in begun:

@@ -5,7 +5,6 @@ Starts and stops of a service's client that do not come to their end.
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 
@@ -21,7 +20,7 @@ def pulling() -> set[str]:
     return {each.name for each in threading.enumerate()} & {"tickwheel-beats", "tickwheel-pull-a", "tickwheel-pull-b"}
 
 
-def test_no_thread_for_a_handler_that_pulls(client, monkeypatch):
+def test_no_thread_for_a_handler_that_pulls(client, monkeypatch, until):
     """
     A client that has no thread for one of its handlers pulls for none, and can start later.
     """
@@ -39,8 +38,7 @@ def test_no_thread_for_a_handler_that_pulls(client, monkeypatch):
         patch.setattr(threading.Thread, "start", scarce)
         with pytest.raises(RuntimeError, match="can't start new thread"):
             client.start()
-    while pulling():
-        time.sleep(0.01)
+    until(lambda: not pulling())
     assert not client.is_started
     client.start()
     assert len(pulling()) == 3

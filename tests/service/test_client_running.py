@@ -109,15 +109,12 @@ def test_an_async_handler_that_beats(server, beats, state):
     server.job("DELETE", "beats")
 
 
-def test_a_queue_with_the_name_of_an_instant(client):
+def test_a_queue_with_the_name_of_an_instant(client, until):
     """
     The figures of a queue are there, whatever its name is.
     """
     client.set("odd", delay=0, target="pull", handler="now")
-    give_up = time.monotonic() + 60
-    while "now" not in client.stats()["pull"]:
-        assert time.monotonic() < give_up
-        time.sleep(0.02)  # nothing signals that it is due
+    until(lambda: "now" in client.stats()["pull"])
     client.cancel("odd")
 
 
@@ -179,7 +176,7 @@ def test_what_runs_is_stopped(client, monkeypatch, kind):
     assert ends == {"coroutine": ["cancelled"], "thread": ["looked"], "process": []}[kind]
 
 
-def test_the_loop_of_a_client_without_one(client):
+def test_the_loop_of_a_client_without_one(client, until):
     """
     Async handlers of a `Scheduler` run on one loop, so that they may share what belongs to it; a stop ends that.
     """
@@ -196,8 +193,7 @@ def test_the_loop_of_a_client_without_one(client):
         assert ended.acquire(timeout=60)
     assert client.stop(timeout=60) == []
     assert len(set(loops)) == 1
-    while not loops[0].is_closed():
-        time.sleep(0.01)
+    until(loops[0].is_closed)
 
 
 def test_a_generator_that_nobody_holds():
@@ -258,16 +254,15 @@ def test_a_coroutine_that_a_stop_cuts_off(client):
         (Retry("soon"), "delay is 'soon'"),
     ],
 )
-def test_odd_answers(client, answer, error):
+def test_odd_answers(client, answer, error, until):
     """
     What a handler answers counts at once, also where its reason cannot be stored or its delay is none.
     """
     client.handler("odd")(lambda _payload: answer)
     client.start()
     client.set("odd", delay=0, target="pull", handler="odd", retry=ONCE)
-    while (job := client.get("odd")).state is not State.DEAD:
-        time.sleep(0.01)
-    assert job.error.startswith(error)
+    until(lambda: client.get("odd").state is State.DEAD)
+    assert client.get("odd").error.startswith(error)
     client.cancel("odd")
 
 

@@ -12,7 +12,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 WORKER = Path(__file__).parents[2] / "examples" / "pull_worker.py"
@@ -154,14 +153,13 @@ def test_too_many_wait(start):
             connection.close()
 
 
-def test_a_stop_answers_those_who_wait(start):
+def test_a_stop_answers_those_who_wait(start, until):
     """
     SIGTERM while workers wait: each is answered with nothing, at once, and the process ends in order.
     """
     server = start()
     waiting = [polling(server, "q") for _ in range(20)]
-    while server.ask("GET", "/v1/stats").json["pull"].get("q", {"workers": 0})["workers"] < 20:
-        time.sleep(0.01)  # nobody says when all of them wait
+    until(lambda: server.ask("GET", "/v1/stats").json["pull"].get("q", {"workers": 0})["workers"] == 20)
     assert server.stop(signal.SIGTERM) == 0
     for connection in waiting:
         answer = connection.getresponse()

@@ -190,7 +190,7 @@ def wait_until(is_true):
 
 
 @pytest.mark.parametrize("url", ["memory", *SHARED], indirect=True)
-def test_what_waits_is_shown_as_waiting(url):
+def test_what_waits_is_shown_as_waiting(url, until):
     """
     A job that waits for a worker is shown so by the scheduler that fires it, until it starts.
     """
@@ -200,8 +200,7 @@ def test_what_waits_is_shown_as_waiting(url):
         scheduler.set("first", delay=0, handler="slow")
         assert begun.wait(PATIENCE_S)
         scheduler.set("second", delay=0, handler="slow")
-        while scheduler.stats()["waiting"] == 0:
-            time.sleep(0.001)  # a job that waits gives no signal
+        until(lambda: scheduler.stats()["waiting"])
         shown = {job.key: (job.state.value, job.awaits_worker) for job in scheduler.list().jobs}
         assert shown == {"first": ("running", False), "second": ("running", True)}
         assert scheduler.get("second").awaits_worker

@@ -256,7 +256,7 @@ def test_progress(started, until):
     assert (stats["fired"], stats["retried"], stats["dead_total"], stats["succeeded"]) == (1, 0, 0, 0)
 
 
-def test_the_next_run_is_due(started, tmp_path):
+def test_the_next_run_is_due(started, tmp_path, until):
     """
     A process that still runs when its next run is due, with overlap="cancel", is killed, and the next one begins.
     """
@@ -265,10 +265,7 @@ def test_the_next_run_is_due(started, tmp_path):
     (died, *_) = told.of(JobDied)
     assert died.error == "its next run was due"
     first = lines(tmp_path / "pids")[0]
-    give_up = time.monotonic() + 60
-    while is_alive(first) or len(lines(tmp_path / "pids")) < 2:
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
+    until(lambda: not is_alive(first) and len(lines(tmp_path / "pids")) == 2)
 
 
 def test_a_stop_does_not_wait_for_ever(started, tmp_path):
@@ -285,7 +282,7 @@ def test_a_stop_does_not_wait_for_ever(started, tmp_path):
     assert not [each for each in told.items if isinstance(each, JobFailed | JobDied)]
 
 
-def test_a_process_that_died_while_idle(started, tmp_path):
+def test_a_process_that_died_while_idle(started, tmp_path, until):
     """
     A process that somebody killed between two calls is replaced, and costs no attempt.
     """
@@ -295,8 +292,7 @@ def test_a_process_that_died_while_idle(started, tmp_path):
     told.of(JobSucceeded, "one")
     (pid,) = lines(path)
     os.kill(pid, 9)
-    while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
-        time.sleep(0.01)  # the kernel gives no signal but to a waiting parent
+    until(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z")
     scheduler.set("two", delay=0, handler="note", payload=str(path))
     assert told.of(JobSucceeded, "two")[0].attempt == 1
     assert len(set(lines(path))) == 2

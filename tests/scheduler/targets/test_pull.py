@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -211,14 +210,13 @@ def test_a_restart_repeats_what_was_leased(file_url, make):
     assert (again.job.key, again.attempt) == ("k", 2)
 
 
-def test_a_stop_ends_every_wait(scheduler):
+def test_a_stop_ends_every_wait(scheduler, until):
     """
     A worker that waits is answered with nothing when the scheduler stops; afterwards there is nothing to lease.
     """
     with ThreadPoolExecutor(1) as pool:
         found = pool.submit(scheduler.lease, "q", wait=300)
-        while not scheduler._core.registry.pulls._waiting:
-            time.sleep(0.001)
+        until(lambda: scheduler._core.registry.pulls._waiting)
         scheduler.stop()
         assert found.result(20) == []
     with pytest.raises(LeaseEndedError, match="fires nothing"):
