@@ -169,14 +169,20 @@ impl<P> Slab<P> {
     #[inline]
     pub(crate) fn find(&self, id: Id) -> Option<u32> {
         let index = id.index();
-        let chunk = self.chunks.get((index >> CHUNK_BITS) as usize)?;
-        let entry = &chunk.entries.as_ref()?.0[index as usize & (CHUNK - 1)];
+        let entry = self.get(index)?;
         (entry.generation == id.generation() && entry.payload.is_some()).then_some(index)
     }
 
     #[inline]
     pub(crate) fn id(&self, index: u32) -> Id {
         Id::new(self.at(index).generation, index)
+    }
+
+    /// The entry at any index, living or free; `None` where no chunk is filled.
+    #[inline]
+    fn get(&self, index: u32) -> Option<&Entry<P>> {
+        let entries = self.chunks.get((index >> CHUNK_BITS) as usize)?.entries.as_ref()?;
+        Some(&entries.0[index as usize & (CHUNK - 1)])
     }
 
     /// A living or free entry of a chunk that is filled.
@@ -195,11 +201,7 @@ impl<P> Slab<P> {
     /// Whether the entry at `index` lives and was filed with `sequence`.
     #[inline]
     pub(crate) fn is_filed(&self, index: u32, sequence: u64) -> bool {
-        let chunk = &self.chunks[(index >> CHUNK_BITS) as usize];
-        chunk.entries.as_ref().is_some_and(|entries| {
-            let entry = &entries.0[index as usize & (CHUNK - 1)];
-            entry.sequence == sequence && entry.payload.is_some()
-        })
+        self.get(index).is_some_and(|entry| entry.sequence == sequence && entry.payload.is_some())
     }
 
     #[inline]
@@ -209,8 +211,7 @@ impl<P> Slab<P> {
 
     #[inline]
     pub(crate) fn address_of(&self, index: u32) -> Option<*const ()> {
-        let entries = self.chunks[(index >> CHUNK_BITS) as usize].entries.as_ref()?;
-        Some(std::ptr::from_ref(&entries.0[index as usize & (CHUNK - 1)].payload).cast())
+        Some(std::ptr::from_ref(&self.get(index)?.payload).cast())
     }
 
     /// Begin to load the entry at `index`, if there is one, and what its owner knows of the one `behind` before it.
@@ -222,12 +223,6 @@ impl<P> Slab<P> {
         if let Some(payload) = self.get(index.wrapping_sub(behind)).and_then(|entry| entry.payload.as_ref()) {
             O::expect(payload);
         }
-    }
-
-    #[inline]
-    fn get(&self, index: u32) -> Option<&Entry<P>> {
-        let entries = self.chunks.get((index >> CHUNK_BITS) as usize)?.entries.as_ref()?;
-        Some(&entries.0[index as usize & (CHUNK - 1)])
     }
 
     /// Deadline and sequence of a living entry, which its owner may have moved.
