@@ -1,54 +1,46 @@
 //! The arithmetic of levels and slots, as small pure functions.
 
 /// A tick, the span of a slot on level 0, is `2^TICK_BITS` nanoseconds: about one microsecond; Python cannot distinguish finer times.
-pub const TICK_BITS: u32 = 10;
+const TICK_BITS: u32 = 10;
 /// `2^SLOT_BITS` slots a level: one bit each in a `u64`.
-pub const SLOT_BITS: u32 = 6;
+const SLOT_BITS: u32 = 6;
 /// Slots on one level.
-pub const SLOTS: usize = 1 << SLOT_BITS;
+pub(crate) const SLOTS: usize = 1 << SLOT_BITS;
 /// Levels needed for every `u64`: `(64 - TICK_BITS) / SLOT_BITS`.
-pub const LEVELS: usize = 9;
+pub(crate) const LEVELS: usize = 9;
 
 const _: () = assert!(TICK_BITS + SLOT_BITS * LEVELS as u32 == 64);
 
 /// Bits below the slot number on `level`: one slot there spans `2^shift(level)` nanoseconds.
-#[must_use]
 #[inline]
-pub fn shift(level: usize) -> u32 {
+pub(crate) fn shift(level: usize) -> u32 {
     TICK_BITS + SLOT_BITS * level as u32
 }
 
 /// The slot that `time` falls into on `level`.
-#[must_use]
 #[inline]
-pub fn slot_for(time: u64, level: usize) -> usize {
+pub(crate) fn slot_for(time: u64, level: usize) -> usize {
     (time >> shift(level)) as usize & (SLOTS - 1)
 }
 
 /// The level for a deadline seen from `hand`, or `None` if its tick has begun or passed.
-#[must_use]
 #[inline]
-pub fn level_for(deadline: u64, hand: u64) -> Option<usize> {
+pub(crate) fn level_for(deadline: u64, hand: u64) -> Option<usize> {
     let tick_last = hand | ((1 << TICK_BITS) - 1);
-    if deadline <= tick_last {
-        return None;
-    }
-    Some((((deadline ^ hand).ilog2() - TICK_BITS) / SLOT_BITS) as usize)
+    (deadline > tick_last).then(|| (((deadline ^ hand).ilog2() - TICK_BITS) / SLOT_BITS) as usize)
 }
 
 /// The first instant of `slot` on `level`, in the turn of that level in which `hand` is.
-#[must_use]
 #[inline]
-pub fn slot_start(hand: u64, level: usize, slot: usize) -> u64 {
+pub(crate) fn slot_start(hand: u64, level: usize, slot: usize) -> u64 {
     let above = shift(level) + SLOT_BITS;
     let turn = if above >= 64 { 0 } else { hand >> above << above };
     turn | (slot as u64) << shift(level)
 }
 
 /// The last instant of the slot of `level` that begins at `start`.
-#[must_use]
 #[inline]
-pub fn slot_last(start: u64, level: usize) -> u64 {
+pub(crate) fn slot_last(start: u64, level: usize) -> u64 {
     start | ((1u64 << shift(level)) - 1)
 }
 

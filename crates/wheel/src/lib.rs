@@ -41,7 +41,7 @@
 mod access;
 mod check;
 pub mod due;
-pub mod geometry;
+mod geometry;
 mod lock;
 mod memory;
 mod occupancy;
@@ -49,7 +49,7 @@ mod opening;
 pub mod order;
 mod owner;
 mod postponed;
-pub mod slab;
+mod slab;
 mod slots;
 mod spares;
 mod stats;
