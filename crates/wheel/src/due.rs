@@ -71,14 +71,6 @@ impl Due {
         self.push(slab, key);
     }
 
-    /// Take one entry out, wherever it is; its key in the run becomes stale by the sequence the entry gets next, or by its end.
-    pub(crate) fn remove<P>(&mut self, slab: &mut Slab<P>, index: u32) {
-        let entry = slab.at(index);
-        if entry.place == IN_HEAP {
-            self.take(slab, entry.previous as usize);
-        }
-    }
-
     /// The next one to leave.
     #[inline]
     pub(crate) fn peek<P>(&mut self, slab: &Slab<P>) -> Option<Key> {
@@ -97,8 +89,7 @@ impl Due {
     /// What leaves after `ahead` others: a guess, as a key may be stale.
     #[inline]
     pub(crate) fn index_ahead(&self, ahead: usize) -> Option<u32> {
-        let place = self.run.len().checked_sub(ahead + 1)?;
-        Some(self.run[place].index)
+        self.run.iter().nth_back(ahead).map(|key| key.index)
     }
 
     /// Take out what `peek` has just returned.
@@ -114,11 +105,7 @@ impl Due {
         }
     }
 
-    pub(crate) fn clear(&mut self) {
-        *self = Self::default();
-    }
-
-    /// The living keys, and the stale ones' number, for the checker.
+    /// The run, in which keys may be stale, and the heap: for the checker.
     pub(crate) fn parts(&self) -> (&[Key], &[Key]) {
         debug_assert!(self.arriving.is_empty());
         (&self.run, &self.heap)
@@ -130,7 +117,8 @@ impl Due {
         self.sift_up(slab, self.heap.len() - 1, key);
     }
 
-    fn take<P>(&mut self, slab: &mut Slab<P>, at: usize) {
+    /// Take the entry at a place of the heap out.
+    pub(crate) fn take<P>(&mut self, slab: &mut Slab<P>, at: usize) {
         let last = self.heap.pop().expect("the heap holds what is taken");
         if at < self.heap.len() {
             let gone = std::mem::replace(&mut self.heap[at], last);

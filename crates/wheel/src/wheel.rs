@@ -322,7 +322,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         order.sort_unstable();
         self.stats.cancels += order.len() as u64;
         self.slots = Slots::new();
-        self.due.clear();
+        self.due = Due::default();
         self.cascading = None;
         let slab = &mut self.slab;
         let expired = order.into_iter().map(|(deadline, _, index)| {
@@ -359,14 +359,17 @@ impl<P, O: Owner<P>> Wheel<P, O> {
     /// Take an entry out of wherever it is, leaving it in the slab.
     #[inline]
     pub(crate) fn withdraw(&mut self, index: u32) {
-        match self.slab.at(index).place {
-            IN_RUN | IN_HEAP => self.due.remove(&mut self.slab, index),
-            left => {
+        let entry = self.slab.at(index);
+        let (left, previous) = (entry.place, entry.previous);
+        match left {
+            // Its key becomes stale by the sequence that the entry gets next, or by its end.
+            IN_RUN => {}
+            IN_HEAP => self.due.take(&mut self.slab, previous as usize),
+            _ => {
                 self.slots.unlink(&mut self.slab, index);
-                if let Some((level, slot)) = self.cascading {
-                    if left == place(level, slot) && self.slots.head(left) == NIL {
-                        self.cascading = None;
-                    }
+                let was_cascading = self.cascading.is_some_and(|(level, slot)| left == place(level, slot));
+                if was_cascading && self.slots.head(left) == NIL {
+                    self.cascading = None;
                 }
             }
         }
