@@ -1,6 +1,6 @@
 //! What happens when time reaches a slot: it is sorted into the due set, or cascaded to the levels below.
 
-use crate::geometry::{level_for, slot_for, slot_last, slot_start};
+use crate::geometry::{slot_last, slot_start};
 use crate::owner::Owner;
 use crate::slab::NIL;
 use crate::slots::place;
@@ -82,16 +82,6 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         }
         self.due.settle(&mut self.slab);
         self.cascading = (self.slots.head(place) != NIL).then_some((level, slot));
-    }
-
-    /// As `file`, for an entry that was set before this turn began, or counts as such.
-    pub(crate) fn refile(&mut self, index: u32, deadline: u64) {
-        match level_for(deadline, self.hand) {
-            Some(level) => {
-                self.slots.append(&mut self.slab, place(level, slot_for(deadline, level)), index);
-            }
-            None => self.due.insert(&mut self.slab, index),
-        }
     }
 
     /// Whether a slot is sorted in place: it is sparse, or it has passed as a whole, so that nothing can be set into it any more,

@@ -1,9 +1,7 @@
 //! Moves that the owner of an entry makes without the wheel, and how the wheel learns of one that has begun.
 
 use crate::due::Key;
-use crate::geometry::{level_for, slot_for};
 use crate::owner::Owner;
-use crate::slots::place;
 use crate::wheel::Wheel;
 
 impl<P, O: Owner<P>> Wheel<P, O> {
@@ -18,8 +16,8 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         }
         self.stats.moves += 1;
         // Unless it was moved before, it is where its deadline says, and may be the least there; or it has begun.
-        if let Some(level) = level_for(former, self.hand) {
-            self.slots.forget_least(place(level, slot_for(former, level)), former);
+        if let Some(place) = self.slot_at(former) {
+            self.slots.forget_least(place, former);
         }
         Some(self.next_sequence())
     }

@@ -6,7 +6,7 @@ use crate::due::{Due, Key};
 use crate::geometry::{level_for, slot_for, slot_last, slot_start};
 use crate::owner::Owner;
 use crate::slab::{Id, Slab, NIL};
-use crate::slots::{place, Slots, HELD, IN_HEAP, IN_RUN};
+use crate::slots::{place, Place, Slots, HELD, IN_HEAP, IN_RUN};
 use crate::stats::Stats;
 
 /// The deadline that is never due: the largest `i64`.
@@ -163,7 +163,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         let entry = self.slab.at_mut(index);
         entry.deadline = deadline;
         entry.sequence = sequence;
-        self.file(index, deadline);
+        self.file(index, self.place_for(deadline));
     }
 
     /// The deadline and payload of a pending entry.
@@ -261,23 +261,17 @@ impl<P, O: Owner<P>> Wheel<P, O> {
                 continue;
             }
             let until = next.map_or(now, |key| key.deadline.min(now));
-            match self.first_begun(until) {
-                Some((level, slot)) => {
-                    if *work == 0 {
-                        return Next::Busy;
-                    }
-                    self.open(level, slot, now, work);
+            let Some((level, slot)) = self.first_begun(until) else {
+                if let Some(key) = next.filter(|key| key.deadline <= now && key.deadline < NEVER) {
+                    return Next::Due(key);
                 }
-                None => {
-                    return match next {
-                        Some(key) if key.deadline <= now && key.deadline < NEVER => Next::Due(key),
-                        _ => {
-                            self.hand = self.hand.max(until);
-                            Next::Nothing
-                        }
-                    }
-                }
+                self.hand = self.hand.max(until);
+                return Next::Nothing;
+            };
+            if *work == 0 {
+                return Next::Busy;
             }
+            self.open(level, slot, now, work);
         }
     }
 
@@ -338,21 +332,32 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         self.sequence
     }
 
-    /// Put an entry that is in no list where its deadline says.
+    /// Put an entry that is in no list into one; `None`: the due set.
     #[inline]
-    fn file(&mut self, index: u32, deadline: u64) {
-        match self.place_for(deadline) {
+    fn file(&mut self, index: u32, place: Option<Place>) {
+        match place {
             Some(place) => self.slots.append(&mut self.slab, place, index),
             None => self.due.insert(&mut self.slab, index),
         }
     }
 
+    /// As `file`, for an entry that was set before this turn began, or counts as such.
+    pub(crate) fn refile(&mut self, index: u32, deadline: u64) {
+        self.file(index, self.slot_at(deadline));
+    }
+
     /// The list for what is set now; `None`: the due set.
     #[inline]
-    fn place_for(&self, deadline: u64) -> Option<u16> {
+    fn place_for(&self, deadline: u64) -> Option<Place> {
         if self.turn.is_some_and(|now| deadline <= now) {
             return Some(HELD);
         }
+        self.slot_at(deadline)
+    }
+
+    /// The slot that a deadline is in; `None`: it has begun.
+    #[inline]
+    pub(crate) fn slot_at(&self, deadline: u64) -> Option<Place> {
         level_for(deadline, self.hand).map(|level| place(level, slot_for(deadline, level)))
     }
 
