@@ -48,7 +48,6 @@ mod occupancy;
 mod opening;
 pub mod order;
 mod owner;
-mod postponed;
 mod slab;
 mod slots;
 mod spares;
