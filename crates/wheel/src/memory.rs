@@ -6,15 +6,11 @@ use std::fmt::Debug;
 pub trait Memory: Debug {
     /// What is at `address` is read soon.
     #[inline]
-    fn fetch(address: *const ()) {
-        let _ = address;
-    }
+    fn fetch(_address: *const ()) {}
 
     /// The `len` bytes from `begin` on were just allocated, are many, and are read in no order.
     #[inline]
-    fn scattered(begin: *const (), len: usize) {
-        let _ = (begin, len);
-    }
+    fn scattered(_begin: *const (), _len: usize) {}
 }
 
 impl Memory for () {}
