@@ -18,22 +18,18 @@ pub struct Occupancy {
 }
 
 impl<P, O: Owner<P>> Wheel<P, O> {
-    /// The levels from fine to coarse, in O(occupied slots). What is in none of them has begun, and waits for its instant.
+    /// The levels from fine to coarse, in O(slots). What is in none of them has begun, and waits for its instant.
     #[must_use]
     pub fn occupancy(&self) -> Vec<Occupancy> {
-        let levels = 0..LEVELS;
-        levels
-            .map(|level| {
-                let mut counts = Vec::new();
-                let mut occupied = self.slots.occupied[level];
-                while occupied != 0 {
-                    let slot = occupied.trailing_zeros() as usize;
-                    counts.push((slot, self.slots.len(place(level, slot))));
-                    occupied &= occupied - 1;
-                }
-                Occupancy { slot_ns: 1 << shift(level), hand: slot_for(self.hand, level), counts }
-            })
-            .collect()
+        let level_at = |level| {
+            let counts = (0..SLOTS).map(|slot| (slot, self.slots.len(place(level, slot))));
+            Occupancy {
+                slot_ns: 1 << shift(level),
+                hand: slot_for(self.hand, level),
+                counts: counts.filter(|&(_, count)| count > 0).collect(),
+            }
+        };
+        (0..LEVELS).map(level_at).collect()
     }
 
     /// The level and the slot that an entry is in; `None` if it has begun, or is gone.
