@@ -82,9 +82,6 @@ class ClosedError(TickwheelError, RuntimeError):
     """
 
     def __init__(self, what: str = "wheel") -> None:
-        """
-        Name *what* is closed.
-        """
         self.what = what
         super().__init__(f"the {what} is closed: nothing can be set on it any more")
 
@@ -97,9 +94,6 @@ class TooManyTimersError(TickwheelError, RuntimeError):
     is_transient = True
 
     def __init__(self, max_pending: int) -> None:
-        """
-        Name the limit.
-        """
         self.max_pending = max_pending
         super().__init__(f"{max_pending} timers are pending, which is max_pending: cancel some or raise the limit")
 
@@ -110,9 +104,6 @@ class ReentrantError(TickwheelError, RuntimeError):
     """
 
     def __init__(self, call: str) -> None:
-        """
-        Name the *call*.
-        """
         self.call = call
         super().__init__(f"{call} was called from inside itself: return from the callback first")
 
@@ -125,9 +116,6 @@ class ExecutorFullError(TickwheelError, RuntimeError):
     is_transient = True
 
     def __init__(self, queue_max: int) -> None:
-        """
-        Name the limit.
-        """
         self.queue_max = queue_max
         super().__init__(
             f"{queue_max} callbacks are waiting for a worker, which is queue_max: "
@@ -141,24 +129,18 @@ class ContextCancelledError(TickwheelError, RuntimeError):
     """
 
     def __init__(self, cause: object = None) -> None:
-        """
-        Name the *cause*, if there is one.
-        """
         self.cause = cause
         super().__init__("the context was cancelled" + (f": {cause}" if cause is not None else ""))
 
 
 class DeadlineExceededError(TickwheelError, TimeoutError):
     """
-    The deadline of a context, or of one above it, has passed.
+    The deadline of a context, or of one above it, has passed: `deadline`, in seconds of the wheel's clock.
     """
 
     is_transient = True
 
     def __init__(self, deadline: float) -> None:
-        """
-        Name the *deadline*, in seconds of the wheel's clock.
-        """
         self.deadline = deadline
         message = f"the context's deadline, {deadline!r} on its wheel's clock, has passed"
         super().__init__(message)
@@ -171,9 +153,6 @@ class InvalidDelayError(TickwheelError, ValueError):
     """
 
     def __init__(self, name: str, value: object) -> None:
-        """
-        Name the argument and its *value*.
-        """
         self.name = name
         self.value = value
         super().__init__(f"{name} is {value!r}: pass seconds as a number that is not NaN (inf means never)")
@@ -185,9 +164,6 @@ class InvalidDeadlineError(TickwheelError, ValueError):
     """
 
     def __init__(self, value: object, name: str = "deadline") -> None:
-        """
-        Name the *value*, and the argument it was passed as.
-        """
         self.value = value
         self.name = name
         super().__init__(f"{name} is {value!r}: pass an integer of nanoseconds in 0..2**63 - 1")
@@ -199,9 +175,6 @@ class SpanExceededError(TickwheelError, ValueError):
     """
 
     def __init__(self, delay_ns: int, span_ns: int) -> None:
-        """
-        Name the delay asked for and the span there is.
-        """
         self.delay_ns = delay_ns
         self.span_ns = span_ns
         super().__init__(
@@ -216,9 +189,6 @@ class ValueTooLargeError(TickwheelError, ValueError):
     """
 
     def __init__(self, size: float, maxsize: float) -> None:
-        """
-        Name the size of the value and the bound.
-        """
         self.size = size
         self.maxsize = maxsize
         super().__init__(f"value too large: its size is {size:g} and maxsize is {maxsize:g}, raise maxsize to keep it")
@@ -230,9 +200,6 @@ class InvalidValueError(TickwheelError, ValueError):
     """
 
     def __init__(self, name: str, value: object, remedy: str) -> None:
-        """
-        Name the field, its *value* (shortened), and the *remedy*.
-        """
         self.name = name
         self.value = value
         self.remedy = remedy
@@ -256,9 +223,6 @@ class MissingExtraError(TickwheelError, ImportError):
     """
 
     def __init__(self, library: str, extra: str) -> None:
-        """
-        Name the *library* and the pip *extra* that brings it.
-        """
         self.library = library
         self.extra = extra
         super().__init__(f"{library} is not installed: pip install 'tickwheel[{extra}]'")
