@@ -20,7 +20,8 @@ class BoundCallback(StandIn):
     """
     The callback of a timer that ends with a context.
 
-    It leaves the context when the engine drops it: at the timer's end, whichever that is. Only the engine holds it.
+    It leaves the context when the engine drops it: at the timer's end, whichever that is. Only the engine holds it. So
+    it has nothing to do where it has ended, or was refused.
     """
 
     def __init__(self, ending: Ending, callback: Callback, args: tuple[Any, ...]) -> None:
@@ -51,16 +52,6 @@ class BoundCallback(StandIn):
         """
         return self._callback, self._args
 
-    def ended(self) -> None:
-        """
-        Do nothing: the engine drops this.
-        """
-
-    def refused(self) -> None:
-        """
-        Do nothing: the engine drops this.
-        """
-
 
 class DeadlineCallback(StandIn):
     """
@@ -76,12 +67,6 @@ class DeadlineCallback(StandIn):
 
     def __repr__(self) -> str:
         return f"<the deadline {self._deadline} of a context>"
-
-    def given(self) -> tuple[Callback, tuple[Any, ...]]:
-        """
-        Return this itself.
-        """
-        return self, ()
 
     def ended(self) -> None:
         """

@@ -211,7 +211,7 @@ class Keyed(Keys, Unique):
 
 class _Entry(StandIn):
     """
-    One key with its value and its timer, of which it is the callback.
+    One key with its value and its timer, of which it is the callback; the keys end it, under their lock.
     """
 
     __slots__ = ("is_live", "key", "keyed", "timer", "value")
@@ -236,11 +236,6 @@ class _Entry(StandIn):
     def handle(self, timer: Any) -> None:
         """
         Return None: a keyed timer is known by its key.
-        """
-
-    def ended(self) -> None:
-        """
-        Do nothing: the keys have ended it under their lock.
         """
 
     def refused(self) -> None:

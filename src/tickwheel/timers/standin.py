@@ -29,11 +29,13 @@ class StandIn(ABC, Unique):
         Do what is due.
         """
 
-    @abstractmethod
     def given(self) -> tuple[Callback | None, tuple[Any, ...]]:
         """
         Return the callback and the arguments that the user gave; None, with key and value, for a keyed timer.
+
+        Where no user gave any, it is this itself.
         """
+        return self, ()
 
     def handle(self, timer: Any) -> Any:
         """
@@ -47,13 +49,11 @@ class StandIn(ABC, Unique):
         """
         return pending.deadline, pending.remaining
 
-    @abstractmethod
     def ended(self) -> None:
         """
         Note that its wheel was drained or closed.
         """
 
-    @abstractmethod
     def refused(self) -> None:
         """
         Note that an executor would not run it: what is ours is done nevertheless, the user's function is not called.
