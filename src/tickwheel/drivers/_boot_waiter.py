@@ -57,9 +57,6 @@ class BootWaiter:
         return True
 
     def wake(self) -> None:
-        """
-        Let the waiting thread, or else the next wait, return at once.
-        """
         if self._token >= 0:
             os.eventfd_write(self._token, 1)
 

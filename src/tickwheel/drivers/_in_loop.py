@@ -64,9 +64,6 @@ class DriverInLoop(Unique, ABC):
         return not self._is_firing
 
     def after_fork(self) -> None:
-        """
-        Empty the engine.
-        """
         if self._engine is not None:
             self._engine.after_fork()
 

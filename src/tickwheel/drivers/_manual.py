@@ -58,9 +58,6 @@ class ManualDriver(Unique):
         return True
 
     def after_fork(self) -> None:
-        """
-        Empty the engine.
-        """
         if self._engine is not None:
             self._engine.after_fork()
 

@@ -101,9 +101,6 @@ class ThreadDriver(Unique):
         self._notify()
 
     def join(self, timeout: float | None = None) -> bool:
-        """
-        Wait for the thread to end.
-        """
         with self._lock:  # one that is being started cannot be joined yet
             thread = self._thread
         if thread is None:

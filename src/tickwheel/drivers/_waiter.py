@@ -55,9 +55,6 @@ class ClockWaiter:
         self.wake = self._waiter.wake
 
     def wait(self, deadline_ns: int | None) -> bool:
-        """
-        Wait until *deadline_ns* or a wake-up.
-        """
         if deadline_ns is not None:
             now = self._clock.monotonic_ns()
             stands_still = now == self._read_ns

@@ -42,7 +42,7 @@ class BulkTimer(WheelTimer):
 
 class BulkVerbs(ABC, Unique):
     """
-    The bulk verbs of an engine, by what it does for one timer.
+    The bulk verbs of the `Engine` protocol, by what an engine does for one timer.
     """
 
     on_coroutine: Callable[[Coroutine[Any, Any, Any], Any], object] | None

@@ -20,7 +20,7 @@ __all__ = ["WheelTimer"]
 
 class WheelTimer(Unique):
     """
-    One timer of a `WheelEngine`; its methods are those of the `Timer` protocol.
+    One timer of a `WheelEngine`; its methods are those of the `DueTimer` protocol.
 
     The attributes belong to the engine, which changes them under its lock.
     Whether the timer is pending is not among them: the engine knows.
