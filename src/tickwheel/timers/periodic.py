@@ -211,7 +211,8 @@ class Periodic(StandIn):
         """
         Fire, and set the next firing; if the callback returns a coroutine, at the end of that.
         """
-        now = self._read() if self._phase.is_wall else None
+        # A series that only counts time fires with its timer, and asks no clock before.
+        now = None if isinstance(self._phase, Phase) else self._read()
         with self._lock:
             if self._is_over or self._is_paused or self._is_firing or self._timer.pending():
                 return None  # the last two: it was resumed, or its interval set, while this firing waited

@@ -63,9 +63,6 @@ class Phase:
         self._first = first
         self._number = 0
 
-    is_wall: Final = False
-    """A series that only counts time fires with its timer, and asks no clock before."""
-
     def is_over(self) -> bool:
         """
         Return False: an interval has no end.

@@ -66,7 +66,6 @@ class WallPhase:
 
     missed: Final[Missed] = "skip"
     """For an interval that it is given later."""
-    is_wall: Final = True
 
     def __init__(
         self, rule: Rule, zone: tzinfo, after: int, misfire: Misfire = Misfire.ONCE, jitter: Seconds = 0.0
