@@ -24,9 +24,8 @@ from typing import Any, Protocol, Self, TypeAlias, TypeVarTuple
 
 from tickwheel.clock import to_float, to_timeout
 from tickwheel.errors import ContextCancelledError, DeadlineExceededError, TickwheelError
-from tickwheel.timers._bound import BoundCallback, DeadlineCallback
 from tickwheel.timers._coroutines import check_callback, is_coroutine_function
-from tickwheel.timers._ending import Ending
+from tickwheel.timers._ending import BoundCallback, DeadlineCallback, Ending
 from tickwheel.timers.contract import Timer
 from tickwheel.typing import Seconds, Unique
 
