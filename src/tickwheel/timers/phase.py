@@ -18,7 +18,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final, Literal, TypeAlias, get_args
 
-from tickwheel.clock import NEVER, Clock, to_deadline, to_float
+from tickwheel.clock import NEVER, NS_PER_S, Clock, to_deadline, to_float
 from tickwheel.typing import Seconds
 
 __all__ = ["Missed", "Phase", "Reading", "to_jitter"]
@@ -28,8 +28,6 @@ Missed: TypeAlias = Literal["skip", "burst", "delay"]
 
 Reading: TypeAlias = tuple[int, int]
 """What a clock reads, in nanoseconds: its monotonic time and, where that is looked at, the time of day."""
-
-NS_PER_S: Final = 1_000_000_000
 
 
 class Phase:
