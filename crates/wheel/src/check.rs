@@ -3,7 +3,7 @@
 use crate::geometry::{slot_for, slot_start, LEVELS, SLOTS};
 use crate::owner::Owner;
 use crate::slab::NIL;
-use crate::slots::{place, Place, HELD, IN_HEAP, IN_RUN};
+use crate::slots::{place, split, Place, HELD, IN_HEAP, IN_RUN};
 use crate::wheel::Wheel;
 
 impl<P, O: Owner<P>> Wheel<P, O> {
@@ -40,7 +40,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
     }
 
     fn check_list(&self, list: Place) -> usize {
-        let (level, slot) = (list as usize / SLOTS, list as usize % SLOTS);
+        let (level, slot) = split(list);
         let start = if list == HELD { 0 } else { slot_start(self.hand, level, slot) };
         let (mut count, mut previous, mut index, mut least) = (0, NIL, self.slots.head(list), u64::MAX);
         while index != NIL {

@@ -3,7 +3,7 @@
 use crate::geometry::{shift, slot_for, LEVELS, SLOTS};
 use crate::owner::Owner;
 use crate::slab::Id;
-use crate::slots::place;
+use crate::slots::{place, split};
 use crate::wheel::Wheel;
 
 /// One level at one moment.
@@ -36,8 +36,8 @@ impl<P, O: Owner<P>> Wheel<P, O> {
     #[must_use]
     pub fn slot_of(&self, id: Id) -> Option<(usize, usize)> {
         self.get(id)?;
-        let place = self.slab.at(id.index()).place as usize;
-        (place < LEVELS * SLOTS).then_some((place / SLOTS, place % SLOTS))
+        let (level, slot) = split(self.slab.at(id.index()).place);
+        (level < LEVELS).then_some((level, slot))
     }
 }
 

@@ -170,6 +170,6 @@ pub(crate) fn place(level: usize, slot: usize) -> Place {
 }
 
 #[inline]
-fn split(place: Place) -> (usize, usize) {
+pub(crate) fn split(place: Place) -> (usize, usize) {
     (place as usize / SLOTS, place as usize % SLOTS)
 }
