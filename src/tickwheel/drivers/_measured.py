@@ -51,9 +51,6 @@ class MeasuredExecutor(Unique):
         return f"<{type(self).__name__} {figures}>"
 
     def serve(self, engine: Engine) -> None:
-        """
-        Take every due timer of *engine*.
-        """
         engine.runner = self.submit
 
     def submit(self, timer: DueTimer) -> None:

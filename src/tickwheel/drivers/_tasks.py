@@ -71,9 +71,6 @@ class TaskExecutor(MeasuredExecutor):
 class TaskSet:
     """
     Tasks of one loop, held until they are done, because the loop itself holds them weakly. Used in the loop's thread.
-
-    Args:
-        loop: Which loop.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -149,9 +149,6 @@ class BoundCallback(StandIn):
         return self._callback(*self._args)
 
     def given(self) -> tuple[Callback, tuple[Any, ...]]:
-        """
-        Return the user's callback with its arguments.
-        """
         return self._callback, self._args
 
 

@@ -32,9 +32,6 @@ class Run(Coroutine[Any, Any, Any]):
             self._end()
 
     def send(self, value: Any) -> Any:
-        """
-        Go on with it.
-        """
         return self._step(self._coroutine.send, value)
 
     def throw(
@@ -44,17 +41,11 @@ class Run(Coroutine[Any, Any, Any]):
         traceback: TracebackType | None = None,
         /,
     ) -> Any:
-        """
-        Raise an exception in it.
-        """
         if value is None and traceback is None:
             return self._step(self._coroutine.throw, kind)
         return self._step(self._coroutine.throw, kind, value, traceback)
 
     def close(self) -> None:
-        """
-        End it.
-        """
         try:
             self._coroutine.close()
         finally:

@@ -228,9 +228,6 @@ class _Entry(StandIn):
         return self.keyed.expire(self)
 
     def given(self) -> tuple[None, tuple[Any, ...]]:
-        """
-        Return key and value.
-        """
         return None, (self.key, self.value)
 
     def handle(self, timer: Any) -> None:
