@@ -62,14 +62,14 @@ impl Store {
             if left.len() > before {
                 continue;
             }
-            let Some(index) = self.least() else { break };
+            let Some(index) = self.order.oldest() else { break };
             left.push(self.remove(index, Reason::Size));
         }
     }
 
     /// Take out the living entry used longest ago, and with it those used before whose life is over.
     pub(crate) fn take_least(&mut self, now: u64, left: &mut Vec<Left>) {
-        while let Some(index) = self.least() {
+        while let Some(index) = self.order.oldest() {
             let reason = if self.is_living(index, now) { Reason::Removed } else { Reason::Expired };
             left.push(self.remove(index, reason));
             if reason == Reason::Removed {

@@ -22,7 +22,7 @@ impl Cache {
             store.counts.misses += 1;
             let index = found.filter(|&index| store.wheel.deadline_at(index) > now)?;
             let over = now + store.grace - store.wheel.deadline_at(index);
-            store.use_now(index);
+            store.order.use_now(index);
             Some((store.wheel.payload_at(index).value.bind(py).clone(), -over.cast_signed()))
         }))
     }

@@ -190,7 +190,8 @@ impl Cache {
     ) -> PyResult<()> {
         Self::put(slf, Entry { key, value, life: Life::Exactly(left_ns), unless: Unless::Never })?;
         let found = slf.get().find(key, key.hash()?)?;
-        slf.get().store.with(slf.py(), |store| found.map(|index| store.set_life(index, life_ns)));
+        // Only this life is shorter: the next one is whole again.
+        slf.get().store.with(slf.py(), |store| found.map(|index| store.wheel.payload_at_mut(index).life = life_ns));
         Ok(())
     }
 
@@ -261,7 +262,7 @@ impl Cache {
             let Some(index) = found.filter(|&index| store.is_living(index, now)) else {
                 return (false, false);
             };
-            store.use_now(index);
+            store.order.use_now(index);
             if life_ns == Some(0) {
                 store.watches.note(tag_of(hash));
                 left.push(store.remove(index, Reason::Expired));

@@ -190,7 +190,7 @@ impl Cache {
 
     /// Remove what is due, report it to the hook, and drop it, a chunk at a time; at most what is there now, whatever the hook adds.
     pub(crate) fn sweep(&self, py: Python<'_>, now: u64, limit: usize) -> PyResult<usize> {
-        let limit = self.store.with(py, |store| store.len()).min(limit);
+        let limit = self.store.with(py, |store| store.wheel.len()).min(limit);
         let mut count = 0;
         while count < limit {
             let chunk = CHUNK.min(limit - count);

@@ -96,10 +96,6 @@ impl Store {
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.wheel.len()
-    }
-
     /// Bytes held, objects apart.
     pub(crate) fn bytes(&self) -> usize {
         self.wheel.bytes() + self.table.bytes() + self.order.bytes() + self.sizes.capacity() * size_of::<f64>()
@@ -145,12 +141,6 @@ impl Store {
         Some(value)
     }
 
-    /// Mark an entry as the one used last.
-    #[inline]
-    pub(crate) fn use_now(&mut self, index: u32) {
-        self.order.use_now(index);
-    }
-
     /// Put a new key in, which is not there; room was made.
     pub(crate) fn insert(&mut self, key: Py<PyAny>, hash: isize, value: Py<PyAny>, terms: Terms) {
         let (tag, deadline) = (tag_of(hash), self.deadline(terms.now, terms.life));
@@ -188,16 +178,6 @@ impl Store {
         deadline
     }
 
-    /// Say how long an entry's next life will be, the present one apart.
-    pub(crate) fn set_life(&mut self, index: u32, life: u64) {
-        self.wheel.payload_at_mut(index).life = life;
-    }
-
-    /// The entry used longest ago.
-    pub(crate) fn least(&self) -> Option<u32> {
-        self.order.oldest()
-    }
-
     /// How long an entry still lives.
     pub(crate) fn remaining(&self, index: u32, now: u64) -> Option<u64> {
         let deadline = self.wheel.deadline_at(index);
@@ -208,7 +188,7 @@ impl Store {
     /// How many entries live; with a grace all are looked at.
     pub(crate) fn living(&self, now: u64) -> usize {
         match self.grace {
-            0 => self.len(),
+            0 => self.wheel.len(),
             _ => self.order.iter().filter(|&index| self.is_living(index, now)).count(),
         }
     }
@@ -265,7 +245,7 @@ impl Store {
 
     /// The ids of all entries, the one used longest ago first.
     pub(crate) fn ids(&self) -> Vec<Id> {
-        let mut ids = Vec::with_capacity(self.len());
+        let mut ids = Vec::with_capacity(self.wheel.len());
         ids.extend(self.order.iter().map(|index| self.wheel.id_at(index)));
         ids
     }
@@ -300,8 +280,8 @@ impl Store {
     /// Floats drift: without entries the total is 0, and with one it is that one's size, so that what fits in alone stays.
     #[inline]
     pub(crate) fn settle_size(&mut self) {
-        if self.len() <= 1 {
-            self.size = self.least().map_or(0.0, |index| self.size_at(index));
+        if self.wheel.len() <= 1 {
+            self.size = self.order.oldest().map_or(0.0, |index| self.size_at(index));
         }
     }
 
@@ -311,11 +291,7 @@ impl Store {
         self.table.check();
         self.order.check();
         let ids = self.ids();
-        assert_eq!(
-            (ids.len(), self.table.len()),
-            (self.len(), self.len()),
-            "list, table and wheel have the same entries"
-        );
+        assert_eq!([ids.len(), self.table.len()], [self.wheel.len(); 2], "list, table and wheel have the same entries");
         let mut size = 0.0;
         for id in ids {
             let (index, item) = (id.index(), self.wheel.payload_at(id.index()));
@@ -324,6 +300,6 @@ impl Store {
             size += self.size_at(index);
         }
         assert!((self.size - size).abs() <= 1e-6 * size.abs().max(1.0), "{} is not the size {size}", self.size);
-        assert!(self.size <= self.maxsize || self.len() == 0, "the cache is not over its bound");
+        assert!(self.size <= self.maxsize || self.wheel.is_empty(), "the cache is not over its bound");
     }
 }
