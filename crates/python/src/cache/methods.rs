@@ -1,6 +1,6 @@
 //! The methods of `Cache`.
 
-use pyo3::exceptions::PyKeyError;
+use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
@@ -10,6 +10,7 @@ use crate::cache::iter::CacheIterator;
 use crate::cache::object::{Cache, Entry, Life, Put, Unless};
 use crate::cache::rules::{Hooks, Rules};
 use crate::cache::store::{Reason, Store};
+use crate::clock::to_ns;
 use crate::cpython::cell::GilCell;
 use crate::cpython::reports::checked;
 use crate::once::intern;
@@ -133,7 +134,14 @@ impl Cache {
 
     /// Return a dict of those of the *keys* that are there, with their values.
     fn get_many<'py>(&self, keys: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
-        self.look_up_all(keys)
+        let found = PyDict::new(keys.py());
+        for key in keys.try_iter()? {
+            let key = key?;
+            if let Some(value) = self.look(&key)? {
+                found.set_item(key, value)?;
+            }
+        }
+        Ok(found)
     }
 
     /// Set all items of a mapping, as `set` does.
@@ -144,7 +152,15 @@ impl Cache {
         ttl: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<()> {
         let life = ttl.map_or(Ok(Life::Usual), |ttl| Self::span(slf, ttl).map(Life::About))?;
-        Self::put_all(slf, items, life)
+        if !items.hasattr("items")? {
+            let message = format!("items is {}: pass a mapping of keys to values", items.repr()?);
+            return Err(PyTypeError::new_err(message));
+        }
+        for item in items.call_method0("items")?.try_iter()? {
+            let (key, value): (Bound<'py, PyAny>, Bound<'py, PyAny>) = item?.extract()?;
+            Self::put(slf, Entry { key: &key, value: &value, life, unless: Unless::Never })?;
+        }
+        Ok(())
     }
 
     /// Return the value of *key*, also after its life, with how many nanoseconds of that are left; None if there is none.
@@ -330,5 +346,17 @@ impl Cache {
         // What is taken leaves the cells before it is dropped: dropping runs Python.
         drop(self.store.try_with(Store::clear));
         drop(self.hooks.try_with(std::mem::take));
+    }
+}
+
+impl Cache {
+    /// A *ttl* in nanoseconds. Zero is also what is negative, which Python refuses.
+    #[inline]
+    fn span(slf: &Bound<'_, Self>, ttl: &Bound<'_, PyAny>) -> PyResult<u64> {
+        // SAFETY: `ttl` is an object, and the GIL is held.
+        match unsafe { to_ns(slf.py(), ttl.as_ptr(), "ttl") }? {
+            0 => slf.call_method1(intern!(slf.py(), "_span_ns"), (ttl,))?.extract(),
+            ns => Ok(ns),
+        }
     }
 }

@@ -1,14 +1,10 @@
 //! The storage of caches.
 
-pub(crate) mod bulk;
-
 pub(crate) mod iter;
 pub(crate) mod leaving;
 pub(crate) mod loads;
 pub(crate) mod methods;
 pub(crate) mod object;
-
 pub(crate) mod probe;
 pub(crate) mod rules;
-pub(crate) mod span;
 pub(crate) mod store;
