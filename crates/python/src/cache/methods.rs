@@ -4,7 +4,7 @@ use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
-use tickwheel_core::{tag_of, Ticket};
+use tickwheel_core::{tag_of, Ticket, NEVER};
 
 use crate::cache::iter::CacheIterator;
 use crate::cache::object::{Cache, Entry, Life, Put, Unless};
@@ -22,22 +22,43 @@ impl Cache {
     fn new(_args: &Bound<'_, PyTuple>, _kwargs: Option<&Bound<'_, PyDict>>) -> Self {
         Self {
             store: GilCell::new(Store::new(0.0, 0)),
-            rules: GilCell::new(Rules::NONE),
+            rules: GilCell::new(Rules::default()),
             hooks: GilCell::new(Hooks::default()),
         }
     }
 
     /// Begin, empty, by the rules given: for `__init__`.
-    #[pyo3(signature = (maxsize, *, is_sliding=false, grace_ns=0, **options))]
+    #[pyo3(signature = (
+        maxsize, *, is_sliding=false, grace_ns=0, clock=None, sizer=None, lifetime=None, on_leave=None, on_earlier=None,
+        life_ns=NEVER, jitter=0.0, is_overridden=false, has_item_methods=false
+    ))]
+    #[allow(clippy::too_many_arguments)] // keywords of one call
     fn _open(
         &self,
         py: Python<'_>,
         maxsize: f64,
         is_sliding: bool,
         grace_ns: u64,
-        options: Option<&Bound<'_, PyDict>>,
+        clock: Option<Py<PyAny>>,
+        sizer: Option<Py<PyAny>>,
+        lifetime: Option<Py<PyAny>>,
+        on_leave: Option<Py<PyAny>>,
+        on_earlier: Option<Py<PyAny>>,
+        life_ns: u64,
+        jitter: f64,
+        is_overridden: bool,
+        has_item_methods: bool,
     ) -> PyResult<()> {
-        let (rules, hooks) = options.map_or(Ok((Rules::NONE, Hooks::default())), Hooks::of)?;
+        let rules = Rules {
+            life: life_ns,
+            jitter,
+            has_sizer: sizer.is_some(),
+            has_lifetime: lifetime.is_some(),
+            has_on_leave: on_leave.is_some(),
+            is_overridden,
+            has_item_methods,
+        };
+        let hooks = Hooks { clock, sizer, lifetime, on_leave, on_earlier };
         let system_clock = hooks.system_clock(py)?;
         let former_hooks = self.hooks.with(py, |cell| std::mem::replace(cell, hooks));
         self.rules.with(py, |cell| *cell = rules);

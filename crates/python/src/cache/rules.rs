@@ -2,14 +2,12 @@
 
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
-use tickwheel_core::NEVER;
 
 use crate::clock::Clock;
 use crate::system_clock::SystemClock;
 
-/// What a call looks at. Small, so that it is copied out of its cell once.
-#[derive(Clone, Copy)]
+/// What a call looks at.
+#[derive(Default)]
 #[allow(clippy::struct_excessive_bools)] // each is an answer of its own, none a state
 pub(crate) struct Rules {
     /// How long a value lives, in nanoseconds.
@@ -23,18 +21,6 @@ pub(crate) struct Rules {
     pub(crate) is_overridden: bool,
     /// Whether `__setitem__` or another method of single items is a subclass's own.
     pub(crate) has_item_methods: bool,
-}
-
-impl Rules {
-    pub(crate) const NONE: Self = Self {
-        life: NEVER,
-        jitter: 0.0,
-        has_sizer: false,
-        has_lifetime: false,
-        has_on_leave: false,
-        is_overridden: false,
-        has_item_methods: false,
-    };
 }
 
 /// The objects.
@@ -53,31 +39,6 @@ pub(crate) struct Hooks {
 }
 
 impl Hooks {
-    /// Read rules and hooks from the keywords of `Cache._open`.
-    pub(crate) fn of(options: &Bound<'_, PyDict>) -> PyResult<(Rules, Self)> {
-        let object = |name: &str| -> PyResult<Option<Py<PyAny>>> {
-            Ok(options.get_item(name)?.filter(|object| !object.is_none()).map(Bound::unbind))
-        };
-        let hooks = Self {
-            clock: object("clock")?,
-            sizer: object("sizer")?,
-            lifetime: object("lifetime")?,
-            on_leave: object("on_leave")?,
-            on_earlier: object("on_earlier")?,
-        };
-        let is_set = |name: &str| options.get_item(name)?.map_or(Ok(false), |is| is.extract());
-        let rules = Rules {
-            life: options.get_item("life_ns")?.map_or(Ok(NEVER), |life| life.extract())?,
-            jitter: options.get_item("jitter")?.map_or(Ok(0.0), |jitter| jitter.extract())?,
-            has_sizer: hooks.sizer.is_some(),
-            has_lifetime: hooks.lifetime.is_some(),
-            has_on_leave: hooks.on_leave.is_some(),
-            is_overridden: is_set("is_overridden")?,
-            has_item_methods: is_set("has_item_methods")?,
-        };
-        Ok((rules, hooks))
-    }
-
     /// The system's clock that the clock is, if it is one.
     pub(crate) fn system_clock(&self, py: Python<'_>) -> PyResult<Option<SystemClock>> {
         Ok(match self.clock.as_ref().map(|clock| Clock::of(clock.bind(py))).transpose()? {
