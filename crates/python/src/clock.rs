@@ -8,7 +8,8 @@ use tickwheel_core::NEVER;
 use crate::once::intern;
 use crate::system_clock::SystemClock;
 
-/// Where an engine's time comes from.
+/// Where the time of an engine or a cache comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clock {
     /// `MonotonicClock` and `BootClock` themselves, read without a Python call.
     System(SystemClock),
@@ -17,12 +18,15 @@ pub(crate) enum Clock {
 }
 
 impl Clock {
+    /// What `MonotonicClock` is.
+    pub(crate) const MONOTONIC: Self = Self::System(SystemClock::MONOTONIC);
+
     /// Recognise a clock by its exact type; a subclass may have changed it.
     pub(crate) fn of(clock: &Bound<'_, PyAny>) -> PyResult<Self> {
         let module = clock.py().import("tickwheel.clock")?;
         let kind = clock.get_type();
         if kind.is(module.getattr("MonotonicClock")?) {
-            return Ok(Self::System(SystemClock::MONOTONIC));
+            return Ok(Self::MONOTONIC);
         }
         if kind.is(module.getattr("BootClock")?) {
             return Ok(Self::System(SystemClock::BOOT));
@@ -32,8 +36,8 @@ impl Clock {
 
     /// Nanoseconds, in 0..NEVER.
     #[inline]
-    pub(crate) fn now(&self, clock: &Py<PyAny>, py: Python<'_>) -> PyResult<u64> {
-        match *self {
+    pub(crate) fn now(self, clock: &Py<PyAny>, py: Python<'_>) -> PyResult<u64> {
+        match self {
             Self::System(clock) => Ok(clock.now_ns()),
             Self::Object => {
                 let now: i64 = clock.bind(py).call_method0(intern!(py, "monotonic_ns"))?.extract()?;

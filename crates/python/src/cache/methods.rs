@@ -10,7 +10,7 @@ use crate::cache::iter::CacheIterator;
 use crate::cache::object::{Cache, Entry, Life, Put, Unless};
 use crate::cache::rules::{Hooks, Rules};
 use crate::cache::store::{Reason, Store};
-use crate::clock::to_ns;
+use crate::clock::{to_ns, Clock};
 use crate::cpython::cell::GilCell;
 use crate::cpython::reports::checked;
 use crate::once::intern;
@@ -58,13 +58,13 @@ impl Cache {
             is_overridden,
             has_item_methods,
         };
+        let kind = clock.as_ref().map_or(Ok(Clock::MONOTONIC), |clock| Clock::of(clock.bind(py)))?;
         let hooks = Hooks { clock, sizer, lifetime, on_leave, on_earlier };
-        let system_clock = hooks.system_clock(py)?;
         let former_hooks = self.hooks.with(py, |cell| std::mem::replace(cell, hooks));
         self.rules.with(py, |cell| *cell = rules);
-        self.store.with(py, |store| store.system_clock = system_clock);
+        self.store.with(py, |store| store.clock = kind);
         let mut store = Store::new(maxsize, self.now(py)?);
-        (store.system_clock, store.is_sliding, store.grace) = (system_clock, is_sliding, grace_ns);
+        (store.clock, store.is_sliding, store.grace) = (kind, is_sliding, grace_ns);
         let former = self.store.with(py, |cell| std::mem::replace(cell, store));
         drop((former, former_hooks));
         Ok(())

@@ -10,6 +10,7 @@ use tickwheel_core::{tag_of, Id, Ticket, NEVER};
 use crate::cache::probe::{known_hash, Crowd, Probe};
 use crate::cache::rules::{Hooks, Rules};
 use crate::cache::store::{Left, Reason, Store, Terms};
+use crate::clock::Clock;
 use crate::cpython::cell::GilCell;
 use crate::cpython::errors::raise;
 use crate::once::intern;
@@ -84,9 +85,9 @@ impl Cache {
     /// The time.
     #[inline]
     pub(crate) fn now(&self, py: Python<'_>) -> PyResult<u64> {
-        match self.store.with(py, |store| store.system_clock) {
-            Some(clock) => Ok(clock.now_ns()),
-            None => Hooks::now(self.hook(py, |hooks| &hooks.clock), py),
+        match self.store.with(py, |store| store.clock) {
+            Clock::System(clock) => Ok(clock.now_ns()),
+            Clock::Object => Hooks::now(self.hook(py, |hooks| &hooks.clock), py),
         }
     }
 

@@ -39,15 +39,6 @@ pub(crate) struct Hooks {
 }
 
 impl Hooks {
-    /// The system's clock that the clock is, if it is one.
-    pub(crate) fn system_clock(&self, py: Python<'_>) -> PyResult<Option<SystemClock>> {
-        Ok(match self.clock.as_ref().map(|clock| Clock::of(clock.bind(py))).transpose()? {
-            None => Some(SystemClock::MONOTONIC),
-            Some(Clock::System(clock)) => Some(clock),
-            Some(Clock::Object) => None,
-        })
-    }
-
     /// Read the clock that is an object.
     pub(crate) fn now(clock: Option<Py<PyAny>>, py: Python<'_>) -> PyResult<u64> {
         match clock {

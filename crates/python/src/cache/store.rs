@@ -5,8 +5,8 @@
 use pyo3::prelude::*;
 use tickwheel_core::{tag_of, Id, Order, Table, Watches, Wheel, NEVER};
 
+use crate::clock::Clock;
 use crate::memory::{prefetch, Hints};
-use crate::system_clock::SystemClock;
 
 /// Why an entry left; `tickwheel.cache.Reason` has the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,8 +67,7 @@ pub(crate) struct Store {
     /// When the driver comes; `NEVER` while none is armed, 0 while there is none to notify.
     armed: u64,
     random: u64,
-    /// The clock of the system that gives the time; None: some object does.
-    pub(crate) system_clock: Option<SystemClock>,
+    pub(crate) clock: Clock,
     /// Whether a lookup restarts an entry's life.
     pub(crate) is_sliding: bool,
     /// How long an entry is kept after its life, for `grade` alone. What the wheel has is when it leaves: the end of both.
@@ -89,7 +88,7 @@ impl Store {
             due_from: NEVER,
             armed: 0,
             random: now | 1,
-            system_clock: Some(SystemClock::MONOTONIC),
+            clock: Clock::MONOTONIC,
             is_sliding: false,
             grace: 0,
             watches: Watches::default(),
@@ -108,8 +107,8 @@ impl Store {
     #[inline]
     pub(crate) fn beyond_now(&self) -> Option<u64> {
         #[cfg(linux_calls)]
-        if self.system_clock == Some(SystemClock::MONOTONIC) && !self.is_sliding {
-            return Some(SystemClock::COARSE.now_ns() + 1_000_000_000);
+        if self.clock == Clock::MONOTONIC && !self.is_sliding {
+            return Some(crate::system_clock::SystemClock::COARSE.now_ns() + 1_000_000_000);
         }
         None
     }
