@@ -84,7 +84,7 @@ unsafe fn enter_copy(context: *mut ffi::PyObject) -> *mut ffi::PyObject {
 pub(crate) struct Call(pub(crate) *mut ffi::PyObject);
 
 impl Call {
-    pub(crate) const NONE: Self = Self(std::ptr::null_mut());
+    pub(crate) const NONE: Self = Self(null_mut());
 
     /// Take a new reference to a callback and its arguments.
     ///
@@ -143,17 +143,14 @@ impl Call {
         }
         // From the interpreter's pools, where packs are side by side: the system's allocator puts them into the gaps between the
         // wheel's blocks, each on a page of its own, which cost 120 ns to set and fire a timer with a million waiting.
-        let layout = Self::layout(words);
+        let layout =
+            Layout::array::<*mut ffi::PyObject>(1 + words).expect("arguments that were passed fit into memory");
         // SAFETY: the GIL is held, which the interpreter's pools want.
         let pack: *mut Pack = unsafe { ffi::PyMem_Malloc(layout.size()) }.cast();
         if pack.is_null() {
             handle_alloc_error(layout);
         }
         pack
-    }
-
-    fn layout(words: usize) -> Layout {
-        Layout::array::<*mut ffi::PyObject>(1 + words).expect("arguments that were passed fit into memory")
     }
 
     /// The pack, where it is one.

@@ -4,7 +4,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use pyo3::exceptions::{PyAssertionError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyInt, PyList};
+use pyo3::types::{IntoPyDict, PyDict, PyInt, PyList};
 use tickwheel_core::{Occupancy, Stats};
 
 /// Run the checker; what it finds is an AssertionError.
@@ -20,11 +20,7 @@ pub(crate) fn checked(check: impl FnOnce()) -> PyResult<()> {
 pub(crate) fn levels_list(py: Python<'_>, levels: Vec<Occupancy>) -> PyResult<Bound<'_, PyList>> {
     let list = PyList::empty(py);
     for level in levels {
-        let counts = PyDict::new(py);
-        for (slot, count) in level.counts {
-            counts.set_item(slot, count)?;
-        }
-        list.append((level.slot_ns, level.hand, counts))?;
+        list.append((level.slot_ns, level.hand, level.counts.into_py_dict(py)?))?;
     }
     Ok(list)
 }
