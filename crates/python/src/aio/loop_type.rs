@@ -144,6 +144,7 @@ pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
     let base_size = unsafe { (*timer.as_type_ptr()).tp_basicsize };
     let tail = usize::try_from(base_size).map_err(|_| unknown_layout("size"))?;
     let builder = TypeBuilder::new(c"tickwheel.aio.TimerHandle", tail + size_of::<Tail>())
+        .slot(ffi::Py_tp_base, timer.as_ptr().cast())
         .flags(ffi::Py_TPFLAGS_HAVE_GC)
         .doc(c"The handle of a timer of `EventLoop`: an `asyncio.TimerHandle` with a place in the wheel.")
         .methods(&METHODS)
@@ -152,7 +153,7 @@ pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
         .slot(ffi::Py_tp_traverse, traverse as *mut c_void)
         .slot(ffi::Py_tp_clear, clear as *mut c_void);
     // SAFETY: the functions are what their slots want, and take an object that begins as the base's do, with a `Tail` behind.
-    let kind = unsafe { builder.build(py, Some(&timer))? };
+    let kind = unsafe { builder.build(py)? };
     // Below zero from 3.12 on: the list is before the object.
     // SAFETY: a fresh type object.
     let weakrefs = unsafe { (*kind.as_type_ptr()).tp_weaklistoffset };

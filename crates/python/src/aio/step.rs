@@ -272,13 +272,13 @@ pub(crate) fn makers(py: Python<'_>) -> PyResult<[Bound<'_, PyAny>; 2]> {
         .slot(ffi::Py_tp_iter, ffi::PyObject_SelfIter as *mut c_void)
         .slot(ffi::Py_tp_iternext, next as *mut c_void);
     // SAFETY: the functions are what their slots want, and take a `StepObject`; the member is the field of one.
-    TYPE.set(&unsafe { step.build(py, None)? });
+    TYPE.set(&unsafe { step.build(py)? });
     let maker = TypeBuilder::new(c"tickwheel._core.TimeoutMethod", size_of::<StepMaker>())
         .flags(ffi::Py_TPFLAGS_IMMUTABLETYPE)
         .slot(ffi::Py_tp_descr_get, make as *mut c_void)
         .slot(ffi::Py_tp_call, call_of_class as *mut c_void);
     // SAFETY: the functions are what their slots want, and take a `StepMaker`.
-    let maker = unsafe { maker.build(py, None)? };
+    let maker = unsafe { maker.build(py)? };
     let made = |stage| -> PyResult<Bound<'_, PyAny>> {
         // SAFETY: a fresh object of the type, which has no other field.
         unsafe {

@@ -140,7 +140,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         .slot(ffi::Py_tp_clear, clear as *mut c_void)
         .slot(ffi::Py_tp_repr, repr as *mut c_void);
     // SAFETY: the functions are what their slots want, and take a `TimeoutObject`.
-    let kind = unsafe { builder.build(module.py(), None)? };
+    let kind = unsafe { builder.build(module.py())? };
     TYPE.set(&kind);
     let [enter, exit] = makers(module.py())?;
     kind.setattr("__aenter__", enter)?;

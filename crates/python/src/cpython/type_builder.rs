@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyTuple, PyType};
+use pyo3::types::PyType;
 
 /// A table that the interpreter only reads, as long as it runs; zeros end it.
 pub(crate) struct Table<T: Definition, const N: usize>(pub(crate) [T; N]);
@@ -20,12 +20,6 @@ impl Definition for ffi::PyMemberDef {}
 
 // SAFETY: a table is never written, and what it points to are statics.
 unsafe impl<T: Definition, const N: usize> Sync for Table<T, N> {}
-
-impl<T: Definition, const N: usize> Table<T, N> {
-    fn pointer(&'static self) -> *mut c_void {
-        self.0.as_ptr().cast_mut().cast()
-    }
-}
 
 /// Return the definition of an attribute that can be read, and written if there is a `set`.
 pub(crate) const fn attribute(
@@ -61,38 +55,34 @@ impl TypeBuilder {
         self
     }
 
-    /// Fill a slot with a function.
-    pub(crate) fn slot(mut self, slot: c_int, pfunc: *mut c_void) -> Self {
-        self.slots.push(ffi::PyType_Slot { slot, pfunc });
+    /// Fill a slot with what it takes: a function, a table, a type.
+    pub(crate) fn slot(mut self, slot: c_int, content: *const c_void) -> Self {
+        self.slots.push(ffi::PyType_Slot { slot, pfunc: content.cast_mut() });
         self
     }
 
     pub(crate) fn doc(self, doc: &'static CStr) -> Self {
-        self.slot(ffi::Py_tp_doc, doc.as_ptr().cast_mut().cast())
+        self.slot(ffi::Py_tp_doc, doc.as_ptr().cast())
     }
 
     pub(crate) fn methods<const N: usize>(self, methods: &'static Table<ffi::PyMethodDef, N>) -> Self {
-        self.slot(ffi::Py_tp_methods, methods.pointer())
+        self.slot(ffi::Py_tp_methods, methods.0.as_ptr().cast())
     }
 
     pub(crate) fn attributes<const N: usize>(self, attributes: &'static Table<ffi::PyGetSetDef, N>) -> Self {
-        self.slot(ffi::Py_tp_getset, attributes.pointer())
+        self.slot(ffi::Py_tp_getset, attributes.0.as_ptr().cast())
     }
 
     pub(crate) fn members<const N: usize>(self, members: &'static Table<ffi::PyMemberDef, N>) -> Self {
-        self.slot(ffi::Py_tp_members, members.pointer())
+        self.slot(ffi::Py_tp_members, members.0.as_ptr().cast())
     }
 
-    /// Make the type, derived from `base` if there is one.
+    /// Make the type.
     ///
     /// # Safety
     ///
     /// Each function is of its slot's kind and expects objects of the size that was given, and each table ends with zeros.
-    pub(crate) unsafe fn build<'py>(
-        self,
-        py: Python<'py>,
-        base: Option<&Bound<'py, PyType>>,
-    ) -> PyResult<Bound<'py, PyType>> {
+    pub(crate) unsafe fn build(self, py: Python<'_>) -> PyResult<Bound<'_, PyType>> {
         let mut slots = self.slot(0, null_mut());
         let mut spec = ffi::PyType_Spec {
             name: slots.name.as_ptr(),
@@ -101,11 +91,9 @@ impl TypeBuilder {
             flags: slots.flags as _,
             slots: slots.slots.as_mut_ptr(),
         };
-        let bases = base.map(|base| PyTuple::new(py, [base])).transpose()?;
-        let bases = bases.as_ref().map_or(null_mut(), Bound::as_ptr);
         // SAFETY: the specification is complete and ends with zeros; the caller answers for its functions.
         unsafe {
-            let kind = ffi::PyType_FromSpecWithBases(&raw mut spec, bases);
+            let kind = ffi::PyType_FromSpec(&raw mut spec);
             Ok(Bound::from_owned_ptr_or_err(py, kind)?.cast_into_unchecked())
         }
     }

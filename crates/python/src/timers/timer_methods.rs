@@ -208,7 +208,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         .slot(ffi::Py_tp_dealloc, dealloc as *mut c_void)
         .slot(ffi::Py_tp_repr, repr as *mut c_void);
     // SAFETY: the functions are what their slots want, and take a `TimerObject`.
-    let kind = unsafe { builder.build(module.py(), None)? };
+    let kind = unsafe { builder.build(module.py())? };
     TYPE.set(&kind);
     module.add("Timer", kind)
 }
