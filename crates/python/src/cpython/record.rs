@@ -8,7 +8,7 @@
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::OnceLock;
 
 use pyo3::exceptions::PyTypeError;
@@ -36,11 +36,10 @@ struct Known {
 }
 
 static KNOWN: [OnceLock<Known>; CLASSES] = [const { OnceLock::new() }; CLASSES];
-/// The classes themselves, in a row: a field's is looked for among them.
+/// The classes themselves, in a row: a field's is looked for among them. Null where there is room for more.
 static KINDS: [AtomicPtr<ffi::PyTypeObject>; CLASSES] = [const { AtomicPtr::new(null_mut()) }; CLASSES];
 /// The type of all enumerations, whose members are harmless.
 static ENUM: KnownType = KnownType::new();
-static MADE: AtomicUsize = AtomicUsize::new(0);
 
 static MAKERS: [ffi::vectorcallfunc; CLASSES] = {
     macro_rules! makers { ($($number:literal)*) => { [$(make::<$number>),*] } }
@@ -59,10 +58,7 @@ unsafe extern "C" fn make<const NUMBER: usize>(
     // SAFETY: called by the interpreter on the class with this number, whose fields were found out before.
     unsafe {
         let count = ffi::PyVectorcall_NARGS(flags) as usize;
-        let Some(known) = KNOWN[NUMBER].get() else {
-            return by_init(class, args, count, names);
-        };
-        let object = fill(class.cast(), known, args, count, names);
+        let object = KNOWN[NUMBER].get().map_or(null_mut(), |known| fill(class.cast(), known, args, count, names));
         if object.is_null() && ffi::PyErr_Occurred().is_null() {
             return by_init(class, args, count, names);
         }
@@ -203,13 +199,12 @@ fn make_fast<'py>(cls: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyType>> {
                 .find(|&at| *probe.as_ptr().byte_add(at).cast::<*mut ffi::PyObject>() == mark.as_ptr())
                 .ok_or_else(|| refuse(OTHER_WORDS))?;
         }
-        let number = MADE.load(Ordering::Relaxed);
-        if let Some(&maker) = MAKERS.get(number) {
-            MADE.store(number + 1, Ordering::Relaxed);
-            let is_frozen = cls.getattr("__dataclass_params__")?.getattr("frozen")?.is_truthy()?;
+        let is_frozen = cls.getattr("__dataclass_params__")?.getattr("frozen")?.is_truthy()?;
+        // From here on nothing runs Python, so the number is nobody else's.
+        if let Some(number) = KINDS.iter().position(|known| known.load(Ordering::Relaxed).is_null()) {
             let _ = KNOWN[number].set(Known { fields, is_frozen });
             KINDS[number].store(cls.clone().into_ptr().cast(), Ordering::Relaxed);
-            (*kind).tp_vectorcall = Some(maker);
+            (*kind).tp_vectorcall = Some(MAKERS[number]);
             (*kind).tp_alloc = Some(allocate);
         }
     }
