@@ -12,13 +12,11 @@ use pyo3::prelude::*;
 use crate::cpython::cell::GilCell;
 use crate::memory::{give_page, take_page, HUGE_PAGE};
 
-/// A block is one huge page, and is where such a page may be.
-const BLOCK: usize = HUGE_PAGE;
 /// So many objects come from the interpreter's allocator: a processor finds their small pages without help, and a block that is almost
 /// empty would weigh too much beside fewer. All objects of a free-threaded interpreter do, as it wants to know of them.
 const FEW: usize = if cfg!(Py_GIL_DISABLED) { usize::MAX } else { 128 * 1024 };
 
-/// What a block begins with; the pieces follow it.
+/// What a block, which is one huge page, begins with; the pieces follow it.
 #[repr(C, align(64))]
 struct Head {
     /// The piece that was freed last; each begins with the address of the one before.
@@ -46,7 +44,7 @@ unsafe impl Send for State {}
 pub(crate) struct Blocks<T>(GilCell<State>, PhantomData<fn() -> T>);
 
 impl<T> Blocks<T> {
-    const PIECES: usize = (BLOCK - size_of::<Head>()) / size_of::<T>();
+    const PIECES: usize = (HUGE_PAGE - size_of::<Head>()) / size_of::<T>();
 
     pub(crate) const fn new() -> Self {
         assert!(size_of::<T>() >= size_of::<Link>() && align_of::<T>() <= align_of::<Head>());
@@ -139,7 +137,7 @@ impl State {
 
     /// Take a piece back; false if it is in no block.
     unsafe fn give(&mut self, piece: *mut Link, pieces: usize) -> bool {
-        let head: *mut Head = piece.map_addr(|address| address & !(BLOCK - 1)).cast();
+        let head: *mut Head = piece.map_addr(|address| address & !(HUGE_PAGE - 1)).cast();
         let Ok(place) = self.blocks.binary_search(&head) else { return false };
         // SAFETY: the block is one of ours, and the piece, which nobody uses any more, is in it.
         unsafe {
