@@ -275,10 +275,9 @@ impl Cache {
             let former = place(store, entry, hash, found, terms, &mut left);
             (Put::Done, former, store.is_earlier(terms))
         });
-        if let (Some(value), true) = (&former, this.rule(py, |rules| rules.has_on_leave)) {
-            left.insert(0, Left { key: key.clone().unbind(), value: value.clone_ref(py), reason: Reason::Replaced });
+        if let Some(value) = former.filter(|_| this.rule(py, |rules| rules.has_on_leave)) {
+            left.insert(0, Left { key: key.clone().unbind(), value, reason: Reason::Replaced });
         }
-        drop(former);
         if is_earlier {
             this.wake(py)?;
         }
