@@ -16,6 +16,7 @@ use crate::cpython::reports::checked;
 use crate::once::intern;
 
 #[pymethods]
+#[allow(clippy::needless_pass_by_value)] // tickets come out of Python objects
 impl Cache {
     #[new]
     #[pyo3(signature = (*_args, **_kwargs))]
@@ -195,19 +196,16 @@ impl Cache {
     }
 
     /// Watch no longer.
-    #[allow(clippy::needless_pass_by_value)] // it comes out of Python objects
     fn end_load(&self, py: Python<'_>, ticket: Ticket) {
         self.store.with(py, |store| store.watches.end(&ticket));
     }
 
     /// Return whether the watched key was written or removed.
-    #[allow(clippy::needless_pass_by_value)] // it comes out of Python objects
     fn is_overtaken(&self, py: Python<'_>, ticket: Ticket) -> bool {
         self.store.with(py, |store| store.watches.is_written(&ticket))
     }
 
     /// Set *key* to the *value* loaded for it, unless it was written or removed since; return whether it was set.
-    #[allow(clippy::needless_pass_by_value)] // it comes out of Python objects
     fn keep_loaded<'py>(
         slf: &Bound<'py, Self>,
         ticket: Ticket,

@@ -48,10 +48,7 @@ impl Hooks {
     }
 
     pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.clock)?;
-        visit.call(&self.sizer)?;
-        visit.call(&self.lifetime)?;
-        visit.call(&self.on_leave)?;
-        visit.call(&self.on_earlier)
+        let all = [&self.clock, &self.sizer, &self.lifetime, &self.on_leave, &self.on_earlier];
+        all.into_iter().try_for_each(|hook| visit.call(hook))
     }
 }
