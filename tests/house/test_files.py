@@ -15,6 +15,7 @@ import pytest
 LINES_MAX = 400
 TEST_LINES_MAX = 500  # a suite reads from top to bottom, and needs no map
 CLASSIC_LINES_MAX = 250
+BUILT = {".whl", ".so", ".pyd", ".dll", ".dylib", ".a", ".o", ".pyc", ".gz", ".zip", ".db"}
 CLASSIC = ("heap", "single", "rounds", "hierarchical", "cascading", "calendar_queue")
 # A noqa without a word behind its rules; an attribute that allows without a comment or a reason.
 BARE = {
@@ -78,6 +79,13 @@ def test_every_exception_has_a_reason(tracked, root):
             if pattern.search(line):
                 bare.append(f"{path.relative_to(root)}:{number}: {line.strip()}")
     assert bare == []
+
+
+def test_nothing_built_is_tracked(tracked, root):
+    """
+    What tools make or fetch stays out of the repository.
+    """
+    assert [str(path.relative_to(root)) for path in tracked if path.suffix in BUILT] == []
 
 
 @pytest.mark.parametrize("pattern", [MACHINE_PATH, DOWNLOAD_HOST], ids=["machine path", "download host"])
