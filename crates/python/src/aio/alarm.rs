@@ -25,26 +25,14 @@ impl Alarm {
     /// Ring at `deadline`; at `NEVER` not at all. Costs nothing if it is set so already.
     #[inline]
     pub(crate) fn set(&self, py: Python<'_>, deadline: u64) -> PyResult<()> {
-        let is_open = self.state.with(py, |state| {
-            if state.deadline == deadline {
-                return Ok(true);
+        self.state.with(py, |state| {
+            if state.deadline != deadline {
+                let timer = state.timer.as_ref().ok_or_else(|| PyValueError::new_err("the alarm is closed"))?;
+                system::set(timer, deadline)?;
+                state.deadline = deadline;
             }
-            state.set(deadline)
-        })?;
-        if is_open {
-            return Ok(());
-        }
-        Err(PyValueError::new_err("the alarm is closed"))
-    }
-}
-
-impl State {
-    /// Whether it could be set, as one that is closed cannot.
-    fn set(&mut self, deadline: u64) -> std::io::Result<bool> {
-        let Some(timer) = &self.timer else { return Ok(false) };
-        system::set(timer, deadline)?;
-        self.deadline = deadline;
-        Ok(true)
+            Ok(())
+        })
     }
 }
 
@@ -57,18 +45,15 @@ mod system {
 
     pub(super) type Timer = OwnedFd;
 
-    pub(super) fn number(timer: &Timer) -> i32 {
-        timer.as_raw_fd()
-    }
-
-    pub(super) fn make() -> Result<Timer> {
+    /// A timer, and the number of its descriptor.
+    pub(super) fn make() -> Result<(Timer, i32)> {
         // SAFETY: a new descriptor, or an error.
         let number = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC | libc::TFD_NONBLOCK) };
         if number < 0 {
             return Err(Error::last_os_error());
         }
         // SAFETY: the descriptor is new, so nobody else's.
-        Ok(unsafe { OwnedFd::from_raw_fd(number) })
+        Ok((unsafe { OwnedFd::from_raw_fd(number) }, number))
     }
 
     pub(super) fn set(fd: &Timer, deadline: u64) -> Result<()> {
@@ -96,11 +81,7 @@ mod system {
 
     pub(super) enum Timer {}
 
-    pub(super) fn number(timer: &Timer) -> i32 {
-        match *timer {}
-    }
-
-    pub(super) fn make() -> Result<Timer> {
+    pub(super) fn make() -> Result<(Timer, i32)> {
         Err(Error::new(ErrorKind::Unsupported, "this system has no timerfd: use a selector's own timeout"))
     }
 
@@ -113,8 +94,7 @@ mod system {
 impl Alarm {
     #[new]
     fn new() -> PyResult<Self> {
-        let timer = system::make()?;
-        let number = system::number(&timer);
+        let (timer, number) = system::make()?;
         Ok(Self { number, state: GilCell::new(State { timer: Some(timer), deadline: NEVER }) })
     }
 
