@@ -101,7 +101,8 @@ fn release(pending: &Pending) {
 /// The timeouts of one loop, whatever its kind; made on first use.
 #[pyclass(frozen, module = "tickwheel._core")]
 pub(crate) struct Deadlines {
-    home: Py<PyAny>,
+    /// The loop.
+    pub(crate) home: Py<PyAny>,
     time: Source,
     /// Empty, so that an armed handle keeps nobody's variables alive.
     context: Py<PyAny>,
@@ -121,35 +122,23 @@ impl Deadlines {
             // SAFETY: what was found last is forgotten when it is freed, and until then it keeps its loop.
             return Ok(unsafe { Bound::from_borrowed_ptr(home.py(), last).cast_into_unchecked() });
         }
-        let found = Self::find(home)?;
+        let found = Self::find_or_make(home)?;
         remember(home.as_ptr(), found.as_ptr());
         Ok(found)
     }
 
     #[cold]
-    fn find<'py>(home: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
-        let name = intern!(home.py(), "_tickwheel_deadlines");
-        match home.getattr_opt(name)? {
-            Some(found) => Ok(found.cast_into::<Self>()?),
-            None => Self::make(home),
+    fn find_or_make<'py>(home: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
+        let (py, name) = (home.py(), intern!(home.py(), "_tickwheel_deadlines"));
+        if let Some(found) = home.getattr_opt(name)? {
+            return Ok(found.cast_into()?);
         }
-    }
-
-    #[cold]
-    fn make<'py>(home: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
-        let py = home.py();
         let context = py.import("contextvars")?.getattr("Context")?.call0()?.unbind();
         let now = deadline_of(py, home.call_method0(intern!(py, "time"))?.extract()?)?;
         let state = GilCell::new(State { wheel: Wheel::new(now), armed: UNARMED, handle: None });
         let made = Bound::new(py, Self { home: home.clone().unbind(), time: Source::of(home)?, context, state })?;
-        home.setattr(intern!(py, "_tickwheel_deadlines"), &made)?;
+        home.setattr(name, &made)?;
         Ok(made)
-    }
-
-    /// The loop.
-    #[inline]
-    pub(crate) fn home<'py>(&self, py: Python<'py>) -> &Bound<'py, PyAny> {
-        self.home.bind(py)
     }
 
     /// What `loop.time()` returns, or would if it looked at its clock.

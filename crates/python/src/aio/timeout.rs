@@ -81,7 +81,7 @@ impl TimeoutObject {
                 put(&raw mut (*timeout).deadlines, Deadlines::of(&running_loop(py)?)?.into_ptr());
             }
             let deadlines = Self::deadlines(py, timeout);
-            let task = current_task(py, deadlines.get().home(py))?;
+            let task = current_task(py, deadlines.get().home.bind(py))?;
             if task.is_none() {
                 return Err(PyRuntimeError::new_err("Timeout should be used inside a task"));
             }
@@ -110,7 +110,7 @@ impl TimeoutObject {
             let deadlines = Self::deadlines(py, timeout);
             if !(*timeout).is_ahead && (*timeout).when <= deadlines.get().time(py)? {
                 let on_timeout = Borrowed::from_ptr(py, timeout.cast()).getattr(intern!(py, "_on_timeout"))?;
-                let soon = deadlines.get().home(py).call_method1(intern!(py, "call_soon"), (on_timeout,))?;
+                let soon = deadlines.get().home.bind(py).call_method1(intern!(py, "call_soon"), (on_timeout,))?;
                 put(&raw mut (*timeout).soon, soon.into_ptr());
                 return Ok(());
             }
