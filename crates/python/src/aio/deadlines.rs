@@ -10,7 +10,7 @@ use pyo3::ffi;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat};
-use tickwheel_core::{Expired, Id, Pop, Wheel};
+use tickwheel_core::{Id, Pop, Wheel};
 
 use crate::aio::event_loop::TimerLoop;
 use crate::aio::time::{deadline_of, Reader, Time};
@@ -237,22 +237,19 @@ impl Deadlines {
             let (mut due, mut work) = (Vec::new(), usize::MAX);
             state.wheel.begin_turn(now);
             while let Pop::Expired(entry) = state.wheel.pop(&mut work) {
-                due.push(entry);
+                due.push((entry.payload.0, entry.id.to_u64()));
             }
             state.wheel.end_turn();
             due
         });
         // SAFETY: what has expired is out of the wheel, and its references are given up to `expire`.
-        let expire =
-            |entry: &Expired<Pending>| unsafe { TimeoutObject::expire(py, entry.payload.0, entry.id.to_u64()) };
-        let due: Vec<_> = due.iter().map(expire).collect();
-        for outcome in due {
-            if let Err(error) = outcome {
-                let context = PyDict::new(py);
-                context.set_item("message", "a task could not be cancelled at its timeout")?;
-                context.set_item("exception", error)?;
-                home.call_method1(intern!(py, "call_exception_handler"), (context,))?;
-            }
+        let expire = |(timeout, id)| unsafe { TimeoutObject::expire(py, timeout, id).err() };
+        let failed: Vec<_> = due.into_iter().filter_map(expire).collect();
+        for error in failed {
+            let context = PyDict::new(py);
+            context.set_item("message", "a task could not be cancelled at its timeout")?;
+            context.set_item("exception", error)?;
+            home.call_method1(intern!(py, "call_exception_handler"), (context,))?;
         }
         let next = this.state.with(py, |state| state.wheel.next_expiration().filter(|&next| next < state.armed));
         next.map_or(Ok(()), |next| Self::arm(slf, next))
@@ -278,11 +275,10 @@ impl Deadlines {
     fn __clear__(&self) {
         // The collector found the loop unreachable: no one can run it any more.
         let taken = self.state.try_with(|state| (state.wheel.drain(), state.handle.take()));
-        if let Some((left, handle)) = taken {
-            for entry in left {
-                release(&entry.payload);
-            }
-            drop(handle);
+        let (left, handle) = taken.unwrap_or_default();
+        for entry in left {
+            release(&entry.payload);
         }
+        drop(handle);
     }
 }
