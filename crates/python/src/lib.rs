@@ -40,7 +40,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     timers::set::register(module)?;
     timers::keyed::register(module)?;
     aio::set::register(module)?;
-    aio::timeout_type::register(module)?;
+    aio::timeout::register(module)?;
     cpython::record::register(module)?;
     module.add_class::<aio::alarm::Alarm>()?;
     module.add_class::<aio::deadlines::Deadlines>()?;

@@ -12,5 +12,4 @@ pub(crate) mod step;
 pub(crate) mod time;
 pub(crate) mod timeout;
 pub(crate) mod timeout_object;
-pub(crate) mod timeout_type;
 pub(crate) mod turn;
