@@ -222,13 +222,10 @@ unsafe extern "C" fn traverse(object: *mut ffi::PyObject, visit: ffi::visitproc,
     // SAFETY: called by the collector on a step.
     unsafe {
         let this = object.cast::<StepObject>();
-        for word in [ffi::Py_TYPE(object).cast::<ffi::PyObject>(), (*this).timeout.cast(), (*this).stop.cast()] {
-            let answer = if word.is_null() { 0 } else { visit(word, arg) };
-            if answer != 0 {
-                return answer;
-            }
-        }
-        0
+        let fields: [*mut ffi::PyObject; 3] =
+            [ffi::Py_TYPE(object).cast(), (*this).timeout.cast(), (*this).stop.cast()];
+        let mut answers = fields.into_iter().filter(|field| !field.is_null()).map(|field| visit(field, arg));
+        answers.find(|&answer| answer != 0).unwrap_or(0)
     }
 }
 

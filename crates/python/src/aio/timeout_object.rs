@@ -1,5 +1,6 @@
 //! `TimeoutObject`: how a timeout is laid out in memory, how it is made and freed, and how it ends its task.
 
+use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
 use pyo3::ffi;
@@ -125,7 +126,7 @@ impl TimeoutObject {
 }
 
 /// `tp_clear`.
-pub(crate) unsafe extern "C" fn clear(object: *mut ffi::PyObject) -> std::ffi::c_int {
+pub(crate) unsafe extern "C" fn clear(object: *mut ffi::PyObject) -> c_int {
     // SAFETY: the collector found the timeout unreachable, or it is being freed. Its wheel it keeps: the wheel lets go of it.
     unsafe {
         let this = &mut *object.cast::<TimeoutObject>();
@@ -137,23 +138,13 @@ pub(crate) unsafe extern "C" fn clear(object: *mut ffi::PyObject) -> std::ffi::c
 }
 
 /// `tp_traverse`.
-pub(crate) unsafe extern "C" fn traverse(
-    object: *mut ffi::PyObject,
-    visit: ffi::visitproc,
-    arg: *mut std::ffi::c_void,
-) -> std::ffi::c_int {
+pub(crate) unsafe extern "C" fn traverse(object: *mut ffi::PyObject, visit: ffi::visitproc, arg: *mut c_void) -> c_int {
     // SAFETY: called by the collector on a timeout.
     unsafe {
         let this = &*object.cast::<TimeoutObject>();
-        for field in [ffi::Py_TYPE(object).cast(), this.given, this.task, this.deadlines, this.soon] {
-            if !field.is_null() {
-                let answer = visit(field, arg);
-                if answer != 0 {
-                    return answer;
-                }
-            }
-        }
-        0
+        let fields = [ffi::Py_TYPE(object).cast(), this.given, this.task, this.deadlines, this.soon];
+        let mut answers = fields.into_iter().filter(|field| !field.is_null()).map(|field| visit(field, arg));
+        answers.find(|&answer| answer != 0).unwrap_or(0)
     }
 }
 
