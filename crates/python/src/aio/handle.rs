@@ -55,7 +55,8 @@ pub(crate) struct Layout {
     pub(crate) weakrefs: isize,
 }
 
-static LAYOUT: OnceLock<Layout> = OnceLock::new();
+/// Found out when the first loop is made.
+pub(crate) static LAYOUT: OnceLock<Layout> = OnceLock::new();
 
 /// How many dead handles are kept for reuse.
 const KEPT: usize = 1024;
@@ -81,20 +82,10 @@ impl Layout {
     }
 }
 
-/// Whether the layout is known, so that handles can be made.
-pub(crate) fn is_prepared() -> bool {
-    LAYOUT.get().is_some()
-}
-
-/// The layout, which is found out when the first loop is made.
+/// The layout, which every handle was made by.
 #[inline]
 pub(crate) fn layout() -> &'static Layout {
     LAYOUT.get().expect("there is no handle before there is a loop")
-}
-
-/// Keep the layout; only the first one counts.
-pub(crate) fn set_layout(found: Layout) {
-    let _ = LAYOUT.set(found);
 }
 
 /// Make a pending handle, with one reference. Takes over `args`, and `context`, which is private to it if that is said.

@@ -9,25 +9,21 @@ use tickwheel_core::Id;
 
 use crate::aio::event_loop::TimerLoop;
 use crate::aio::handle::{
-    clear, dealloc, is_prepared, layout, leave, put, set_layout, share_context, tail, traverse, unknown_layout, word,
-    HandleObject, Layout, Tail, MEMBERS,
+    clear, dealloc, layout, leave, put, share_context, tail, traverse, unknown_layout, word, HandleObject, Layout,
+    Tail, LAYOUT, MEMBERS,
 };
 use crate::cpython::cell::guard;
 use crate::cpython::fast_methods::{plain, FastMethods};
 use crate::cpython::member::offset_of_member;
 use crate::cpython::type_builder::{attribute, Table, TypeBuilder, LAST_ATTRIBUTE};
-
-/// None, with a reference for the caller.
-fn none() -> *mut ffi::PyObject {
-    // SAFETY: None is always there, and every caller holds the GIL.
-    unsafe { ffi::Py_NewRef(ffi::Py_None()) }
-}
+use crate::once::made_once;
 
 /// `cancel()`: end the timer; its callback and arguments go at once, and so does its place in the wheel.
 unsafe extern "C" fn cancel(object: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: called by the interpreter on a handle, with a reference to it.
     unsafe {
         guard(|py| {
+            let none = || py.None().into_ptr();
             let handle = object.cast::<HandleObject>();
             if (*handle).cancelled == ffi::Py_True() {
                 return Ok(none());
@@ -86,10 +82,8 @@ unsafe extern "C" fn get_context(object: *mut ffi::PyObject, _: *mut c_void) -> 
     unsafe {
         let handle = object.cast::<HandleObject>();
         share_context(handle);
-        if (*handle).context.is_null() {
-            return none();
-        }
-        ffi::Py_NewRef((*handle).context)
+        let context = (*handle).context;
+        ffi::Py_NewRef(if context.is_null() { ffi::Py_None() } else { context })
     }
 }
 
@@ -128,9 +122,10 @@ fn member(class: &Bound<'_, PyType>, name: &str) -> PyResult<usize> {
 ///
 /// SystemError if `asyncio.TimerHandle` is not laid out as it is in CPython 3.11 to 3.15.
 pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
-    if is_prepared() {
-        return Ok(());
-    }
+    made_once(&LAYOUT, || derive(py)).map(drop)
+}
+
+fn derive(py: Python<'_>) -> PyResult<Layout> {
     let events = py.import("asyncio.events")?;
     let handle = events.getattr("Handle")?.cast_into::<PyType>()?;
     let timer = events.getattr("TimerHandle")?.cast_into::<PyType>()?;
@@ -161,6 +156,5 @@ pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
         return Err(unknown_layout("weak references"));
     }
     let bases = [handle.unbind(), timer.unbind()];
-    set_layout(Layout { kind: kind.unbind(), bases, scheduled, when, tail, weakrefs });
-    Ok(())
+    Ok(Layout { kind: kind.unbind(), bases, scheduled, when, tail, weakrefs })
 }
