@@ -5,8 +5,8 @@
 //! The collector does not see a handle while it is pending: its loop shows what it refers to. So a million of them do not lengthen
 //! every full collection. When it leaves the wheel it is tracked like any other object.
 
+use std::ffi::{c_int, c_void};
 use std::mem::{offset_of, replace};
-use std::os::raw::c_int;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 
@@ -219,9 +219,9 @@ pub(crate) unsafe fn share_context(handle: *mut HandleObject) {
 /// # Safety
 ///
 /// Called by the collector, on one of ours.
-pub(crate) unsafe fn visit_fields<E>(
+pub(crate) unsafe fn visit_fields<E, F: FnMut(*mut ffi::PyObject) -> Result<(), E>>(
     handle: *mut HandleObject,
-    show: &mut impl FnMut(*mut ffi::PyObject) -> Result<(), E>,
+    show: &mut F,
 ) -> Result<(), E> {
     // SAFETY: fields are objects or null; a relay lives as long as the context's own traversal.
     unsafe {
@@ -237,9 +237,9 @@ pub(crate) unsafe fn visit_fields<E>(
         }
         match (*ffi::Py_TYPE(this.context)).tp_traverse {
             Some(traverse) if tail(handle).is_context_private => {
-                let mut relay = Relay { show, error: None };
-                traverse(this.context, pass_on(&relay), (&raw mut relay).cast());
-                relay.error.map_or(Ok(()), Err)
+                let mut relay = (show, Ok(()));
+                traverse(this.context, pass_on::<E, F>, (&raw mut relay).cast());
+                relay.1
             }
             _ => show(this.context),
         }
@@ -247,30 +247,18 @@ pub(crate) unsafe fn visit_fields<E>(
 }
 
 /// Takes a closure through the collector's interface.
-struct Relay<'a, E, F> {
-    show: &'a mut F,
-    error: Option<E>,
-}
-
-fn pass_on<E, F: FnMut(*mut ffi::PyObject) -> Result<(), E>>(_: &Relay<'_, E, F>) -> ffi::visitproc {
-    unsafe extern "C" fn visit<E, F: FnMut(*mut ffi::PyObject) -> Result<(), E>>(
-        object: *mut ffi::PyObject,
-        relay: *mut std::ffi::c_void,
-    ) -> c_int {
-        // SAFETY: the collector hands on what `traverse` was given.
-        let relay = unsafe { &mut *relay.cast::<Relay<'_, E, F>>() };
-        relay.error = (relay.show)(object).err();
-        relay.error.is_some().into()
-    }
-    visit::<E, F>
+unsafe extern "C" fn pass_on<E, F: FnMut(*mut ffi::PyObject) -> Result<(), E>>(
+    object: *mut ffi::PyObject,
+    relay: *mut c_void,
+) -> c_int {
+    // SAFETY: the collector hands on what `traverse` was given: the closure, and the place of its answer.
+    let (show, shown) = unsafe { &mut *relay.cast::<(&mut F, Result<(), E>)>() };
+    *shown = show(object);
+    shown.is_err().into()
 }
 
 /// `tp_traverse`.
-pub(crate) unsafe extern "C" fn traverse(
-    object: *mut ffi::PyObject,
-    visit: ffi::visitproc,
-    arg: *mut std::ffi::c_void,
-) -> c_int {
+pub(crate) unsafe extern "C" fn traverse(object: *mut ffi::PyObject, visit: ffi::visitproc, arg: *mut c_void) -> c_int {
     // SAFETY: the collector passes a handle that is tracked, so one that is out of the wheel.
     unsafe {
         let mut show = |object| match visit(object, arg) {
