@@ -88,7 +88,7 @@ pub(crate) fn layout() -> &'static Layout {
     LAYOUT.get().expect("there is no handle before there is a loop")
 }
 
-/// Make a pending handle, with one reference. Takes over `args`, and `context`, which is private to it if that is said.
+/// Make a pending handle, with one reference. The `context` is private to it if that is said.
 ///
 /// # Safety
 ///
@@ -99,33 +99,25 @@ pub(crate) unsafe fn new(
     home: *mut ffi::PyObject,
     when: f64,
     callback: *mut ffi::PyObject,
-    args: *mut ffi::PyObject,
-    context: *mut ffi::PyObject,
+    args: Bound<'_, PyAny>,
+    context: Bound<'_, PyAny>,
     is_context_private: bool,
 ) -> PyResult<*mut HandleObject> {
     // SAFETY: the list holds dead handles of this very type; every field is written before anyone sees the handle.
     unsafe {
         let layout = layout();
-        let made = DEAD.object(py, layout.kind(), || fresh(layout));
-        let handle = match made {
-            Ok(handle) => handle,
-            Err(error) => {
-                ffi::Py_DECREF(args);
-                ffi::Py_DECREF(context);
-                return Err(error);
-            }
-        };
+        let handle = DEAD.object(py, layout.kind(), || fresh(layout))?;
         let (none, no) = (ffi::Py_None(), ffi::Py_False());
-        (*handle).args = args;
+        (*handle).args = args.into_ptr();
         (*handle).callback = ffi::Py_NewRef(callback);
         (*handle).cancelled = ffi::Py_NewRef(no);
-        (*handle).context = context;
+        (*handle).context = context.into_ptr();
         (*handle).home = ffi::Py_NewRef(home);
         (*handle).repr = ffi::Py_NewRef(none);
         (*handle).source_traceback = ffi::Py_NewRef(none);
         *word(handle, layout.scheduled) = ffi::Py_NewRef(ffi::Py_True());
         if is_context_private {
-            ffi::PyObject_GC_UnTrack(context.cast());
+            ffi::PyObject_GC_UnTrack((*handle).context.cast());
         }
         *tail(handle) = Tail { id: 0, when, is_tracked: false, is_context_private };
         Ok(handle)

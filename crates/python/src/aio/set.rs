@@ -199,11 +199,8 @@ unsafe fn file(
         }
         let is_private = arguments.context == ffi::Py_None();
         let context = if is_private { ffi::PyContext_CopyCurrent() } else { ffi::Py_NewRef(arguments.context) };
-        let args = if context.is_null() { std::ptr::null_mut() } else { tuple_of(arguments.rest) };
-        if args.is_null() {
-            ffi::Py_XDECREF(context);
-            return Err(PyErr::fetch(py));
-        }
+        let context = Bound::from_owned_ptr_or_err(py, context)?;
+        let args = tuple_of(py, arguments.rest)?;
         let handle = handle::new(py, slf.as_ptr(), when, arguments.callback, args, context, is_private)?;
         if let Some(given) = given {
             put(word(handle, layout().when), given.clone().into_ptr());
@@ -217,16 +214,14 @@ unsafe fn file(
     }
 }
 
-unsafe fn tuple_of(words: &[*mut ffi::PyObject]) -> *mut ffi::PyObject {
+unsafe fn tuple_of<'py>(py: Python<'py>, words: &[*mut ffi::PyObject]) -> PyResult<Bound<'py, PyAny>> {
     // SAFETY: a fresh tuple is filled before anyone sees it; the empty one is shared.
     unsafe {
-        let tuple = ffi::PyTuple_New(words.len() as ffi::Py_ssize_t);
-        if !tuple.is_null() {
-            for (at, &word) in words.iter().enumerate() {
-                ffi::PyTuple_SET_ITEM(tuple, at as ffi::Py_ssize_t, ffi::Py_NewRef(word));
-            }
+        let tuple = Bound::from_owned_ptr_or_err(py, ffi::PyTuple_New(words.len() as ffi::Py_ssize_t))?;
+        for (at, &word) in words.iter().enumerate() {
+            ffi::PyTuple_SET_ITEM(tuple.as_ptr(), at as ffi::Py_ssize_t, ffi::Py_NewRef(word));
         }
-        tuple
+        Ok(tuple)
     }
 }
 
