@@ -1,5 +1,6 @@
 //! `TimerLoop`: what `tickwheel.aio.EventLoop` inherits beside asyncio's selector loop. Its timers live here, in the wheel.
 
+use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
 
@@ -117,15 +118,22 @@ impl TimerLoop {
         Ok(is_genuine && !self.own.call_at.load(Ordering::Relaxed))
     }
 
-    /// An attribute was assigned or deleted.
-    pub(crate) fn note(&self, name: &Bound<'_, PyString>, value: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    /// Assign or delete an attribute as any object does, and note what matters on every call.
+    pub(crate) fn assign(
+        slf: &Bound<'_, Self>,
+        name: &Bound<'_, PyString>,
+        value: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let word = value.map_or(null_mut(), Bound::as_ptr);
+        // SAFETY: object and name are alive; the value is, too, or null, which deletes.
+        if unsafe { ffi::PyObject_GenericSetAttr(slf.as_ptr(), name.as_ptr(), word) } != 0 {
+            return Err(PyErr::fetch(slf.py()));
+        }
+        let own = &slf.get().own;
         match name.to_str()? {
-            "time" => self.own.time.store(value.is_some(), Ordering::Relaxed),
-            "call_at" => self.own.call_at.store(value.is_some(), Ordering::Relaxed),
-            "_debug" => {
-                let is_debug = value.map_or(Ok(false), PyAnyMethods::is_truthy)?;
-                self.own.debug.store(is_debug, Ordering::Relaxed);
-            }
+            "time" => own.time.store(value.is_some(), Ordering::Relaxed),
+            "call_at" => own.call_at.store(value.is_some(), Ordering::Relaxed),
+            "_debug" => own.debug.store(value.map_or(Ok(false), PyAnyMethods::is_truthy)?, Ordering::Relaxed),
             _ => {}
         }
         Ok(())

@@ -1,6 +1,5 @@
 //! The methods of `TimerLoop`, the fast ones apart.
 
-use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
 
@@ -46,13 +45,11 @@ impl TimerLoop {
     }
 
     fn __setattr__(slf: &Bound<'_, Self>, name: &Bound<'_, PyString>, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        assign(slf, name, value.as_ptr())?;
-        slf.get().note(name, Some(value))
+        Self::assign(slf, name, Some(value))
     }
 
     fn __delattr__(slf: &Bound<'_, Self>, name: &Bound<'_, PyString>) -> PyResult<()> {
-        assign(slf, name, null_mut())?;
-        slf.get().note(name, None)
+        Self::assign(slf, name, None)
     }
 
     /// Return for how many seconds the selector may wait: None for no limit, or until the alarm.
@@ -144,14 +141,5 @@ impl TimerLoop {
             state.wheel.drain()
         });
         release(py, left.unwrap_or_default());
-    }
-}
-
-/// Assign or delete an attribute as any object does.
-fn assign(slf: &Bound<'_, TimerLoop>, name: &Bound<'_, PyString>, value: *mut ffi::PyObject) -> PyResult<()> {
-    // SAFETY: object and name are alive; the value is, too, or null, which deletes.
-    match unsafe { ffi::PyObject_GenericSetAttr(slf.as_ptr(), name.as_ptr(), value) } {
-        0 => Ok(()),
-        _ => Err(PyErr::fetch(slf.py())),
     }
 }
