@@ -147,7 +147,7 @@ impl Deadlines {
         let home = self.home.bind(py);
         match &self.time {
             // SAFETY: it was looked at when this was made.
-            Source::Ours => unsafe { home.cast_unchecked::<TimerLoop>() }.get().now(home).map(Time::seconds),
+            Source::Ours => TimerLoop::now(unsafe { home.cast_unchecked() }).map(Time::seconds),
             Source::Asked(reader) => reader.ask(home).map(Time::seconds),
             Source::Read(ahead) => Ok(seconds(SystemClock::MONOTONIC.now_ns()) + ahead),
         }

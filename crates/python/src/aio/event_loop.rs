@@ -12,7 +12,6 @@ use tickwheel_core::{Expired, Id, Wheel};
 use crate::aio::alarm::Alarm;
 use crate::aio::handle::{leave, tail, HandleObject};
 use crate::aio::time::{Genuine, Reader, Time};
-use crate::clock::seconds;
 use crate::cpython::cell::GilCell;
 
 /// A strong reference to a pending handle, which must be released by hand.
@@ -35,9 +34,6 @@ pub(crate) struct Own {
     call_at: AtomicBool,
     debug: AtomicBool,
 }
-
-/// No longer than asyncio sleeps at a stretch: some systems refuse more.
-const PAUSE_MAX_S: f64 = 86_400.0;
 
 /// The timers of an event loop; a base of `tickwheel.aio.EventLoop`, not to be used alone.
 ///
@@ -81,12 +77,10 @@ impl TimerLoop {
     ///
     /// `object` is null or an object that lives as long as the answer is used.
     #[inline]
-    pub(crate) unsafe fn of<'a>(py: Python<'a>, object: &'a *mut ffi::PyObject) -> Option<&'a Self> {
-        // SAFETY: `object` is null or alive.
-        let object = unsafe { Borrowed::from_ptr_or_opt(py, *object) }?;
-        let home = object.cast::<Self>().ok()?;
-        // SAFETY: a loop is part of its object, which lives as long as the answer is used.
-        Some(unsafe { &*std::ptr::from_ref(home.get()) })
+    pub(crate) unsafe fn of(py: Python<'_>, object: *mut ffi::PyObject) -> Option<&Self> {
+        // SAFETY: `object` is null or alive for as long as the answer is used.
+        let object = unsafe { Borrowed::from_ptr_or_opt(py, object) }?;
+        object.cast().ok().map(Borrowed::get)
     }
 
     /// Take an entry out of the wheel, if it is this handle's.
@@ -106,16 +100,18 @@ impl TimerLoop {
 
     /// The loop's time.
     #[inline]
-    pub(crate) fn now(&self, object: &Bound<'_, PyAny>) -> PyResult<Time> {
-        self.reader.now(object, self.own.time.load(Ordering::Relaxed))
+    pub(crate) fn now(slf: &Bound<'_, Self>) -> PyResult<Time> {
+        let this = slf.get();
+        this.reader.now(slf, this.own.time.load(Ordering::Relaxed))
     }
 
     /// Whether `call_at` is our own, so that `call_later` need not go through it.
     #[inline]
-    pub(crate) fn is_call_at_genuine(&self, object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    pub(crate) fn is_call_at_genuine(slf: &Bound<'_, Self>) -> PyResult<bool> {
+        let this = slf.get();
         // SAFETY: the object and its type are alive.
-        let is_genuine = unsafe { self.call_at.is_in(object.py(), ffi::Py_TYPE(object.as_ptr()))? };
-        Ok(is_genuine && !self.own.call_at.load(Ordering::Relaxed))
+        let is_genuine = unsafe { this.call_at.is_in(slf.py(), slf.get_type_ptr())? };
+        Ok(is_genuine && !this.own.call_at.load(Ordering::Relaxed))
     }
 
     /// Assign or delete an attribute as any object does, and note what matters on every call.
@@ -146,18 +142,6 @@ impl TimerLoop {
         unsafe {
             ffi::Py_INCREF(handle.cast());
             tail(handle).id = self.state.with(py, |state| state.wheel.insert(deadline, Pending(handle)).to_u64());
-        }
-    }
-
-    pub(crate) fn pause_until(&self, object: &Bound<'_, PyAny>, deadline: u64) -> PyResult<Option<f64>> {
-        let when = seconds(deadline);
-        match self.now(object)? {
-            Time::System(now) if now >= deadline => Ok(Some(0.0)),
-            Time::System(now) => match self.alarm.get() {
-                Some(alarm) => alarm.get().set(object.py(), deadline).map(|()| None),
-                None => Ok(Some(((deadline - now) as f64 / 1e9).min(PAUSE_MAX_S))),
-            },
-            Time::Own(now) => Ok(Some((when - now).clamp(0.0, PAUSE_MAX_S))),
         }
     }
 }

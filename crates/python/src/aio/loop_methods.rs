@@ -14,12 +14,16 @@ use crate::aio::alarm::Alarm;
 use crate::aio::event_loop::{release, Own, State, TimerLoop};
 use crate::aio::handle::{tail, visit_fields};
 use crate::aio::loop_type::prepare;
-use crate::aio::time::{Genuine, Reader};
+use crate::aio::time::{Genuine, Reader, Time};
 use crate::aio::turn;
+use crate::clock::seconds;
 use crate::cpython::cell::GilCell;
 use crate::cpython::reports::checked;
 use crate::once::intern;
 use crate::system_clock::SystemClock;
+
+/// No longer than asyncio sleeps at a stretch: some systems refuse more.
+const PAUSE_MAX_S: f64 = 86_400.0;
 
 #[pymethods]
 impl TimerLoop {
@@ -60,9 +64,15 @@ impl TimerLoop {
         if has_work || slf.getattr(intern!(py, "_stopping"))?.is_truthy()? {
             return Ok(Some(0.0));
         }
-        match this.state.with(py, |state| state.wheel.next_expiration()) {
-            Some(deadline) => this.pause_until(slf.as_any(), deadline),
-            None => this.alarm.get().map_or(Ok(()), |alarm| alarm.get().set(py, NEVER)).map(|()| None),
+        let alarm = this.alarm.get().map(Py::get);
+        let Some(deadline) = this.state.with(py, |state| state.wheel.next_expiration()) else {
+            return alarm.map_or(Ok(()), |alarm| alarm.set(py, NEVER)).map(|()| None);
+        };
+        match (Self::now(slf)?, alarm) {
+            (Time::System(now), _) if now >= deadline => Ok(Some(0.0)),
+            (Time::System(_), Some(alarm)) => alarm.set(py, deadline).map(|()| None),
+            (Time::System(now), None) => Ok(Some(((deadline - now) as f64 / 1e9).min(PAUSE_MAX_S))),
+            (Time::Own(now), _) => Ok(Some((seconds(deadline) - now).clamp(0.0, PAUSE_MAX_S))),
         }
     }
 

@@ -29,7 +29,7 @@ unsafe extern "C" fn cancel(object: *mut ffi::PyObject, _: *mut ffi::PyObject) -
                 return Ok(none());
             }
             put(&raw mut (*handle).cancelled, ffi::Py_NewRef(ffi::Py_True()));
-            let home = TimerLoop::of(py, &(*handle).home);
+            let home = TimerLoop::of(py, (*handle).home);
             if home.is_some_and(|home| withdraw(py, home, handle)) {
                 ffi::Py_DECREF(object); // the wheel's; the caller has another
             }

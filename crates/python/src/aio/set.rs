@@ -24,8 +24,7 @@ unsafe extern "C" fn call_at(
     unsafe {
         guard(|py| {
             let arguments = Arguments::read(py, "call_at", "when", args, count as usize, names)?;
-            let (slf, this) = receiver(py, &slf);
-            set(slf, this, arguments.time, &arguments)
+            set(Bound::ref_from_ptr(py, &slf).cast_unchecked(), arguments.time, &arguments)
         })
     }
 }
@@ -40,42 +39,35 @@ unsafe extern "C" fn call_later(
     unsafe {
         guard(|py| {
             let arguments = Arguments::read(py, "call_later", "delay", args, count as usize, names)?;
-            let (slf, this) = receiver(py, &slf);
-            if !this.is_call_at_genuine(slf)? {
-                return through_call_at(slf, &arguments);
-            }
-            if let Some(delay) = plain_seconds(arguments.time) {
+            let slf = Bound::ref_from_ptr(py, &slf).cast_unchecked();
+            let is_genuine = TimerLoop::is_call_at_genuine(slf)?;
+            if let (true, Some(delay)) = (is_genuine, plain_seconds(arguments.time)) {
                 if delay.is_nan() {
                     return Err(raise(py, "InvalidDelayError", ("delay", delay)));
                 }
-                let when = this.now(slf)?.seconds() + delay;
-                return file(slf, this, when, None, &arguments);
+                let when = TimerLoop::now(slf)?.seconds() + delay;
+                return file(slf, when, None, &arguments);
             }
-            let delay = Borrowed::from_ptr(py, arguments.time);
-            let when = slf.call_method0(intern!(py, "time"))?.add(delay)?;
-            set(slf, this, when.as_ptr(), &arguments)
+            let when = slf.call_method0(intern!(py, "time"))?.add(Borrowed::from_ptr(py, arguments.time))?;
+            if is_genuine {
+                set(slf, when.as_ptr(), &arguments)
+            } else {
+                through_call_at(slf, when, &arguments)
+            }
         })
-    }
-}
-
-/// The loop that a method was called on.
-#[inline]
-unsafe fn receiver<'py>(py: Python<'py>, slf: &'py *mut ffi::PyObject) -> (&'py Bound<'py, PyAny>, &'py TimerLoop) {
-    // SAFETY: a `Bound` is a pointer; this one is borrowed from the caller.
-    unsafe {
-        let this = Borrowed::from_ptr(py, *slf).cast_unchecked::<TimerLoop>();
-        (Bound::ref_from_ptr(py, slf), &*std::ptr::from_ref(this.get()))
     }
 }
 
 /// `call_at` was overridden, or is patched: `call_later` goes through it, as asyncio's does.
 #[cold]
-unsafe fn through_call_at(slf: &Bound<'_, PyAny>, arguments: &Arguments<'_>) -> PyResult<*mut ffi::PyObject> {
+unsafe fn through_call_at(
+    slf: &Bound<'_, TimerLoop>,
+    when: Bound<'_, PyAny>,
+    arguments: &Arguments<'_>,
+) -> PyResult<*mut ffi::PyObject> {
     let py = slf.py();
     // SAFETY: the arguments are the caller's for the length of the call.
     unsafe {
-        let delay = Borrowed::from_ptr(py, arguments.time);
-        let when = slf.call_method0(intern!(py, "time"))?.add(delay)?;
         let rest = std::iter::once(arguments.callback).chain(arguments.rest.iter().copied());
         let words: Vec<_> = std::iter::once(when).chain(rest.map(|word| Bound::from_borrowed_ptr(py, word))).collect();
         let names = pyo3::types::PyDict::new(py);
@@ -159,8 +151,7 @@ impl<'a> Arguments<'a> {
 
 /// Set a timer for an instant that is an object.
 unsafe fn set(
-    slf: &Bound<'_, PyAny>,
-    this: &TimerLoop,
+    slf: &Bound<'_, TimerLoop>,
     when: *mut ffi::PyObject,
     arguments: &Arguments<'_>,
 ) -> PyResult<*mut ffi::PyObject> {
@@ -168,24 +159,23 @@ unsafe fn set(
     // SAFETY: an exact float is checked before it is read.
     unsafe {
         if ffi::PyFloat_CheckExact(when) != 0 {
-            return file(slf, this, ffi::PyFloat_AS_DOUBLE(when), None, arguments);
+            return file(slf, ffi::PyFloat_AS_DOUBLE(when), None, arguments);
         }
         let object = Borrowed::from_ptr(py, when);
         let value = object.extract::<f64>().map_err(|_| not_seconds(&object))?;
-        file(slf, this, value, Some(&object), arguments)
+        file(slf, value, Some(&object), arguments)
     }
 }
 
 /// Set a timer: the hot path.
 #[inline]
 unsafe fn file(
-    slf: &Bound<'_, PyAny>,
-    this: &TimerLoop,
+    slf: &Bound<'_, TimerLoop>,
     when: f64,
     given: Option<&Bound<'_, PyAny>>,
     arguments: &Arguments<'_>,
 ) -> PyResult<*mut ffi::PyObject> {
-    let py = slf.py();
+    let (py, this) = (slf.py(), slf.get());
     // SAFETY: the arguments are the caller's for the length of the call; the handle takes references of its own.
     unsafe {
         let deadline = deadline_of(py, when)?;

@@ -24,7 +24,7 @@ pub(crate) fn deliver(slf: &Bound<'_, TimerLoop>) -> PyResult<()> {
     if this.state.with(py, |state| state.wheel.is_empty()) {
         return Ok(());
     }
-    let now = this.now(slf.as_any())?;
+    let now = TimerLoop::now(slf)?;
     let due = take_due(py, this, now.deadline(py)?, now.seconds());
     if due.is_empty() {
         return Ok(());
