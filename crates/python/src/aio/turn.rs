@@ -10,7 +10,7 @@ use pyo3::types::{PyList, PyType};
 use tickwheel_core::Pop;
 
 use crate::aio::event_loop::{Pending, TimerLoop};
-use crate::aio::handle::{layout, leave, share_context, tail, HandleObject};
+use crate::aio::handle::{layout, leave, share_context, tail, HandleObject, Layout};
 use crate::aio::time::Genuine;
 use crate::cpython::call::call;
 use crate::once::{intern, made_once};
@@ -82,36 +82,26 @@ fn take_due(py: Python<'_>, this: &TimerLoop, deadline: u64, now: f64) -> Vec<*m
     })
 }
 
-/// Whether `Handle._run` is asyncio's own, for the three kinds of handles that are run natively.
-struct RunWatch {
-    kinds: [Py<PyType>; 3],
-    genuine: [Genuine; 3],
-}
+/// The three kinds of handles that are run natively, and whether their `_run` is asyncio's own.
+static RUN_WATCH: OnceLock<[(Py<PyType>, Genuine); 3]> = OnceLock::new();
 
-static RUN_WATCH: OnceLock<RunWatch> = OnceLock::new();
-
-impl RunWatch {
-    fn get(py: Python<'_>) -> PyResult<&Self> {
-        made_once(&RUN_WATCH, || {
-            let layout = layout();
-            let kinds = [&layout.bases[0], &layout.kind, &layout.bases[1]].map(|kind| kind.clone_ref(py));
-            let name = intern!(py, "_run");
-            let original = kinds[0].bind(py).getattr(name)?;
-            Ok(Self { kinds, genuine: std::array::from_fn(|_| Genuine::new(name, original.clone())) })
-        })
-    }
-
-    /// The kinds whose `_run` nobody has replaced; null for the others.
-    fn untouched(&self, py: Python<'_>) -> PyResult<[*mut ffi::PyTypeObject; 3]> {
-        let mut kinds = std::array::from_fn(|at| self.kinds[at].as_ptr().cast());
-        for (kind, genuine) in kinds.iter_mut().zip(&self.genuine) {
-            // SAFETY: the watch has a reference to each of its types.
-            if unsafe { !genuine.is_in(py, *kind)? } {
-                *kind = std::ptr::null_mut();
-            }
+/// The kinds whose `_run` nobody has replaced, ours in the middle; null for the others.
+fn untouched(py: Python<'_>) -> PyResult<[*mut ffi::PyTypeObject; 3]> {
+    let watch = made_once(&RUN_WATCH, || {
+        let Layout { kind, bases: [handle, timer], .. } = layout();
+        let name = intern!(py, "_run");
+        let original = handle.bind(py).getattr(name)?;
+        Ok([handle, kind, timer].map(|kind| (kind.clone_ref(py), Genuine::new(name, original.clone()))))
+    })?;
+    let mut kinds = [std::ptr::null_mut(); 3];
+    for (place, (kind, genuine)) in kinds.iter_mut().zip(watch) {
+        let kind = kind.as_ptr().cast();
+        // SAFETY: the watch has a reference to each of its types.
+        if unsafe { genuine.is_in(py, kind)? } {
+            *place = kind;
         }
-        Ok(kinds)
     }
+    Ok(kinds)
 }
 
 /// `TimerLoop._run_ready`.
@@ -119,7 +109,7 @@ pub(crate) fn run_ready(slf: &Bound<'_, TimerLoop>) -> PyResult<()> {
     let py = slf.py();
     let ready = slf.getattr(intern!(py, "_ready"))?;
     let popleft = ready.getattr(intern!(py, "popleft"))?;
-    let kinds = RunWatch::get(py)?.untouched(py)?;
+    let kinds = untouched(py)?;
     for _ in 0..ready.len()? {
         let handle = popleft.call0()?;
         if !kinds.contains(&handle.get_type_ptr()) {
