@@ -12,20 +12,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat};
 use tickwheel_core::{Id, Pop, Wheel};
 
-use crate::aio::event_loop::TimerLoop;
+use crate::aio::event_loop::{Pending, TimerLoop};
 use crate::aio::time::{deadline_of, Reader, Time};
 use crate::aio::timeout_object::TimeoutObject;
 use crate::clock::seconds;
 use crate::cpython::cell::GilCell;
 use crate::once::intern;
 use crate::system_clock::SystemClock;
-
-/// A strong reference to a pending timeout, which must be released by hand.
-#[derive(Debug)]
-struct Pending(*mut TimeoutObject);
-
-// SAFETY: an address is a number; only a thread that holds the GIL follows it to the timeout.
-unsafe impl Send for Pending {}
 
 /// Nothing is armed: earlier than this is everything.
 const UNARMED: u64 = u64::MAX;
@@ -70,7 +63,7 @@ impl Source {
 }
 
 struct State {
-    wheel: Wheel<Pending>,
+    wheel: Wheel<Pending<TimeoutObject>>,
     armed: u64,
     handle: Option<Py<PyAny>>,
 }
@@ -90,7 +83,7 @@ impl Drop for Deadlines {
     }
 }
 
-fn release(pending: &Pending) {
+fn release(pending: &Pending<TimeoutObject>) {
     // SAFETY: the entry is out of the wheel, so its reference is the caller's to give up.
     unsafe {
         (*pending.0).id = 0;

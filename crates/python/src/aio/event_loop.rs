@@ -14,16 +14,15 @@ use crate::aio::handle::{leave, tail, HandleObject};
 use crate::aio::time::{Genuine, Reader, Time};
 use crate::cpython::cell::GilCell;
 
-/// A strong reference to a pending handle, which must be released by hand.
-#[derive(Debug)]
-pub(crate) struct Pending(pub(crate) *mut HandleObject);
+/// A strong reference to what is in a wheel, which must be released by hand.
+pub(crate) struct Pending<T>(pub(crate) *mut T);
 
-// SAFETY: an address is a number; only a thread that holds the GIL follows it to the handle.
-unsafe impl Send for Pending {}
+// SAFETY: an address is a number; only a thread that holds the GIL follows it to the object.
+unsafe impl<T> Send for Pending<T> {}
 
 /// What is guarded by the GIL.
 pub(crate) struct State {
-    pub(crate) wheel: Wheel<Pending>,
+    pub(crate) wheel: Wheel<Pending<HandleObject>>,
     pub(crate) is_closed: bool,
 }
 
@@ -60,7 +59,7 @@ impl Drop for State {
 }
 
 /// Let go of what was pending, not cancelled, as asyncio does when a loop is closed.
-pub(crate) fn release(_py: Python<'_>, left: Vec<Expired<Pending>>) {
+pub(crate) fn release(_py: Python<'_>, left: Vec<Expired<Pending<HandleObject>>>) {
     for entry in left {
         // SAFETY: the entry is out of the wheel, so its reference is ours to give up.
         unsafe {
