@@ -63,18 +63,10 @@ impl Source {
 }
 
 struct State {
+    /// Empty once nobody refers to its `Deadlines` any more, as each pending timeout does.
     wheel: Wheel<Pending<TimeoutObject>>,
     armed: u64,
     handle: Option<Py<PyAny>>,
-}
-
-impl Drop for State {
-    fn drop(&mut self) {
-        let left = self.wheel.drain();
-        if !left.is_empty() {
-            Python::attach(|_| left.into_iter().for_each(|entry| release(&entry.payload)));
-        }
-    }
 }
 
 impl Drop for Deadlines {
