@@ -117,8 +117,7 @@ fn hand_on(
     if !helpers(py)?.call_method1(intern!(py, "is_coroutine"), (result,))?.is_truthy()? {
         return Ok(false);
     }
-    let hook = engine.hooks.with(py, |hooks| hooks.on_coroutine.as_ref().map(|hook| hook.clone_ref(py)));
-    let Some(hook) = hook else {
+    let Some(hook) = engine.hook(py, |hooks| &hooks.on_coroutine) else {
         result.call_method0(intern!(py, "close"))?;
         return Err(refusal(callback)?);
     };

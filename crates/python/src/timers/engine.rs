@@ -74,6 +74,12 @@ impl Engine {
         self.kind.now(&self.clock, py)
     }
 
+    /// One of the hooks, to be called with no cell entered.
+    #[inline]
+    pub(crate) fn hook(&self, py: Python<'_>, which: impl FnOnce(&Hooks) -> &Option<Py<PyAny>>) -> Option<Py<PyAny>> {
+        self.hooks.with(py, |hooks| which(hooks).as_ref().map(|hook| hook.clone_ref(py)))
+    }
+
     /// Take a pending timer's entry out of the wheel; its reference is the caller's.
     #[inline]
     pub(crate) fn cancel(&self, py: Python<'_>, index: u32) {
@@ -152,8 +158,7 @@ impl Engine {
     /// Notify the driver that something earlier has come. If that raises, the next set notifies it again.
     #[cold]
     pub(crate) fn wake(&self, py: Python<'_>) -> PyResult<()> {
-        let hook = self.hooks.with(py, |hooks| hooks.on_earlier.as_ref().map(|hook| hook.clone_ref(py)));
-        let told = hook.map_or(Ok(()), |hook| hook.bind(py).call0().map(drop));
+        let told = self.hook(py, |hooks| &hooks.on_earlier).map_or(Ok(()), |hook| hook.bind(py).call0().map(drop));
         told.inspect_err(|_| self.state.with(py, |state| state.armed = NEVER))
     }
 
@@ -163,8 +168,7 @@ impl Engine {
         if !error.is_instance_of::<pyo3::exceptions::PyException>(py) {
             return Err(error);
         }
-        let hook = self.hooks.with(py, |hooks| hooks.on_error.as_ref().map(|hook| hook.clone_ref(py)));
-        let Some(hook) = hook else {
+        let Some(hook) = self.hook(py, |hooks| &hooks.on_error) else {
             error.write_unraisable(py, Some(source));
             return Ok(());
         };

@@ -56,38 +56,35 @@ impl Engine {
     /// Called, once for each arming, when a timer is set or moved before the armed deadline.
     #[getter]
     fn on_earlier(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        self.hooks.with(py, |hooks| hooks.on_earlier.as_ref().map(|hook| hook.clone_ref(py)))
+        self.hook(py, |hooks| &hooks.on_earlier)
     }
 
     #[setter]
     fn set_on_earlier(&self, py: Python<'_>, hook: Option<Py<PyAny>>) {
-        let former = self.hooks.with(py, |hooks| std::mem::replace(&mut hooks.on_earlier, hook));
-        drop(former);
+        drop(self.hooks.with(py, |hooks| std::mem::replace(&mut hooks.on_earlier, hook)));
     }
 
     /// Gets every `Exception` that a callback raises, and the timer; None: `sys.unraisablehook`.
     #[getter]
     fn on_error(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        self.hooks.with(py, |hooks| hooks.on_error.as_ref().map(|hook| hook.clone_ref(py)))
+        self.hook(py, |hooks| &hooks.on_error)
     }
 
     #[setter]
     fn set_on_error(&self, py: Python<'_>, hook: Option<Py<PyAny>>) {
-        let former = self.hooks.with(py, |hooks| std::mem::replace(&mut hooks.on_error, hook));
-        drop(former);
+        drop(self.hooks.with(py, |hooks| std::mem::replace(&mut hooks.on_error, hook)));
     }
 
     /// Gets every coroutine that a callback returns, and the timer; None: nobody awaits, so coroutine functions are refused.
     #[getter]
     fn on_coroutine(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        self.hooks.with(py, |hooks| hooks.on_coroutine.as_ref().map(|hook| hook.clone_ref(py)))
+        self.hook(py, |hooks| &hooks.on_coroutine)
     }
 
     #[setter]
     fn set_on_coroutine(&self, py: Python<'_>, hook: Option<Py<PyAny>>) {
         self.manners.set_awaits(hook.is_some());
-        let former = self.hooks.with(py, |hooks| std::mem::replace(&mut hooks.on_coroutine, hook));
-        drop(former);
+        drop(self.hooks.with(py, |hooks| std::mem::replace(&mut hooks.on_coroutine, hook)));
     }
 
     /// Whether a callback runs in a copy of the context in which it was set, rather than in that of the thread that fires.
@@ -104,13 +101,12 @@ impl Engine {
     /// Where set, gets every due timer instead of its being called.
     #[getter]
     fn runner(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        self.hooks.with(py, |hooks| hooks.runner.as_ref().map(|hook| hook.clone_ref(py)))
+        self.hook(py, |hooks| &hooks.runner)
     }
 
     #[setter]
     fn set_runner(&self, py: Python<'_>, hook: Option<Py<PyAny>>) {
-        let former = self.hooks.with(py, |hooks| std::mem::replace(&mut hooks.runner, hook));
-        drop(former);
+        drop(self.hooks.with(py, |hooks| std::mem::replace(&mut hooks.runner, hook)));
     }
 
     /// Set a timer for each of *delays*, a million in one call, and return their ids as an `array("q")`.

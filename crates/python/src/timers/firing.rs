@@ -127,8 +127,7 @@ impl Turn<'_, '_> {
         unsafe {
             let object = Bound::from_owned_ptr(py, timer.cast());
             let engine = self.engine.get();
-            let runner = engine.hooks.with(py, |hooks| hooks.runner.as_ref().map(|hook| hook.clone_ref(py)));
-            if let Some(runner) = runner {
+            if let Some(runner) = engine.hook(py, |hooks| &hooks.runner) {
                 return match runner.bind(py).call1((&object,)) {
                     Ok(_) => Ok(()),
                     Err(error) => {
