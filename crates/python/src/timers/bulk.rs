@@ -30,7 +30,7 @@ pub(crate) fn set<'py>(
         let text = format!("callback is {}: pass something that can be called", callback.repr()?);
         return Err(PyTypeError::new_err(text));
     }
-    if !this.manners.awaits() {
+    if !this.awaits() {
         // SAFETY: the callback is an object of the caller's.
         unsafe { coroutine::check(py, callback.as_ptr()) }?;
     }

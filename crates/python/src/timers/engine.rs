@@ -13,35 +13,6 @@ use crate::timers::handle::TimerObject;
 use crate::timers::payload::Payload;
 use crate::timers::state::{Living, State};
 
-/// How an engine treats callbacks, read at every set.
-#[derive(Default)]
-pub(crate) struct Manners {
-    awaits: AtomicBool,
-    captures: AtomicBool,
-}
-
-impl Manners {
-    /// Whether somebody awaits coroutines: the hook `on_coroutine` is set.
-    #[inline]
-    pub(crate) fn awaits(&self) -> bool {
-        self.awaits.load(Ordering::Relaxed)
-    }
-
-    /// Whether a callback runs in a copy of the context in which it was set.
-    #[inline]
-    pub(crate) fn captures(&self) -> bool {
-        self.captures.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn set_awaits(&self, awaits: bool) {
-        self.awaits.store(awaits, Ordering::Relaxed);
-    }
-
-    pub(crate) fn set_captures(&self, captures: bool) {
-        self.captures.store(captures, Ordering::Relaxed);
-    }
-}
-
 /// The objects that the engine refers to, replaceable from Python.
 #[derive(Default)]
 pub(crate) struct Hooks {
@@ -61,14 +32,29 @@ pub(crate) struct Hooks {
 #[pyclass(frozen, weakref, module = "tickwheel._core")]
 pub(crate) struct Engine {
     pub(crate) kind: Clock,
+    /// Where time comes from.
+    #[pyo3(get)]
     pub(crate) clock: Py<PyAny>,
     pub(crate) state: GilCell<State>,
     pub(crate) hooks: GilCell<Hooks>,
     pub(crate) living: Living,
-    pub(crate) manners: Manners,
+    pub(crate) awaits: AtomicBool,
+    pub(crate) captures: AtomicBool,
 }
 
 impl Engine {
+    /// Whether somebody awaits coroutines: the hook `on_coroutine` is set.
+    #[inline]
+    pub(crate) fn awaits(&self) -> bool {
+        self.awaits.load(Ordering::Relaxed)
+    }
+
+    /// Whether a callback runs in a copy of the context in which it was set.
+    #[inline]
+    pub(crate) fn captures(&self) -> bool {
+        self.captures.load(Ordering::Relaxed)
+    }
+
     #[inline]
     pub(crate) fn now(&self, py: Python<'_>) -> PyResult<u64> {
         self.kind.now(&self.clock, py)

@@ -1,5 +1,7 @@
 //! The methods of `Engine`, the fast ones apart.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use pyo3::ffi;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -10,7 +12,7 @@ use crate::clock::Clock;
 use crate::cpython::cell::GilCell;
 use crate::cpython::reports::{checked, levels_list, stats_dict};
 use crate::timers::bulk;
-use crate::timers::engine::{Engine, Hooks, Manners};
+use crate::timers::engine::{Engine, Hooks};
 use crate::timers::firing;
 use crate::timers::numbers::{ENGINES, NONE};
 use crate::timers::payload::{self, Held};
@@ -43,14 +45,9 @@ impl Engine {
             state: GilCell::new(state),
             hooks: GilCell::new(Hooks::default()),
             living: Living::default(),
-            manners: Manners::default(),
+            awaits: AtomicBool::default(),
+            captures: AtomicBool::default(),
         })
-    }
-
-    /// Where time comes from.
-    #[getter]
-    fn clock<'py>(&self, py: Python<'py>) -> &Bound<'py, PyAny> {
-        self.clock.bind(py)
     }
 
     /// Called, once for each arming, when a timer is set or moved before the armed deadline.
@@ -83,19 +80,19 @@ impl Engine {
 
     #[setter]
     fn set_on_coroutine(&self, py: Python<'_>, hook: Option<Py<PyAny>>) {
-        self.manners.set_awaits(hook.is_some());
+        self.awaits.store(hook.is_some(), Ordering::Relaxed);
         drop(self.hooks.with(py, |hooks| std::mem::replace(&mut hooks.on_coroutine, hook)));
     }
 
     /// Whether a callback runs in a copy of the context in which it was set, rather than in that of the thread that fires.
     #[getter]
     fn captures_context(&self) -> bool {
-        self.manners.captures()
+        self.captures()
     }
 
     #[setter]
     fn set_captures_context(&self, captures: bool) {
-        self.manners.set_captures(captures);
+        self.captures.store(captures, Ordering::Relaxed);
     }
 
     /// Where set, gets every due timer instead of its being called.

@@ -99,7 +99,7 @@ impl<'py> Filed<'py> {
     fn call_here(&self, entry: &Bound<'py, PyAny>) -> PyResult<Spare<'py>> {
         let py = entry.py();
         let mut spare = Spare { call: Call::NONE, py };
-        if self.engine.get().manners.captures() {
+        if self.engine.get().captures() {
             // SAFETY: the entry is a living object, and it is what a keyed timer calls.
             spare.call = unsafe { Call::in_context(&current_context(py)?, &[entry.as_ptr()]) };
         }

@@ -64,7 +64,7 @@ unsafe fn set(
             return Err(not_callable(py, words[1]));
         }
         let engine = Borrowed::from_ptr(py, slf).cast_unchecked::<Engine>().get();
-        if !engine.manners.awaits() {
+        if !engine.awaits() {
             coroutine::check(py, words[1])?;
         }
         let options = if names.is_null() { Options::default() } else { Options::read(py, args.add(count), names)? };
@@ -74,7 +74,7 @@ unsafe fn set(
         };
         let deadline = loosened(deadline, options.slack_ns);
         let call = match &options.context {
-            None if engine.manners.captures() => Call::in_context(&current_context(py)?, &words[1..]),
+            None if engine.captures() => Call::in_context(&current_context(py)?, &words[1..]),
             None => Call::new(py, &words[1..]),
             Some(context) => Call::in_context(context, &words[1..]),
         };
