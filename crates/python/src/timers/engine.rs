@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use tickwheel_core::{Expired, NEVER};
+use tickwheel_core::NEVER;
 
 use crate::clock::Clock;
 use crate::cpython::cell::GilCell;
@@ -169,13 +169,5 @@ impl Engine {
         } else {
             raise(py, "TooManyTimersError", (limit,))
         }
-    }
-
-    /// Take everything out of the wheel; the payloads are the caller's to release.
-    pub(crate) fn take_all(&self, py: Python<'_>, is_closing: bool) -> Vec<Expired<Payload>> {
-        self.state.with(py, |state| {
-            state.is_closed |= is_closing;
-            state.take_all()
-        })
     }
 }

@@ -16,7 +16,7 @@ use crate::timers::engine::{Engine, Hooks};
 use crate::timers::firing;
 use crate::timers::numbers::{ENGINES, NONE};
 use crate::timers::payload::{self, Held};
-use crate::timers::pending::{self, describe, release_all};
+use crate::timers::pending::{self, release};
 use crate::timers::state::{Living, State};
 
 #[pymethods]
@@ -173,14 +173,12 @@ impl Engine {
 
     /// Cancel everything that is pending and return it, in order.
     fn drain<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let now = self.now(py)?;
-        describe(py, now, self.take_all(py, false))
+        pending::take(py, self, false)
     }
 
     /// Drain, and refuse to set from now on; twice is allowed.
     fn close<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let now = self.now(py)?;
-        describe(py, now, self.take_all(py, true))
+        pending::take(py, self, true)
     }
 
     /// Return whether the engine was closed.
@@ -190,8 +188,9 @@ impl Engine {
 
     /// Begin again in the child of a fork; see the protocol.
     fn after_fork(&self, py: Python<'_>) {
-        let taken = self.take_all(py, false);
-        release_all(py, taken);
+        for entry in self.state.with(py, |state| state.take_all(false)) {
+            release(py, &entry.payload);
+        }
         let here = firing::this_thread();
         self.state.with(py, |state| {
             if state.firing != here {
@@ -258,11 +257,9 @@ impl Engine {
 
     fn __clear__(&self, py: Python<'_>) {
         // The collector found the engine unreachable: no one can fire its timers any more.
-        let taken = self.state.try_with(|state| {
-            state.is_closed = true;
-            state.take_all()
-        });
-        release_all(py, taken.unwrap_or_default());
+        for entry in self.state.try_with(|state| state.take_all(true)).unwrap_or_default() {
+            release(py, &entry.payload);
+        }
         drop(self.hooks.try_with(std::mem::take));
     }
 }

@@ -41,13 +41,24 @@ impl Payload {
         Self(std::num::NonZeroUsize::new(word).expect("objects are not at address 0"))
     }
 
+    /// One more reference to the same; runs no Python.
+    pub(crate) fn retain(&self) -> Self {
+        // SAFETY: the GIL is held, and the reference that is kept here keeps the object.
+        unsafe { ffi::Py_INCREF(self.object()) };
+        Self(self.0)
+    }
+
+    #[inline]
+    pub(crate) fn object(&self) -> *mut ffi::PyObject {
+        (self.0.get() & !TIMER) as *mut ffi::PyObject
+    }
+
     #[inline]
     pub(crate) fn held(&self) -> Held {
-        let word = self.0.get();
-        if word & TIMER == TIMER {
-            Held::Timer((word & !TIMER) as *mut TimerObject)
+        if self.0.get() & TIMER == TIMER {
+            Held::Timer(self.object().cast())
         } else {
-            Held::Batch(word as *mut ffi::PyObject)
+            Held::Batch(self.object())
         }
     }
 }
@@ -67,7 +78,7 @@ impl Owner<Payload> for Timers {
 
     #[inline]
     fn expect(payload: &Payload) {
-        prefetch((payload.0.get() & !TIMER) as *const ());
+        prefetch(payload.object().cast_const().cast());
     }
 }
 
@@ -85,7 +96,7 @@ pub(crate) fn walk<'a, E>(
     let mut ring = [None; AHEAD];
     let mut turn = 0;
     payloads.try_for_each(|payload| {
-        prefetch((payload.0.get() & !TIMER) as *const ());
+        prefetch(payload.object().cast_const().cast());
         turn = (turn + 1) % AHEAD;
         ring[turn].replace(payload).map_or(Ok(()), &mut look)
     })?;

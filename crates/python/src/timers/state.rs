@@ -34,9 +34,10 @@ impl State {
         self.is_batched(id).then(|| self.wheel.cancel(id)).flatten()
     }
 
-    /// Take everything out. Its timers are cancelled from here on, so that no Python that runs before they are released can end one
-    /// a second time.
-    pub(crate) fn take_all(&mut self) -> Vec<Expired<Payload>> {
+    /// Take everything out, for the caller to release. Its timers are cancelled from here on, so that no Python that runs before they are
+    /// released can end one a second time.
+    pub(crate) fn take_all(&mut self, is_closing: bool) -> Vec<Expired<Payload>> {
+        self.is_closed |= is_closing;
         let taken = self.wheel.drain();
         for entry in &taken {
             if let Held::Timer(timer) = entry.payload.held() {

@@ -55,7 +55,7 @@ impl Wheel {
     fn advance<'py>(&self, now: &Bound<'py, PyAny>, limit: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyList>> {
         let py = now.py();
         let now = checked_deadline(now, "now")?;
-        let limit = limit.filter(|limit| !limit.is_none()).map_or(Ok(usize::MAX), checked_limit)?;
+        let limit = limit.map_or(Ok(usize::MAX), checked_limit)?;
         let expired = self.core.with(py, |core| {
             let mut expired = Vec::new();
             core.begin_turn(now);
