@@ -40,14 +40,6 @@ struct Place {
     value: usize,
 }
 
-/// What came of a move.
-enum Moved {
-    /// It was done; the driver may have to be notified.
-    Done { is_earlier: bool },
-    /// The timer has ended, or is firing where it had to be pending.
-    Ended,
-}
-
 /// The call of an entry in the context of its last set, or after `swap` the former one. It is let go at the end, which runs Python.
 struct Spare<'py> {
     call: Call,
@@ -65,8 +57,10 @@ impl Spare<'_> {
 
 impl Drop for Spare<'_> {
     fn drop(&mut self) {
-        // SAFETY: the reference is our own, or none.
-        unsafe { self.call.release(self.py) };
+        if !self.call.is_none() {
+            // SAFETY: the reference is our own.
+            unsafe { self.call.release(self.py) };
+        }
     }
 }
 
@@ -95,34 +89,46 @@ impl<'py> Filed<'py> {
         self.timer.as_ptr().cast()
     }
 
-    /// The call of *entry* in the caller's context, if the engine notes that.
-    fn call_here(&self, entry: &Bound<'py, PyAny>) -> PyResult<Spare<'py>> {
-        let py = entry.py();
-        let mut spare = Spare { call: Call::NONE, py };
-        if self.engine.get().captures() {
-            // SAFETY: the entry is a living object, and it is what a keyed timer calls.
-            spare.call = unsafe { Call::in_context(&current_context(py)?, &[entry.as_ptr()]) };
-        }
-        Ok(spare)
-    }
-
     fn is_pending(&self) -> bool {
         // SAFETY: the timer is kept, and its state is a number.
         unsafe { (*self.object()).is_pending() }
     }
 
-    /// Move the timer; runs no Python after the clock was read, unless there is an error.
-    fn shift(&self, delay: &Bound<'py, PyAny>, of_pending_only: bool) -> PyResult<Moved> {
-        let (py, engine) = (delay.py(), self.engine.get());
+    /// Move the timer of *entry* and give that *value*, if there is one, in one step; returns `(former value,)`, to be dropped last.
+    ///
+    /// None: the timer has ended, or is firing where it had to be pending, and nothing was changed.
+    #[inline]
+    fn renew(
+        &self,
+        place: &Place,
+        entry: &Bound<'py, PyAny>,
+        value: Option<&Bound<'py, PyAny>>,
+        delay: &Bound<'py, PyAny>,
+        of_pending_only: bool,
+    ) -> PyResult<Option<(Option<Bound<'py, PyAny>>,)>> {
+        let (py, engine) = (entry.py(), self.engine.get());
+        let mut spare = Spare { call: Call::NONE, py };
+        if value.is_some() && engine.captures() {
+            // SAFETY: the entry is a living object, and it is what a keyed timer calls.
+            spare.call = unsafe { Call::in_context(&current_context(py)?, &[entry.as_ptr()]) };
+        }
         // SAFETY: the delay is the caller's.
         let delay = unsafe { to_ns(py, delay.as_ptr(), "delay") }?;
         let deadline = engine.now(py)?.saturating_add(delay).min(NEVER);
+        // From here on no Python runs until all is done, unless there is an error.
         if of_pending_only && !self.is_pending() {
-            return Ok(Moved::Ended);
+            return Ok(None);
         }
         // SAFETY: the timer is kept, and is this engine's.
-        let moved = unsafe { engine.refile(py, self.object(), deadline)? };
-        Ok(moved.map_or(Moved::Ended, |is_earlier| Moved::Done { is_earlier }))
+        let Some(is_earlier) = (unsafe { engine.refile(py, self.object(), deadline)? }) else {
+            return Ok(None);
+        };
+        spare.swap(self.object());
+        let former = value.and_then(|value| place.exchange(entry, value));
+        if is_earlier {
+            engine.wake(py)?;
+        }
+        Ok(Some((former,)))
     }
 }
 
@@ -164,19 +170,7 @@ impl Keys {
         let Some(filed) = Filed::of(place, &entry).filter(Filed::is_pending) else {
             return Ok(false);
         };
-        let mut spare = value.map(|_| filed.call_here(&entry)).transpose()?;
-        let Moved::Done { is_earlier } = filed.shift(delay, true)? else {
-            return Ok(false);
-        };
-        if let Some(spare) = &mut spare {
-            spare.swap(filed.object());
-        }
-        let former = value.and_then(|value| place.exchange(&entry, value));
-        if is_earlier {
-            filed.engine.get().wake(py)?;
-        }
-        drop(former);
-        Ok(true)
+        Ok(filed.renew(place, &entry, value, delay, true)?.is_some())
     }
 }
 
@@ -213,16 +207,7 @@ impl Keys {
             let is_moved = timer.call_method1(intern!(py, "restart"), (delay,))?.is_truthy()?;
             return Ok(is_moved.then(|| (place.exchange(entry, value),)));
         };
-        let mut spare = filed.call_here(entry)?;
-        let Moved::Done { is_earlier } = filed.shift(delay, false)? else {
-            return Ok(None);
-        };
-        spare.swap(filed.object());
-        let former = place.exchange(entry, value);
-        if is_earlier {
-            filed.engine.get().wake(py)?;
-        }
-        Ok(Some((former,)))
+        filed.renew(place, entry, Some(value), delay, false)
     }
 
     /// Return the value of *entry* and when it expires, in seconds, both of one moment.
@@ -244,44 +229,26 @@ impl Keys {
     }
 }
 
-unsafe extern "C" fn set(
+/// `set`, or `move`, which leaves the value: a pending key in one step, and everything else by the subclass.
+unsafe extern "C" fn renew<const IS_SET: bool>(
     slf: *mut ffi::PyObject,
     args: *const *mut ffi::PyObject,
     count: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: the method's descriptor lets the interpreter call it on `Keys` only, with `count` words that are the caller's.
+    // SAFETY: the method's descriptor lets the interpreter call it on `Keys` only, with `count` words and one more for each name.
     unsafe {
         guard(|py| {
             let keys = Borrowed::from_ptr(py, slf).cast_unchecked::<Keys>();
-            if count == 3 && names.is_null() {
+            if count == if IS_SET { 3 } else { 2 } && names.is_null() {
                 let word = |at: usize| Borrowed::from_ptr(py, *args.add(at));
-                if keys.get().renew_pending(&word(0), Some(&word(1)), &word(2))? {
-                    return Ok(py.None().into_ptr());
+                let value = if IS_SET { Some(word(1)) } else { None };
+                if keys.get().renew_pending(&word(0), value.as_deref(), &word(count as usize - 1))? {
+                    return Ok(if IS_SET { ffi::Py_NewRef(ffi::Py_None()) } else { ffi::Py_NewRef(ffi::Py_True()) });
                 }
             }
-            by_python(py, slf, intern!(py, "_set").as_ptr(), args, count as usize, names)
-        })
-    }
-}
-
-unsafe extern "C" fn shift(
-    slf: *mut ffi::PyObject,
-    args: *const *mut ffi::PyObject,
-    count: ffi::Py_ssize_t,
-    names: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on `Keys`, with `count` words at `args` and one more for each name.
-    unsafe {
-        guard(|py| {
-            let keys = Borrowed::from_ptr(py, slf).cast_unchecked::<Keys>();
-            if count == 2 && names.is_null() {
-                let word = |at: usize| Borrowed::from_ptr(py, *args.add(at));
-                if keys.get().renew_pending(&word(0), None, &word(1))? {
-                    return Ok(true.into_pyobject(py)?.to_owned().into_any().into_ptr());
-                }
-            }
-            by_python(py, slf, intern!(py, "_move").as_ptr(), args, count as usize, names)
+            let name = if IS_SET { intern!(py, "_set") } else { intern!(py, "_move") };
+            by_python(py, slf, name.as_ptr(), args, count as usize, names)
         })
     }
 }
@@ -309,13 +276,13 @@ unsafe fn by_python(
 static METHODS: FastMethods<2> = Table([
     fast(
         c"set",
-        set,
+        renew::<true>,
         c"set($self, key, value, delay)\n--\n\n\
             Let *key* expire with *value* in *delay* seconds; a pending key is moved and takes the new value.",
     ),
     fast(
         c"move",
-        shift,
+        renew::<false>,
         c"move($self, key, delay)\n--\n\n\
             Let *key* expire in *delay* seconds from now, with the value it has; return whether it was pending.",
     ),
