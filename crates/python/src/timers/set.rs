@@ -15,31 +15,15 @@ use crate::timers::coroutine;
 use crate::timers::engine::Engine;
 use crate::timers::timer;
 
-/// `call_at` and `call_later` differ in where the time counts from.
-#[derive(Clone, Copy, PartialEq)]
-enum From {
-    Zero,
-    Now,
-}
-
-unsafe extern "C" fn call_at(
+/// `call_later`, which counts from now, or `call_at`.
+unsafe extern "C" fn call<const FROM_NOW: bool>(
     slf: *mut ffi::PyObject,
     args: *const *mut ffi::PyObject,
     count: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
     // SAFETY: the method's descriptor lets the interpreter call it on an `Engine` only, with the words that `count` and `names` say.
-    unsafe { guard(|py| set(py, slf, args, count as usize, names, From::Zero)) }
-}
-
-unsafe extern "C" fn call_later(
-    slf: *mut ffi::PyObject,
-    args: *const *mut ffi::PyObject,
-    count: ffi::Py_ssize_t,
-    names: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on an `Engine`, with `count` words at `args` and one more for each name.
-    unsafe { guard(|py| set(py, slf, args, count as usize, names, From::Now)) }
+    unsafe { guard(|py| set(py, slf, args, count as usize, names, FROM_NOW)) }
 }
 
 /// Set a timer: the hot path.
@@ -50,11 +34,11 @@ unsafe fn set(
     args: *const *mut ffi::PyObject,
     count: usize,
     names: *mut ffi::PyObject,
-    from: From,
+    from_now: bool,
 ) -> PyResult<*mut ffi::PyObject> {
     // SAFETY: the arguments are the caller's for the length of the call; a timer is in the wheel only with a reference of its own.
     unsafe {
-        let name = if from == From::Now { "delay" } else { "when" };
+        let name = if from_now { "delay" } else { "when" };
         if count < 2 {
             return Err(too_few(name));
         }
@@ -68,10 +52,7 @@ unsafe fn set(
             coroutine::check(py, words[1])?;
         }
         let options = if names.is_null() { Options::default() } else { Options::read(py, args.add(count), names)? };
-        let deadline = match from {
-            From::Zero => value,
-            From::Now => engine.now(py)?.saturating_add(value).min(NEVER),
-        };
+        let deadline = if from_now { engine.now(py)?.saturating_add(value).min(NEVER) } else { value };
         let deadline = loosened(deadline, options.slack_ns);
         let call = match &options.context {
             None if engine.captures() => Call::in_context(&current_context(py)?, &words[1..]),
@@ -79,22 +60,13 @@ unsafe fn set(
             Some(context) => Call::in_context(context, &words[1..]),
         };
         let timer = timer::new(py, slf, call, deadline)?;
-        match engine.file(py, timer, deadline) {
-            Ok(is_earlier) => {
-                ffi::Py_INCREF(timer.cast());
-                if is_earlier {
-                    if let Err(error) = engine.wake(py) {
-                        ffi::Py_DECREF(timer.cast());
-                        return Err(error);
-                    }
-                }
-                Ok(timer.cast())
-            }
-            Err(error) => {
-                ffi::Py_DECREF(timer.cast());
-                Err(error)
-            }
+        let handle = Bound::from_owned_ptr(py, timer.cast());
+        let is_earlier = engine.file(py, timer, deadline)?;
+        ffi::Py_INCREF(timer.cast());
+        if is_earlier {
+            engine.wake(py)?;
         }
+        Ok(handle.into_ptr())
     }
 }
 
@@ -167,13 +139,13 @@ fn not_callable(py: Python<'_>, object: *mut ffi::PyObject) -> PyErr {
 static METHODS: FastMethods<2> = Table([
     fast(
         c"call_at",
-        call_at,
+        call::<false>,
         c"call_at($self, when, callback, /, *args, slack=0.0, context=None)\n--\n\n\
             Call *callback* with *args* once the clock reads *when* seconds; see the protocol.",
     ),
     fast(
         c"call_later",
-        call_later,
+        call::<true>,
         c"call_later($self, delay, callback, /, *args, slack=0.0, context=None)\n--\n\n\
             Call *callback* with *args* in *delay* seconds; see the protocol.",
     ),
