@@ -114,7 +114,7 @@ pub(crate) fn shift(
             Name::Timer(timer) => {
                 let object = timer.as_ptr().cast::<TimerObject>();
                 // SAFETY: `timer` is a reference of ours; `shift` is its own engine's.
-                moved += usize::from(unsafe { timer::shift_to(py, object, deadline)? });
+                moved += usize::from(unsafe { timer::shift(py, object, |_| Ok(deadline))? });
             }
             Name::Id(id) => this.state.with(py, |state| {
                 if state.is_batched(Id::from_u64(id)) && state.wheel.reschedule(Id::from_u64(id), deadline) {

@@ -66,12 +66,6 @@ impl Engine {
         self.hooks.with(py, |hooks| which(hooks).as_ref().map(|hook| hook.clone_ref(py)))
     }
 
-    /// Take a pending timer's entry out of the wheel; its reference is the caller's.
-    #[inline]
-    pub(crate) fn cancel(&self, py: Python<'_>, index: u32) {
-        self.state.with(py, |state| state.wheel.cancel_at(index));
-    }
-
     /// File a timer that is not pending and return whether the driver has to be notified; the wheel takes over a reference.
     #[inline]
     pub(crate) fn file(&self, py: Python<'_>, timer: *mut TimerObject, deadline: u64) -> PyResult<bool> {
@@ -90,22 +84,8 @@ impl Engine {
         refused.ok_or_else(|| self.refusal(py))
     }
 
-    /// Move a timer, or begin a new life of one that is firing; false if it has ended.
-    ///
-    /// # Safety
-    ///
-    /// The caller has a reference to `timer`, which is one of this engine's.
-    #[inline]
-    pub(crate) unsafe fn shift(&self, py: Python<'_>, timer: *mut TimerObject, deadline: u64) -> PyResult<bool> {
-        // SAFETY: the caller keeps a timer of this engine.
-        let moved = unsafe { self.refile(py, timer, deadline)? };
-        if moved == Some(true) {
-            self.wake(py)?;
-        }
-        Ok(moved.is_some())
-    }
-
-    /// The same without a wake, and so without running Python: whether the driver has to be notified, None for a timer that has ended.
+    /// Move a timer, or begin a new life of one that is firing, without a wake, and so without running Python: whether the driver has to be
+    /// notified, None for a timer that has ended.
     ///
     /// # Safety
     ///

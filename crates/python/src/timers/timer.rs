@@ -165,25 +165,37 @@ pub(crate) unsafe fn cancel(py: Python<'_>, timer: *mut TimerObject) -> bool {
         if !(*timer).is_pending() {
             return false;
         }
-        (*timer).engine(py).get().cancel(py, (*timer).index);
+        let index = (*timer).index;
+        (*timer).engine(py).get().state.with(py, |state| state.wheel.cancel_at(index));
         TimerObject::end(py, timer, CANCELLED);
         ffi::Py_DECREF(timer.cast());
         true
     }
 }
 
-/// Move a timer to a deadline that is known; false if it has ended.
+/// Move a timer, or begin a new life of one that is firing; false if it has ended.
 ///
 /// # Safety
 ///
 /// No cell is entered, and the caller has a reference to the timer.
-pub(crate) unsafe fn shift_to(py: Python<'_>, timer: *mut TimerObject, deadline: u64) -> PyResult<bool> {
-    // SAFETY: the caller's reference keeps the timer, and one of our own its engine while Python may run.
+#[inline]
+pub(crate) unsafe fn shift(
+    py: Python<'_>,
+    timer: *mut TimerObject,
+    deadline: impl FnOnce(&Engine) -> PyResult<u64>,
+) -> PyResult<bool> {
+    // SAFETY: the engine is kept alive by a reference of our own while Python may run; what the clock or `on_earlier` does to the timer
+    // is seen afterwards, since its state is read again inside of `Engine::refile`.
     unsafe {
         if (*timer).is_over() {
             return Ok(false);
         }
         let engine = (*timer).engine(py).to_owned();
-        engine.get().shift(py, timer, deadline)
+        let engine = engine.get();
+        let moved = engine.refile(py, timer, deadline(engine)?)?;
+        if moved == Some(true) {
+            engine.wake(py)?;
+        }
+        Ok(moved.is_some())
     }
 }

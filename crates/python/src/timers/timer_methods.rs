@@ -16,7 +16,7 @@ use crate::once::intern;
 use crate::timers::engine::Engine;
 use crate::timers::handle::{TimerObject, CANCELLED, FIRED, FIRING, RUNNING};
 use crate::timers::pending::parts;
-use crate::timers::timer::{cancel, dealloc, TYPE};
+use crate::timers::timer::{cancel, dealloc, shift, TYPE};
 
 unsafe fn this<'a>(object: *mut ffi::PyObject) -> &'a mut TimerObject {
     // SAFETY: the type's methods are called on its own objects; no reference lives across a call into Python.
@@ -52,7 +52,7 @@ unsafe extern "C" fn method_reschedule(object: *mut ffi::PyObject, when: *mut ff
     unsafe {
         guard(|py| {
             let deadline = to_ns(py, when, "when")?;
-            shift(py, object.cast(), |_| Ok(deadline))
+            Ok(truth(py, shift(py, object.cast(), |_| Ok(deadline))?))
         })
     }
 }
@@ -64,27 +64,9 @@ unsafe extern "C" fn method_restart(object: *mut ffi::PyObject, delay: *mut ffi:
             // A handle may be on two lines of memory; the clock is read after what was asked for before it has come.
             prefetch((&raw const (*object.cast::<TimerObject>()).sequence).cast());
             let delay = to_ns(py, delay, "delay")?;
-            shift(py, object.cast(), |engine| Ok(engine.now(py)?.saturating_add(delay).min(NEVER)))
+            let deadline = |engine: &Engine| Ok(engine.now(py)?.saturating_add(delay).min(NEVER));
+            Ok(truth(py, shift(py, object.cast(), deadline)?))
         })
-    }
-}
-
-/// Move a timer, or begin a new life of one that is firing.
-#[inline]
-unsafe fn shift(
-    py: Python<'_>,
-    timer: *mut TimerObject,
-    deadline: impl FnOnce(&Engine) -> PyResult<u64>,
-) -> PyResult<*mut ffi::PyObject> {
-    // SAFETY: the engine is kept alive by a reference of our own while Python may run; what the clock or `on_earlier` does to the timer
-    // is seen afterwards, since its state is read again inside of `Engine::shift`.
-    unsafe {
-        if (*timer).is_over() {
-            return Ok(truth(py, false));
-        }
-        let engine = (*timer).engine(py).to_owned();
-        let deadline = deadline(engine.get())?;
-        Ok(truth(py, engine.get().shift(py, timer, deadline)?))
     }
 }
 
@@ -127,7 +109,7 @@ unsafe extern "C" fn repr(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
     }
 }
 
-/// The callback and the arguments that the user gave.
+/// The callback or, at 1, the arguments that the user gave.
 unsafe fn given(py: Python<'_>, object: *mut ffi::PyObject, at: usize) -> PyResult<*mut ffi::PyObject> {
     // SAFETY: the caller, who asks for an attribute, holds a reference to its timer.
     let parts = unsafe { parts(py, object.cast()) }?;
@@ -135,19 +117,14 @@ unsafe fn given(py: Python<'_>, object: *mut ffi::PyObject, at: usize) -> PyResu
     Ok(given.get_item(at)?.unbind().into_ptr())
 }
 
-unsafe extern "C" fn get_callback(object: *mut ffi::PyObject, _: *mut c_void) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a timer that the caller keeps; its first part is the callback.
-    unsafe { guard(|py| given(py, object, 0)) }
-}
-
-unsafe extern "C" fn get_args(object: *mut ffi::PyObject, _: *mut c_void) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a timer that the caller keeps; its second part are the arguments.
-    unsafe { guard(|py| given(py, object, 1)) }
+unsafe extern "C" fn get_given<const AT: usize>(object: *mut ffi::PyObject, _: *mut c_void) -> *mut ffi::PyObject {
+    // SAFETY: called by the interpreter on a timer that the caller keeps.
+    unsafe { guard(|py| given(py, object, AT)) }
 }
 
 static GETTERS: Table<ffi::PyGetSetDef, 3> = Table([
-    attribute(c"callback", get_callback, None, c"What it calls, as the user gave it; None once it never will again."),
-    attribute(c"args", get_args, None, c"With which arguments; none once it never will again."),
+    attribute(c"callback", get_given::<0>, None, c"What it calls, as the user gave it; None once it never will again."),
+    attribute(c"args", get_given::<1>, None, c"With which arguments; none once it never will again."),
     LAST_ATTRIBUTE,
 ]);
 
