@@ -11,7 +11,6 @@ use crate::clock::to_ns;
 use crate::once::intern;
 use crate::timers::coroutine;
 use crate::timers::engine::Engine;
-use crate::timers::handle::TimerObject;
 use crate::timers::id_array::{number, IdArray};
 use crate::timers::payload::Payload;
 use crate::timers::pending::release;
@@ -70,20 +69,15 @@ pub(crate) fn cancel(engine: &Bound<'_, Engine>, timers: &Bound<'_, PyAny>) -> P
     let (py, this) = (engine.py(), engine.get());
     let mut cancelled = 0;
     for name in names(timers)? {
-        match name {
-            Name::Timer(timer) => {
-                let object = timer.as_ptr().cast::<TimerObject>();
-                // SAFETY: `timer` is a reference of ours; the timer may be any engine's.
-                cancelled += usize::from(unsafe { timer::cancel(py, object) });
-            }
+        let was_pending = match name {
+            // SAFETY: `timer` is a reference of ours; the timer may be any engine's.
+            Name::Timer(timer) => unsafe { timer::cancel(py, timer.as_ptr().cast()) },
             Name::Id(id) => {
-                let Some(payload) = this.state.with(py, |state| state.cancel_batched(Id::from_u64(id))) else {
-                    continue;
-                };
-                release(py, &payload);
-                cancelled += 1;
+                let taken = this.state.with(py, |state| state.cancel_batched(id));
+                taken.inspect(|payload| release(py, payload)).is_some()
             }
-        }
+        };
+        cancelled += usize::from(was_pending);
     }
     Ok(cancelled)
 }
@@ -112,12 +106,11 @@ pub(crate) fn shift(
         let deadline = now.saturating_add(delay).min(NEVER);
         match name {
             Name::Timer(timer) => {
-                let object = timer.as_ptr().cast::<TimerObject>();
                 // SAFETY: `timer` is a reference of ours; `shift` is its own engine's.
-                moved += usize::from(unsafe { timer::shift(py, object, |_| Ok(deadline))? });
+                moved += usize::from(unsafe { timer::shift(py, timer.as_ptr().cast(), |_| Ok(deadline))? });
             }
             Name::Id(id) => this.state.with(py, |state| {
-                if state.is_batched(Id::from_u64(id)) && state.wheel.reschedule(Id::from_u64(id), deadline) {
+                if state.is_batched(id) && state.wheel.reschedule(id, deadline) {
                     moved += 1;
                     is_earlier |= state.is_earlier(deadline);
                 }
@@ -132,19 +125,19 @@ pub(crate) fn shift(
 }
 
 /// What no timer has as its id.
-const NO_ID: u64 = 0;
+const NO_ID: i64 = 0;
 
 /// How a timer is named.
 enum Name<'py> {
     Timer(Bound<'py, PyAny>),
-    Id(u64),
+    Id(Id),
 }
 
 /// Handles or ids: an array of 64-bit integers, or any iterable of either.
 fn names<'py>(timers: &Bound<'py, PyAny>) -> PyResult<Vec<Name<'py>>> {
+    let with_id = |id: i64| Name::Id(Id::from_u64(id.cast_unsigned()));
     if let Ok(ids) = PyBuffer::<i64>::get(timers) {
-        let ids = ids.to_vec(timers.py())?;
-        return Ok(ids.into_iter().map(|id| Name::Id(id.cast_unsigned())).collect());
+        return Ok(ids.to_vec(timers.py())?.into_iter().map(with_id).collect());
     }
     let names = timers.try_iter()?.map(|name| {
         let name = name?;
@@ -152,8 +145,8 @@ fn names<'py>(timers: &Bound<'py, PyAny>) -> PyResult<Vec<Name<'py>>> {
             return Ok(Name::Timer(name));
         }
         match name.extract::<i64>() {
-            Ok(id) => Ok(Name::Id(id.cast_unsigned())),
-            Err(error) if error.is_instance_of::<PyOverflowError>(name.py()) => Ok(Name::Id(NO_ID)),
+            Ok(id) => Ok(with_id(id)),
+            Err(error) if error.is_instance_of::<PyOverflowError>(name.py()) => Ok(with_id(NO_ID)),
             Err(error) if error.is_instance_of::<PyTypeError>(name.py()) => {
                 let text = format!("{} is no timer: pass handles, or the ids of call_later_many", name.repr()?);
                 Err(PyTypeError::new_err(text))
