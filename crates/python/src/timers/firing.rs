@@ -128,15 +128,11 @@ impl Turn<'_, '_> {
             let object = Bound::from_owned_ptr(py, timer.cast());
             let engine = self.engine.get();
             if let Some(runner) = engine.hook(py, |hooks| &hooks.runner) {
-                return match runner.bind(py).call1((&object,)) {
-                    Ok(_) => Ok(()),
-                    Err(error) => {
-                        let told = refuse(py, timer);
-                        TimerObject::pass_over(py, timer);
-                        engine.report(py, error, &object)?;
-                        told.or_else(|error| engine.report(py, error, &object))
-                    }
-                };
+                let Err(error) = runner.bind(py).call1((&object,)) else { return Ok(()) };
+                let told = refuse(py, timer);
+                TimerObject::pass_over(py, timer);
+                engine.report(py, error, &object)?;
+                return told.or_else(|error| engine.report(py, error, &object));
             }
             let result = TimerObject::fire(py, timer, engine);
             if result.is_null() {
