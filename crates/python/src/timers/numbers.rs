@@ -43,8 +43,6 @@ impl Numbers {
 
     /// The engine with a number is freed.
     pub(crate) fn leave(&self, py: Python<'_>, number: u32) {
-        if number != NONE {
-            self.0.with(py, |Places(places)| places[number as usize - 1] = null_mut());
-        }
+        self.0.with(py, |Places(places)| places[number as usize - 1] = null_mut());
     }
 }
