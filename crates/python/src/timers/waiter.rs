@@ -27,28 +27,25 @@ impl Waiter {
     /// without slack, so the wait ends within the time the system takes to run a thread, some 50 us.
     #[pyo3(signature = (deadline_ns=None))]
     fn wait(&self, py: Python<'_>, deadline_ns: Option<u64>) -> bool {
-        py.detach(|| self.sleep(deadline_ns.unwrap_or(NEVER)))
+        let deadline = deadline_ns.filter(|&ns| ns < NEVER);
+        py.detach(|| {
+            be_exact();
+            loop {
+                let left = deadline.map(|ns| ns.saturating_sub(SystemClock::MONOTONIC.now_ns()));
+                if self.latch.sleep(left) {
+                    return true;
+                }
+                if left == Some(0) {
+                    return false;
+                }
+            }
+        })
     }
 
     /// End the wait that is under way, or the next one.
     fn wake(&self) {
         // No thread holds the latch's lock while it waits for the GIL, so taking it with the GIL held cannot lock up.
         self.latch.wake();
-    }
-}
-
-impl Waiter {
-    fn sleep(&self, deadline: u64) -> bool {
-        be_exact();
-        loop {
-            let left = (deadline < NEVER).then(|| deadline.saturating_sub(SystemClock::MONOTONIC.now_ns()));
-            if self.latch.sleep(left) {
-                return true;
-            }
-            if left == Some(0) {
-                return false;
-            }
-        }
     }
 }
 
