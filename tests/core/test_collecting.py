@@ -218,3 +218,31 @@ def test_references_are_counted_exactly() -> None:
                 engine.call_later(*bad)  # type: ignore[arg-type]
     del bad
     assert counts() == before
+
+
+@pytest.mark.parametrize("verb", ["pending", "drain", "close"])
+def test_what_could_not_be_shown_is_let_go(monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
+    """
+    Where a `Pending` cannot be made, nothing keeps what that and the others would have named.
+    """
+
+    def refuse(*_: object) -> None:
+        raise MemoryError
+
+    def callback(*_: object) -> None:
+        """
+        Be called.
+        """
+
+    engine = Engine(ManualClock())
+    before = sys.getrefcount(callback)
+    for delay in (1, 2, 3):
+        engine.call_later(delay, callback)
+    engine.call_later_many([4, 5], callback)
+    with monkeypatch.context() as patch:
+        patch.setattr("tickwheel.typing.Pending", refuse)
+        with pytest.raises(MemoryError):
+            getattr(engine, verb)()
+    assert len(engine) == (5 if verb == "pending" else 0)
+    engine.drain()
+    assert sys.getrefcount(callback) == before
