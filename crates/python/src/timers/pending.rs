@@ -104,8 +104,10 @@ pub(crate) unsafe fn parts(
         if (*timer).call.is_none() {
             return Ok((py.None().into_bound(py), PyTuple::empty(py)));
         }
-        let words: Vec<_> = (*timer).call.words().iter().map(|&word| Bound::from_borrowed_ptr(py, word)).collect();
-        Ok((words[0].clone(), PyTuple::new(py, &words[1..])?))
+        let words = (*timer).call.words();
+        let callback = Bound::from_borrowed_ptr(py, words[0]);
+        let args: Vec<_> = words[1..].iter().map(|&word| Bound::from_borrowed_ptr(py, word)).collect();
+        Ok((callback, PyTuple::new(py, args)?))
     }
 }
 
