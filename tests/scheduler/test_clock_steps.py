@@ -5,10 +5,11 @@ Somebody sets the time of day: what counts elapsed time goes on counting, and wh
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 
-from tickwheel.scheduler import Retry, SetRequest
+from tickwheel.scheduler import Retry, SchedulerOptions, SetRequest
 from tickwheel.testing import InlineScheduler, ManualClock
 
 WALL = 1_700_000_000.0
@@ -58,6 +59,32 @@ def test_a_delay_counts_elapsed_time(scheduler, clock, record, until, *, step, d
     assert record.items == []
     clock.advance(0.02)
     assert record.wait(1) == [1]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_lateness_counts_elapsed_time(make, file_url, clock, record, until, step):  # noqa: PLR0917  fixtures
+    """
+    A job that waits for a worker while the clock is set is late by the time that it waited.
+    """
+    scheduler = make(file_url, clock=clock, options=SchedulerOptions(workers=1)).start()
+    go_on = threading.Event()
+    scheduler.handler("slow")(lambda _: go_on.wait(60))
+
+    @scheduler.handler("h")
+    def handler(_payload, firing):
+        record(firing.lateness_ms)
+
+    scheduler.set("first", delay=1, handler="slow")
+    clock.advance(1.01)
+    until(lambda: scheduler.stats()["in_flight"] == 1)
+    scheduler.set("second", delay=1, handler="h")
+    clock.advance(1.01)
+    until(lambda: scheduler.stats()["waiting"] == 1)
+    clock.step_wall(step)
+    clock.advance(2)
+    go_on.set()
+    (late,) = record.wait(1)
+    assert 2_000 <= late < 2_020
 
 
 @pytest.mark.parametrize("step", STEPS)

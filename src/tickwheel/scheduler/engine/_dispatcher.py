@@ -164,7 +164,7 @@ class Dispatcher:
             if verdict is not None:
                 self._settler.add(entry, verdict)
             else:
-                firing = Firing(entry.job, entry.attempt, self._clock.now(), stopping=entry)
+                firing = Firing(entry.job, entry.attempt, self._elapsed.now(entry.job), stopping=entry)
                 batch.append((firing, HeldEnd(self, entry)))
         if batch:
             try:
@@ -180,7 +180,7 @@ class Dispatcher:
         if not self._may_start(entry):
             return None
         self._held[entry] = None
-        entry.fired_at = self._clock.now()
+        entry.fired_at = self._elapsed.now(entry.job)
         if entry.job.recurrence is not None:
             self._watch_over(entry)
         entry.begun_at = self._clock.monotonic()
@@ -321,7 +321,7 @@ class Dispatcher:
         Note and report that *entry* begins; return when, in monotonic seconds, or None if nobody listens.
         """
         job = entry.job
-        entry.fired_at = self._clock.now()
+        entry.fired_at = self._elapsed.now(job)
         if job.recurrence is not None:
             self._watch_over(entry)
         FIRING.set((job.key, job.generation, job.attempt + 1))  # on a thread or task that runs nothing but firings

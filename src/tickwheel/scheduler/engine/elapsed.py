@@ -163,6 +163,14 @@ class Elapsed:
             self._of(self._clock.era)
             return job.generation <= self._floors[-1]
 
+    def now(self, job: Job) -> float:
+        """
+        Return the time, in ms, by the setting of the clock in which the instant of *job* was written.
+
+        The clock may be set while a job that is due waits for a worker: what is a second late is not an hour late.
+        """
+        return self._clock.now() if self.is_steady else float(self.now_ms(job))
+
     def now_ms(self, job: Job) -> int:
         """
         Return the time by the setting of the clock in which the end of a firing of *job* is judged.
