@@ -7,9 +7,12 @@ from __future__ import annotations
 import asyncio
 import asyncio.unix_events
 
+import tickwheel
 from tickwheel.aio import EventLoop
 
 asyncio.unix_events._UnixDefaultEventLoopPolicy._loop_factory = EventLoop
 asyncio.unix_events.SelectorEventLoop = asyncio.SelectorEventLoop = EventLoop
 if hasattr(asyncio, "EventLoop"):
     asyncio.unix_events.EventLoop = asyncio.EventLoop = EventLoop
+# It has a plugin of pytest's, which would remark that it was imported before.
+tickwheel.__doc__ = f"{tickwheel.__doc__}\nPYTEST_DONT_REWRITE"
