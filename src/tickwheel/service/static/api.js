@@ -11,15 +11,13 @@ export class Problem extends Error {
 }
 
 const TOKEN = "tickwheel.token";
+const token = sessionStorage.getItem(TOKEN); // another one is for the page that is loaded with it: it may reach less
 const UNREACHABLE = 0;
 
 // What the page shows already: the service is unreachable, it asks for a token, its store is unreachable.
 export const isShown = ({ status }) => [UNREACHABLE, 401, 503].includes(status);
 
-export function headers(extra = {}) {
-  const token = sessionStorage.getItem(TOKEN);
-  return token ? { ...extra, authorization: `Bearer ${token}` } : extra;
-}
+export const headers = (extra = {}) => (token ? { ...extra, authorization: `Bearer ${token}` } : extra);
 
 export async function call(method, path, { body, generation, onlyNew } = {}) {
   const extra = {};
@@ -60,7 +58,7 @@ export const jobPath = (key, action = "") => `/v1/jobs/${encodeURIComponent(key)
 
 function askForToken(why) {
   const dialog = byId("sign-in"), refused = byId("refused");
-  refused.hidden = sessionStorage.getItem(TOKEN) === null;
+  refused.hidden = token === null;
   refused.textContent = `The service refuses the token of this tab: ${why}.`;
   if (!dialog.open) dialog.showModal();
 }
