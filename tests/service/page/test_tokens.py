@@ -14,6 +14,14 @@ from tickwheel.service.tokens import Access, Token, digest_of
 
 ALL, TEAM, READER, OLD = ("good" * 10, "team" * 10, "read" * 10, "oldt" * 10)
 OLD_UNTIL = time.time() - 60
+CUT_OFF = """
+const ask = window.fetch;
+window.fetch = (path, options) => {
+  if (path !== "/v1/live") return ask(path, options);
+  window.fetch = ask;
+  return Promise.reject(new TypeError("cut off"));
+};
+"""
 SOON, FAR = ({"delay": delay, "target": "log"} for delay in (0.5, 3600))
 
 
@@ -83,6 +91,22 @@ def test_before_it_is_loaded(service, page):
     before = refused(server, "missing")
     page.wait_for(lambda: refused(server, "missing") >= before + 2)
     assert refused(server, "forbidden") == 0
+
+
+def test_a_late_stream(service, page, sign_in):
+    """
+    A page that had begun with a view of all jobs leaves it when the stream says that the token is for some keys.
+    """
+    _, put = service
+    assert put("team/tea", FAR).status == 201
+    script = page.browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": CUT_OFF})
+    try:
+        sign_in(TEAM, "#fleet")
+        page.wait_for(lambda: page.texts("#jobs .key") == ["team/tea"])
+    finally:
+        page.browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)
+    assert page.find("[data-view=overview]").is_displayed()
+    assert not page.find("[data-view=fleet]").is_displayed()
 
 
 def test_some_keys(service, page, sign_in):

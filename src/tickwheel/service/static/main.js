@@ -146,9 +146,10 @@ setInterval(() => document.hidden || changed(), SILENT_CHANGES_MS);
 followPauseForm(byId("pause-scope").querySelector("form"));
 listen(() => views.current);
 
-// Nothing is asked for before the stream has shown what the token reaches, or that it does not come.
+// Nothing is asked for before the stream has shown what the token reaches, or that it does not come. If it comes after all,
+// a view of what the token does not reach is left.
 function begin() {
-  if (views.current) return;
+  if (views.current) return void (reaches(views.current) || views.show());
   new Palette([
     ...Object.entries(TITLES).filter(([name]) => reaches(name)).map(([name, title]) => [title, () => (location.hash = name)]),
     ...["running", "paused"].map((state) => [`Jobs that are ${state}`, () => (location.hash = `#overview?state=${state}`)]),
