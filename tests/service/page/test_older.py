@@ -115,14 +115,18 @@ def test_the_oldest_make_room(server, page):
 def test_reports_are_drawn_once(server, page):
     """
     Of a report that is read again only what was not in the one before is drawn, and of a node that is gone nothing.
+
+    The page itself is hidden, and so asks for no report meanwhile.
     """
     script = """
-    const { firingsOfOthers } = await import("/static/others.js");
+    const { firingsOfOthers } = await import("/static/others.js?apart"), ask = window.fetch;
+    Object.defineProperty(document, "hidden", { value: true });
     const ended = (key) => ({ key, generation: 1, attempt: 1 });
     const node = (owner, keys, more = {}) => ({ owner, state: "well", figures: { recent: keys.map(ended) }, ...more });
     const headers = { "content-type": "application/json" };
     const read = async (...nodes) => {
-      window.fetch = async () => new Response(JSON.stringify({ nodes }), { headers });
+      window.fetch = async (path, options) =>
+        path === "/v1/fleet" ? new Response(JSON.stringify({ nodes }), { headers }) : ask(path, options);
       const { number, firings } = await firingsOfOthers();
       return [number, firings.map(({ fire_id, by }) => `${fire_id} ${by}`)];
     };
