@@ -20,7 +20,7 @@ LINES = """\
 
 {"key": "b", "cron": "0 9 * * MON", "tz": "Europe/Berlin", "misfire": "skip", "jitter": 30, "target": "log"}
 {"key": "b2", "every": "90s", "tz": "Asia/Tokyo", "until": "2060-01-01T00:00Z", "max_runs": 9, "target": "log"}
-{"key": "b4", "every": 60, "tz": "Asia/Tokyo", "exclude": ["2050-12-24/2051-01-02", "* * * * SUN"], "target": "log"}
+{"key": "b4", "every": 60, "at": "2049-06-01T00:00Z", "tz": "Asia/Tokyo", "exclude": ["* * * * SUN"], "target": "log"}
 {"key": "b3", "cron": "0 9 L * *", "misfire": "skip", "misfire_grace": "PT5M", "overlap": "all", "target": "log"}
 {"key": "c", "every": 90, "at": 2524608000, "target": "webhook", "handler": "https://example.com/hook"}
 {"key": "d", "at": 2524608000.5, "target": "log", "retry": {"attempts": 2, "kind": "list", "waits_ms": [5, 10]}}
@@ -44,6 +44,19 @@ def test_what_is_exported_makes_the_same_jobs(run):
         del job["generation"], job["first_set_at"]
     assert one == two
     assert one[0]["payload"] == {"big": 12345678901234567890}
+
+
+def test_a_first_run_on_an_excluded_day_keeps_its_phase(run):
+    """
+    A job that is first due on a Sunday in Tokyo, and may not run then, is exported in the phase that it began with.
+    """
+    line = {"key": "k", "every": 3600, "at": "2049-06-06T10:20:30+09:00", "tz": "Asia/Tokyo", "target": "log"}
+    line["exclude"] = ["2050-12-24/2051-01-02", "* * * * SUN"]
+    assert run("import", "jsonl", "-", stdin=json.dumps(line)).returncode == 0
+    exported_line = run("export").stdout
+    assert json.loads(exported_line)["at"] == "2049-06-06T15:20:30.000+00:00"
+    assert run("import", "jsonl", "-", "--store", "sqlite:///copy.db", stdin=exported_line).returncode == 0
+    assert run("export", "--store", "sqlite:///copy.db").stdout == exported_line
 
 
 def test_a_series_that_has_begun_is_not_run_again():
