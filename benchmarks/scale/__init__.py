@@ -1,5 +1,5 @@
 """
-The durable scheduler as it grows: more owners, more primaries, ten minutes of churn, ten million jobs that wait.
+The durable scheduler as it grows: more owners, ten minutes of churn, ten million pending jobs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import psycopg
 from benchmarks.durable.far import LOT
 from benchmarks.durable.server import SETTINGS, postgres
 from benchmarks.model import Bar, Case, Measure
-from benchmarks.scale import churn, owners, pending, primaries, trickle
+from benchmarks.scale import churn, owners, pending, trickle
 
 __all__ = ["BARS", "CONDITIONS", "cases", "measure"]
 
@@ -27,11 +27,6 @@ CONDITIONS = {
         f"for temporary files, reached by a Unix socket, fsync and synchronous_commit on, {', '.join(SETTINGS)}. "
         "Redis: servers on the loopback, appendonly, appendfsync everysec. Servers and clients share the machine, so "
         "what wall says is of the load beside it, too; CPU and sizes are not"
-    ),
-    primaries.CYCLE: (
-        f"{primaries.JOBS:,} jobs, set {primaries.LOT:,} at a time by one caller, due at once, handled by a function "
-        "that counts; CPU of the process, all threads, for each job, without that of the servers. Rounds of one and "
-        "two primaries in turns, of each the lower quartile, since others on the machine only add"
     ),
     owners.OWNERS: (
         f"{owners.JOBS:,} jobs of a handler that does nothing, set 1,000 at a time by a process that owns nothing, due "
@@ -67,7 +62,6 @@ CONDITIONS = {
     ),
 }
 BARS = (
-    Bar(primaries.RATIO, clock="cpu", at_most=115),
     *(
         Bar(f"{who}, {owners}", subject=subject, against="tickwheel-redis", inverse=True, at_most=1.1)
         for subject in ("tickwheel-redis-cluster", "tickwheel-redis-partitions")
@@ -95,7 +89,6 @@ def cases(*, quick: bool) -> list[Case]:
     shape = {"jobs": owners.JOBS, "counts": owners.COUNTS}
     sizes = (200_000,) if quick else (1_000_000, 10_000_000)
     return [
-        Case(__name__, primaries.CYCLE, "tickwheel", 0, {"rounds": rounds}, reps=1),
         *(
             Case(__name__, owners.OWNERS, subject, 0, {**shape, "rounds": rounds}, reps=1)
             for subject in owners.SUBJECTS
@@ -113,8 +106,6 @@ def measure(work: str, subject: str, count: int, *, seconds: int = 0, **settings
     """
     Run one case in this process.
     """
-    if work == primaries.CYCLE:
-        return primaries.measure(**settings)
     if work == owners.OWNERS:
         return owners.measure(subject, **settings)
     if work == trickle.TRICKLE:
