@@ -1,5 +1,5 @@
 """
-What the tests of stores share: stores on one SQLite file, and how a store goes back to an earlier schema.
+What the tests of stores share: stores on one SQLite file, or in one database.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ from contextlib import closing
 import pytest
 
 from tickwheel.scheduler.stores import open_store
-from tickwheel.scheduler.stores.postgres import _schema as postgres_schema
 from tickwheel.scheduler.stores.sqlite import SqliteStore
-from tickwheel.scheduler.stores.sqlite import _schema as sqlite_schema
 from tickwheel.testing import ManualClock
 
 
@@ -112,47 +110,3 @@ def own_as_nobody():
         return answer.stdout
 
     return own
-
-
-@pytest.fixture
-def go_back():
-    """
-    Return what brings a store back to an earlier schema: what later migrations added is taken away again.
-    """
-
-    def go_back_to(kind, version, execute):
-        schema, undo = UNDO[kind]
-        assert max(undo) == len(schema.MIGRATIONS), f"write into UNDO how to undo {kind}'s last migration"
-        for number in range(max(undo), version, -1):
-            for statement in undo[number].split("; "):
-                execute(statement)
-        execute(f"UPDATE tickwheel_schema SET version = {version}")  # noqa: S608 - a number of the test's own
-
-    return go_back_to
-
-
-UNDO = {
-    "sqlite": (
-        sqlite_schema,
-        {
-            7: "DROP TABLE tickwheel_history",
-            8: "DROP TABLE tickwheel_scope",
-            9: "DROP TABLE tickwheel_level; ALTER TABLE tickwheel_job DROP COLUMN instant",
-            10: "ALTER TABLE tickwheel_history DROP COLUMN note",
-            11: "DROP TABLE tickwheel_shelf; DROP TABLE tickwheel_filter",
-            12: "DROP VIEW tickwheel_live; DROP TABLE tickwheel_gone; ALTER TABLE tickwheel_ledger DROP COLUMN gone",
-        },
-    ),
-    "postgres": (
-        postgres_schema,
-        {
-            10: "DROP TABLE tickwheel_history",
-            11: "ALTER TABLE tickwheel_node DROP COLUMN heard_at, DROP COLUMN figures",
-            12: "DROP TABLE tickwheel_scope",
-            13: "ALTER TABLE tickwheel_history DROP COLUMN note",
-            14: "ALTER TABLE tickwheel_shard DROP COLUMN lease_ms; ALTER TABLE tickwheel_node DROP COLUMN lease_ms",
-            15: "ALTER TABLE tickwheel_server DROP COLUMN table_oid, DROP COLUMN database_oid",
-        },
-    ),
-}
-"""What undoes each migration, from the first one on before which a test goes back."""

@@ -1,10 +1,9 @@
 """
-The history in its stores: how an older store gets one, what it costs, who cut an attempt off, and two who prune.
+The history in its stores: what it costs, who cut an attempt off, and two who prune.
 """
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from contextlib import closing
 
@@ -29,55 +28,6 @@ def served(request, server_url):
         return f"{server_url}&shards=1", lambda: server.execute("HSET", f"{{{prefix}}}:shard:0", "until", "1")
     server, database = request.getfixturevalue("postgres"), request.getfixturevalue("database")
     return f"{server_url}&shards=1", lambda: server.execute("UPDATE tickwheel_shard SET lease_until = 1", database)
-
-
-def fill(store):
-    """
-    Leave a job that waits and one that runs.
-    """
-    epoch = store.acquire("before")[0].epoch
-    store.apply([model.Set(model.Job("waits", 0, FAR, b"7", recurrence="every 5 s"))])
-    begun = store.apply([model.Set(model.Job("runs", 0, 0))])[0].job
-    store.apply([model.Begin(begun, epoch)])
-
-
-def go_on(store):
-    """
-    Take over what `fill` left, and end an attempt with a record.
-    """
-    assert store.get("waits").payload == b"7"
-    epochs = {lease.shard: lease.epoch for lease in store.acquire("after")}
-    assert [record.outcome for record in store.history("runs", None, 9)] == ["cut_off"]
-    job = store.get("runs")
-    epoch = epochs[store.shard_of("runs")]
-    answers = store.apply([model.Begin(job, epoch), model.Settle(job, epoch, record=record_of(job, "succeeded"))])
-    assert answers[1].outcome is model.Outcome.SETTLED
-    assert [record.outcome for record in store.history("runs", None, 9)] == ["succeeded", "cut_off"]
-
-
-def test_an_older_file_gets_one(tmp_path, go_back):
-    """
-    A file of the schema before gets its history while jobs wait and run in it.
-    """
-    path = tmp_path / "jobs.db"
-    with closing(open_store(f"sqlite:///{path}")) as store:
-        fill(store)
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        go_back("sqlite", 6, connection.execute)
-    with closing(open_store(f"sqlite:///{path}")) as store:
-        go_on(store)
-
-
-def test_an_older_database_gets_one(postgres, database, go_back):
-    """
-    The same of a database.
-    """
-    url = f"{postgres.url(database)}&shards=1"
-    with closing(open_store(url)) as store:
-        fill(store)
-    go_back("postgres", 9, lambda statement: postgres.execute(statement, database))
-    with closing(open_store(url)) as store:
-        go_on(store)
 
 
 def test_who_cut_it_off(served):

@@ -14,7 +14,6 @@ import time
 from collections import Counter
 from contextlib import closing, suppress
 from dataclasses import replace
-from importlib.resources import files
 
 import pytest
 
@@ -488,13 +487,3 @@ def test_another_migration_is_left_alone(stores, new_url):
     report = Migration(source, third).run()
     assert (report.moved, report.finished, report.is_complete) == (len(before), len(before), True)
     third.close()
-
-
-@pytest.mark.parametrize("store", ["sqlite", "postgres"])
-def test_migrations_are_numbered_in_order(store):
-    """
-    The n-th script is numbered n, so two changes that take the same number are noticed.
-    """
-    folder = files(f"tickwheel.scheduler.stores.{store}") / "migrations"
-    numbers = sorted(entry.name.partition("_")[0] for entry in folder.iterdir() if entry.name.endswith(".sql"))
-    assert numbers == [f"{number:04}" for number in range(1, len(numbers) + 1)]

@@ -129,21 +129,6 @@ def test_a_node_that_ended_is_seen_for_a_while(make):
     assert (here.owner, here.figures) == ("other", None)
 
 
-def test_an_older_database_takes_reports(postgres, database, go_back):
-    """
-    A database of the schema before takes reports once a node of this one has opened it; the older node goes on.
-    """
-    url = f"{postgres.url(database)}&shards=2"
-    with closing(open_store(url)) as older:
-        assert len(older.acquire("older")) == 2
-        go_back("postgres", 10, lambda statement: postgres.execute(statement, database))
-        with closing(open_store(url)) as store:
-            store.acquire("this")
-            store.report("this", {"fired": 1})
-            assert [(node.owner, node.figures) for node in store.nodes()] == [("older", None), ("this", {"fired": 1})]
-            assert len(older.renew("older")) == 1
-
-
 @pytest.mark.parametrize(("shards", "nodes"), [(4, 3), (5, 3), (2, 3)])
 def test_no_node_has_two_more_than_another(make, shards, nodes):
     """

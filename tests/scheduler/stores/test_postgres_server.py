@@ -186,16 +186,6 @@ def test_a_start_that_fails_keeps_no_shard(postgres, database, monkeypatch):
     scheduler.stop()
 
 
-def test_newer_schema(postgres, database, open_database):
-    """
-    A database of a newer version is refused.
-    """
-    open_database().close()
-    postgres.execute("UPDATE tickwheel_schema SET version = 99", database)
-    with pytest.raises(StoreFormatError, match=r"has schema version 99, and this tickwheel knows 1 to \d+: upgrade"):
-        open_database()
-
-
 def test_key_that_postgres_does_not_take(open_database):
     """
     A NUL in a key is refused as permanent, and harms nothing.

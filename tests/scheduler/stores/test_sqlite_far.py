@@ -261,22 +261,21 @@ def test_others_are_never_far(store):
     assert levels(store) == {-4: 2, 0: 2}
 
 
-def test_old_files_keep_their_jobs(tmp_path, clock):
+def test_far_jobs_of_the_near_level(tmp_path, clock):
     """
-    The jobs of a file without a far level stay where they are; each can be found, moved, cancelled and fired.
+    Far jobs on level 0, as after a clock step, stay there; each can be found, moved, cancelled and fired.
     """
-    path, now = tmp_path / "old.db", clock.wall_ns() // 1_000_000
+    path, now = tmp_path / "jobs.db", clock.wall_ns() // 1_000_000
     dice = random.Random(1)
     jobs = [
-        model.Job(f"old {i:03}", i, now + dice.randrange(30 * DAY_MS), bytes(i), first_set_at=now)
+        model.Job(f"job {i:03}", i, now + dice.randrange(30 * DAY_MS), bytes(i), first_set_at=now)
         for i in range(1, 401)
     ]
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        _schema.migrate(connection, "url", _schema.MIGRATIONS[:8])
+        _schema.migrate(connection, "url")
         for job in jobs:
             shelf = 0 if job.due_at - now <= 60_000 else 1
-            insert = SQL["insert_job"].replace(", instant", "").removesuffix(", ?)") + ")"
-            connection.execute(insert, (0, *row_of(job), pause_text(job)))
+            connection.execute(SQL["insert_job"], (0, *row_of(job), pause_text(job), None))
             connection.execute(SQL["insert_key"], (shelf, job.key, job.due_at, job.generation))
         connection.execute("UPDATE tickwheel_ledger SET generation = 400, pending = 400")
     with closing(SqliteStore(path, clock=clock)) as store:

@@ -19,7 +19,7 @@ from writes import a_set, set_one
 
 from tickwheel.scheduler import Scheduler, model
 from tickwheel.scheduler.errors import StoreError, StoreFormatError, StoreInUseError
-from tickwheel.scheduler.stores.sqlite import SqliteStore, _owner_lock, _schema
+from tickwheel.scheduler.stores.sqlite import SqliteStore, _schema
 from tickwheel.scheduler.stores.sqlite._errors import store_error
 from tickwheel.testing.store_suite._base import changes_of
 
@@ -75,67 +75,6 @@ def test_links_in_a_circle(path):
     path.symlink_to(path)
     with pytest.raises(StoreError, match=r"(cannot be reached|cannot be opened) \("):
         SqliteStore(path).open()
-
-
-def test_newer_schema_is_refused(path, open_file):
-    """
-    A file of a newer version is refused with both versions, and stays usable for the newer program.
-    """
-    open_file().close()
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("UPDATE tickwheel_schema SET version = 99")
-    with pytest.raises(StoreFormatError, match=r"has schema version 99, and this tickwheel knows 1 to \d+: upgrade"):
-        open_file()
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        assert connection.execute("SELECT version FROM tickwheel_schema").fetchone() == (99,)
-
-
-def test_schema_migrates_forward(path, open_file):
-    """
-    A file of an older version is brought forward in place, step by step, and its jobs are there.
-    """
-    store = open_file()
-    job = set_one(store)
-    store.close()
-    connection = sqlite3.connect(path, isolation_level=None)
-    newer = [*_schema.MIGRATIONS, "CREATE TABLE tickwheel_second (x);", "ALTER TABLE tickwheel_second ADD COLUMN y;"]
-    _schema.migrate(connection, "url", newer)
-    connection.execute("SELECT x, y FROM tickwheel_second")
-    assert connection.execute("SELECT version FROM tickwheel_schema").fetchone() == (len(newer),)
-    _schema.migrate(connection, "url", newer)
-    assert connection.execute("SELECT key FROM tickwheel_job").fetchone() == (job.key,)
-    connection.close()
-
-
-def test_older_owner_keeps_its_schema(path):
-    """
-    A file that an older version fires is not migrated beneath it, and is once that has stopped.
-    """
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        _schema.migrate(connection, "url", _schema.MIGRATIONS[:-1])
-    owner = _owner_lock.OwnerLock(path)
-    owner.take("older")
-    with pytest.raises(StoreInUseError, match="an older tickwheel fires its jobs: stop that one first") as caught:
-        SqliteStore(path).open()
-    assert caught.value.is_transient
-    owner.give_back()
-    with closing(SqliteStore(path)) as store:
-        store.open()
-        set_one(store)
-
-
-def test_failed_migration_leaves_the_old_version(path, open_file):
-    """
-    A migration that fails half-way leaves the file as it was.
-    """
-    open_file().close()
-    connection = sqlite3.connect(path, isolation_level=None)
-    newer = [*_schema.MIGRATIONS, "CREATE TABLE tickwheel_half (x);\nCREATE TABLE tickwheel_half (x);"]
-    with pytest.raises(sqlite3.OperationalError):
-        _schema.migrate(connection, "url", newer)
-    assert connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'tickwheel_half'").fetchone() is None
-    connection.close()
-    open_file().count()
 
 
 def test_lives_beside_other_tables(path, open_file):

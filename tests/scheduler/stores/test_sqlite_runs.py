@@ -15,7 +15,6 @@ from functools import partial
 import pytest
 
 from tickwheel.scheduler import model
-from tickwheel.scheduler.errors import StoreFormatError
 from tickwheel.scheduler.stores._rows import pause_text, row_of
 from tickwheel.scheduler.stores.sqlite import SqliteStore, _batch, _paging, _runs, _schema
 from tickwheel.scheduler.stores.sqlite._filters import Filters, filter_of
@@ -24,9 +23,6 @@ from tickwheel.testing.store_suite import SharedStoreSuite, StoreSuite
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
-OLD = 10
-"""The last schema without runs."""
-
 MERGING = """
 import sys
 from tickwheel.scheduler.stores.sqlite import SqliteStore, _runs
@@ -292,17 +288,17 @@ def test_job_that_comes_back_is_listed_once(store, monkeypatch):
     assert listed(store)[:3] == before
 
 
-def old_file(path, now, count):
+def file_with_a_shelf(path, now, count):
     """
-    Make a file of the schema before the runs, with *count* jobs, and return them by key.
+    Make a file with *count* jobs, whose keys are all on shelf 1, and return them by key.
     """
     dice = random.Random(count)
     jobs = [
-        model.Job(f"old {i:05}", i, now + dice.randrange(30 * DAY_MS), first_set_at=now - DAY_MS)
+        model.Job(f"job {i:05}", i, now + dice.randrange(30 * DAY_MS), first_set_at=now - DAY_MS)
         for i in dice.sample(range(1, count + 1), count)
     ]
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        _schema.migrate(connection, "url", _schema.MIGRATIONS[:OLD])
+        _schema.migrate(connection, "url")
         connection.execute("BEGIN")
         for job in jobs:
             connection.execute(SQL["insert_job"], (0, *row_of(job), pause_text(job), None))
@@ -312,12 +308,12 @@ def old_file(path, now, count):
     return {job.key: job for job in jobs}
 
 
-def test_old_files_are_moved_while_they_work(tmp_path, clock):
+def test_a_large_shelf_is_moved_while_it_is_written(tmp_path, clock):
     """
     A file with 20,000 keys on one shelf opens as it is, and is found whole at every stage of becoming a run.
     """
     path = tmp_path / "jobs.db"
-    jobs = old_file(path, clock.wall_ns() // 1_000_000, 20_000)
+    jobs = file_with_a_shelf(path, clock.wall_ns() // 1_000_000, 20_000)
     dice = random.Random(5)
     with closing(SqliteStore(path, clock=clock)) as store:
         store.open()
@@ -336,11 +332,6 @@ def test_old_files_are_moved_while_they_work(tmp_path, clock):
                         del jobs[key]
         assert len(runs(store)) == 1
         check(store, jobs)
-    with (
-        closing(sqlite3.connect(path, isolation_level=None)) as connection,
-        pytest.raises(StoreFormatError, match="upgrade tickwheel; the file was left as it is"),
-    ):
-        _schema.migrate(connection, "url", _schema.MIGRATIONS[:OLD])
 
 
 def test_owner_is_killed_while_it_merges(tmp_path):

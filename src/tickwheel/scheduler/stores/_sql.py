@@ -7,10 +7,14 @@ Each file is a sequence of `-- name: NAME` lines, each followed by one statement
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from hashlib import sha256
 from importlib.resources import files
-from typing import Final
+from typing import Any, Final
 
-__all__ = ["load_migrations", "load_queries"]
+from tickwheel.scheduler.errors import StoreFormatError
+
+__all__ = ["checksum_of", "load_migrations", "load_queries", "version_of"]
 
 _NAME: Final = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _COMMENT: Final = re.compile(r"^\s*--.*$\n?", re.MULTILINE)
@@ -35,3 +39,45 @@ def load_migrations(package: str) -> list[str]:
     """
     scripts = [entry for entry in files(package).joinpath("migrations").iterdir() if entry.name.endswith(".sql")]
     return [entry.read_text("utf-8") for entry in sorted(scripts, key=lambda entry: entry.name)]
+
+
+def checksum_of(migrations: Sequence[str]) -> str:
+    """
+    Return a checksum of the statements of *migrations*, which comments and white space do not change.
+    """
+    words = " ".join(_COMMENT.sub("", script) for script in migrations).split()
+    return sha256(" ".join(words).encode()).hexdigest()[:16]
+
+
+def version_of(row: Sequence[Any] | None, migrations: Sequence[str], url: str, *, has_jobs: bool) -> int:
+    """
+    Return the schema version of a store: 0 for a new one, and at most the number of *migrations*.
+
+    Args:
+        row: Version and checksum as the store has them. Schemas made before the first release lack the checksum.
+        migrations: The scripts that this tickwheel knows.
+        url: What errors show.
+        has_jobs: True if the store has a table of jobs.
+
+    Raises:
+        StoreFormatError: If the schema is newer, was made by a tickwheel that was not released, or lost its version.
+    """
+    version, checksum, *_ = (*row, None, None) if row else (0, None)
+    if version == 0:
+        if not has_jobs:
+            return 0
+        what = f"{url} has tables of tickwheel's, and the one with their version was emptied"
+        remedy = "drop its tables and sequences that are named tickwheel_*, or restore a backup, and start again"
+        raise StoreFormatError(what, remedy)
+    if checksum is None:
+        found = f"schema version {version!r}, without a checksum"
+    elif not isinstance(version, int) or not 0 < version <= len(migrations):
+        what = f"{url} has schema version {version!r}, and this tickwheel knows 1 to {len(migrations)}"
+        raise StoreFormatError(what, "upgrade tickwheel; the store was left as it is")
+    elif checksum == (expected := checksum_of(migrations[:version])):
+        return version
+    else:
+        found = f"schema version {version}, checksum {checksum!r} where this one has {expected!r}"
+    what = f"{url} was made by a tickwheel that was never released ({found})"
+    remedy = "run 'tickwheel export' with the tickwheel that made it, and 'tickwheel import' into a new store"
+    raise StoreFormatError(what, f"{remedy}; this one was left as it is")

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tickwheel.scheduler.errors import StoreFormatError
 from tickwheel.scheduler.stores._sharding import SHARDS
-from tickwheel.scheduler.stores._sql import load_migrations
+from tickwheel.scheduler.stores._sql import checksum_of, load_migrations, version_of
 from tickwheel.scheduler.stores.postgres._connections import Connection
 from tickwheel.scheduler.stores.postgres._queries import SQL
 
@@ -17,35 +16,31 @@ __all__ = ["MIGRATIONS", "make_again", "make_shards", "migrate"]
 MIGRATIONS: Final = load_migrations(__package__)
 
 
-def migrate(connection: Connection, url: str, shards: int | None) -> int:
+def migrate(connection: Connection, url: str, shards: int | None, migrations: list[str] = MIGRATIONS) -> int:
     """
-    Bring the tables to the last of the migrations, in the caller's transaction, and return the number of shards.
+    Bring the tables to the last of *migrations*, in the caller's transaction, and return the number of shards.
 
     Args:
         connection: With a transaction open.
         url: What errors show.
         shards: How many it is to have at least; None for the usual number in a new store. Jobs stay in the shards where
             they are, and those that are written from now on spread over all of them.
+        migrations: In order; the n-th leads to version n.
 
     Raises:
-        StoreFormatError: If the database is of a newer version.
+        StoreFormatError: As `version_of` raises it.
     """
     connection.execute(SQL["lock_schema"])
     connection.execute("SET LOCAL client_min_messages = warning")
-    connection.execute("CREATE TABLE IF NOT EXISTS tickwheel_schema (version integer NOT NULL)")
-    row = connection.execute("SELECT version FROM tickwheel_schema").fetchone()
-    version = row[0] if row else 0
-    if version > len(MIGRATIONS):
-        what = f"{url} has schema version {version}, and this tickwheel knows 1 to {len(MIGRATIONS)}"
-        raise StoreFormatError(what, "upgrade tickwheel; the database was left as it is")
-    if not version and connection.execute("SELECT to_regclass('tickwheel_job')").fetchone() != (None,):
-        what = f"{url} has tables of tickwheel's that somebody emptied"
-        raise StoreFormatError(what, "drop its tables and sequences that are named tickwheel_*, and start again")
-    for script in MIGRATIONS[version:]:
+    connection.execute("CREATE TABLE IF NOT EXISTS tickwheel_schema (version integer NOT NULL, checksum text NOT NULL)")
+    row = connection.execute("SELECT * FROM tickwheel_schema").fetchone()
+    has_jobs = connection.execute("SELECT to_regclass('tickwheel_job')").fetchone() != (None,)
+    version = version_of(row, migrations, url, has_jobs=has_jobs)
+    for script in migrations[version:]:
         connection.execute(script)
-    if version < len(MIGRATIONS):
+    if version < len(migrations):
         connection.execute("DELETE FROM tickwheel_schema")
-        connection.execute("INSERT INTO tickwheel_schema VALUES (%s)", (len(MIGRATIONS),))
+        connection.execute("INSERT INTO tickwheel_schema VALUES (%s, %s)", (len(migrations), checksum_of(migrations)))
     return make_shards(connection, shards)
 
 
@@ -56,7 +51,7 @@ def make_again(connection: Connection, shards: int) -> bool:
     connection.execute(SQL["lock_schema"])
     if not connection.execute(SQL["make_server_again"]).rowcount:
         return False
-    connection.execute(SQL["make_version_again"], (len(MIGRATIONS),))
+    connection.execute(SQL["make_version_again"], (len(MIGRATIONS), checksum_of(MIGRATIONS)))
     connection.execute(SQL["make_counts_again"])
     make_shards(connection, shards)
     return True

@@ -27,7 +27,7 @@ SELECT system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) 
 WHERE NOT EXISTS (SELECT FROM tickwheel_server);
 
 -- name: make_version_again
-INSERT INTO tickwheel_schema SELECT %s WHERE NOT EXISTS (SELECT FROM tickwheel_schema);
+INSERT INTO tickwheel_schema SELECT %s, %s WHERE NOT EXISTS (SELECT FROM tickwheel_schema);
 
 -- name: make_counts_again
 -- Of jobs that may be there. Without rows an aggregate still gives one, which HAVING leaves out; WHERE spares the scan.

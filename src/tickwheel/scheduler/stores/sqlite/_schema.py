@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from tickwheel.scheduler.errors import StoreFormatError, StoreInUseError
-from tickwheel.scheduler.stores._sql import load_migrations
+from tickwheel.scheduler.stores._sql import checksum_of, load_migrations, version_of
 
 __all__ = ["MIGRATIONS", "migrate"]
 
@@ -29,10 +29,10 @@ def migrate(
     Tables of others in the same file are left alone: ours begin with `tickwheel_`.
 
     Raises:
-        StoreFormatError: If the file is of a newer version, or was emptied.
+        StoreFormatError: As `version_of` raises it, or if the file was emptied.
         StoreInUseError: If it is of an older one and *is_owned*: that owner would not find what this version writes.
     """
-    version = _version(connection, url, len(migrations))
+    version = _version(connection, url, migrations)
     if version == len(migrations):
         if connection.execute("SELECT 1 FROM tickwheel_ledger").fetchone() is None:
             what = f"{url} has lost the row of tickwheel_ledger, where its numbers are kept"
@@ -43,13 +43,15 @@ def migrate(
         raise StoreInUseError(what, "stop that one first; the file was left as it is", is_transient=True)
     connection.execute("BEGIN IMMEDIATE")
     try:
-        # Somebody else may have migrated it while we waited for the lock.
-        for script in migrations[_version(connection, url, len(migrations)) :]:
+        # Another process may have migrated it while we waited for the lock.
+        for script in migrations[_version(connection, url, migrations) :]:
             for statement in _statements(script):
                 connection.execute(statement)
-        connection.execute("CREATE TABLE IF NOT EXISTS tickwheel_schema (version INTEGER NOT NULL)")
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS tickwheel_schema (version INTEGER NOT NULL, checksum TEXT NOT NULL)"
+        )
         connection.execute("DELETE FROM tickwheel_schema")
-        connection.execute("INSERT INTO tickwheel_schema VALUES (?)", (len(migrations),))
+        connection.execute("INSERT INTO tickwheel_schema VALUES (?, ?)", (len(migrations), checksum_of(migrations)))
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:  # a full disk has ended it
@@ -57,14 +59,11 @@ def migrate(
         raise
 
 
-def _version(connection: sqlite3.Connection, url: str, newest: int) -> int:
-    found = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'tickwheel_schema'").fetchone()
-    row = connection.execute("SELECT version FROM tickwheel_schema").fetchone() if found else None
-    version = row[0] if row else 0
-    if not isinstance(version, int) or not 0 <= version <= newest:
-        what = f"{url} has schema version {version!r}, and this tickwheel knows 1 to {newest}"
-        raise StoreFormatError(what, "upgrade tickwheel; the file was left as it is")
-    return version
+def _version(connection: sqlite3.Connection, url: str, migrations: list[str]) -> int:
+    tables = "SELECT name FROM sqlite_schema WHERE name IN ('tickwheel_schema', 'tickwheel_job')"
+    found = {name for (name,) in connection.execute(tables)}
+    row = connection.execute("SELECT * FROM tickwheel_schema").fetchone() if "tickwheel_schema" in found else None
+    return version_of(row, migrations, url, has_jobs="tickwheel_job" in found)
 
 
 def _statements(script: str) -> Iterator[str]:

@@ -1,6 +1,7 @@
--- One row a key. A begin changes no indexed column, so that it rewrites the row in place: hence the room in the
--- pages,
--- and hence no index by state. Dead jobs have shard -1 - s, out of the way of what is due in shard s.
+-- One row per key. A claim changes no indexed column, so PostgreSQL updates the row in place: this is why no index is by
+-- state. All rows of a page fall due together and are claimed together, and each needs room for a second version: hence
+-- the fillfactor. Dead jobs have shard -1 - s, out of the way of the due jobs of shard s. Pending jobs that no owner can
+-- run are in shard 2147483647, and pending jobs that are paused in shard 2147483646; no node owns either.
 CREATE TABLE tickwheel_job (
     key text COLLATE "C" PRIMARY KEY,
     generation bigint NOT NULL,
@@ -16,33 +17,49 @@ CREATE TABLE tickwheel_job (
     error text,
     trace text,
     first_set_at bigint NOT NULL,
-    shard integer NOT NULL
-) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 50000);
+    shard integer NOT NULL,
+    -- The name, time and note of the pause.
+    pause text
+) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 50000);
 
 CREATE INDEX tickwheel_job_due ON tickwheel_job (shard, due_at, generation);
 
 CREATE INDEX tickwheel_job_dead ON tickwheel_job (key) WHERE shard < 0;
 
+CREATE INDEX tickwheel_job_recurring ON tickwheel_job (key) WHERE recurrence IS NOT NULL;
+
+CREATE INDEX tickwheel_job_aside ON tickwheel_job (target, handler, due_at, generation) WHERE shard = 2147483647;
+
+CREATE INDEX tickwheel_job_paused ON tickwheel_job (key) WHERE shard = 2147483646;
+
 CREATE SEQUENCE tickwheel_generation;
 
--- Epochs of all shards come from one sequence: no two leases ever share one.
+-- The epochs of all shards come from one sequence: no two leases ever share one.
 CREATE SEQUENCE tickwheel_epoch;
 
--- Which owner may fire what, by this server's clock. `running` is never less than what runs: a rescue ends when it has
--- met so many.
+-- Which owner may fire the jobs of a shard, by this server's clock. `running` is never less than the number of running
+-- jobs: a rescue ends when it has met as many. From shard 1000000 on a row is a tail: the running jobs of a shard that was
+-- handed over, which stay with the former owner. `lease_ms` is the length of the lease, so that a lease that ends further
+-- away than its length is recognised: it was written before the clock was set back.
 CREATE TABLE tickwheel_shard (
     shard integer PRIMARY KEY,
     owner text,
     epoch bigint NOT NULL DEFAULT 0,
     lease_until bigint NOT NULL DEFAULT 0,
     watermark bigint NOT NULL DEFAULT 0,
-    running bigint NOT NULL DEFAULT 0
+    running bigint NOT NULL DEFAULT 0,
+    lease_ms bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 
--- Which owners are there, and so how many share the shards.
+COMMENT ON COLUMN tickwheel_shard.shard IS 'from 1000000 on the tail of a shard that was handed over';
+
+-- The live owners, which share the shards. `figures` is the last report of each: JSON, which no statement looks into.
 CREATE TABLE tickwheel_node (
     owner text PRIMARY KEY,
-    seen_until bigint NOT NULL
+    seen_until bigint NOT NULL,
+    heard_at bigint,
+    figures text,
+    lease_ms bigint NOT NULL DEFAULT 0
 );
 
 -- Counts by state, spread over rows so that writers do not wait for each other; the sum is exact.
@@ -55,10 +72,70 @@ CREATE TABLE tickwheel_count (
 
 INSERT INTO tickwheel_count (slot) SELECT generate_series(0, 31);
 
--- What others than the owner made pending; the owner takes them away.
+-- Jobs that another process than the owner made pending; the owner deletes the notes that it has read. A retry keeps its
+-- generation, and an owner whose lease may have ended leaves a note for each: one generation may have several.
 CREATE TABLE tickwheel_note (
     shard integer NOT NULL,
     generation bigint NOT NULL,
-    key text COLLATE "C" NOT NULL,
-    PRIMARY KEY (shard, generation)
+    key text COLLATE "C" NOT NULL
 );
+
+CREATE INDEX tickwheel_note_shard ON tickwheel_note (shard, generation);
+
+-- Questions of other nodes to the owners of shards: has this claimed attempt started? Each is deleted after a minute.
+CREATE TABLE tickwheel_question (
+    shard integer NOT NULL,
+    generation bigint NOT NULL,
+    due_at bigint NOT NULL,
+    attempt integer NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    asked_at bigint NOT NULL,
+    has_started boolean NOT NULL DEFAULT false,
+    PRIMARY KEY (generation, due_at, attempt)
+);
+
+-- Past attempts, with their errors and the last note of each handler. A one-shot job that succeeds adds no row unless the
+-- user asks for it. The table is pruned from its front; the index finds the past of a key, and keys with too many rows.
+CREATE TABLE tickwheel_history (
+    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at bigint NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    generation bigint NOT NULL,
+    attempt integer NOT NULL,
+    outcome text NOT NULL,
+    by text NOT NULL,
+    target text NOT NULL,
+    handler text NOT NULL,
+    due_at bigint NOT NULL,
+    begun_at double precision,
+    took_ms double precision,
+    error text,
+    traceback text,
+    trace text,
+    note text
+);
+
+CREATE INDEX tickwheel_history_key ON tickwheel_history (key, number);
+
+-- Paused scopes (a handler, a queue, a target, or everything): who paused each, when and why.
+CREATE TABLE tickwheel_scope (
+    scope text COLLATE "C" PRIMARY KEY,
+    paused_at bigint NOT NULL,
+    by text NOT NULL,
+    note text NOT NULL
+);
+
+-- The server that the sequences were last drawn from. After a failover or a restore, another server or another timeline
+-- answers, and its sequences may be behind the numbers that were given out. The OIDs show a dump that was restored on
+-- the same server: a table that was made again has another one, and so does a copied database.
+CREATE TABLE tickwheel_server (
+    system_identifier bigint NOT NULL,
+    timeline text NOT NULL,
+    table_oid oid,
+    database_oid oid
+);
+
+INSERT INTO tickwheel_server
+SELECT system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8),
+    'tickwheel_server'::regclass, (SELECT oid FROM pg_database WHERE datname = current_database())
+FROM pg_control_system();
