@@ -269,10 +269,9 @@ docs: $(VENV)/.service $(VENV)/.docs $(VENV)/.wheel ## build the documentation s
 docs-serve: ## build the documentation site and serve it on the loopback (ARGS="--port 8001")
 	@$(MAKE) --no-print-directory docs ARGS="--serve $(ARGS)"
 
-reference: $(VENV)/.service $(VENV)/.wheel ## write docs/reference.md, docs/api.md and docs/metrics.md again
-	$(BIN)/python -P scripts/reference.py > docs/reference.md
-	$(BIN)/python -P scripts/api.py > docs/api.md
-	$(BIN)/python -P scripts/metrics.py > docs/metrics.md
+reference: $(VENV)/.service $(VENV)/.wheel ## write the pages that are made from the code (names, HTTP API, metrics) into build/reference
+	@mkdir -p build/reference
+	@for page in reference api metrics; do $(BIN)/python -P scripts/$$page.py > build/reference/$$page.md; done; ls build/reference/*.md
 
 lock: $(VENV)/.made ## pin the newest versions (requirements/*.txt)
 	@$(PIP) install uv

@@ -1,7 +1,7 @@
 """
-Write docs/api.md: every operation of the service, from its OpenAPI document.
+Write the page `api` of the site: every operation of the service, from its OpenAPI document.
 
-    python scripts/api.py > docs/api.md
+    python scripts/api.py > api.md
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tickwheel.service.problems import PROBLEM_TYPES
 Schema = Mapping[str, Any]
 HEAD = """# HTTP API
 
-Written by `make reference` from the document that the service has at `/openapi.json`.
+Written from the document that the service has at `/openapi.json`.
 [The service](service.md) says how to run it, and [durable jobs](durable.md) what the words mean.
 
 * Durations are seconds; instants are RFC 3339 with an offset, or seconds since the epoch; they come back as RFC 3339.

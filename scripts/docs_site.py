@@ -3,9 +3,9 @@ Put the documentation site together and build it: every warning is an error.
 
     python scripts/docs_site.py [--out build/site] [--serve]
 
-The pages are those of docs/, with the ones of the project's root beside them and a page for each public module. Nothing
-is fetched while it builds. Each version has a folder of its own in the site, and those of other versions stay: what is
-published is the folder with all of them, and each of their pages offers the others.
+The pages are those of docs/, with the ones of the project's root beside them, a page for each public module, and those
+that scripts write from the code. Nothing is fetched while it builds. Each version has a folder of its own in the site,
+and those of other versions stay: what is published is the folder with all of them, and each page offers the others.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ import tickwheel
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 FROM_ROOT = ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md")
+WRITTEN = ("api", "metrics", "reference")
+"""Pages that a script of the same name prints."""
 LINK = re.compile(r"\]\((?:\.\./)+([\w./-]+)")
 INSIDE = re.compile(r"tickwheel\.(cli|(lab|service)\.|scheduler\.(engine|verbs)|integrations\.django\.apps)")
 """Modules that nobody imports from outside: commands, and how the lab, the service and the scheduler are made."""
@@ -130,6 +132,14 @@ def linked(folder: Path, above: str, link: re.Match[str]) -> str:
     return f"]({above}files/{name}"
 
 
+def written(name: str) -> str:
+    """
+    Return the text of a page that the script *name* prints.
+    """
+    command = [sys.executable, "-P", str(Path(__file__).with_name(f"{name}.py"))]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout
+
+
 def stage(folder: Path) -> None:
     """
     Lay out the source of the site in *folder*.
@@ -143,6 +153,8 @@ def stage(folder: Path) -> None:
             (ROOT / name).read_text("utf-8").replace("](docs/", "](").replace("](decisions)", "](decisions/index.md)")
         )
         (folder / name).write_text(text, "utf-8")
+    for name in WRITTEN:
+        (folder / f"{name}.md").write_text(written(name), "utf-8")
     for page in folder.rglob("*.md"):
         above = "../" * (len(page.relative_to(folder).parts) - 1)
         page.write_text(LINK.sub(functools.partial(linked, folder, above), page.read_text("utf-8")), "utf-8")

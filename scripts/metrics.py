@@ -1,7 +1,7 @@
 """
-Write docs/metrics.md: every figure that `/metrics` and the collector export.
+Write the page `metrics` of the site: every figure that `/metrics` and the collector export.
 
-    python scripts/metrics.py > docs/metrics.md
+    python scripts/metrics.py > metrics.md
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from tickwheel.scheduler import Scheduler
 HEAD = """# Metrics
 
 The figures at `/metrics` of a service, and of `Collector` in `tickwheel.observe.prometheus` in a program of your own.
-Written by `make reference`.
 [Operations](operations.md) says which of them to look at first, and `deploy/alerts.yml` has the alerts.
 
 Each process exports its own; what is about the jobs of the store, such as `tickwheel_jobs`, is the same in all of them.

@@ -1,7 +1,7 @@
 """
-Write docs/reference.md: every public name of every public module, with the first sentence of its docstring.
+Write the page `reference` of the site: every public name of every public module, with its docstring's first sentence.
 
-    python scripts/reference.py > docs/reference.md
+    python scripts/reference.py > reference.md
 """
 
 from __future__ import annotations
@@ -82,7 +82,6 @@ def main() -> None:
     spec.loader.exec_module(site)
     print("# Reference\n")
     print("Every public name in a sentence; `help()` shows the rest: units, ranges, errors, cost, threads.")
-    print("Written by `make reference`.")
     for name in site.public_modules():
         module = importlib.import_module(name)
         named = {public: getattr(module, public) for public in sorted(getattr(module, "__all__", ()))}
