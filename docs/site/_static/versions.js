@@ -5,7 +5,8 @@ const root = new URL(document.documentElement.dataset.content_root, location.hre
 const list = document.createElement("script");
 list.src = new URL("../versions.js", root).href;
 list.onload = () => {
-  const here = select.dataset.version, page = location.href.slice(root.href.length).replace(/[?#].*/, "") || "index.html";
+  const here = select.dataset.version,
+    page = location.href.slice(root.href.length).replace(/[?#].*/, "") || "index.html";
   for (const version of Object.keys(window.tickwheelVersions)) {
     select.add(new Option(version, version, version === here, version === here));
   }

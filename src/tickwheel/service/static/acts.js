@@ -15,10 +15,12 @@ export async function skip(job, onChange) {
   toast(`Skipped to ${moment(Date.parse(answer.job.due_at))}`, moveBack(job, answer.job, onChange));
 }
 
-const moveBack = ({ key, due_at }, { generation }, onChange) => async () => {
-  await call("PATCH", jobPath(key), { body: { at: due_at }, generation });
-  onChange();
-};
+const moveBack =
+  ({ key, due_at }, { generation }, onChange) =>
+  async () => {
+    await call("PATCH", jobPath(key), { body: { at: due_at }, generation });
+    onChange();
+  };
 
 export async function pause(job, note, onChange) {
   await call("POST", jobPath(job.key, ":pause"), { body: { note }, generation: job.generation });
@@ -26,10 +28,12 @@ export async function pause(job, note, onChange) {
 }
 
 // What has no undo.
-const plainly = (action, said) => async ({ key, generation }) => {
-  await call("POST", jobPath(key, action), { generation });
-  toast(said(key));
-};
+const plainly =
+  (action, said) =>
+  async ({ key, generation }) => {
+    await call("POST", jobPath(key, action), { generation });
+    toast(said(key));
+  };
 
 export const run = plainly(":run", (key) => `Running ${key} now`);
 export const resume = plainly(":resume", (key) => `Resumed ${key}`);
@@ -39,7 +43,8 @@ export async function cancel(job, onChange) {
   await call("DELETE", jobPath(job.key), { generation: job.generation });
   const undo = async () => (await restore(job), onChange());
   if (job.state === "dead") toast(`Removed ${job.key}`);
-  else if (job.pause) toast(`Cancelled ${job.key}`); // set again, it could fire before it is paused again
+  else if (job.pause)
+    toast(`Cancelled ${job.key}`); // set again, it could fire before it is paused again
   else toast(`Cancelled ${job.key}`, undo);
 }
 
@@ -51,20 +56,27 @@ export async function stop(job) {
 // Replay many, a few at a time; what cannot be is counted and said.
 export async function replayAll(jobs) {
   const left = [...jobs];
-  let done = 0, refused = 0;
+  let done = 0,
+    refused = 0;
   const worker = async () => {
     for (let job = left.pop(); job; job = left.pop()) {
-      await call("POST", jobPath(job.key, ":replay"), { generation: job.generation }).then(() => done++, () => refused++);
+      await call("POST", jobPath(job.key, ":replay"), { generation: job.generation }).then(
+        () => done++,
+        () => refused++,
+      );
     }
   };
   await Promise.all(Array.from({ length: 8 }, worker));
-  toast(`Replaying ${done}` + (refused ? `; ${refused} had changed meanwhile, and were left alone` : ""));
+  toast(`Replaying ${done}${refused ? `; ${refused} had changed meanwhile, and were left alone` : ""}`);
 }
 
 // Change `fields` of the job in place; what has a new rule is due by that.
 export async function change(job, fields, onChange) {
   const answer = await call("POST", jobPath(job.key, ":change"), { body: fields, generation: job.generation });
-  toast(`Changed ${job.key}`, async () => (await changeBack(job, Object.keys(fields), answer.job.generation), onChange()));
+  toast(
+    `Changed ${job.key}`,
+    async () => (await changeBack(job, Object.keys(fields), answer.job.generation), onChange()),
+  );
 }
 
 // A rule by which the job is due is set again: its old phase and instant come back, though not its attempts.
@@ -88,7 +100,19 @@ async function setAgain(before, condition) {
   if (job.due_at !== due_at) await call("PATCH", jobPath(key), { body: { at: due_at }, generation: job.generation });
 }
 
-function comingBack({ cron, tz, every_ms, anchor_at, misfire, overlap, jitter_ms, grace_ms, exclude, until, runs_left }) {
+function comingBack({
+  cron,
+  tz,
+  every_ms,
+  anchor_at,
+  misfire,
+  overlap,
+  jitter_ms,
+  grace_ms,
+  exclude,
+  until,
+  runs_left,
+}) {
   const common = { tz, misfire, overlap, jitter: jitter_ms / 1000 };
   if (grace_ms) common.misfire_grace = grace_ms / 1000;
   if (until) common.until = until / 1000;

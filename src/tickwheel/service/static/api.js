@@ -57,7 +57,8 @@ const keepDigits = (_name, value, { source }) =>
 export const jobPath = (key, action = "") => `/v1/jobs/${encodeURIComponent(key)}${action}`;
 
 function askForToken(why) {
-  const dialog = byId("sign-in"), refused = byId("refused");
+  const dialog = byId("sign-in"),
+    refused = byId("refused");
   refused.hidden = token === null;
   refused.textContent = `The service refuses the token of this tab: ${why}.`;
   if (!dialog.open) dialog.showModal();

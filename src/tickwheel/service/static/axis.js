@@ -5,15 +5,23 @@
 
 import { length } from "./words.js";
 
-const MIN = 60_000, H = 60 * MIN;
-export const S = 1000, PAST = 10 * MIN, FUTURE = 24 * H;
+const MIN = 60_000,
+  H = 60 * MIN;
+export const S = 1000,
+  PAST = 10 * MIN,
+  FUTURE = 24 * H;
 
 const BEND = 10 * S;
 const TICKS = [10 * S, MIN, 10 * MIN, H, 6 * H];
 const TICK_PX = 46; // between two, so that their words do not touch
 const WORDS_PX = 18; // below the plot
-const LATE_LEAST = 0.1, DECADES = 6; // up to 100 s
-const LATE_TICKS = [[1, "1 ms late"], [100, "100 ms late"], [10_000, "10 s late"]];
+const LATE_LEAST = 0.1,
+  DECADES = 6; // up to 100 s
+const LATE_TICKS = [
+  [1, "1 ms late"],
+  [100, "100 ms late"],
+  [10_000, "10 s late"],
+];
 
 const bent = (ms) => Math.log1p(ms / BEND);
 
@@ -37,14 +45,17 @@ export class Axis {
 
   // Where an instant is.
   x(at) {
-    const ahead = at - this.now, half = this.width / 2;
+    const ahead = at - this.now,
+      half = this.width / 2;
     return ahead < 0 ? half * (1 - bent(-ahead) / bent(PAST)) : half * (1 + bent(ahead) / bent(FUTURE));
   }
 
   // The instant at a place.
   at(x) {
     const part = Math.min(1, Math.max(-1, (2 * x) / this.width - 1));
-    return part < 0 ? this.now - BEND * Math.expm1(-part * bent(PAST)) : this.now + BEND * Math.expm1(part * bent(FUTURE));
+    return part < 0
+      ? this.now - BEND * Math.expm1(-part * bent(PAST))
+      : this.now + BEND * Math.expm1(part * bent(FUTURE));
   }
 
   y(late) {
@@ -52,7 +63,8 @@ export class Axis {
   }
 
   draw(g) {
-    const width = this.ground.width / this.ratio, height = this.ground.height / this.ratio; // px for px, which keeps words sharp
+    const width = this.ground.width / this.ratio,
+      height = this.ground.height / this.ratio; // px for px, which keeps words sharp
     g.clearRect(0, 0, width, height);
     g.drawImage(this.ground, 0, 0, width, height);
   }

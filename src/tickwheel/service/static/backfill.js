@@ -9,16 +9,28 @@ import { moment, plural } from "./words.js";
 export function backfill({ key, recurrence }) {
   if (!recurrence) return null;
   const submit = el("button", { type: "submit" });
-  const form = el("form", { class: "backfill" },
+  const form = el(
+    "form",
+    { class: "backfill" },
     el("label", {}, "From", el("input", { name: "since", type: "datetime-local", step: 1, required: true })),
     el("label", {}, "to", el("input", { name: "until", type: "datetime-local", step: 1, required: true })),
-    el("label", {}, "at", el("input", { name: "rate", type: "number", min: 0.001, max: 1e6, step: "any", value: 1, required: true })),
+    el(
+      "label",
+      {},
+      "at",
+      el("input", { name: "rate", type: "number", min: 0.001, max: 1e6, step: "any", value: 1, required: true }),
+    ),
     el("span", {}, "a second"),
     submit,
   );
   const ask = async (more) => {
     const { since, until, rate } = Object.fromEntries(new FormData(form));
-    const body = { since: new Date(since).toISOString(), until: new Date(until).toISOString(), rate: Number(rate), ...more };
+    const body = {
+      since: new Date(since).toISOString(),
+      until: new Date(until).toISOString(),
+      rate: Number(rate),
+      ...more,
+    };
     const answer = await call("POST", `/v1/schedules/${encodeURIComponent(key)}:backfill`, { body });
     return { ...answer, rest: answer.next_at ? `; the next is that of ${moment(Date.parse(answer.next_at))}` : "" };
   };

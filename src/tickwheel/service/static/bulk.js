@@ -19,7 +19,13 @@ export class Bulk {
   constructor(onDone) {
     this.onDone = onDone;
     this.verbs = el("select", { name: "verb", "aria-label": "What to do with them" });
-    this.amount = el("label", {}, "by", el("input", { name: "amount", type: "number", step: "any", value: 60, required: true, "aria-label": "How long" }), "min");
+    this.amount = el(
+      "label",
+      {},
+      "by",
+      el("input", { name: "amount", type: "number", step: "any", value: 60, required: true, "aria-label": "How long" }),
+      "min",
+    );
     const submit = el("button", { type: "submit" });
     this.form = el("form", { class: "bulk" }, this.verbs, this.amount, submit);
     this.form.addEventListener("input", () => this.showAmount());
@@ -32,7 +38,9 @@ export class Bulk {
     this.filter = filter;
     this.names = VERBS[state];
     byId("bulk").hidden = !this.names;
-    this.verbs.replaceChildren(...Object.entries(this.names ?? {}).map(([value, text]) => el("option", { value }, text)));
+    this.verbs.replaceChildren(
+      ...Object.entries(this.names ?? {}).map(([value, text]) => el("option", { value }, text)),
+    );
     this.showAmount();
     this.forget();
   }
@@ -43,18 +51,24 @@ export class Bulk {
   }
 
   async count() {
-    const verb = this.verbs.value, name = this.names[verb];
+    const verb = this.verbs.value,
+      name = this.names[verb];
     const amount = verb in AMOUNTS ? { [AMOUNTS[verb]]: 60 * this.form.elements.amount.value } : {};
     const act = verb === "stop" ? { do: "cancel", running: true } : { do: verb };
     const body = { ...act, ...this.filter, ...amount };
     const { matched, start } = await through({ ...body, dry_run: true });
     if (!matched) return void toast("There are none");
-    return { text: `${name} ${plural(matched, "job")}`, look: "danger", act: () => this.act({ ...body, cursor: start }) };
+    return {
+      text: `${name} ${plural(matched, "job")}`,
+      look: "danger",
+      act: () => this.act({ ...body, cursor: start }),
+    };
   }
 
   async act(body) {
     const { changed, refused } = await through(body);
-    toast(`${body.running ? "Stopping" : "Changed"} ${plural(changed, "job")}` + (refused ? `; ${refused} had begun or changed meanwhile, and were left alone` : ""));
+    const left = refused ? `; ${refused} had begun or changed meanwhile, and were left alone` : "";
+    toast(`${body.running ? "Stopping" : "Changed"} ${plural(changed, "job")}${left}`);
     this.onDone();
   }
 }

@@ -5,7 +5,9 @@ import { attempt } from "./toasts.js";
 // `count` returns the words and the look of the second press, and what it does; or nothing. What was counted is forgotten
 // by any change of the form, also one that comes while it is being counted, and by the function that is returned.
 export function countFirst(form, submit, text, count) {
-  let found = null, asked = 0, isBusy = false;
+  let found = null,
+    asked = 0,
+    isBusy = false;
   const forget = () => {
     asked++;
     found = null;
@@ -17,7 +19,8 @@ export function countFirst(form, submit, text, count) {
       await found.act(); // what went wrong half-way can be pressed again
       return forget();
     }
-    const mine = asked, counted = await count();
+    const mine = asked,
+      counted = await count();
     if (mine !== asked || !counted) return;
     found = counted;
     submit.textContent = counted.text;

@@ -36,12 +36,18 @@ export class Dead {
 
   fill({ jobs, cursor }) {
     this.jobs = jobs;
-    syncCalmly(byId("letters"), jobs, (job) => `${job.key}/${job.generation}`, (job) => this.make(job));
+    syncCalmly(
+      byId("letters"),
+      jobs,
+      (job) => `${job.key}/${job.generation}`,
+      (job) => this.make(job),
+    );
     byId("letters-empty").hidden = jobs.length > 0;
     byId("letters-empty").textContent = "No dead letters. All is well.";
     byId("letters-more").hidden = !cursor || this.limit >= 1000;
     this.all.hidden = jobs.length === 0;
-    if (!this.all.classList.contains("asked")) this.all.textContent = cursor ? `Replay these ${count(jobs.length)}` : "Replay all";
+    if (!this.all.classList.contains("asked"))
+      this.all.textContent = cursor ? `Replay these ${count(jobs.length)}` : "Replay all";
   }
 
   make(job) {
@@ -49,13 +55,38 @@ export class Dead {
     return el(
       "li",
       { class: "letter" },
-      el("div", { class: "what" },
-        el("button", { type: "button", class: "key", title: printable(job.key), onclick: () => this.onOpen(job.key) }, printable(job.key)),
+      el(
+        "div",
+        { class: "what" },
+        el(
+          "button",
+          { type: "button", class: "key", title: printable(job.key), onclick: () => this.onOpen(job.key) },
+          printable(job.key),
+        ),
         el("p", { class: "error" }, job.error ?? "no error was kept"),
-        el("p", { class: "about" }, `${where(job)} · ${plural(job.attempt, "attempt")} · due ${moment(Date.parse(job.due_at))}`)),
-      el("div", { class: "acts writes" },
-        sure("Remove", "Really remove?", act(() => cancel(job, this.onChange)), "danger", { "aria-label": `Remove ${printable(job.key)}` }),
-        button("Replay", "", act(() => replay(job)), { "aria-label": `Replay ${printable(job.key)}` })),
+        el(
+          "p",
+          { class: "about" },
+          `${where(job)} · ${plural(job.attempt, "attempt")} · due ${moment(Date.parse(job.due_at))}`,
+        ),
+      ),
+      el(
+        "div",
+        { class: "acts writes" },
+        sure(
+          "Remove",
+          "Really remove?",
+          act(() => cancel(job, this.onChange)),
+          "danger",
+          { "aria-label": `Remove ${printable(job.key)}` },
+        ),
+        button(
+          "Replay",
+          "",
+          act(() => replay(job)),
+          { "aria-label": `Replay ${printable(job.key)}` },
+        ),
+      ),
     );
   }
 }

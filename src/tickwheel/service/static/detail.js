@@ -24,10 +24,24 @@ export async function openJob(key, onChange) {
     if (problem.status !== 404) throw problem;
     return null;
   });
-  const runs = job?.recurrence ? await call("GET", `/v1/schedules/${encodeURIComponent(key)}?count=5`).then((schedule) => schedule.runs, () => []) : [];
+  const runs = job?.recurrence
+    ? await call("GET", `/v1/schedules/${encodeURIComponent(key)}?count=5`).then(
+        (schedule) => schedule.runs,
+        () => [],
+      )
+    : [];
   const progress = job && (await progressOf(job, firings));
   if (mine !== asked) return; // another job was asked for meanwhile
-  const parts = job ? [facts(job, runs, progress), payload(job), edit(job, () => (close(), onChange())), past(key, records, firings, job), backfill(job), actions(job, onChange)] : [gone(), past(key, records, firings)];
+  const parts = job
+    ? [
+        facts(job, runs, progress),
+        payload(job),
+        edit(job, () => (close(), onChange())),
+        past(key, records, firings, job),
+        backfill(job),
+        actions(job, onChange),
+      ]
+    : [gone(), past(key, records, firings)];
   dialog.dataset.key = key;
   dialog.replaceChildren(head(key), ...parts.filter(Boolean), ...dialog.querySelectorAll("#toasts")); // notes stay
   if (!dialog.open) dialog.showModal();
@@ -50,7 +64,12 @@ setInterval(() => {
 }, 100);
 
 const head = (key) =>
-  el("header", {}, el("h2", { id: "detail-title" }, printable(key)), el("button", { type: "button", class: "quiet", "aria-label": "Close", onclick: close }, "✕"));
+  el(
+    "header",
+    {},
+    el("h2", { id: "detail-title" }, printable(key)),
+    el("button", { type: "button", class: "quiet", "aria-label": "Close", onclick: close }, "✕"),
+  );
 
 const gone = () => el("p", { class: "empty" }, "This job is no longer there: it has run, or was cancelled.");
 
@@ -63,38 +82,85 @@ async function progressOf(job, firings) {
   return nodes.flatMap((node) => node.figures?.progress ?? []).find(mine);
 }
 
+function paused({ scope, at, by, note }) {
+  return `${scope ? `${scope}, ` : ""}since ${moment(Date.parse(at))}, by ${by}${note ? `: ${note}` : ""}`;
+}
+
 function far(progress) {
   if (!progress) return el("span", { class: "far" }, "nothing noted");
   const { fraction, note } = progress;
-  return el("span", { class: "far" }, el("progress", { value: fraction, "aria-label": "Progress" }), ` ${percent(progress)}${note ? `: ${printable(note)}` : ""}`);
+  return el(
+    "span",
+    { class: "far" },
+    el("progress", { value: fraction, "aria-label": "Progress" }),
+    ` ${percent(progress)}${note ? `: ${printable(note)}` : ""}`,
+  );
 }
 
 // What the stream says of the job that is shown.
 export function takeProgress({ firings }) {
   const shown = dialog.open && dialog.querySelector(".far");
-  const latest = shown && firings.findLast((each) => each.key === dialog.dataset.key && each.outcome === "running" && each.progress);
+  const latest =
+    shown && firings.findLast((each) => each.key === dialog.dataset.key && each.outcome === "running" && each.progress);
   if (latest) shown.replaceWith(far(latest.progress));
 }
 
 function facts(job, runs, progress) {
   const due = Date.parse(job.due_at);
   const rows = [
-    ["State", job.pause && job.state === "pending" ? "paused" : job.lacks_handler ? "pending: it waits for a node that has its handler" : job.awaits_worker ? "waiting for a worker" : job.state],
-    ["Paused", job.pause && `${job.pause.scope ? `${job.pause.scope}, ` : ""}since ${moment(Date.parse(job.pause.at))}, by ${job.pause.by}${job.pause.note ? `: ${job.pause.note}` : ""}`],
-    ["Due", el("span", {}, moment(due), job.state === "pending" ? el("span", { class: "left", "data-due": due }, until(due)) : null)],
+    [
+      "State",
+      job.pause && job.state === "pending"
+        ? "paused"
+        : job.lacks_handler
+          ? "pending: it waits for a node that has its handler"
+          : job.awaits_worker
+            ? "waiting for a worker"
+            : job.state,
+    ],
+    ["Paused", job.pause && paused(job.pause)],
+    [
+      "Due",
+      el(
+        "span",
+        {},
+        moment(due),
+        job.state === "pending" ? el("span", { class: "left", "data-due": due }, until(due)) : null,
+      ),
+    ],
     ["Repeats", job.recurrence && recurrence(job.recurrence)],
-    ["Next runs", runs.length > 1 && runs.slice(1).map((run) => moment(Date.parse(run))).join(" · ")],
+    [
+      "Next runs",
+      runs.length > 1 &&
+        runs
+          .slice(1)
+          .map((run) => moment(Date.parse(run)))
+          .join(" · "),
+    ],
     ["Progress", job.state === "running" && far(progress)],
     ["Goes to", where(job)],
     ["Attempts", job.attempt ? `${job.attempt} of ${job.retry.attempts}` : `none yet, at most ${job.retry.attempts}`],
     ["Next tries", nextTries(job)],
-    ["Expires", job.expires_at && (wasStopped(job) ? "it was asked to stop: there is no other attempt" : moment(Date.parse(job.expires_at)))],
+    [
+      "Expires",
+      job.expires_at &&
+        (wasStopped(job) ? "it was asked to stop: there is no other attempt" : moment(Date.parse(job.expires_at))),
+    ],
     ["Error", job.error],
     ["Generation", String(job.generation)],
     ["Set", moment(Date.parse(job.first_set_at))],
     ["Trace", job.trace && traceLink(job.trace)],
   ];
-  return el("dl", {}, ...rows.filter(([, value]) => value).flatMap(([name, value]) => [el("dt", {}, name), el("dd", { class: name.toLowerCase().replace(" ", "-") }, value)]));
+  return el(
+    "dl",
+    {},
+    ...rows
+      .filter(([, value]) => value)
+      .flatMap(([name, value]) => [
+        el("dt", {}, name),
+        el("dd", { class: name.toLowerCase().replace(" ", "-") }, value),
+      ]),
+  );
 }
 
 const wasStopped = ({ expires_at }) => Date.parse(expires_at) === 0;
@@ -104,7 +170,7 @@ function nextTries(job) {
   if (state === "dead" || begun >= retry.attempts - 1 || wasStopped(job)) return null;
   const waits = [];
   for (let n = begun; n < Math.min(begun + 4, retry.attempts - 1); n++) waits.push(length(1000 * waitAfter(n, retry)));
-  return `if it fails, after ${waits.join(", then ")}` + (retry.jitter ? `, or up to ${Math.round(retry.jitter * 100)} % sooner` : "");
+  return `if it fails, after ${waits.join(", then ")}${retry.jitter ? `, or up to ${Math.round(retry.jitter * 100)} % sooner` : ""}`;
 }
 
 function waitAfter(n, { kind, base_s, max_s, waits_s }) {
@@ -113,7 +179,12 @@ function waitAfter(n, { kind, base_s, max_s, waits_s }) {
 }
 
 const payload = (job) =>
-  el("details", { open: job.payload !== null }, el("summary", {}, "Payload"), el("pre", { tabindex: 0 }, JSON.stringify(job.payload, null, 2)));
+  el(
+    "details",
+    { open: job.payload !== null },
+    el("summary", {}, "Payload"),
+    el("pre", { tabindex: 0 }, JSON.stringify(job.payload, null, 2)),
+  );
 
 function actions(job, onChange) {
   const act = (work) => async () => (await attempt(work)) && (close(), onChange());
@@ -122,30 +193,95 @@ function actions(job, onChange) {
     act(() => work(Object.fromEntries(new FormData(event.target))))();
   };
   if (job.state === "dead") {
-    return el("div", { class: "actions writes" }, sure("Remove", "Really remove?", act(() => cancel(job, onChange))), button("Replay", "primary", act(() => replay(job))));
+    return el(
+      "div",
+      { class: "actions writes" },
+      sure(
+        "Remove",
+        "Really remove?",
+        act(() => cancel(job, onChange)),
+      ),
+      button(
+        "Replay",
+        "primary",
+        act(() => replay(job)),
+      ),
+    );
   }
-  const pausing = job.pause && !job.pause.scope ? button("Resume", "primary", act(() => resume(job))) : pauseForm(submit(({ note }) => pause(job, note, onChange)));
-  const halt = sure("Stop", "Really stop?", act(() => stop(job)), "danger");
+  const pausing =
+    job.pause && !job.pause.scope
+      ? button(
+          "Resume",
+          "primary",
+          act(() => resume(job)),
+        )
+      : pauseForm(submit(({ note }) => pause(job, note, onChange)));
+  const halt = sure(
+    "Stop",
+    "Really stop?",
+    act(() => stop(job)),
+    "danger",
+  );
   if (job.state === "running" && job.recurrence) return el("div", { class: "actions writes" }, pausing, halt);
-  if (job.state === "running") return el("div", { class: "actions writes" }, el("p", { class: "empty" }, "It is running: it can be stopped, not moved."), halt);
-  return el("div", { class: "actions writes" },
+  if (job.state === "running")
+    return el(
+      "div",
+      { class: "actions writes" },
+      el("p", { class: "empty" }, "It is running: it can be stopped, not moved."),
+      halt,
+    );
+  return el(
+    "div",
+    { class: "actions writes" },
     moveForm(submit(({ amount, unit }) => move(job, Number(amount) * UNITS[unit], onChange))),
     pausing,
-    job.recurrence ? button("Skip next run", "", act(() => skip(job, onChange))) : null,
-    sure("Cancel job", "Really cancel?", act(() => cancel(job, onChange))),
-    sure("Run now", "Really run now?", act(() => run(job)), "primary"),
+    job.recurrence
+      ? button(
+          "Skip next run",
+          "",
+          act(() => skip(job, onChange)),
+        )
+      : null,
+    sure(
+      "Cancel job",
+      "Really cancel?",
+      act(() => cancel(job, onChange)),
+    ),
+    sure(
+      "Run now",
+      "Really run now?",
+      act(() => run(job)),
+      "primary",
+    ),
   );
 }
 
 const pauseForm = (onsubmit) =>
-  el("form", { class: "pause", onsubmit },
+  el(
+    "form",
+    { class: "pause", onsubmit },
     el("input", { name: "note", maxlength: 250, placeholder: "Why?", "aria-label": "Why it is paused" }),
     el("button", { type: "submit" }, "Pause"),
   );
 
 const moveForm = (onsubmit) =>
-  el("form", { class: "move", onsubmit },
-    el("label", {}, "Move to", el("input", { name: "amount", type: "number", min: 0, step: "any", value: 60, required: true, "aria-label": "How long from now" })),
+  el(
+    "form",
+    { class: "move", onsubmit },
+    el(
+      "label",
+      {},
+      "Move to",
+      el("input", {
+        name: "amount",
+        type: "number",
+        min: 0,
+        step: "any",
+        value: 60,
+        required: true,
+        "aria-label": "How long from now",
+      }),
+    ),
     el("select", { name: "unit", "aria-label": "Unit" }, ...Object.keys(UNITS).map((unit) => el("option", {}, unit))),
     el("span", {}, "from now"),
     el("button", { type: "submit" }, "Move"),

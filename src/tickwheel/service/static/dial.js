@@ -12,13 +12,31 @@ const CALM = matchMedia("(prefers-reduced-motion: reduce)");
 
 export class Dial {
   constructor(parent) {
-    this.slots = Array.from({ length: SLOTS }, (_, i) => svg("path", { d: wedge(i, SLOTS, GAP, 84, 108), class: "h0" }));
-    this.hand = svg("g", { class: "hand" }, svg("line", { x1: 0, y1: -62, x2: 0, y2: -114 }), svg("circle", { cx: 0, cy: -76, r: 3.5 }));
+    this.slots = Array.from({ length: SLOTS }, (_, i) =>
+      svg("path", { d: wedge(i, SLOTS, GAP, 84, 108), class: "h0" }),
+    );
+    this.hand = svg(
+      "g",
+      { class: "hand" },
+      svg("line", { x1: 0, y1: -62, x2: 0, y2: -114 }),
+      svg("circle", { cx: 0, cy: -76, r: 3.5 }),
+    );
     this.pulses = svg("g");
     this.big = svg("text", { class: "big", y: 4 });
     this.small = svg("text", { class: "small", y: 26 });
-    const marks = Array.from({ length: 12 }, (_, i) => svg("line", { class: "mark", x1: 0, y1: -76, x2: 0, y2: -80, transform: `rotate(${i * 30})` }));
-    this.chart = svg("svg", { viewBox: "-120 -120 240 240", role: "img" }, ...marks, ...this.slots, this.pulses, this.hand, this.big, this.small);
+    const marks = Array.from({ length: 12 }, (_, i) =>
+      svg("line", { class: "mark", x1: 0, y1: -76, x2: 0, y2: -80, transform: `rotate(${i * 30})` }),
+    );
+    this.chart = svg(
+      "svg",
+      { viewBox: "-120 -120 240 240", role: "img" },
+      ...marks,
+      ...this.slots,
+      this.pulses,
+      this.hand,
+      this.big,
+      this.small,
+    );
     parent.append(this.chart);
     this.next_ms = null;
     this.turn();
@@ -30,7 +48,10 @@ export class Dial {
     counts.forEach((n, i) => paint(this.slots[(first + i) % SLOTS], n));
     this.next_ms = next_ms;
     const total = counts.reduce((sum, n) => sum + n, 0);
-    this.chart.setAttribute("aria-label", `The wheel of the next minute: ${count(total)} of ${count(pending)} pending jobs are due in it.`);
+    this.chart.setAttribute(
+      "aria-label",
+      `The wheel of the next minute: ${count(total)} of ${count(pending)} pending jobs are due in it.`,
+    );
   }
 
   // A ripple where the hand is, for firings.
@@ -42,7 +63,8 @@ export class Dial {
   }
 
   turn() {
-    const step = CALM.matches ? 6 : STEP, at = Math.floor(angle() / step) * step;
+    const step = CALM.matches ? 6 : STEP,
+      at = Math.floor(angle() / step) * step;
     if (at !== this.at) this.hand.setAttribute("transform", `rotate(${at})`);
     this.at = at;
     const left = this.next_ms == null ? null : this.next_ms - now_ms();

@@ -22,17 +22,23 @@ function fill(node, attributes, children) {
   return node;
 }
 
-export const button = (text, look, onclick, more = {}) => el("button", { type: "button", class: look, onclick, ...more }, text);
+export const button = (text, look, onclick, more = {}) =>
+  el("button", { type: "button", class: look, onclick, ...more }, text);
 
 // Asks once more, and forgets when the focus goes elsewhere.
 export function sure(text, question, onSure, look = "danger", more = {}) {
   let isAsked = false;
-  const node = button(text, look, () => {
-    if (isAsked) return onSure();
-    isAsked = true;
-    node.textContent = question;
-    node.classList.add("asked");
-  }, more);
+  const node = button(
+    text,
+    look,
+    () => {
+      if (isAsked) return onSure();
+      isAsked = true;
+      node.textContent = question;
+      node.classList.add("asked");
+    },
+    more,
+  );
   node.addEventListener("blur", () => {
     isAsked = false;
     node.textContent = text;
@@ -43,14 +49,18 @@ export function sure(text, question, onSure, look = "danger", more = {}) {
 
 // The path of slot `i` of a ring of so many, without a gap on each side, which is a part of its width.
 export function wedge(i, slots, gap, inner, outer) {
-  const from = ((i + gap) / slots) * 2 * Math.PI, to = ((i + 1 - gap) / slots) * 2 * Math.PI;
+  const from = ((i + gap) / slots) * 2 * Math.PI,
+    to = ((i + 1 - gap) / slots) * 2 * Math.PI;
   const at = (r, a) => `${(r * Math.sin(a)).toFixed(2)} ${(-r * Math.cos(a)).toFixed(2)}`;
-  return `M${at(inner, from)}L${at(outer, from)}A${outer} ${outer} 0 0 1 ${at(outer, to)}L${at(inner, to)}A${inner} ${inner} 0 0 0 ${at(inner, from)}Z`;
+  const there = `M${at(inner, from)}L${at(outer, from)}A${outer} ${outer} 0 0 1 ${at(outer, to)}`;
+  return `${there}L${at(inner, to)}A${inner} ${inner} 0 0 0 ${at(inner, from)}Z`;
 }
 
 // Fill a list of names and values; what has no value is left out.
 export function facts(list, rows) {
-  list.replaceChildren(...rows.filter(([, value]) => value).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
+  list.replaceChildren(
+    ...rows.filter(([, value]) => value).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]),
+  );
 }
 
 // Bring the children of `parent` in line with `items`, reusing the node of each key, so that focus and selection stay.

@@ -17,12 +17,36 @@ const CELL_PX = 2; // of dots of one kind that cover each other, one is drawn
 const KINDS = [
   { name: "ended otherwise", sign: "–", colour: "--muted", shape: [[-2.5, -0.5, 5, 1]] },
   { name: "succeeded", sign: "▪", colour: "--good", shape: [[-1.5, -1.5, 3, 3]] },
-  { name: "running", sign: "▫", colour: "--accent", shape: [[-2, -2, 4, 1], [-2, 1, 4, 1], [-2, -1, 1, 2], [1, -1, 1, 2]] },
-  { name: "failed", sign: "✚", colour: "--bad", shape: [[-3, -0.75, 6, 1.5], [-0.75, -3, 1.5, 6]] },
+  {
+    name: "running",
+    sign: "▫",
+    colour: "--accent",
+    shape: [
+      [-2, -2, 4, 1],
+      [-2, 1, 4, 1],
+      [-2, -1, 1, 2],
+      [1, -1, 1, 2],
+    ],
+  },
+  {
+    name: "failed",
+    sign: "✚",
+    colour: "--bad",
+    shape: [
+      [-3, -0.75, 6, 1.5],
+      [-0.75, -3, 1.5, 6],
+    ],
+  },
   { name: "died", sign: "■", colour: "--bad", shape: [[-3, -3, 6, 6]] },
 ];
-const NONE = KINDS.length, DIED = KINDS.length - 1, RUNNING = 2;
-const kindOf = (outcome) => Math.max(0, KINDS.findIndex(({ name }) => name === outcome));
+const NONE = KINDS.length,
+  DIED = KINDS.length - 1,
+  RUNNING = 2;
+const kindOf = (outcome) =>
+  Math.max(
+    0,
+    KINDS.findIndex(({ name }) => name === outcome),
+  );
 
 export class Dots {
   constructor() {
@@ -44,7 +68,10 @@ export class Dots {
   // `isOthers`: they are of other nodes.
   take({ firings, is_snapshot }, isOthers = false) {
     for (const { fire_id, key, fired_at, lateness_ms, outcome, by } of firings) {
-      const at = Date.parse(fired_at), kind = kindOf(outcome), known = this.places.get(fire_id), i = known ?? this.place(fire_id);
+      const at = Date.parse(fired_at),
+        kind = kindOf(outcome),
+        known = this.places.get(fire_id),
+        i = known ?? this.place(fire_id);
       if (known === undefined && kind !== RUNNING) this.older.remove(at, RUNNING); // it may have been there, running
       this.at[i] = at;
       this.late[i] = lateness_ms;
@@ -53,7 +80,11 @@ export class Dots {
       this.nodes[i] = isOthers ? by : "";
     }
     // A stream begins with a few.
-    if (is_snapshot) call("GET", `/v1/firings?limit=${BEFORE}`).then((all) => this.take(all), () => null);
+    if (is_snapshot)
+      call("GET", `/v1/firings?limit=${BEFORE}`).then(
+        (all) => this.take(all),
+        () => null,
+      );
   }
 
   place(id) {
@@ -73,7 +104,8 @@ export class Dots {
   }
 
   draw(g, axis) {
-    const columns = Math.ceil(axis.width / CELL_PX), cells = columns * Math.ceil(axis.height / CELL_PX);
+    const columns = Math.ceil(axis.width / CELL_PX),
+      cells = columns * Math.ceil(axis.height / CELL_PX);
     if (this.covered?.length !== cells) this.covered = new Uint32Array(cells);
     this.older.draw(g, axis, this.colours);
     for (let kind = 0; kind < NONE; kind++) {
@@ -81,7 +113,8 @@ export class Dots {
       g.fillStyle = this.colours[kind];
       for (let i = 0; i < ROOM; i++) {
         if (this.kind[i] !== kind) continue;
-        const left = axis.x(this.at[i]), top = axis.y(this.late[i]);
+        const left = axis.x(this.at[i]),
+          top = axis.y(this.late[i]);
         if (left < 0) continue;
         const cell = Math.floor(top / CELL_PX) * columns + Math.floor(left / CELL_PX);
         if (this.covered[cell] === this.pass) continue;
@@ -93,20 +126,27 @@ export class Dots {
 
   // The dot that is nearest to a place, in words and as its key, or null where there is none.
   nearest(axis, left, top) {
-    let nearest = -1, least = REACH_PX;
+    let nearest = -1,
+      least = REACH_PX;
     for (let i = 0; i < ROOM; i++) {
       if (this.kind[i] === NONE) continue;
       const distance = Math.hypot(axis.x(this.at[i]) - left, axis.y(this.late[i]) - top);
       if (distance < least) [nearest, least] = [i, distance];
     }
     if (nearest < 0) return null;
-    const key = this.keys[nearest], node = this.nodes[nearest], on = node && `, on ${node}`;
-    return { key, text: `${clockTimeMs(this.at[nearest])} ${printable(key)}: ${KINDS[this.kind[nearest]].name}, +${lateness(this.late[nearest])}${on}` };
+    const key = this.keys[nearest],
+      node = this.nodes[nearest],
+      on = node && `, on ${node}`;
+    return {
+      key,
+      text: `${clockTimeMs(this.at[nearest])} ${printable(key)}: ${KINDS[this.kind[nearest]].name}, +${lateness(this.late[nearest])}${on}`,
+    };
   }
 
   // What fired from `from` until `until`, in words, and when the first of them that died was due.
   within(from, until) {
-    const sums = { counts: new Array(NONE).fill(0), latest: 0, due: from }, { counts } = sums;
+    const sums = { counts: new Array(NONE).fill(0), latest: 0, due: from },
+      { counts } = sums;
     this.older.within(from, until, sums);
     for (let i = 0; i < ROOM; i++) {
       if (this.kind[i] === NONE || this.at[i] < from || this.at[i] >= until) continue;
@@ -115,7 +155,12 @@ export class Dots {
       if (this.kind[i] === DIED) sums.due = Math.min(sums.due, this.at[i] - this.late[i]);
     }
     const total = counts.reduce((sum, n) => sum + n, 0);
-    const ends = KINDS.map(({ name }, kind) => [counts[kind], name]).filter(([n]) => n).map((each) => each.join(" "));
-    return { due: sums.due, text: plural(total, "firing") + (total ? `: ${ends.join(", ")}, the latest +${lateness(sums.latest)}` : "") };
+    const ends = KINDS.map(({ name }, kind) => [counts[kind], name])
+      .filter(([n]) => n)
+      .map((each) => each.join(" "));
+    return {
+      due: sums.due,
+      text: plural(total, "firing") + (total ? `: ${ends.join(", ")}, the latest +${lateness(sums.latest)}` : ""),
+    };
   }
 }

@@ -6,8 +6,18 @@ import { el } from "./dom.js";
 import { attempt } from "./toasts.js";
 
 const PLAIN = { spellcheck: "false", autocomplete: "off" };
-const OVERLAPS = [["", "by default"], ["skip", "left out"], ["once", "one follows"], ["all", "all follow"], ["cancel", "it is asked to stop"]];
-const MISFIRES = [["once", "one makes up for them"], ["all", "all are made up for"], ["skip", "left out"]];
+const OVERLAPS = [
+  ["", "by default"],
+  ["skip", "left out"],
+  ["once", "one follows"],
+  ["all", "all follow"],
+  ["cancel", "it is asked to stop"],
+];
+const MISFIRES = [
+  ["once", "one makes up for them"],
+  ["all", "all are made up for"],
+  ["skip", "left out"],
+];
 // How a field is read whose text is not what is sent.
 const READ = {
   payload: exact,
@@ -15,13 +25,19 @@ const READ = {
   max_runs: (text) => Number(text) || null,
   overlap: (text) => text || null,
   misfire_grace: (text) => text.trim() || null,
-  exclude: (text) => text.split("\n").map((line) => line.trim()).filter(Boolean),
+  exclude: (text) =>
+    text
+      .split("\n")
+      .map((line) => line.trim())
+      .filter(Boolean),
 };
 
 export function edit(job, onDone) {
   if (job.state !== "pending") return null; // what is set again while it runs, runs; what is paused stays paused
   const text = JSON.stringify(job.payload, null, 2);
-  const form = el("form", { class: "edit" },
+  const form = el(
+    "form",
+    { class: "edit" },
     area("payload", "Payload, as JSON", text, Math.min(12, text.split("\n").length + 1)),
     ...ruleFields(job.recurrence),
     el("button", { type: "submit", class: "primary" }, "Save"),
@@ -40,7 +56,9 @@ export function edit(job, onDone) {
 
 function ruleFields(rule) {
   if (!rule) return [];
-  const when = rule.cron ? input("cron", "Cron line", rule.cron, { required: true }) : input("every", "Every", `${rule.every_ms / 1000}s`, { required: true });
+  const when = rule.cron
+    ? input("cron", "Cron line", rule.cron, { required: true })
+    : input("every", "Every", `${rule.every_ms / 1000}s`, { required: true });
   return [
     when,
     input("tz", rule.cron ? "in the zone" : "Zone of what is left out", rule.tz ?? "UTC", { required: true }),
@@ -48,7 +66,12 @@ function ruleFields(rule) {
     input("max_runs", "Runs left", rule.runs_left ?? "", { type: "number", min: 1, placeholder: "with no end" }),
     pick("overlap", "Runs due while one lasts", OVERLAPS, rule.overlap ?? ""),
     pick("misfire", "Missed runs", MISFIRES, rule.misfire),
-    input("misfire_grace", "Missed if later than, where they are left out", rule.grace_ms ? `${rule.grace_ms / 1000}s` : "", { placeholder: "1m" }),
+    input(
+      "misfire_grace",
+      "Missed if later than, where they are left out",
+      rule.grace_ms ? `${rule.grace_ms / 1000}s` : "",
+      { placeholder: "1m" },
+    ),
     area("exclude", "But not: a day, a span of days or a cron line on each line", (rule.exclude ?? []).join("\n"), 2),
   ];
 }
@@ -56,7 +79,16 @@ function ruleFields(rule) {
 const input = (name, label, value, more) => el("label", {}, label, el("input", { name, value, ...PLAIN, ...more }));
 const area = (name, label, value, rows) => el("label", {}, label, el("textarea", { name, rows, ...PLAIN }, value));
 const pick = (name, label, choices, value) =>
-  el("label", {}, label, el("select", { name }, ...choices.map(([each, words]) => el("option", { value: each, selected: each === value }, words))));
+  el(
+    "label",
+    {},
+    label,
+    el(
+      "select",
+      { name },
+      ...choices.map(([each, words]) => el("option", { value: each, selected: each === value }, words)),
+    ),
+  );
 
 function flaw(text) {
   try {

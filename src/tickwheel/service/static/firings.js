@@ -42,7 +42,14 @@ export class Firings {
     clearTimeout(this.later);
     this.later = null;
     const newest = [...this.byId.values()].sort((a, b) => Date.parse(b.fired_at) - Date.parse(a.fired_at));
-    syncCalmly(byId("firings"), newest, (firing) => firing.fire_id, (firing) => this.make(firing), update, { isHeld: this.isHeld });
+    syncCalmly(
+      byId("firings"),
+      newest,
+      (firing) => firing.fire_id,
+      (firing) => this.make(firing),
+      update,
+      { isHeld: this.isHeld },
+    );
     byId("firings-empty").hidden = newest.length > 0;
   }
 
@@ -62,7 +69,10 @@ export class Firings {
 function update(node, firing) {
   const outcome = node.querySelector(".outcome");
   const { progress } = firing;
-  outcome.textContent = firing.outcome + (progress ? ` ${percent(progress)}` : "") + (firing.attempt > 1 ? `, attempt ${firing.attempt}` : "");
+  outcome.textContent =
+    firing.outcome +
+    (progress ? ` ${percent(progress)}` : "") +
+    (firing.attempt > 1 ? `, attempt ${firing.attempt}` : "");
   outcome.className = `outcome ${firing.outcome}`;
   outcome.title = firing.error ?? (progress ? printable(progress.note) : "");
 }

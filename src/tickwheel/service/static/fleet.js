@@ -8,8 +8,11 @@ const TAKEN_MS = 30_000; // so long a shard that has changed hands is marked
 const EVENTS_MAX = 6;
 
 // Between two answers the leases count down here, by the store's clock as the last answer had it.
-let offset_ms = 0, fleet = null;
-const owners = new Map(), taken = new Map(), events = [];
+let offset_ms = 0,
+  fleet = null;
+const owners = new Map(),
+  taken = new Map(),
+  events = [];
 const now_ms = () => Date.now() + offset_ms;
 
 export async function showFleet() {
@@ -21,7 +24,8 @@ export async function showFleet() {
   sync(byId("lanes"), nodes, (node) => node.owner, lane, update);
   const free = shards.filter((each) => !each.owner);
   byId("free").hidden = !free.length;
-  byId("free").textContent = `Nobody fires ${plural(free.length, "shard")}: ${free.map((each) => each.shard).join(", ")}.`;
+  byId("free").textContent =
+    `Nobody fires ${plural(free.length, "shard")}: ${free.map((each) => each.shard).join(", ")}.`;
   byId("takeovers").replaceChildren(...events.map(({ at, text }) => el("li", {}, `${moment(at)} ${text}`)));
   tick();
 }
@@ -31,14 +35,19 @@ export function tick() {
   for (const node of fleet?.nodes ?? []) {
     const parent = [...byId("lanes").children].find((each) => each.dataset.key === node.owner);
     if (!parent) continue;
-    const { until, heard_at } = node, left = until && Date.parse(until) - now_ms();
+    const { until, heard_at } = node,
+      left = until && Date.parse(until) - now_ms();
     const bar = parent.querySelector("progress");
     bar.hidden = !until;
     if (until) {
       bar.max = Math.max(1, Date.parse(until) - Date.parse(heard_at ?? fleet.now));
       bar.value = Math.max(0, left);
     }
-    parent.querySelector(".lease").textContent = !until ? "held by a lock of the system" : left > 0 ? `leases end in ${(left / 1000).toFixed(1)} s` : `leases ended ${span(-left)} ago`;
+    parent.querySelector(".lease").textContent = !until
+      ? "held by a lock of the system"
+      : left > 0
+        ? `leases end in ${(left / 1000).toFixed(1)} s`
+        : `leases ended ${span(-left)} ago`;
     parent.querySelector(".state").textContent = said(node, heard_at && now_ms() - Date.parse(heard_at));
   }
 }
@@ -52,7 +61,8 @@ function said({ state, is_this }, silent_ms) {
 
 function lead(nodes, shards, owner) {
   const number = (...states) => nodes.filter((each) => states.includes(each.state)).length;
-  const silent = number("silent"), said = silent ? `, ${silent} of them silent,` : "";
+  const silent = number("silent"),
+    said = silent ? `, ${silent} of them silent,` : "";
   const here = owner ? "" : " The process that shows this page fires nothing.";
   return `Of all processes: ${plural(number("well", "silent"), "node")}${said} on ${plural(shards.length, "shard")}.${here}`;
 }
@@ -70,12 +80,18 @@ function lane({ owner }) {
 
 function update(node, { state, is_this, shards, tails, figures }) {
   node.className = `lane ${state}${is_this ? " this" : ""}`;
-  sync(node.querySelector(".cells"), shards, String, (shard) => el("li", {}, String(shard)), (cell, shard) => {
-    const of = fleet.shards.find((each) => each.shard === shard);
-    const since = taken.get(shard);
-    cell.className = since && Date.now() - since.at < TAKEN_MS ? "taken" : "";
-    cell.title = `shard ${shard}, epoch ${of.epoch}${since ? `, taken over from ${since.from}` : ""}`;
-  });
+  sync(
+    node.querySelector(".cells"),
+    shards,
+    String,
+    (shard) => el("li", {}, String(shard)),
+    (cell, shard) => {
+      const of = fleet.shards.find((each) => each.shard === shard);
+      const since = taken.get(shard);
+      cell.className = since && Date.now() - since.at < TAKEN_MS ? "taken" : "";
+      cell.title = `shard ${shard}, epoch ${of.epoch}${since ? `, taken over from ${since.from}` : ""}`;
+    },
+  );
   facts(node.querySelector(".load"), load(figures, tails));
 }
 
@@ -83,13 +99,21 @@ function load(figures, tails) {
   if (!figures) return [["Figures", "none reported"]];
   const { lately, in_flight, waiting, places, staged, fired, failed, version, started_at } = figures;
   const of = `last ${Math.round(lately.span_s)} s`;
-  const late = lately.count ? `p50 ${lateness(lately.p50_ms)}, p99 ${lateness(lately.p99_ms)}, at most ${lateness(lately.max_ms)}` : "nothing fired";
+  const late = lately.count
+    ? `p50 ${lateness(lately.p50_ms)}, p99 ${lateness(lately.p99_ms)}, at most ${lateness(lately.max_ms)}`
+    : "nothing fired";
   return [
     [`Fired, ${of}`, `${count(lately.fired)}, ${(lately.fired / Math.max(1, lately.span_s)).toFixed(1)} a second`],
     [`Late, ${of}`, late],
-    ["Load", `${count(in_flight)} running on ${plural(places, "thread")}, ${count(waiting)} waiting, ${count(staged)} staged`],
+    [
+      "Load",
+      `${count(in_flight)} running on ${plural(places, "thread")}, ${count(waiting)} waiting, ${count(staged)} staged`,
+    ],
     ["Handed over", tails.length && `${plural(tails.length, "shard")}, of which jobs still run here`],
-    ["Since its start", `${count(fired)} fired, ${count(failed)} failed; ${moment(Date.parse(started_at))}, version ${version}`],
+    [
+      "Since its start",
+      `${count(fired)} fired, ${count(failed)} failed; ${moment(Date.parse(started_at))}, version ${version}`,
+    ],
   ];
 }
 
@@ -106,7 +130,9 @@ function noteTakeovers({ shards, nodes }) {
       else events.unshift({ at: now_ms(), noted: Date.now(), owner, from: before, shards: [shard] });
       events.length = Math.min(events.length, EVENTS_MAX);
       const what = plural(events[0].shards.length, "shard");
-      events[0].text = isWell.has(before) ? `${before} handed over ${what} to ${owner}` : `${owner} took over ${what} from ${before}`;
+      events[0].text = isWell.has(before)
+        ? `${before} handed over ${what} to ${owner}`
+        : `${owner} took over ${what} from ${before}`;
     }
     owners.set(shard, owner);
   }

@@ -17,7 +17,9 @@ const nameOf = ({ generation, attempt }) => `${generation}/${attempt}`;
 // was set.
 export function past(key, records, firings, job = null) {
   const kept = new Set(records.map(nameOf));
-  const fresh = firings.filter((firing) => !kept.has(nameOf(firing))).map((firing) => ({ ...firing, at: firing.fired_at }));
+  const fresh = firings
+    .filter((firing) => !kept.has(nameOf(firing)))
+    .map((firing) => ({ ...firing, at: firing.fired_at }));
   const all = [...records, ...fresh, ...unknown(records, job)].sort((a, b) => Date.parse(b.at) - Date.parse(a.at));
   if (!all.length) return null;
   const list = el("ul", {}, ...all.slice(0, SHOWN).map(row));
@@ -27,7 +29,13 @@ export function past(key, records, firings, job = null) {
     more.replaceWith(...(records.length < PAGE ? [] : [older(key, list, records.at(-1).number)]));
   };
   const more = earlier.length ? button(`Show ${earlier.length} earlier`, "quiet", show) : "";
-  return el("section", { class: "past" }, el("h3", {}, `History: ${records.length < PAGE ? "" : "the last "}${plural(all.length, "event")}`), list, more);
+  return el(
+    "section",
+    { class: "past" },
+    el("h3", {}, `History: ${records.length < PAGE ? "" : "the last "}${plural(all.length, "event")}`),
+    list,
+    more,
+  );
 }
 
 // Of a job that fires once the history keeps no act of a program: when it was set, the job itself says.
@@ -62,7 +70,9 @@ function row({ at, outcome, attempt, lateness_ms, took_ms, by, error, note, trac
     took_ms != null && `took ${lateness(took_ms)}`,
     by && `${attempt ? "on" : "by"} ${by}`,
   ];
-  return el("li", {},
+  return el(
+    "li",
+    {},
     `${moment(Date.parse(at))} `,
     el("span", { class: `outcome ${outcome}` }, outcome.replace("_", " ")),
     ` ${facts.filter(Boolean).join(", ")}`,

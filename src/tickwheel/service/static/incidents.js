@@ -52,7 +52,14 @@ export class Incidents {
     const watched = [...this.tried.keys()].filter((name) => !incidents.some((each) => each.fingerprint === name));
     const gone = watched.map((name) => ({ ...this.last.get(name), count: 0, keys: [] }));
     for (const each of incidents) this.last.set(each.fingerprint, each);
-    syncCalmly(byId("incidents"), [...incidents, ...gone], (each) => each.fingerprint, (each) => this.make(each), (node, each) => this.update(node, each), { question: this.search });
+    syncCalmly(
+      byId("incidents"),
+      [...incidents, ...gone],
+      (each) => each.fingerprint,
+      (each) => this.make(each),
+      (node, each) => this.update(node, each),
+      { question: this.search },
+    );
     const empty = byId("incidents-empty");
     empty.hidden = incidents.length + gone.length > 0 || !this.search;
     empty.textContent = "No dead letter has that.";
@@ -61,31 +68,63 @@ export class Incidents {
   }
 
   make({ fingerprint, error, example }) {
-    const rate = el("select", { "aria-label": "How fast" }, ...Object.entries(RATES).map(([value, text]) => el("option", { value, selected: value === "10" }, text)));
+    const rate = el(
+      "select",
+      { "aria-label": "How fast" },
+      ...Object.entries(RATES).map(([value, text]) => el("option", { value, selected: value === "10" }, text)),
+    );
     const again = (limit, per_s) => () => attempt(() => this.replay(fingerprint, limit, per_s()));
     return el(
       "li",
       { class: "incident" },
-      el("div", { class: "what" },
+      el(
+        "div",
+        { class: "what" },
         el("h3", { class: "error", title: printable(example) }, printable(error) || "no error was kept"),
         el("p", { class: "about" }),
         el("p", { class: "keys" }),
-        el("p", { class: "tried", role: "status", hidden: true })),
+        el("p", { class: "tried", role: "status", hidden: true }),
+      ),
       el("div", { class: "spark" }),
-      el("div", { class: "acts writes" },
-        button(`Try ${TRIED}`, "try", again(TRIED, () => 0)),
-        sure("Replay all", "Really replay them?", again(LETTERS_MAX, () => Number(rate.value)), "primary", { class: "primary all" }),
-        rate),
+      el(
+        "div",
+        { class: "acts writes" },
+        button(
+          `Try ${TRIED}`,
+          "try",
+          again(TRIED, () => 0),
+        ),
+        sure(
+          "Replay all",
+          "Really replay them?",
+          again(LETTERS_MAX, () => Number(rate.value)),
+          "primary",
+          { class: "primary all" },
+        ),
+        rate,
+      ),
     );
   }
 
   update(node, incident) {
     const { fingerprint, error, count: letters, places, first_at, last_at, by_hour, keys } = incident;
     const part = (name) => node.querySelector(`.${name}`);
-    const span = first_at === last_at ? moment(Date.parse(last_at)) : `${moment(Date.parse(first_at))} – ${moment(Date.parse(last_at))}`;
-    const went = places.slice(0, TRIED).map((place) => printable(where(place))).join(", ");
-    part("about").textContent = `${plural(letters, "letter")} · ${went}${places.length > TRIED ? ` and ${places.length - TRIED} more` : ""} · ${span}`;
-    sync(part("keys"), keys, (key) => key, (key) => el("button", { type: "button", class: "key", onclick: () => this.onOpen(key) }, printable(key)));
+    const span =
+      first_at === last_at
+        ? moment(Date.parse(last_at))
+        : `${moment(Date.parse(first_at))} – ${moment(Date.parse(last_at))}`;
+    const went = places
+      .slice(0, TRIED)
+      .map((place) => printable(where(place)))
+      .join(", ");
+    part("about").textContent =
+      `${plural(letters, "letter")} · ${went}${places.length > TRIED ? ` and ${places.length - TRIED} more` : ""} · ${span}`;
+    sync(
+      part("keys"),
+      keys,
+      (key) => key,
+      (key) => el("button", { type: "button", class: "key", onclick: () => this.onOpen(key) }, printable(key)),
+    );
     part("spark").replaceChildren(spark(by_hour));
     part("try").hidden = letters <= TRIED;
     part("all").hidden = node.querySelector("select").hidden = letters === 0;
@@ -96,14 +135,18 @@ export class Incidents {
 
   // Replay the latest `limit` letters, `per_s` a second, or all at once for 0.
   async replay(fingerprint, limit, per_s) {
-    const { incidents: [incident] } = await this.look({ search: this.search, fingerprint, keys: limit });
+    const {
+      incidents: [incident],
+    } = await this.look({ search: this.search, fingerprint, keys: limit });
     if (!incident) return void toast("None of these is dead any more");
     const items = incident.keys.map((key, number) => ({ do: "replay", key, delay: per_s ? number / per_s : 0 }));
     const { results } = await call("POST", "/v1/jobs:batch", { body: { items } });
     const done = results.filter(({ outcome }) => outcome === "replayed").map(({ key }) => key);
     const left = results.length - done.length;
     const pace = per_s && done.length > 1 ? `, ${RATES[per_s]}` : "";
-    toast(`Replaying ${plural(done.length, "letter")}${pace}${left ? `; ${left} had changed meanwhile, and were left alone` : ""}`);
+    toast(
+      `Replaying ${plural(done.length, "letter")}${pace}${left ? `; ${left} had changed meanwhile, and were left alone` : ""}`,
+    );
     this.tried.set(fingerprint, new Map(done.slice(0, TRIED).map((key) => [key, "pending"])));
     await this.refresh();
     this.onChange();
@@ -122,7 +165,11 @@ export class Incidents {
 
   report(node, fingerprint) {
     const states = [...(this.tried.get(fingerprint)?.values() ?? [])];
-    const text = Object.entries(ENDS).map(([state, said]) => [states.filter((each) => each === state).length, said]).filter(([n]) => n).map(([n, said]) => `${n} ${said}`).join(", ");
+    const text = Object.entries(ENDS)
+      .map(([state, said]) => [states.filter((each) => each === state).length, said])
+      .filter(([n]) => n)
+      .map(([n, said]) => `${n} ${said}`)
+      .join(", ");
     const tried = node.querySelector(".tried");
     tried.hidden = !text;
     tried.classList.toggle("bad", states.includes("dead"));
@@ -142,10 +189,15 @@ async function stateOf(key) {
 
 // Its letters in each of the last 24 hours, and how many these are for those who do not see it.
 function spark(by_hour) {
-  const most = Math.max(1, ...by_hour), lately = by_hour.reduce((sum, n) => sum + n, 0);
+  const most = Math.max(1, ...by_hour),
+    lately = by_hour.reduce((sum, n) => sum + n, 0);
   const bars = by_hour.map((n, hour) => {
     const height = n ? Math.max(2, (22 * n) / most) : 0.75;
     return svg("rect", { x: 4 * hour, y: 24 - height, width: 3, height });
   });
-  return svg("svg", { viewBox: "0 0 96 24", role: "img", "aria-label": `${count(lately)} in the last 24 hours` }, ...bars);
+  return svg(
+    "svg",
+    { viewBox: "0 0 96 24", role: "img", "aria-label": `${count(lately)} in the last 24 hours` },
+    ...bars,
+  );
 }

@@ -9,7 +9,8 @@ import { refreshed } from "./toasts.js";
 import { localTime, moment, now_ms, printable, recurrence, span, until, where } from "./words.js";
 
 const PHONE = matchMedia("(max-width: 620px)"); // on which the overview is not longer than three screens
-const FIRST = PHONE.matches ? 6 : 50, PAGE = 50;
+const FIRST = PHONE.matches ? 6 : 50,
+  PAGE = 50;
 const ASKED_MAX = 1000; // by the service, at once
 const BUDGET_MS = 1000;
 const STATES = ["pending", "running", "paused", "dead"];
@@ -47,12 +48,18 @@ export class Jobs {
 
   showFields({ prefix = "", state, from, until: end, ...rest }) {
     const parts = Object.fromEntries(PARTS.map((name) => [name, rest[name] ?? ""]));
-    return this.show({ prefix, part: part(Number(from), Number(end)), state: STATES.includes(state) ? state : STATES[0], ...parts });
+    return this.show({
+      prefix,
+      part: part(Number(from), Number(end)),
+      state: STATES.includes(state) ? state : STATES[0],
+      ...parts,
+    });
   }
 
   // Show what `query` asks for, in the form as well; what it does not name is not asked for.
   show(query) {
-    const asked = { ...NONE, ...query }, { elements } = byId("search");
+    const asked = { ...NONE, ...query },
+      { elements } = byId("search");
     for (const name of ["prefix", "state", ...PARTS]) elements[name].value = asked[name];
     elements.from.value = localTime(asked.part?.from);
     elements.until.value = localTime(asked.part?.until);
@@ -86,11 +93,21 @@ export class Jobs {
     this.query = { ...this.query, ...change };
     Object.assign(this, { limit: FIRST, budget: BUDGET_MS });
     const { part: due, prefix, state } = this.query;
-    this.onQuery({ prefix, state: state === STATES[0] ? "" : state, from: due?.from, until: due?.until, ...this.parts() });
+    this.onQuery({
+      prefix,
+      state: state === STATES[0] ? "" : state,
+      from: due?.from,
+      until: due?.until,
+      ...this.parts(),
+    });
     const filter = byId("filter");
     filter.hidden = !due;
     if (due) {
-      const clear = el("button", { type: "button", class: "quiet", onclick: () => this.show({ ...this.query, part: null }) }, "Show all");
+      const clear = el(
+        "button",
+        { type: "button", class: "quiet", onclick: () => this.show({ ...this.query, part: null }) },
+        "Show all",
+      );
       filter.replaceChildren(`Due ${said(due)} `, clear);
     }
     this.bulk.show(state, this.filter());
@@ -102,13 +119,18 @@ export class Jobs {
     const prefix = within(this.query.prefix);
     if (prefix === null) return this.fill({ jobs: [], cursor: null });
     const { state, prefix: begins, ...filter } = this.filter();
-    const fields = { limit: Math.min(this.limit, ASKED_MAX), ...filter, ...(this.isByDue() ? { order: "due" } : { prefix, ...(state && { state }) }) };
+    const fields = {
+      limit: Math.min(this.limit, ASKED_MAX),
+      ...filter,
+      ...(this.isByDue() ? { order: "due" } : { prefix, ...(state && { state }) }),
+    };
     await refreshed(() => this.look(asked, new URLSearchParams(fields)));
   }
 
   // A page of an answer looks through so many keys: look on, until there is enough to show, nothing left, or no time.
   async look(asked, fields) {
-    const begun = performance.now(), found = [];
+    const begun = performance.now(),
+      found = [];
     let cursor;
     do {
       if (cursor) fields.set("cursor", cursor);
@@ -121,13 +143,25 @@ export class Jobs {
   }
 
   fill({ jobs, cursor }) {
-    syncCalmly(this.list, jobs, (job) => job.key, (job) => this.make(job), update, { question: JSON.stringify(this.query) });
+    syncCalmly(
+      this.list,
+      jobs,
+      (job) => job.key,
+      (job) => this.make(job),
+      update,
+      { question: JSON.stringify(this.query) },
+    );
     const empty = byId("jobs-empty");
     const isCut = cursor && jobs.length < this.limit;
     empty.hidden = jobs.length > 0 && !isCut;
     if (within(this.query.prefix) === null) empty.textContent = outside();
-    else if (isCut) empty.textContent = `${jobs.length ? "More may follow" : "None so far"}: searched up to “${printable(cursor).slice(0, 80)}”.`;
-    else empty.textContent = this.query.prefix || this.query.part || Object.keys(this.parts()).length || isBounded() ? `No ${this.query.state} job matches.` : `No job is ${this.query.state}.${this.query.state === "pending" ? HINT : ""}`;
+    else if (isCut)
+      empty.textContent = `${jobs.length ? "More may follow" : "None so far"}: searched up to “${printable(cursor).slice(0, 80)}”.`;
+    else
+      empty.textContent =
+        this.query.prefix || this.query.part || Object.keys(this.parts()).length || isBounded()
+          ? `No ${this.query.state} job matches.`
+          : `No job is ${this.query.state}.${this.query.state === "pending" ? HINT : ""}`;
     byId("more").hidden = jobs.length < this.limit ? !cursor : this.isByDue() && this.limit >= ASKED_MAX;
     byId("more").textContent = isCut ? "Look further" : "Show more";
     this.tick();
@@ -148,7 +182,15 @@ export class Jobs {
   tick() {
     for (const node of this.list.children) {
       const { due, state, lacks, paused } = node.dataset;
-      const text = paused ? "paused" : lacks ? `waits for ${lacks}` : state === "pending" ? until(Number(due)) : state === "dead" ? moment(Number(due)) : state;
+      const text = paused
+        ? "paused"
+        : lacks
+          ? `waits for ${lacks}`
+          : state === "pending"
+            ? until(Number(due))
+            : state === "dead"
+              ? moment(Number(due))
+              : state;
       const when = node.querySelector(".when");
       if (when.textContent !== text) when.textContent = text;
       node.classList.toggle("soon", state === "pending" && due - now_ms() < 5000);
@@ -170,7 +212,12 @@ function said({ from, until: end }) {
 function update(node, job) {
   const due = Date.parse(job.due_at);
   const at = node.querySelector(".at");
-  Object.assign(node.dataset, { due, state: job.state, paused: job.pause ? "yes" : "", lacks: job.lacks_handler ? "its handler" : job.awaits_worker ? "a worker" : "" });
+  Object.assign(node.dataset, {
+    due,
+    state: job.state,
+    paused: job.pause ? "yes" : "",
+    lacks: job.lacks_handler ? "its handler" : job.awaits_worker ? "a worker" : "",
+  });
   node.querySelector(".where").textContent = where(job);
   node.classList.toggle("dead", job.state === "dead");
   at.textContent = job.state === "dead" ? (job.error ?? "") : moment(due) + (job.recurrence ? " ↻" : "");

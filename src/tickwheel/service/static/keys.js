@@ -8,7 +8,8 @@ const SEARCHES = { overview: "search", dead: "incidents-search", schedules: "sch
 const PAUSE_MS = 1500; // between "g" and its letter
 const OFF = "tickwheel.keys-off";
 
-const dialog = byId("keys"), box = byId("keys-on");
+const dialog = byId("keys"),
+  box = byId("keys-on");
 
 // `current` returns the name of the view that is shown.
 export function listen(current) {
@@ -34,7 +35,12 @@ export function listen(current) {
 
 const isElsewhere = (node) => node.closest("input, select, textarea") || document.querySelector("dialog[open]");
 
-const search = (view) => goTo(view in SEARCHES, () => byId(SEARCHES[view] ?? SEARCHES.overview).querySelector("input").focus());
+const search = (view) =>
+  goTo(view in SEARCHES, () =>
+    byId(SEARCHES[view] ?? SEARCHES.overview)
+      .querySelector("input")
+      .focus(),
+  );
 
 function skip() {
   byId("jobs").focus({ preventScroll: true });

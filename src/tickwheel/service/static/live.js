@@ -73,7 +73,8 @@ async function* chunks(stream) {
 }
 
 function parse(block, onEvent) {
-  let name = "message", data = "";
+  let name = "message",
+    data = "";
   for (const line of block.split("\n")) {
     if (line.startsWith("event: ")) name = line.slice(7);
     else if (line.startsWith("data: ")) data += line.slice(6);

@@ -30,7 +30,12 @@ import { setClock } from "./words.js";
 const REFRESH_MS = 500; // at most so often is a list asked for again,
 const FORECAST_MS = 1000; // and what falls due, which all that is pending is counted for
 const OTHERS_MS = 3000; // they report every few seconds
-const LINKS = { live: "live", refused: "token needed", trouble: "store unreachable", away: "service unreachable, trying again" };
+const LINKS = {
+  live: "live",
+  refused: "token needed",
+  trouble: "store unreachable",
+  away: "service unreachable, trying again",
+};
 const SILENT_CHANGES_MS = 10_000; // other processes may write without our service knowing
 const PATIENCE_MS = 5000; // what costs by all jobs, or by all dead letters, is looked for only now and then
 
@@ -87,7 +92,11 @@ const forecast = throttle(async () => {
   wheel.show(next.strips[0], next.next_due_at && Date.parse(next.next_due_at), stats?.pending ?? 0);
 }, FORECAST_MS);
 
-const showOthers = () => firingsOfOthers().then((others) => river.takeOthers(others), () => null);
+const showOthers = () =>
+  firingsOfOthers().then(
+    (others) => river.takeOthers(others),
+    () => null,
+  );
 
 follow(
   (name, data) => {
@@ -106,11 +115,14 @@ follow(
       if (fresh) wheel.pulse();
       changed();
     } else if (name === "trouble") {
-      byId("trouble").textContent = `The store does not answer: ${data.detail}. Jobs are kept, and fire when it is back.`;
+      byId("trouble").textContent =
+        `The store does not answer: ${data.detail}. Jobs are kept, and fire when it is back.`;
     } else if (name === "stats") {
       rates.take(data);
       views.count(data.dead);
-      showFigures(byId("figures"), data, (state) => (state === "dead" ? (location.hash = "#dead") : show({ part: null, prefix: "", state })));
+      showFigures(byId("figures"), data, (state) =>
+        state === "dead" ? (location.hash = "#dead") : show({ part: null, prefix: "", state }),
+      );
       showLateness(byId("lateness"), data.lateness);
       showScopes(byId("scopes"), data.paused_scopes);
       byId("store").textContent = data.store;
@@ -129,7 +141,8 @@ follow(
 
 // One message at a time: beside an unreachable store nothing is "live", and of an unreachable service no store is known.
 function showLink(stream) {
-  const link = byId("link"), trouble = byId("trouble");
+  const link = byId("link"),
+    trouble = byId("trouble");
   if (stream === "away") trouble.hidden = true;
   const state = byId("sign-in").open ? "refused" : trouble.hidden ? stream : "trouble";
   if (link.dataset.state === state) return;
@@ -138,7 +151,14 @@ function showLink(stream) {
   document.body.classList.toggle("away", state === "away");
 }
 
-setInterval(() => document.hidden || !stats || (views.current === "overview" && forecast()) || (views.current === "wheel" && refresh.wheel()), FORECAST_MS);
+setInterval(
+  () =>
+    document.hidden ||
+    !stats ||
+    (views.current === "overview" && forecast()) ||
+    (views.current === "wheel" && refresh.wheel()),
+  FORECAST_MS,
+);
 setInterval(() => document.hidden || !stats || views.current !== "overview" || showOthers(), OTHERS_MS);
 setInterval(() => document.hidden || views.current !== "fleet" || tick(), 100);
 setInterval(() => document.hidden || changed(), SILENT_CHANGES_MS);
@@ -150,19 +170,30 @@ listen(() => views.current);
 // a view of what the token does not reach is left.
 function begin() {
   if (views.current) return void (reaches(views.current) || views.show());
-  new Palette([
-    ...Object.entries(TITLES).filter(([name]) => reaches(name)).map(([name, title]) => [title, () => (location.hash = name)]),
-    ...["running", "paused"].map((state) => [`Jobs that are ${state}`, () => (location.hash = `#overview?state=${state}`)]),
-    ...(isBounded() ? [] : [["Pause for maintenance", () => ((location.hash = "#fleet"), (byId("pause-scope").open = true))]]),
-    ["Recent acts", showActs],
-    ["Keys", () => byId("keys").showModal()],
-  ], open);
+  new Palette(
+    [
+      ...Object.entries(TITLES)
+        .filter(([name]) => reaches(name))
+        .map(([name, title]) => [title, () => (location.hash = name)]),
+      ...["running", "paused"].map((state) => [
+        `Jobs that are ${state}`,
+        () => (location.hash = `#overview?state=${state}`),
+      ]),
+      ...(isBounded()
+        ? []
+        : [["Pause for maintenance", () => ((location.hash = "#fleet"), (byId("pause-scope").open = true))]]),
+      ["Recent acts", showActs],
+      ["Keys", () => byId("keys").showModal()],
+    ],
+    open,
+  );
   views.show();
 }
 
 // Run `work` now, or at the end of the wait that the last run began; never twice at once.
 function throttle(work, wait_ms) {
-  let isBusy = false, isWanted = false;
+  let isBusy = false,
+    isWanted = false;
   return async function run() {
     if (isBusy) {
       isWanted = true;

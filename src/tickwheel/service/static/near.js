@@ -8,11 +8,14 @@ import { paint } from "./strips.js";
 import { count, moment, now_ms, plural } from "./words.js";
 
 const SLOTS = 64;
-const OUTER = 116, INNER = 26;
+const OUTER = 116,
+  INNER = 26;
 const GAP = 0.06; // on each side of a slot, of its width
 const CALM = matchMedia("(prefers-reduced-motion: reduce)");
 const FASTEST_MS = 1000; // a hand that is faster is a blur, and drawn as none
-const LEAST_NS = 1e6, FAR_NS = 1e10, MOST_NS = 1e18; // the levels that are drawn; from the second on by the store
+const LEAST_NS = 1e6,
+  FAR_NS = 1e10,
+  MOST_NS = 1e18; // the levels that are drawn; from the second on by the store
 const FAR_MS = 5000; // how often the store is asked, at most,
 const SHARE = 20; // and at most for one part in so many of the time: it counts all that is pending
 
@@ -24,7 +27,10 @@ export class Near {
     this.chart = svg("svg", { viewBox: "-120 -120 240 240", role: "img" });
     this.chart.addEventListener("pointermove", ({ target }) => this.point(target.dataset));
     this.chart.addEventListener("pointerleave", () => this.point({}));
-    this.chart.addEventListener("click", ({ target }) => target.dataset.slot && (location.hash = this.address(target.dataset)));
+    this.chart.addEventListener(
+      "click",
+      ({ target }) => target.dataset.slot && (location.hash = this.address(target.dataset)),
+    );
     byId("rings").prepend(this.chart);
   }
 
@@ -58,15 +64,37 @@ export class Near {
     if (names !== this.names) this.build(shown, names);
     shown.forEach((level, i) => this.rings[i].fill(level));
     const inStore = sum(shown.filter(isFar));
-    this.chart.setAttribute("aria-label", `The wheel: ${count(timers)} timers in memory, and in the store ${plural(inStore, "job")} that are further away.`);
-    byId("levels").tBodies[0].replaceChildren(...shown.map((level) => {
-      const [fullest, most] = Object.entries(level.counts).reduce((a, b) => (b[1] > a[1] ? b : a), [0, 0]);
-      const link = most ? el("a", { href: this.address({ level: level.level, slot: fullest }) }, count(most)) : "–";
-      const cells = [isFar(level) ? "the store" : "memory", ns(level.slot_ns), ns(level.slot_ns * SLOTS), count(sum([level])), link];
-      return el("tr", {}, el("th", { scope: "row" }, String(level.level)), ...cells.map((cell) => el("td", {}, cell)));
-    }));
+    this.chart.setAttribute(
+      "aria-label",
+      `The wheel: ${count(timers)} timers in memory, and in the store ${plural(inStore, "job")} that are further away.`,
+    );
+    byId("levels").tBodies[0].replaceChildren(
+      ...shown.map((level) => {
+        const [fullest, most] = Object.entries(level.counts).reduce((a, b) => (b[1] > a[1] ? b : a), [0, 0]);
+        const link = most ? el("a", { href: this.address({ level: level.level, slot: fullest }) }, count(most)) : "–";
+        const cells = [
+          isFar(level) ? "the store" : "memory",
+          ns(level.slot_ns),
+          ns(level.slot_ns * SLOTS),
+          count(sum([level])),
+          link,
+        ];
+        return el(
+          "tr",
+          {},
+          el("th", { scope: "row" }, String(level.level)),
+          ...cells.map((cell) => el("td", {}, cell)),
+        );
+      }),
+    );
     this.turn();
-    facts(byId("wheel-facts"), [["Timers in memory", count(timers)], ["Fullest slot", count(slot_max)], ["Cascaded", count(cascades)], ["Woken up", count(wakeups)], ["Memory", `${count(Math.ceil(bytes / 1024))} KiB`]]);
+    facts(byId("wheel-facts"), [
+      ["Timers in memory", count(timers)],
+      ["Fullest slot", count(slot_max)],
+      ["Cascaded", count(cascades)],
+      ["Woken up", count(wakeups)],
+      ["Memory", `${count(Math.ceil(bytes / 1024))} KiB`],
+    ]);
   }
 
   ringOf = ({ level }) => this.rings.find((ring) => ring.level.level === Number(level));
@@ -85,7 +113,8 @@ export class Near {
   point(place) {
     const line = byId("slot");
     if (place.slot === undefined) return void (line.textContent = "");
-    const { from, until } = this.span(place), n = this.ringOf(place).level.counts[place.slot] ?? 0;
+    const { from, until } = this.span(place),
+      n = this.ringOf(place).level.counts[place.slot] ?? 0;
     line.textContent = `${plural(n, "job")} from ${moment(from)} to ${moment(until)}`;
   }
 
@@ -112,7 +141,9 @@ const sum = (levels) => levels.flatMap(({ counts }) => Object.values(counts)).re
 
 class Ring {
   constructor(level, inner, outer) {
-    this.slots = Array.from({ length: SLOTS }, (_, i) => svg("path", { d: wedge(i, SLOTS, GAP, inner, outer), class: "h0", "data-level": level, "data-slot": i }));
+    this.slots = Array.from({ length: SLOTS }, (_, i) =>
+      svg("path", { d: wedge(i, SLOTS, GAP, inner, outer), class: "h0", "data-level": level, "data-slot": i }),
+    );
     this.hand = svg("path", { class: "ring-hand", d: wedge(0, SLOTS, GAP, inner - 1, outer + 1) });
     this.node = svg("g", {}, ...this.slots, this.hand);
   }
@@ -120,7 +151,10 @@ class Ring {
   fill(level) {
     this.level = level;
     this.slots.forEach((slot, i) => paint(slot, level.counts[i] ?? 0));
-    this.hand.setAttribute("visibility", (level.slot_ns * SLOTS) / 1e6 < FASTEST_MS || CALM.matches ? "hidden" : "visible");
+    this.hand.setAttribute(
+      "visibility",
+      (level.slot_ns * SLOTS) / 1e6 < FASTEST_MS || CALM.matches ? "hidden" : "visible",
+    );
   }
 
   turn(passed_ns) {
@@ -131,7 +165,14 @@ class Ring {
   }
 }
 
-const UNITS = [[86_400e9, "d"], [3600e9, "h"], [60e9, "min"], [1e9, "s"], [1e6, "ms"], [1e3, "µs"]];
+const UNITS = [
+  [86_400e9, "d"],
+  [3600e9, "h"],
+  [60e9, "min"],
+  [1e9, "s"],
+  [1e6, "ms"],
+  [1e3, "µs"],
+];
 
 function ns(n) {
   const years = n / (365.25 * 86_400e9);

@@ -4,7 +4,8 @@
 import { PAST, S } from "./axis.js";
 
 const SECONDS = PAST / S + 1;
-const BANDS = 64, WORD = 32; // of lateness, as bits of words
+const BANDS = 64,
+  WORD = 32; // of lateness, as bits of words
 const COLUMN_PX = 2;
 const EMPTY = -1;
 
@@ -23,7 +24,8 @@ export class Older {
   add(at, late, kind) {
     const row = this.rowOf(at);
     if (row < 0) return;
-    const place = row * this.kinds + kind, band = Math.min(BANDS - 1, Math.floor(BANDS * this.band(late)));
+    const place = row * this.kinds + kind,
+      band = Math.min(BANDS - 1, Math.floor(BANDS * this.band(late)));
     this.counts[place]++;
     this.bits[2 * place + (band >= WORD)] |= 1 << (band % WORD);
     this.latest[row] = Math.max(this.latest[row], late);
@@ -32,14 +34,17 @@ export class Older {
 
   // One that was counted has become another kind.
   remove(at, kind) {
-    const second = Math.floor(at / S), row = second % SECONDS, place = row * this.kinds + kind;
+    const second = Math.floor(at / S),
+      row = second % SECONDS,
+      place = row * this.kinds + kind;
     if (this.second[row] !== second || !this.counts[place]) return;
     if (--this.counts[place] === 0) this.bits.fill(0, 2 * place, 2 * place + 2);
   }
 
   // The row of an instant, emptied if it was of an older second; -1 if it is of a newer one.
   rowOf(at) {
-    const second = Math.floor(at / S), row = second % SECONDS;
+    const second = Math.floor(at / S),
+      row = second % SECONDS;
     if (this.second[row] > second) return -1;
     if (this.second[row] < second) {
       this.second[row] = second;
@@ -56,13 +61,19 @@ export class Older {
     const last = Math.floor(axis.now / S);
     let column = null;
     for (let second = last - SECONDS + 1; second <= last; second++) {
-      const row = second % SECONDS, left = axis.x(second * S), right = axis.x((second + 1) * S);
+      const row = second % SECONDS,
+        left = axis.x(second * S),
+        right = axis.x((second + 1) * S);
       if (this.second[row] !== second || right < 0) continue;
       if (column && Math.floor(left / COLUMN_PX) !== Math.floor(column.left / COLUMN_PX)) {
         this.drawColumn(g, axis, colours, column);
         column = null;
       }
-      column ??= { left: Math.max(0, left), counts: new Array(this.kinds).fill(0), bits: new Uint32Array(2 * this.kinds) };
+      column ??= {
+        left: Math.max(0, left),
+        counts: new Array(this.kinds).fill(0),
+        bits: new Uint32Array(2 * this.kinds),
+      };
       column.right = right;
       for (let kind = 0; kind < this.kinds; kind++) column.counts[kind] += this.counts[row * this.kinds + kind];
       for (let i = 0; i < column.bits.length; i++) column.bits[i] |= this.bits[2 * row * this.kinds + i];
@@ -73,7 +84,8 @@ export class Older {
   // As high as its firings were late, in the colour of most of them; each other end has its share of that, at least a
   // band, at the top of where it was.
   drawColumn(g, axis, colours, { left, right, counts, bits }) {
-    const most = counts.indexOf(Math.max(...counts)), total = counts.reduce((sum, n) => sum + n, 0);
+    const most = counts.indexOf(Math.max(...counts)),
+      total = counts.reduce((sum, n) => sum + n, 0);
     const has = (kind, band) => (bits[2 * kind + (band >= WORD)] >>> (band % WORD)) & 1;
     const shown = this.shown.fill(-1);
     let high = 0;
@@ -83,7 +95,8 @@ export class Older {
       let rest = kind === most || !counts[kind] ? 0 : Math.max(1, Math.round((high * counts[kind]) / total));
       for (let band = BANDS - 1; rest > 0 && band >= 0; band--) if (has(kind, band)) (shown[band] = kind), rest--;
     }
-    const tall = axis.height / BANDS, width = Math.max(COLUMN_PX, right - left);
+    const tall = axis.height / BANDS,
+      width = Math.max(COLUMN_PX, right - left);
     for (let band = 0, from = 0; band < BANDS; band++) {
       if (shown[band + 1] === shown[band]) continue;
       if (shown[band] >= 0) {

@@ -8,11 +8,16 @@ let last = new Set(); // the fire ids of their last reports
 export async function firingsOfOthers() {
   const { nodes } = await call("GET", "/v1/fleet");
   const others = nodes.filter(({ is_this, state }) => !is_this && state !== "gone");
-  const all = others.flatMap(recent), before = last;
+  const all = others.flatMap(recent),
+    before = last;
   last = new Set(all.map(({ fire_id }) => fire_id));
   return { number: others.length, firings: all.filter(({ fire_id }) => !before.has(fire_id)) };
 }
 
 function recent({ owner, figures }) {
-  return (figures?.recent ?? []).map((each) => ({ ...each, fire_id: `${each.key}/${each.generation}/${each.attempt}`, by: owner }));
+  return (figures?.recent ?? []).map((each) => ({
+    ...each,
+    fire_id: `${each.key}/${each.generation}/${each.attempt}`,
+    by: owner,
+  }));
 }

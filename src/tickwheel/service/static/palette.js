@@ -8,7 +8,9 @@ import { printable } from "./words.js";
 const PAUSE_MS = 150; // after the last key press, before jobs are asked for
 const JOBS = 6;
 
-const dialog = byId("palette"), input = byId("palette-input"), list = byId("palette-list");
+const dialog = byId("palette"),
+  input = byId("palette-input"),
+  list = byId("palette-list");
 
 export class Palette {
   // Each of `commands` is a text and what it does; `onJob` gets the key of a job to open.
@@ -16,7 +18,7 @@ export class Palette {
     this.commands = commands.map(([text, run]) => ({ text, run }));
     this.onJob = onJob;
     this.asked = 0;
-    input.addEventListener("input", () => (this.chosen = 0, this.find()));
+    input.addEventListener("input", () => ((this.chosen = 0), this.find()));
     input.addEventListener("keydown", (event) => this.press(event));
     dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
     addEventListener("keydown", (event) => {
@@ -34,22 +36,37 @@ export class Palette {
   }
 
   async find() {
-    const text = input.value, words = text.toLowerCase().split(/\s+/), asked = ++this.asked;
+    const text = input.value,
+      words = text.toLowerCase().split(/\s+/),
+      asked = ++this.asked;
     const found = this.commands.filter((each) => words.every((word) => each.text.toLowerCase().includes(word)));
     this.fill(found);
     const prefix = within(text);
     if (!text || prefix === null) return;
     await new Promise((go) => setTimeout(go, PAUSE_MS));
     if (asked !== this.asked || !dialog.open) return;
-    const { jobs } = await call("GET", `/v1/jobs?${new URLSearchParams({ prefix, limit: JOBS })}`).catch(() => ({ jobs: [] }));
+    const { jobs } = await call("GET", `/v1/jobs?${new URLSearchParams({ prefix, limit: JOBS })}`).catch(() => ({
+      jobs: [],
+    }));
     if (asked !== this.asked) return;
-    this.fill([...found, ...jobs.map(({ key, state }) => ({ text: printable(key), hint: state, run: () => this.onJob(key) }))]);
+    this.fill([
+      ...found,
+      ...jobs.map(({ key, state }) => ({ text: printable(key), hint: state, run: () => this.onJob(key) })),
+    ]);
   }
 
   fill(found) {
     this.found = found;
-    list.replaceChildren(...found.map(({ text, hint = "" }, place) =>
-      el("li", { role: "option", id: `palette-${place}`, onclick: () => this.run(place) }, el("span", {}, text), el("span", { class: "hint" }, hint))));
+    list.replaceChildren(
+      ...found.map(({ text, hint = "" }, place) =>
+        el(
+          "li",
+          { role: "option", id: `palette-${place}`, onclick: () => this.run(place) },
+          el("span", {}, text),
+          el("span", { class: "hint" }, hint),
+        ),
+      ),
+    );
     byId("palette-none").hidden = found.length > 0;
     this.choose(Math.min(this.chosen, found.length - 1));
   }

@@ -36,12 +36,18 @@ export class Rates {
 
   draw() {
     const fired = this.samples.map((sample) => sample.fired);
-    const peak = Math.max(...fired, 0), last = fired.at(-1) ?? 0;
+    const peak = Math.max(...fired, 0),
+      last = fired.at(-1) ?? 0;
     const failed = this.samples.map((sample) => sample.failed);
     this.fired.show(fired, failed, Math.max(peak, 1), `now ${rate(last)}, peak ${rate(peak)}`);
     const late = this.samples.map((sample) => quantile(sample.steps, 0.99));
-    const all = this.samples.reduce((sums, { steps }) => steps.map(([edge, n], i) => [edge, n + (sums[i]?.[1] ?? 0)]), []);
-    const said = all.some(([, n]) => n) ? `p50 ≤ ${bound(quantile(all, 0.5))}, p99 ≤ ${bound(quantile(all, 0.99))}` : "nothing fired";
+    const all = this.samples.reduce(
+      (sums, { steps }) => steps.map(([edge, n], i) => [edge, n + (sums[i]?.[1] ?? 0)]),
+      [],
+    );
+    const said = all.some(([, n]) => n)
+      ? `p50 ≤ ${bound(quantile(all, 0.5))}, p99 ≤ ${bound(quantile(all, 0.99))}`
+      : "nothing fired";
     this.late.show(late.map(height), [], height(30_000), said);
   }
 }
@@ -60,13 +66,26 @@ function quantile(steps, share) {
 
 function chart(name) {
   const said = el("span", { class: "said" });
-  const bars = svg("path"), bad = svg("path", { class: "bad" }); // of all bars, since each element has its price in every frame
-  const picture = svg("svg", { viewBox: `0 0 ${SECONDS * 4 - 1} ${HEIGHT}`, preserveAspectRatio: "none", role: "img" }, bars, bad);
+  const bars = svg("path"),
+    bad = svg("path", { class: "bad" }); // of all bars, since each element has its price in every frame
+  const picture = svg(
+    "svg",
+    { viewBox: `0 0 ${SECONDS * 4 - 1} ${HEIGHT}`, preserveAspectRatio: "none", role: "img" },
+    bars,
+    bad,
+  );
   const node = el("div", { class: "rate" }, el("p", {}, el("span", { class: "name" }, name), said), picture);
-  const set = (path, values, highest) => path.setAttribute("d", values.map((value, i) => {
-    const tall = value > 0 ? Math.max(1.5, (HEIGHT * value) / highest) : 0;
-    return tall && `M${4 * (SECONDS - values.length + i)} ${HEIGHT}v${-tall}h3v${tall}z`;
-  }).filter(Boolean).join(""));
+  const set = (path, values, highest) =>
+    path.setAttribute(
+      "d",
+      values
+        .map((value, i) => {
+          const tall = value > 0 ? Math.max(1.5, (HEIGHT * value) / highest) : 0;
+          return tall && `M${4 * (SECONDS - values.length + i)} ${HEIGHT}v${-tall}h3v${tall}z`;
+        })
+        .filter(Boolean)
+        .join(""),
+    );
   return {
     node,
     show(values, failed, highest, text) {

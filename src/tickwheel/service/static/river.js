@@ -17,19 +17,46 @@ const FLOW_DECADES = 5; // of a tenth of a job a second: 10,000 a second are as 
 const DRAG_PX = 4;
 
 // The keys go from one of these spans around now to the next.
-const AHEAD = [0, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 28_800, 57_600, 86_400].map((s) => s * S);
-const STOPS = [...AHEAD.filter((ms) => ms && ms <= PAST).map((ms) => -ms).reverse(), ...AHEAD];
+const AHEAD = [0, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 28_800, 57_600, 86_400].map(
+  (s) => s * S,
+);
+const STOPS = [
+  ...AHEAD.filter((ms) => ms && ms <= PAST)
+    .map((ms) => -ms)
+    .reverse(),
+  ...AHEAD,
+];
 const NOW = STOPS.indexOf(0);
-const STEPS = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -5, PageUp: 5, Home: -STOPS.length, End: STOPS.length };
+const STEPS = {
+  ArrowLeft: -1,
+  ArrowDown: -1,
+  ArrowRight: 1,
+  ArrowUp: 1,
+  PageDown: -5,
+  PageUp: 5,
+  Home: -STOPS.length,
+  End: STOPS.length,
+};
 
-const HINT = "Select a span with the pointer or the arrow keys, to list what is in it, and move, spread, pause, cancel or replay it.";
+const HINT =
+  "Select a span with the pointer or the arrow keys, to list what is in it, and move, spread, pause, cancel or replay it.";
 
 const bound = (value, least, most) => Math.min(most, Math.max(least, value));
 
 export class River {
   // `onOpen` gets the key of a dot, `onPick` what to list: a part of the calendar, and the state of its jobs.
   constructor(canvas, onOpen, onPick) {
-    Object.assign(this, { canvas, onOpen, onPick, axis: new Axis(), dots: new Dots(), cells: [], span: null, pointer: null, grip: null });
+    Object.assign(this, {
+      canvas,
+      onOpen,
+      onPick,
+      axis: new Axis(),
+      dots: new Dots(),
+      cells: [],
+      span: null,
+      pointer: null,
+      grip: null,
+    });
     this.g = canvas.getContext("2d");
     this.turn = this.turn.bind(this);
     this.whose = el("span");
@@ -52,7 +79,8 @@ export class River {
     let end = 0;
     this.cells = [];
     for (const { since, step_s, counts } of strips) {
-      const first = Date.parse(since), step = step_s * S;
+      const first = Date.parse(since),
+        step = step_s * S;
       counts.forEach((n, i) => {
         const until = first + (i + 1) * step;
         if (until > end) this.cells.push({ n, step, from: Math.max(end, until - step), until });
@@ -65,7 +93,8 @@ export class River {
 
   // What so many other nodes report of their firings.
   takeOthers({ number, firings }) {
-    this.whose.textContent = `Left, fired by this process${number ? ` and by ${plural(number, "other")} (the last 50 of each report)` : ""}:`;
+    const others = number ? ` and by ${plural(number, "other")} (the last 50 of each report)` : "";
+    this.whose.textContent = `Left, fired by this process${others}:`;
     this.dots.take({ firings }, true);
   }
 
@@ -119,7 +148,8 @@ export class River {
   drawDue(g, axis) {
     for (const { n, step, from, until } of this.cells) {
       if (!n || until <= axis.now) continue;
-      const left = axis.x(Math.max(from, axis.now)), a_second = (n * S) / step;
+      const left = axis.x(Math.max(from, axis.now)),
+        a_second = (n * S) / step;
       const tall = Math.max(2, axis.height * Math.min(1, Math.log10(1 + 10 * a_second) / FLOW_DECADES));
       g.fillStyle = this.heats[Math.max(1, heat(60 * a_second))];
       g.fillRect(left, (axis.height - tall) / 2, axis.x(until) - left + 0.5, tall); // half a px more, so that no seam is seen
@@ -127,7 +157,8 @@ export class River {
   }
 
   drawSpan(g, axis) {
-    const left = bound(axis.x(this.span.from), 0, axis.width), right = bound(axis.x(this.span.until), 0, axis.width);
+    const left = bound(axis.x(this.span.from), 0, axis.width),
+      right = bound(axis.x(this.span.until), 0, axis.width);
     g.fillStyle = this.accent;
     g.globalAlpha = 0.22;
     g.fillRect(left, 0, right - left, axis.height);
@@ -145,19 +176,31 @@ export class River {
     const text = pointer && !this.grip?.isDrag ? (this.dot()?.text ?? around()) : (chosen ?? HINT);
     if (byId("river-said").textContent !== text) byId("river-said").textContent = text;
     canvas.setAttribute("aria-valuetext", chosen ?? "now");
-    canvas.setAttribute("aria-valuenow", this.span ? bound(Math.round((this.span.from - axis.now) / S), -PAST / S, FUTURE / S) : 0);
+    canvas.setAttribute(
+      "aria-valuenow",
+      this.span ? bound(Math.round((this.span.from - axis.now) / S), -PAST / S, FUTURE / S) : 0,
+    );
   }
 
   name() {
     const { text } = this.dots.within(now_ms() - PAST, now_ms() + PAST);
-    const peak = this.cells.reduce((most, cell) => (cell.n / cell.step > most.n / most.step ? cell : most), { n: 0, step: 1 });
+    const peak = this.cells.reduce((most, cell) => (cell.n / cell.step > most.n / most.step ? cell : most), {
+      n: 0,
+      step: 1,
+    });
     const densest = peak.n ? `, densest at ${moment(peak.from)}` : "";
     const due = this.due(0, Infinity);
-    this.canvas.setAttribute("aria-label", `The river of time. In the last ten minutes, as seen from here: ${text}. In the next day: ${count(due)} due${densest}. Arrow keys choose a span, with Shift they extend it, Enter lists it.`);
+    this.canvas.setAttribute(
+      "aria-label",
+      `The river of time. In the last ten minutes, as seen from here: ${text}. ` +
+        `In the next day: ${count(due)} due${densest}. ` +
+        "Arrow keys choose a span, with Shift they extend it, Enter lists it.",
+    );
   }
 
   describe({ from, until }) {
-    const { now } = this.axis, parts = [];
+    const { now } = this.axis,
+      parts = [];
     if (from < now) parts.push(this.dots.within(from, until).text);
     if (until > now) parts.push(`about ${plural(this.due(Math.max(from, now), until), "job")} due`);
     return `${moment(from)} – ${moment(until)}: ${parts.join("; ")}`;
@@ -198,7 +241,8 @@ export class River {
     this.grip = null;
     if (!grip) return;
     if (grip.isDrag) return this.pick(this.span);
-    const dot = this.dot(), cell = grip.at > this.axis.now && this.cellAt(grip.at);
+    const dot = this.dot(),
+      cell = grip.at > this.axis.now && this.cellAt(grip.at);
     if (dot) this.onOpen(dot.key);
     else if (cell) this.pick(cell);
   }
@@ -215,14 +259,17 @@ export class River {
   go(step, isExtending) {
     this.pointer = null; // what the keys choose is said, not what the pointer rests on
     this.stop = bound((this.stop ?? (step > 0 ? NOW - 1 : NOW)) + step, 0, STOPS.length - 2);
-    const from = now_ms() + STOPS[this.stop], until = now_ms() + STOPS[this.stop + 1];
+    const from = now_ms() + STOPS[this.stop],
+      until = now_ms() + STOPS[this.stop + 1];
     if (!isExtending || !this.span) this.anchor = { from, until };
     this.select(Math.min(from, this.anchor.from), Math.max(until, this.anchor.until));
   }
 
   // Of what is due, whole cells: a herd is not cut where nobody can see it.
   select(a, b) {
-    const now = now_ms(), from = Math.min(a, b), until = Math.max(a, b);
+    const now = now_ms(),
+      from = Math.min(a, b),
+      until = Math.max(a, b);
     this.span = {
       from: from < now ? from : Math.max(now, this.cellAt(from)?.from ?? from),
       until: until <= now ? until : (this.cellAt(until)?.until ?? until),
@@ -231,7 +278,12 @@ export class River {
 
   // A span that is over leads to its dead letters; those that died in it may have been due before.
   pick({ from, until }) {
-    const isOver = until <= now_ms(), first = isOver ? this.dots.within(from, until).due : from;
-    this.onPick({ part: { from: Math.floor(first), until: Math.ceil(until) }, prefix: "", state: isOver ? "dead" : "pending" });
+    const isOver = until <= now_ms(),
+      first = isOver ? this.dots.within(from, until).due : from;
+    this.onPick({
+      part: { from: Math.floor(first), until: Math.ceil(until) },
+      prefix: "",
+      state: isOver ? "dead" : "pending",
+    });
   }
 }

@@ -26,11 +26,14 @@ export class Schedules {
       this.ask(form.elements.prefix.value);
     });
     this.upTo = el("span");
-    byId("schedules-looked").append(this.upTo, button("Look further", "quiet", () => {
-      if (this.list.children.length >= this.limit) this.limit += PAGE;
-      else this.budget *= 4;
-      this.refresh();
-    }));
+    byId("schedules-looked").append(
+      this.upTo,
+      button("Look further", "quiet", () => {
+        if (this.list.children.length >= this.limit) this.limit += PAGE;
+        else this.budget *= 4;
+        this.refresh();
+      }),
+    );
     setInterval(() => this.tick(), 500);
   }
 
@@ -53,7 +56,8 @@ export class Schedules {
 
   // Look on until there is enough to show, nothing left, or no time.
   async look(asked) {
-    const begun = performance.now(), found = [];
+    const begun = performance.now(),
+      found = [];
     let cursor;
     do {
       const fields = new URLSearchParams({ prefix: within(this.prefix), count: RUNS, ...(cursor ? { cursor } : {}) });
@@ -67,11 +71,23 @@ export class Schedules {
   }
 
   fill(found, cursor) {
-    syncCalmly(this.list, found, (schedule) => `${schedule.key}/${schedule.generation}/${schedule.pause?.at}`, (schedule) => this.make(schedule), null, { question: this.prefix });
+    syncCalmly(
+      this.list,
+      found,
+      (schedule) => `${schedule.key}/${schedule.generation}/${schedule.pause?.at}`,
+      (schedule) => this.make(schedule),
+      null,
+      { question: this.prefix },
+    );
     const empty = byId("schedules-empty");
     empty.hidden = found.length > 0;
     if (within(this.prefix) === null) empty.textContent = outside();
-    else empty.textContent = cursor ? "None so far." : this.prefix ? "No recurring job has such a key." : "There are no recurring jobs. Set one with “every” or “cron”.";
+    else
+      empty.textContent = cursor
+        ? "None so far."
+        : this.prefix
+          ? "No recurring job has such a key."
+          : "There are no recurring jobs. Set one with “every” or “cron”.";
     byId("schedules-looked").hidden = !cursor;
     this.upTo.textContent = cursor && `Looked at all keys up to ${printable(cursor)} `;
     this.tick();
@@ -89,7 +105,10 @@ export class Schedules {
       el("span", { class: "where" }, where(schedule)),
       el("span", { class: "runs" }, `${moment(next)}, then ${later.map(moment).join(" · ") || "no more"}`),
     );
-    Object.assign(row.dataset, { state: schedule.pause && schedule.state === "pending" ? "paused" : schedule.state, runs: JSON.stringify(runs) });
+    Object.assign(row.dataset, {
+      state: schedule.pause && schedule.state === "pending" ? "paused" : schedule.state,
+      runs: JSON.stringify(runs),
+    });
     return el("li", { class: schedule.state }, row);
   }
 

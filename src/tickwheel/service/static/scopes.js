@@ -26,10 +26,17 @@ function make({ scope }) {
     await call("POST", "/v1/scopes:resume", { body: { scope } });
     toast(`Resumed ${scope}`);
   };
-  return el("li", {}, el("span"), button("Resume", "writes", () => attempt(resume), { "aria-label": `Resume ${scope}` }));
+  return el(
+    "li",
+    {},
+    el("span"),
+    button("Resume", "writes", () => attempt(resume), { "aria-label": `Resume ${scope}` }),
+  );
 }
 
 function update(node, { scope, at, by, note, count }) {
-  const text = `${named(scope)} is paused since ${moment(Date.parse(at))}, by ${by}${note ? `: ${note}` : ""}. ${plural(count, "due job")} waiting.`;
+  const why = note ? `: ${note}` : "";
+  const since = `since ${moment(Date.parse(at))}, by ${by}${why}`;
+  const text = `${named(scope)} is paused ${since}. ${plural(count, "due job")} waiting.`;
   if (node.firstElementChild.textContent !== text) node.firstElementChild.textContent = text;
 }

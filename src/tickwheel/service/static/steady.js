@@ -16,8 +16,10 @@ const isAimedAt = (list) => !isActing && list.matches(":hover, :has(:focus-visib
 // that are gone are dimmed, and the list says how many are new. `isHeld` makes it wait until it is called without.
 export function syncCalmly(list, items, keyOf, make, update, { question = "", isHeld = false } = {}) {
   if (!waiting.has(list)) begin(list);
-  const byKey = new Map(items.map((item) => [keyOf(item), item])), keys = [...byKey.keys()];
-  const rows = [...list.children], isMoving = rows.some((row, i) => row.dataset.key !== keys[i]);
+  const byKey = new Map(items.map((item) => [keyOf(item), item])),
+    keys = [...byKey.keys()];
+  const rows = [...list.children],
+    isMoving = rows.some((row, i) => row.dataset.key !== keys[i]);
   const isSame = list.dataset.question === question;
   if (isSame && isMoving && (isHeld || isAimedAt(list))) {
     for (const row of rows) {

@@ -1,7 +1,7 @@
 // The heat strips: how much falls due in each part of the next minute, hour and day. A dark cell is a herd.
 
 import { el, svg } from "./dom.js";
-import { clockTime, count, moment, now_ms, plural, span } from "./words.js";
+import { clockTime, count, moment, now_ms, plural } from "./words.js";
 
 const TITLES = { minute: "next minute", hour: "next hour", day: "next day" };
 
@@ -22,7 +22,8 @@ export class Strips {
     this.onPick = onPick;
     this.strips = new Map();
     this.legend = el("p", { class: "legend", "aria-hidden": "true" });
-    for (const least of [0, ...LEVELS]) this.legend.append(el("span", { class: `key h${heat(least)}` }), count(least, 1000));
+    for (const least of [0, ...LEVELS])
+      this.legend.append(el("span", { class: `key h${heat(least)}` }), count(least, 1000));
   }
 
   show(strips) {
@@ -45,8 +46,17 @@ class Strip {
     this.total = el("span", { class: "total" });
     this.peak = el("span", { class: "peak" });
     this.cells = counts.map((_, i) => svg("rect", { x: i * 10, width: 9, height: 22, rx: 1.5, "data-i": i }));
-    this.chart = svg("svg", { viewBox: `0 0 ${counts.length * 10 - 1} 22`, preserveAspectRatio: "none", tabindex: 0, role: "group" }, ...this.cells);
-    this.node = el("div", { class: "strip" }, el("p", {}, el("span", { class: "name" }, TITLES[name] ?? name), this.total, this.peak), this.chart);
+    this.chart = svg(
+      "svg",
+      { viewBox: `0 0 ${counts.length * 10 - 1} 22`, preserveAspectRatio: "none", tabindex: 0, role: "group" },
+      ...this.cells,
+    );
+    this.node = el(
+      "div",
+      { class: "strip" },
+      el("p", {}, el("span", { class: "name" }, TITLES[name] ?? name), this.total, this.peak),
+      this.chart,
+    );
     this.chart.addEventListener("pointermove", (event) => this.point(Number(event.target.dataset.i ?? this.at)));
     this.chart.addEventListener("pointerleave", () => this.point(-1));
     this.chart.addEventListener("blur", () => this.point(-1));
@@ -61,7 +71,10 @@ class Strip {
     const highest = counts.indexOf(Math.max(...counts));
     this.total.textContent = plural(total, "job");
     this.rest = total ? `peak ${count(counts[highest])} at ${this.label(highest)}` : "";
-    this.chart.setAttribute("aria-label", `${TITLES[name]}: ${plural(total, "job")} due. ${this.rest} Arrow keys read the cells, Enter lists one.`);
+    this.chart.setAttribute(
+      "aria-label",
+      `${TITLES[name]}: ${plural(total, "job")} due. ${this.rest} Arrow keys read the cells, Enter lists one.`,
+    );
     this.point(this.at);
   }
 

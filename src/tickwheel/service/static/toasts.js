@@ -9,7 +9,9 @@ const STAYS_MS = 8000;
 const SETTLES_MS = 100; // until a dialog that the act closes is closed, and the notes are where a screen reader follows them
 const KEPT = 50;
 
-const area = byId("toasts"), dialog = byId("acts"), opener = byId("show-acts");
+const area = byId("toasts"),
+  dialog = byId("acts"),
+  opener = byId("show-acts");
 const acts = []; // what was done in this tab, the newest first
 const modals = new Set(); // that are open, the topmost last
 
@@ -35,7 +37,12 @@ export function toast(text, undo) {
 }
 
 function show(act) {
-  const note = el("p", { class: "toast" }, el("span", {}, printable(act.text)), undoButton(act, () => note.remove()));
+  const note = el(
+    "p",
+    { class: "toast" },
+    el("span", {}, printable(act.text)),
+    undoButton(act, () => note.remove()),
+  );
   setTimeout(() => area.append(note), SETTLES_MS);
   const end = () => note.remove();
   let timer = setTimeout(end, STAYS_MS);
@@ -46,7 +53,14 @@ function show(act) {
 }
 
 export function showActs() {
-  const row = (act) => el("li", {}, el("span", { class: "when" }, clockTime(act.at)), el("span", {}, printable(act.text)), undoButton(act, showActs));
+  const row = (act) =>
+    el(
+      "li",
+      {},
+      el("span", { class: "when" }, clockTime(act.at)),
+      el("span", {}, printable(act.text)),
+      undoButton(act, showActs),
+    );
   byId("acts-list").replaceChildren(...acts.map(row));
   byId("acts-none").hidden = acts.length > 0;
   if (!dialog.open) dialog.showModal();
@@ -75,7 +89,11 @@ export async function attempt(action, isSilent = ({ status }) => status === 401)
     await action();
     return true;
   } catch (error) {
-    if (!isSilent(error)) show({ text: error.remedy && !error.message.includes(error.remedy) ? `${error.message}: ${error.remedy}` : error.message });
+    if (!isSilent(error))
+      show({
+        text:
+          error.remedy && !error.message.includes(error.remedy) ? `${error.message}: ${error.remedy}` : error.message,
+      });
     return false;
   }
 }

@@ -6,7 +6,13 @@ import { byId } from "./dom.js";
 import { reaches } from "./reach.js";
 import { printable } from "./words.js";
 
-export const TITLES = { overview: "Overview", dead: "Dead letters", schedules: "Schedules", fleet: "Fleet", wheel: "Wheel" };
+export const TITLES = {
+  overview: "Overview",
+  dead: "Dead letters",
+  schedules: "Schedules",
+  fleet: "Fleet",
+  wheel: "Wheel",
+};
 
 export class Views {
   // `onShow` gets the name and the filters of each view that is shown; `onJob` the key of a job to open, or null.
@@ -80,7 +86,8 @@ export class Views {
   }
 
   title() {
-    const what = this.key !== undefined ? printable(this.key) : this.current === "overview" ? null : TITLES[this.current];
+    const what =
+      this.key !== undefined ? printable(this.key) : this.current === "overview" ? null : TITLES[this.current];
     const title = (this.dead ? `(${this.dead} dead) ` : "") + (what === null ? "tickwheel" : `${what} · tickwheel`);
     if (document.title !== title) document.title = title;
   }

@@ -17,7 +17,14 @@ export const count = (n, compactFrom = 100_000) => (n < compactFrom ? whole.form
 export const printable = (key) =>
   key.replace(/(?! )[\p{C}\p{Z}]/gu, (char) => {
     const code = char.codePointAt(0).toString(16);
-    return SHORT[char] ?? (code.length <= 2 ? `\\x${code.padStart(2, "0")}` : code.length <= 4 ? `\\u${code.padStart(4, "0")}` : `\\U${code.padStart(8, "0")}`);
+    return (
+      SHORT[char] ??
+      (code.length <= 2
+        ? `\\x${code.padStart(2, "0")}`
+        : code.length <= 4
+          ? `\\u${code.padStart(4, "0")}`
+          : `\\U${code.padStart(8, "0")}`)
+    );
   });
 const SHORT = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
 
@@ -49,7 +56,7 @@ export const length = (ms) => span(ms).replace(/\.0 s$/, " s");
 
 function pair(s, large, largeName, small, smallName) {
   const rest = Math.floor((s % large) / small);
-  return `${Math.floor(s / large)} ${largeName}` + (rest ? ` ${rest} ${smallName}` : "");
+  return `${Math.floor(s / large)} ${largeName}${rest ? ` ${rest} ${smallName}` : ""}`;
 }
 
 export function until(ms) {
@@ -57,7 +64,12 @@ export function until(ms) {
   return left > 0 ? span(left) : "due";
 }
 
-const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const clock = new Intl.DateTimeFormat(undefined, {
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+  hourCycle: "h23",
+});
 const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
 const year = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric" });
 
@@ -67,24 +79,38 @@ export const clockTimeMs = (ms) => `${clock.format(ms)}.${String(Math.floor(ms) 
 
 // The clock time, with its day where it is not today's.
 export function moment(ms) {
-  const then = new Date(ms), today = new Date(now_ms());
+  const then = new Date(ms),
+    today = new Date(now_ms());
   if (then.toDateString() === today.toDateString()) return clock.format(then);
   const named = then.getFullYear() === today.getFullYear() ? day.format(then) : year.format(then);
   return `${named}, ${clock.format(then)}`;
 }
 
 // The value of a field for a local date and time, in whole seconds; empty for no instant.
-export const localTime = (ms) => (ms ? new Date(ms - 60_000 * new Date(ms).getTimezoneOffset()).toISOString().slice(0, 19) : "");
+export const localTime = (ms) =>
+  ms ? new Date(ms - 60_000 * new Date(ms).getTimezoneOffset()).toISOString().slice(0, 19) : "";
 
 // Where a job goes: its target, and which one of that kind.
 export const where = ({ target, handler }) => (handler ? `${target} ${handler}` : target);
 
 // A recurrence, as a person would say it.
-export function recurrence({ cron, tz, every_ms, misfire, grace_ms, overlap, jitter_ms, exclude, until: last, runs_left }) {
+export function recurrence({
+  cron,
+  tz,
+  every_ms,
+  misfire,
+  grace_ms,
+  overlap,
+  jitter_ms,
+  exclude,
+  until: last,
+  runs_left,
+}) {
   const rule = cron ? `${cron} in ${tz}` : `every ${length(every_ms)}`;
   const jitter = jitter_ms ? `, spread over ${length(jitter_ms)}` : "";
   const but = exclude ? `, but not ${exclude.join(", ")}` : "";
   const end = (last ? `, until ${moment(last)}` : "") + (runs_left ? `, ${plural(runs_left, "run")} left` : "");
-  const missed = misfire === "once" ? "" : `, missed runs: ${misfire}${grace_ms ? ` if later than ${length(grace_ms)}` : ""}`;
+  const missed =
+    misfire === "once" ? "" : `, missed runs: ${misfire}${grace_ms ? ` if later than ${length(grace_ms)}` : ""}`;
   return rule + but + jitter + end + missed + (overlap ? `, runs due while one lasts: ${overlap}` : "");
 }
