@@ -23,6 +23,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 KUBECONFORM := github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0
 CLIENTS := openapi-typescript@7.13.0 openapi-fetch@0.17.0 typescript@5.9.3 @types/node@26.6.6 axe-core@4.14.1
+BIOME := @biomejs/biome@2.6.8
 export CARGO_TERM_PROGRESS_WHEN ?= never
 
 # What goes into the wheel. Folders are listed because of deletions, which change nothing else.
@@ -49,6 +50,11 @@ $(VENV)/.%: requirements/%.txt $(VENV)/.made
 # What generates a client in TypeScript; without npm its test is skipped.
 $(VENV)/.clients: $(VENV)/.made
 	@command -v npm >/dev/null && npm install --silent --no-audit --no-fund --no-save --prefix $(VENV)/clients $(CLIENTS)
+	@touch $@
+
+# What lints and formats JavaScript; without npm it is left out.
+$(VENV)/.biome: $(VENV)/.made
+	@command -v npm >/dev/null && npm install --silent --no-audit --no-fund --no-save --prefix $(VENV)/biome $(BIOME)
 	@touch $@
 
 $(VENV)/.wheel: $(SOURCES) $(VENV)/.build
@@ -160,18 +166,22 @@ targets: ## let the compiler check the native module for other systems (TARGETS=
 
 check: lint types test ## everything that CI checks
 
-format: $(VENV)/.dev ## write Python and Rust in their form
+format: $(VENV)/.dev ## write Python, Rust and JavaScript in their form
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 	cargo fmt --all
+	@$(MAKE) --no-print-directory $(VENV)/.biome || echo "make: no npm or no registry of its packages here, so JavaScript is left as it is" >&2
+	@if [ -e $(VENV)/.biome ]; then $(VENV)/biome/node_modules/.bin/biome check --write; fi
 
-lint: $(VENV)/.dev ## check form and style of Python and Rust, and the English
+lint: $(VENV)/.dev ## check form and style of Python, Rust and JavaScript, and the English
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/python -P scripts/prose.py
 	cargo fmt --all --check
 	PYO3_PYTHON=$(abspath $(BIN)/python) cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
 	@$(MAKE) --no-print-directory $(VENV)/bin/actionlint || echo "make: no Go or no proxy of its modules here, so the workflows are not linted" >&2
+	@$(MAKE) --no-print-directory $(VENV)/.biome || echo "make: no npm or no registry of its packages here, so JavaScript is not linted" >&2
+	@if [ -e $(VENV)/.biome ]; then echo biome; $(VENV)/biome/node_modules/.bin/biome check; fi
 	@if [ -x $(BIN)/actionlint ] && [ -d .github ]; then echo actionlint; $(BIN)/actionlint; fi
 
 # From the proxy of Go's modules; PyPI's package of the name would fetch a binary from elsewhere.

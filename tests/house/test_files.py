@@ -60,6 +60,16 @@ def test_no_file_is_long(tracked, root):
     assert {name: lines for name, lines in names.items() if lines > limits.get(name, LINES_MAX)} == {}
 
 
+def test_no_line_of_javascript_is_long(tracked):
+    """
+    No line has more than 140 columns; where there is npm, `make lint` checks the rest of the form.
+    """
+    scripts = [path for path in tracked if path.suffix in {".js", ".mjs"}]
+    assert len(scripts) > 30
+    lines = [line for path in scripts for line in path.read_text("utf-8").splitlines()]
+    assert [line for line in lines if len(line) > 140] == []
+
+
 def test_files_are_short_by_habit(root):
     """
     The middle module of the package has no more than 120 lines, that of the crates no more than 150.
