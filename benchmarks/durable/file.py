@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from tickwheel.scheduler import Job, Scheduler, SetRequest
-from tickwheel.scheduler.stores._rows import pause_text, row_of
+from tickwheel.scheduler.stores._rows import row_of
 from tickwheel.scheduler.stores.sqlite import SqliteStore
 from tickwheel.scheduler.stores.sqlite._batch import shelf_of
 from tickwheel.scheduler.stores.sqlite._queries import SQL, by_keys, inserts, jobs_by_key
@@ -59,7 +59,7 @@ def fill(path: Path, pending: int) -> None:
         connection.execute("BEGIN")
         for generations in batched(range(1, pending + 1), 10_000):
             jobs = [Job(f"{draw.getrandbits(64):016x}", number, due_at + number) for number in generations]
-            connection.executemany(SQL["insert_job"], [(0, *row_of(job), pause_text(job), None) for job in jobs])
+            connection.executemany(SQL["insert_job"], [(0, *row_of(job), None) for job in jobs])
             connection.executemany(
                 SQL["insert_key"], [(shelf_of(job), job.key, job.due_at, job.generation) for job in jobs]
             )

@@ -26,7 +26,7 @@ from recorded_disk import RecordedDisk
 
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Begin, Cancel, Job, JobQuery, Move, Outcome, Set, Settle, Settled, State, Write
-from tickwheel.scheduler.stores._rows import pause_text, row_of
+from tickwheel.scheduler.stores._rows import row_of
 from tickwheel.scheduler.stores.sqlite import SqliteStore, _connections, _far, _runs, _schema
 from tickwheel.scheduler.stores.sqlite._queries import SQL
 from tickwheel.testing import ManualClock
@@ -116,7 +116,7 @@ def _old_file(path: Path, synchronous: str, dice: random.Random) -> Image:
     connection.execute("BEGIN")
     for number in range(1, dice.choice((20, 150))):
         job = Job(f"key-{number}", number, START + dice.randrange(60 * HOUR_MS), first_set_at=START - HOUR_MS)
-        connection.execute(SQL["insert_job"], (0, *row_of(job), pause_text(job), None))
+        connection.execute(SQL["insert_job"], (0, *row_of(job), None))
         connection.execute(SQL["insert_key"], (1, job.key, job.due_at, job.generation))
         image[job.key] = (job.generation, job.due_at, 0, State.PENDING.value)
     connection.execute("UPDATE tickwheel_ledger SET generation = ?, pending = ?", (len(image), len(image)))

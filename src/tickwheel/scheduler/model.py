@@ -112,9 +112,9 @@ class Job:
         error: The last failure's text, or None.
         trace: A W3C traceparent, or None.
         first_set_at: When this life of the key began; a debounce's maximum wait counts from it.
+        pause: Set where it is paused: it is not due then, or, while it runs, what follows will not be.
         lacks_handler: Whether it was set aside, pending, for the first node that has its handler; it uses no attempt.
         awaits_worker: Whether it is running and has not started, as those see it who ask the process that fires it.
-        pause: Set where it is paused: it is not due then, or, while it runs, what follows will not be.
     """
 
     key: str
@@ -131,9 +131,10 @@ class Job:
     error: str | None = None
     trace: str | None = None
     first_set_at: int = 0
+    pause: Pause | None = None
+    # Each field above is a column (see `columns.py`): a new one goes here. Those below have none.
     lacks_handler: bool = False
     awaits_worker: bool = False
-    pause: Pause | None = None
 
     @property
     def fire_id(self) -> str:

@@ -191,7 +191,7 @@ def test_statistics_of_another_moment(store, statement, state, past):
         values = [[0]]
     if statement == "update_jobs":
         jobs = [row_of(model.Job(f"far {i}", 51 + i, FAR - i)) for i in range(2_000)]
-        values = [*map(list, zip(*jobs, strict=True)), [None] * 2_000, [0] * 2_000]
+        values = [*map(list, zip(*jobs, strict=True)), [0] * 2_000]
     with store._connections.reading() as connection, connection.transaction(force_rollback=True):
         connection.execute("UPDATE tickwheel_job SET state = %s", (state,))
         connection.execute("UPDATE tickwheel_shard SET running = 2000")

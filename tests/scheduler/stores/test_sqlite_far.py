@@ -15,7 +15,7 @@ from dataclasses import replace
 import pytest
 
 from tickwheel.scheduler import model
-from tickwheel.scheduler.stores._rows import pause_text, row_of
+from tickwheel.scheduler.stores._rows import row_of
 from tickwheel.scheduler.stores.sqlite import SqliteStore, _batch, _far, _schema
 from tickwheel.scheduler.stores.sqlite._queries import SQL
 from tickwheel.testing.store_suite import SharedStoreSuite, StoreSuite
@@ -275,7 +275,7 @@ def test_far_jobs_of_the_near_level(tmp_path, clock):
         _schema.migrate(connection, "url")
         for job in jobs:
             shelf = 0 if job.due_at - now <= 60_000 else 1
-            connection.execute(SQL["insert_job"], (0, *row_of(job), pause_text(job), None))
+            connection.execute(SQL["insert_job"], (0, *row_of(job), None))
             connection.execute(SQL["insert_key"], (shelf, job.key, job.due_at, job.generation))
         connection.execute("UPDATE tickwheel_ledger SET generation = 400, pending = 400")
     with closing(SqliteStore(path, clock=clock)) as store:

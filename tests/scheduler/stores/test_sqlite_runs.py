@@ -15,7 +15,7 @@ from functools import partial
 import pytest
 
 from tickwheel.scheduler import model
-from tickwheel.scheduler.stores._rows import pause_text, row_of
+from tickwheel.scheduler.stores._rows import row_of
 from tickwheel.scheduler.stores.sqlite import SqliteStore, _batch, _paging, _runs, _schema
 from tickwheel.scheduler.stores.sqlite._filters import Filters, filter_of
 from tickwheel.scheduler.stores.sqlite._queries import SQL
@@ -301,7 +301,7 @@ def file_with_a_shelf(path, now, count):
         _schema.migrate(connection, "url")
         connection.execute("BEGIN")
         for job in jobs:
-            connection.execute(SQL["insert_job"], (0, *row_of(job), pause_text(job), None))
+            connection.execute(SQL["insert_job"], (0, *row_of(job), None))
             connection.execute(SQL["insert_key"], (1, job.key, job.due_at, job.generation))
         connection.execute("UPDATE tickwheel_ledger SET generation = ?, pending = ?", (count, count))
         connection.execute("COMMIT")

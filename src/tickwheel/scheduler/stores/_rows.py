@@ -1,17 +1,16 @@
 """
-A job as a row: the columns of `Job`, in its order, for every store that speaks SQL.
+A job as a row of `columns.ALL`, for every store on a server or in a file.
 """
 
 from __future__ import annotations
 
-import json
 import sys
-from dataclasses import replace
-from functools import lru_cache
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
-from tickwheel.scheduler.model import USUAL_RETRY, Job, Pause, RetryPolicy, State
+from tickwheel.scheduler.columns import ALL, DEFAULTS, NAMES, UNSTORED
+from tickwheel.scheduler.model import Job, State
 
 __all__ = [
     "ASIDE",
@@ -20,13 +19,12 @@ __all__ = [
     "PLACE",
     "code_of",
     "in_int64",
+    "is_plain",
+    "is_same_but",
     "job_of",
-    "pause_of",
-    "pause_text",
-    "paused_job_of",
     "row_of",
     "successor",
-    "text_of",
+    "with_other",
 ]
 
 CODES: Final = {State.PENDING: 0, State.RUNNING: 1, State.DEAD: 2}
@@ -41,54 +39,6 @@ _FIRST_SURROGATE: Final = 0xD800
 _AFTER_SURROGATES: Final = 0xE000
 
 
-def job_of(row: tuple[Any, ...]) -> Job:
-    """
-    Return the job that *row* holds.
-    """
-    (
-        key,
-        generation,
-        due_at,
-        payload,
-        target,
-        handler,
-        attempt,
-        retry,
-        expires_at,
-        recurrence,
-        state,
-        error,
-        trace,
-        since,
-    ) = row
-    return Job(
-        key,
-        generation,
-        due_at,
-        payload,
-        target,
-        handler,
-        attempt,
-        USUAL_RETRY if retry is None else _retry_of(retry),
-        expires_at,
-        recurrence,
-        _STATES[state],
-        error,
-        trace,
-        since,
-        state == ASIDE,
-    )
-
-
-def paused_job_of(row: tuple[Any, ...]) -> Job:
-    """
-    Return the job that *row* holds, with its pause behind it: what is read by key may be paused, what is due never is.
-    """
-    *rest, pause = row
-    job = job_of(tuple(rest))
-    return job if pause is None else replace(job, pause=pause_of(pause))
-
-
 def code_of(job: Job) -> int:
     """
     Return the number that represents the state of *job*.
@@ -96,52 +46,6 @@ def code_of(job: Job) -> int:
     if job.lacks_handler:
         return ASIDE
     return PAUSED if job.is_paused else CODES[job.state]
-
-
-def row_of(job: Job) -> tuple[Any, ...]:
-    """
-    Return the row that holds *job*.
-    """
-    return (
-        job.key,
-        job.generation,
-        job.due_at,
-        job.payload,
-        job.target,
-        job.handler,
-        job.attempt,
-        None if job.retry is USUAL_RETRY or job.retry == USUAL_RETRY else _retry_text(job.retry),
-        job.expires_at,
-        job.recurrence,
-        code_of(job),
-        None if job.error is None else text_of(job.error),
-        job.trace,
-        job.first_set_at,
-    )
-
-
-def pause_of(text: str) -> Pause:
-    """
-    Return the pause that *text* holds.
-    """
-    return Pause(*json.loads(text))
-
-
-def pause_text(job: Job) -> str | None:
-    """
-    Return the text that holds the pause of *job*, or None where it has none.
-    """
-    pause = job.pause
-    return None if pause is None else json.dumps([pause.at, pause.by, pause.note], separators=(",", ":"))
-
-
-def text_of(error: str | None) -> str | None:
-    r"""
-    Return *error* as any database takes it: NUL as `\x00`, and lone surrogates as `\udc80`.
-
-    An exception's message may hold both, and must not keep a firing from being settled.
-    """
-    return error and error.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
 
 
 def in_int64(instant: int | None, otherwise: int = 0) -> int:
@@ -163,15 +67,78 @@ def successor(prefix: str) -> str | None:
     return None
 
 
-@lru_cache(maxsize=1024)
-def _retry_of(text: str) -> RetryPolicy:
-    attempts, kind, base_ms, max_ms, jitter, waits_ms = json.loads(text)
-    return RetryPolicy(attempts, kind, base_ms, max_ms, jitter, tuple(waits_ms))
+def _function(head: str, value: str, **names: object) -> Any:
+    """
+    Return the function that computes the expression *value*, made as `dataclasses` makes its methods.
+
+    These functions run for every job, and a loop over the columns takes three times as long.
+    """
+    namespace = dict(names)
+    exec(f"def {head}:\n return {value}", namespace)  # noqa: S102  what is put together is in this module
+    return namespace[head.partition("(")[0]]
 
 
-@lru_cache(maxsize=1024)
-def _retry_text(policy: RetryPolicy) -> str:
-    return json.dumps(
-        [policy.attempts, policy.kind, policy.base_ms, policy.max_ms, policy.jitter, policy.waits_ms],
-        separators=(",", ":"),
-    )
+def _make_row_of() -> Callable[[Job], tuple[Any, ...]]:
+    names: dict[str, object] = {"code_of": code_of}
+    values = []
+    for each in ALL:
+        value = f"job.{each.name}"
+        if each.name == "state":
+            value = "code_of(job)"
+        elif each.encode is not None:
+            names |= {f"{each.name}_{part}": getattr(each, part) for part in ("default", "empty", "encode")}
+            value = f"{each.name}_empty if {value} is {each.name}_default else {each.name}_encode({value})"
+        values.append(value)
+    made: Callable[[Job], tuple[Any, ...]] = _function("row_of(job)", f"({', '.join(values)},)", **names)
+    return made
+
+
+def _make_job_of() -> Callable[[Sequence[Any]], Job]:
+    names: dict[str, object] = {"Job": Job, "STATES": _STATES}
+    values = []
+    for n, each in enumerate(ALL):
+        value = f"row[{n}]"
+        if each.name == "state":
+            value = f"STATES[{value}]"
+        elif each.decode is not None:
+            names |= {f"{each.name}_{part}": getattr(each, part) for part in ("default", "empty", "decode")}
+            value = f"{each.name}_default if {value} is {each.name}_empty else {each.name}_decode({value})"
+        values.append(value)
+    is_aside = f"row[{NAMES.index('state')}] == {ASIDE}"
+    made: Callable[[Sequence[Any]], Job] = _function("job_of(row)", f"Job({', '.join(values)}, {is_aside})", **names)
+    return made
+
+
+def _make_is_plain() -> Callable[[Job], bool]:
+    defaults = {**DEFAULTS, **dict.fromkeys(UNSTORED, False)}
+    tests = [f"job.{name} {'==' if type(value) is int else 'is'} {name}" for name, value in defaults.items()]
+    made: Callable[[Job], bool] = _function("is_plain(job)", " and ".join(tests), **defaults)
+    return made
+
+
+def is_same_but(*names: str) -> Callable[[Job, Job], bool]:
+    """
+    Return the function that says whether two jobs have the same in all columns but those with *names*.
+    """
+    tests = [f"(a.{name} is b.{name} or a.{name} == b.{name})" for name in NAMES if name not in names]
+    made: Callable[[Job, Job], bool] = _function("is_same(a, b)", " and ".join(tests))
+    return made
+
+
+def with_other(*names: str) -> Callable[..., Job]:
+    """
+    Return the function that takes a job and values for the columns with *names*, and returns the job with these values.
+    """
+    values = [name if name in names else f"job.{name}" for name in NAMES]
+    made: Callable[..., Job] = _function(f"with_other(job, {', '.join(names)})", f"Job({', '.join(values)})", Job=Job)
+    return made
+
+
+row_of: Final = _make_row_of()
+"""Returns the row that holds a job: the columns of `ALL`, in its order."""
+
+job_of: Final = _make_job_of()
+"""Returns the job that a row holds: the columns of `ALL`, in its order."""
+
+is_plain: Final = _make_is_plain()
+"""Returns whether a job is scheduled and has the defaults in all columns but those of `PLAIN`."""

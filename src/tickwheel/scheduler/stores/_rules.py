@@ -35,6 +35,7 @@ from tickwheel.scheduler.model import (
     State,
     Write,
 )
+from tickwheel.scheduler.stores._rows import with_other
 from tickwheel.scheduler.stores._series import ahead, length_of, of_next_life, put_off
 
 __all__ = [
@@ -70,6 +71,8 @@ _WITHDRAWAL_HOLDS_MS: Final = 5_000  # who waits asks again each second
 
 _CREATED: Final = Outcome.CREATED  # an enum is slow to look into
 _PENDING: Final = State.PENDING
+_stored: Final = with_other("generation", "due_at", "payload", "expires_at", "state", "first_set_at", "pause")
+"""Returns a job with other values in these columns; `replace` takes ten times as long."""
 
 
 def decide(  # noqa: C901, PLR0911 - one for each kind of write
@@ -168,24 +171,16 @@ def _set(write: Set, job: Job | None, now: int, next_generation: NextGeneration)
             payload = before.payload
     if write.max_wait_ms is not None and write.mode is SetMode.REPLACE:
         due_at = min(due_at, first_set_at + write.max_wait_ms)
-    stored = Job(
-        wanted.key,
+    stored = _stored(
+        wanted,
         next_generation(),
         due_at,
         payload,
-        wanted.target,
-        wanted.handler,
-        wanted.attempt,
-        wanted.retry,
         None if wanted.expires_at is None else _shifted(wanted, due_at),
-        wanted.recurrence,
         _PENDING,
-        wanted.error,
-        wanted.trace,
         first_set_at,
+        None if before is None else before.pause,
     )
-    if before is not None and before.pause is not None:
-        stored = replace(stored, pause=before.pause)
     return Answer(Outcome.REPLACED if is_live else _CREATED, stored), stored
 
 

@@ -1,36 +1,91 @@
 """
 SQL that is kept in files: named queries and numbered migrations.
 
-Each file is a sequence of `-- name: NAME` lines, each followed by one statement; comments may be anywhere.
+Each file of queries is a sequence of `-- name: NAME` lines, each followed by one statement; comments may be anywhere.
+Statements do not name the columns of a job one by one. They have macros, which are expanded once, when a file is read:
+
+    @columns                    key, generation, due_at, ... (`columns.ALL`)
+    @columns(j)                 j.key, j.generation, j.due_at, ...
+    @columns(j, due_at = k.at)  another expression in place of a column
+    @columns(-key, -due_at)     without these columns
+    @values                     a placeholder for each column
+    @set(n)                     generation = n.generation, due_at = n.due_at, ... for all columns but the key
+
+A statement that names some of the columns on purpose says why, in a line `-- columns: REASON`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any, Final
 
+from tickwheel.scheduler.columns import ALL, NAMES, Column
 from tickwheel.scheduler.errors import StoreFormatError
 
-__all__ = ["checksum_of", "load_migrations", "load_queries", "version_of"]
+__all__ = ["checksum_of", "expand", "load_migrations", "load_queries", "version_of"]
 
 _NAME: Final = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_MACRO: Final = re.compile(r"@(?P<name>\w+)(?:\((?P<arguments>[^()]*)\))?")
 _COMMENT: Final = re.compile(r"^\s*--.*$\n?", re.MULTILINE)
 
 
-def load_queries(package: str) -> dict[str, str]:
+def load_queries(package: str, placeholder: Callable[[Column], str]) -> dict[str, str]:
     """
     Return the statements of the `.sql` files in *package*, by name, without comments and the final semicolon.
+
+    Args:
+        package: The package with the files.
+        placeholder: Returns what stands for the value of a column in `@values`.
     """
     statements: dict[str, str] = {}
     for file in files(package).iterdir():
         if file.name.endswith(".sql"):
             parts = _NAME.split(file.read_text("utf-8"))
-            bodies = (_COMMENT.sub("", body).strip().removesuffix(";") for body in parts[2::2])
+            bodies = (expand(_COMMENT.sub("", body), placeholder).strip().removesuffix(";") for body in parts[2::2])
             statements.update(zip(parts[1::2], bodies, strict=True))
     return statements
+
+
+def expand(statement: str, placeholder: Callable[[Column], str]) -> str:
+    """
+    Return *statement* with its macros expanded.
+
+    Raises:
+        ValueError: If a macro names a column that does not exist, or there is no such macro.
+    """
+
+    def expanded(macro: re.Match[str]) -> str:
+        arguments = [argument.strip() for argument in (macro["arguments"] or "").split(",") if argument.strip()]
+        match macro["name"], arguments:
+            case "columns", _:
+                return _listed(arguments)
+            case "values", []:
+                return ", ".join(map(placeholder, ALL))
+            case "set", [alias]:
+                return ", ".join(f"{name} = {alias}.{name}" for name in NAMES if name != "key")
+        what = f"there is no macro {macro[0]!r}: see stores/_sql.py"
+        raise ValueError(what)
+
+    return _MACRO.sub(expanded, statement)
+
+
+def _listed(arguments: Sequence[str]) -> str:
+    prefix, values, left_out = "", dict[str, str](), set[str]()
+    for argument in arguments:
+        name, equals, value = (part.strip() for part in argument.partition("="))
+        if equals:
+            values[name] = value
+        elif argument.startswith("-"):
+            left_out.add(argument[1:])
+        else:
+            prefix = f"{argument}."
+    if unknown := {*values, *left_out} - {*NAMES}:
+        what = f"@columns names {', '.join(sorted(unknown))}: the columns are {', '.join(NAMES)}"
+        raise ValueError(what)
+    return ", ".join(values.get(name, prefix + name) for name in NAMES if name not in left_out)
 
 
 def load_migrations(package: str) -> list[str]:

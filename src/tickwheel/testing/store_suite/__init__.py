@@ -26,6 +26,7 @@ from tickwheel.testing.store_suite._batch import BatchTests
 from tickwheel.testing.store_suite._begin import BeginTests
 from tickwheel.testing.store_suite._bulk import BulkTests
 from tickwheel.testing.store_suite._cancel import CancelTests
+from tickwheel.testing.store_suite._columns import ColumnTests
 from tickwheel.testing.store_suite._dead import DeadTests
 from tickwheel.testing.store_suite._due import DueTests
 from tickwheel.testing.store_suite._handover import HandoverTests
@@ -50,6 +51,7 @@ __all__ = ["SharedStoreSuite", "StoreSuite"]
 class StoreSuite(
     OpenTests,
     SetTests,
+    ColumnTests,
     MoveTests,
     CancelTests,
     ReplayTests,

@@ -12,6 +12,8 @@ from struct import Struct, pack
 from struct import error as StructError  # noqa: N812 - a class like others
 from typing import Any, ClassVar, Final
 
+from tickwheel.scheduler.columns import ALL
+
 __all__ = ["ARRAY_TYPES", "COLUMNS", "NULL", "Array", "Byteas", "Int2s", "Int4s", "Int8s", "Texts"]
 
 NULL: Final = b"\xff\xff\xff\xff"
@@ -113,22 +115,7 @@ class Byteas(Array):
 
 ARRAY_TYPES: Final = (Int2s, Int4s, Int8s, Texts, Byteas)
 
-COLUMNS: Final[tuple[type[Array], ...]] = (
-    Texts,
-    Int8s,
-    Int8s,
-    Byteas,
-    Texts,
-    Texts,
-    Int4s,
-    Texts,
-    Int8s,
-    Texts,
-    Int2s,
-    Texts,
-    Texts,
-    Int8s,
-    Texts,
-    Int4s,
-)
-"""Those of a job, in the order of its row, its pause, and the shard."""
+_KINDS: Final = {"text": Texts, "bytes": Byteas, "int2": Int2s, "int4": Int4s, "int8": Int8s}
+
+COLUMNS: Final = tuple(_KINDS[column.kind] for column in ALL)
+"""The types of a job's columns, in the order of its row."""

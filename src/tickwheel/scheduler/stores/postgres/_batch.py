@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from tickwheel.scheduler.model import Answer, Job, Set, State, Write
 from tickwheel.scheduler.stores._plan import FIRINGS, Differences, Plan, WrongGuessError
-from tickwheel.scheduler.stores._rows import pause_text, paused_job_of, row_of
+from tickwheel.scheduler.stores._rows import job_of, row_of
 from tickwheel.scheduler.stores._rules import decide
 from tickwheel.scheduler.stores.postgres._arrays import COLUMNS, Array, Int4s, Int8s, Texts
 from tickwheel.scheduler.stores.postgres._connections import Connection
@@ -237,7 +237,7 @@ class Batch:
             yield Statement(SQL["raise_generation"], {"floor": plan.floor, "margin": _FLOOR_MARGIN})
         # Drawn while the rows are locked: a key's generations grow, by any writer.
         now, draw = yield from self._draw(len(plan.careful))
-        yield from self._store(plan.decide({row[0]: paused_job_of(row[:-1]) for row in rows}, now, draw, away))
+        yield from self._store(plan.decide({row[0]: job_of(row) for row in rows}, now, draw, away))
 
     def _draw(self, count: int) -> Steps[tuple[int, Callable[[], int]]]:
         """
@@ -292,8 +292,8 @@ class Batch:
                 self._running[shard] += change
 
     def _columns(self, jobs: list[Job]) -> tuple[Array, ...]:
-        columns = (*zip(*map(row_of, jobs), strict=True), [*map(pause_text, jobs)], [*map(self._place_of, jobs)])
-        return tuple(kind.of(column) for kind, column in zip(COLUMNS, columns, strict=True))
+        columns = zip(COLUMNS, zip(*map(row_of, jobs), strict=True), strict=True)
+        return (*(kind.of(column) for kind, column in columns), Int4s.of([*map(self._place_of, jobs)]))
 
     def _place_of(self, job: Job) -> int:
         if job.lacks_handler:

@@ -10,6 +10,7 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812 - a class like others
 from typing import Final
 
+from tickwheel.scheduler.columns import NAMES
 from tickwheel.scheduler.model import Job
 from tickwheel.scheduler.stores._rows import row_of
 from tickwheel.scheduler.stores.postgres._arrays import COLUMNS, NULL
@@ -18,16 +19,17 @@ __all__ = ["rows_of"]
 
 _HEADER: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TRAILER: Final = b"\xff\xff"
-_COLUMNS: Final = 15
+_FIRST: Final = ("generation", "due_at", "first_set_at", "key", "payload")
+_REST: Final = [n for n, name in enumerate(NAMES) if name not in _FIRST]
+_COLUMNS: Final = len(NAMES) + 1
+"""Those of a job, and the shard."""
 
 _FRONT: Final = Struct(">hiqiqiqiii").pack
 """The number of columns; generation, due_at, first_set_at and shard, each with its length; and the key's length."""
 _LENGTH: Final = Struct(">i").pack
-_ALIKE: Final = attrgetter(
-    "target", "handler", "attempt", "retry", "expires_at", "recurrence", "state", "error", "trace"
-)
-"""The columns from the target on, except the last."""
-_ENCODERS: Final = tuple(kind.encode for kind in COLUMNS[4:13])
+_ALIKE: Final = attrgetter(*(NAMES[n] for n in _REST))
+"""All other columns."""
+_ENCODERS: Final = tuple(COLUMNS[n].encode for n in _REST)
 """Those of these columns."""
 
 
@@ -62,7 +64,8 @@ def rows_of(jobs: Sequence[Job], shards: Sequence[int]) -> bytes:
 
 def _rest_of(job: Job) -> bytes:
     """
-    Return the columns from the target on, except the last.
+    Return all other columns.
     """
-    columns = zip(_ENCODERS, row_of(job)[4:-1], strict=True)
-    return b"".join(NULL if value is None else encode(value) for encode, value in columns)
+    row = row_of(job)
+    values = ((encode, row[n]) for encode, n in zip(_ENCODERS, _REST, strict=True))
+    return b"".join(NULL if value is None else encode(value) for encode, value in values)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tickwheel.scheduler.model import Job, JobQuery, Page, State
-from tickwheel.scheduler.stores._rows import CODES, in_int64, paused_job_of, successor
+from tickwheel.scheduler.stores._rows import CODES, in_int64, job_of, successor
 from tickwheel.scheduler.stores.postgres._connections import Connection
 from tickwheel.scheduler.stores.postgres._queries import SQL
 
@@ -57,4 +57,4 @@ def page(connection: Connection, query: JobQuery) -> Page:
 
 
 def _read(connection: Connection, values: dict[str, Any]) -> list[Job]:
-    return [paused_job_of(row) for row in connection.execute(SQL["page"], values).fetchall()]
+    return [job_of(row) for row in connection.execute(SQL["page"], values).fetchall()]

@@ -10,4 +10,6 @@ from tickwheel.scheduler.stores._sql import load_queries
 
 __all__ = ["SQL"]
 
-SQL: Final = load_queries(__package__)
+_ARRAYS: Final = {"text": "text", "bytes": "bytea", "int2": "smallint", "int4": "integer", "int8": "bigint"}
+
+SQL: Final = load_queries(__package__, lambda column: f"(SELECT %s::{_ARRAYS[column.kind]}[])")

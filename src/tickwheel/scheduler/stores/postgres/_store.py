@@ -17,7 +17,7 @@ from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page
 from tickwheel.scheduler.stores._listener import Listener
 from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._reports import KEPT_MS
-from tickwheel.scheduler.stores._rows import PLACE, in_int64, job_of, paused_job_of
+from tickwheel.scheduler.stores._rows import PLACE, in_int64, job_of
 from tickwheel.scheduler.stores._sharding import sharding
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Cursor, Lease, Node, Shard, Sight, Skill
 from tickwheel.scheduler.stores.postgres import _history, _ownership, _scopes, _withdrawals
@@ -167,7 +167,7 @@ class PostgresStore:
 
     def get(self, key: str) -> Job | None:
         with self._open_connections().reading() as connection:
-            return next(map(paused_job_of, connection.execute(SQL["job_of_key"], (key,)).fetchall()), None)
+            return next(map(job_of, connection.execute(SQL["job_of_key"], (key,)).fetchall()), None)
 
     def page(self, query: JobQuery) -> Page:
         with self._open_connections().reading() as connection:
@@ -194,7 +194,7 @@ class PostgresStore:
             rows = connection.execute(SQL["jobs_overdue"], values).fetchall()
         found: dict[int, list[Job]] = {}
         for row in rows:
-            found.setdefault(row[-1], []).append(job_of(row[:-1]))
+            found.setdefault(row[-1], []).append(job_of(row))
         firsts = [(shard, min((job.due_at for job in found.get(shard, ())), default=None)) for shard in shards]
         self._floors.learn(turn, firsts, until)
         return found
@@ -220,7 +220,7 @@ class PostgresStore:
             rows = connection.execute(SQL["jobs_first"], values).fetchall()
         if since <= 0 and rows:
             self._floors.learn(turn, [(row[-2], row[2]) for row in rows], min(until, rows[0][-1]))
-        jobs = [job_of(row[:-2]) for row in rows if row[0] is not None]
+        jobs = [job_of(row) for row in rows if row[0] is not None]
         return sorted(jobs, key=PLACE)[:1]
 
     def count_due(self, since: int, step_ms: int, steps: int) -> list[int]:

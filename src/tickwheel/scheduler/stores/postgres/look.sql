@@ -11,8 +11,7 @@ WITH note AS (
     ))
     RETURNING shard AS number, key, generation
 )
-SELECT note.number, j.key, j.generation, j.due_at, j.payload, j.target, j.handler, j.attempt, j.retry, j.expires_at,
-    j.recurrence, j.state, j.error, j.trace, j.first_set_at
+SELECT note.number, @columns(j)
 FROM note
 JOIN unnest(%(shards)s::integer[], %(instants)s::bigint[]) AS shards (number, instant) ON shards.number = note.number
 CROSS JOIN LATERAL (SELECT * FROM tickwheel_job WHERE tickwheel_job.key = note.key) AS j
@@ -20,8 +19,7 @@ WHERE j.generation = note.generation AND j.state = 0 AND j.due_at <= shards.inst
 
 -- name: jobs_ahead
 -- From the cursor of each shard on: those due before an instant, and the first one after it.
-SELECT number, key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error,
-    trace, first_set_at
+SELECT number, @columns
 FROM unnest(%(shards)s::integer[], %(instants)s::bigint[], %(generations)s::bigint[]) AS shards (number, instant, last)
 CROSS JOIN LATERAL (
     (

@@ -1,5 +1,4 @@
--- Each query has a name, under which postgres/_queries.py knows it. Columns of a job are in the order of
--- `Job`, then the shard.
+-- Each query has a name, under which postgres/_queries.py knows it; `stores/_sql.py` has the macros.
 
 -- name: place
 -- Which server, database and table; and whether the transaction may not write.
@@ -28,8 +27,7 @@ SELECT shard, epoch FROM tickwheel_shard WHERE epoch = ANY(%s) AND owner = %s OR
 
 -- name: jobs_by_key
 -- Locked in the order in which begins and ends lock theirs.
-SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
-    first_set_at, pause, shard
+SELECT @columns, shard
 FROM tickwheel_job WHERE key = ANY(%s) ORDER BY shard, due_at, generation FOR UPDATE;
 
 -- name: generations
@@ -61,31 +59,21 @@ WHERE j.shard = e.shard AND j.due_at = e.due_at AND j.generation = e.generation
     AND CASE WHEN j.state = 1 THEN true ELSE false END;
 
 -- name: insert_jobs
-INSERT INTO tickwheel_job (key, generation, due_at, payload, target, handler, attempt, retry, expires_at,
-    recurrence, state, error, trace, first_set_at, pause, shard)
-SELECT * FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::bytea[], %s::text[], %s::text[],
-    %s::integer[], %s::text[], %s::bigint[], %s::text[], %s::smallint[], %s::text[], %s::text[], %s::bigint[],
-    %s::text[], %s::integer[])
+INSERT INTO tickwheel_job (@columns, shard)
+SELECT * FROM unnest(@values, (SELECT %s::integer[]))
 ON CONFLICT DO NOTHING;
 
 -- name: copy_jobs
-COPY tickwheel_job (generation, due_at, first_set_at, shard, key, payload, target, handler, attempt, retry, expires_at,
-    recurrence, state, error, trace)
+-- columns: the first six in the order in which `_copy.py` writes them
+COPY tickwheel_job (generation, due_at, first_set_at, shard, key, payload,
+    @columns(-generation, -due_at, -first_set_at, -key, -payload))
 FROM STDIN (FORMAT BINARY);
 
 -- name: update_jobs
 -- The list comes first, as above.
 UPDATE tickwheel_job AS j SET
-    generation = n.generation, due_at = n.due_at, payload = n.payload, target = n.target, handler = n.handler,
-    attempt = n.attempt, retry = n.retry, expires_at = n.expires_at, recurrence = n.recurrence, state = n.state,
-    error = n.error, trace = n.trace, first_set_at = n.first_set_at, pause = n.pause, shard = n.shard
-FROM unnest(
-    (SELECT %s::text[]), (SELECT %s::bigint[]), (SELECT %s::bigint[]), (SELECT %s::bytea[]), (SELECT %s::text[]),
-    (SELECT %s::text[]), (SELECT %s::integer[]), (SELECT %s::text[]), (SELECT %s::bigint[]), (SELECT %s::text[]),
-    (SELECT %s::smallint[]), (SELECT %s::text[]), (SELECT %s::text[]), (SELECT %s::bigint[]), (SELECT %s::text[]),
-    (SELECT %s::integer[])
-) AS n (key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
-    first_set_at, pause, shard)
+    @set(n), shard = n.shard
+FROM unnest(@values, (SELECT %s::integer[])) AS n (@columns, shard)
 WHERE j.key = n.key;
 
 -- name: delete_jobs
@@ -124,8 +112,7 @@ FROM unnest(%s::integer[], %s::bigint[]) AS n (shard, running)
 WHERE s.shard = n.shard;
 
 -- name: job_of_key
-SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
-    first_set_at, pause
+SELECT @columns
 FROM tickwheel_job WHERE key = %s;
 
 -- name: count
@@ -133,15 +120,13 @@ SELECT coalesce(sum(pending), 0)::bigint, coalesce(sum(running), 0)::bigint, coa
 FROM tickwheel_count;
 
 -- name: jobs_due
-SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
-    first_set_at
+SELECT @columns
 FROM tickwheel_job
 WHERE shard = %s AND due_at < %s AND (due_at, generation) > (%s, %s) AND state = 0
 ORDER BY due_at, generation LIMIT %s;
 
 -- name: jobs_upcoming
-SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
-    first_set_at
+SELECT @columns
 FROM (
     SELECT s.shard AS number FROM tickwheel_shard AS s
 ) AS shards CROSS JOIN LATERAL (
@@ -152,8 +137,7 @@ FROM (
 ORDER BY due_at, generation LIMIT %(limit)s;
 
 -- name: latest_dead
-SELECT key, generation, due_at, ''::bytea, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
-    first_set_at
+SELECT @columns(payload = ''::bytea)
 FROM (
     SELECT -1 - s.shard AS number FROM tickwheel_shard AS s
 ) AS shards CROSS JOIN LATERAL (
@@ -164,8 +148,7 @@ ORDER BY due_at DESC, generation DESC LIMIT %(limit)s;
 
 -- name: jobs_first
 -- The first of each shard from its floor on, if that is known, and the time.
-SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
-    first_set_at, number, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
+SELECT @columns, number, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
 FROM (
     SELECT s.shard AS number, greatest(f.floor, %(since)s::bigint) AS since
     FROM tickwheel_shard AS s LEFT JOIN unnest(%(shards)s::integer[], %(floors)s::bigint[]) AS f (shard, floor)
@@ -177,8 +160,7 @@ FROM (
 ) AS job ON true;
 
 -- name: jobs_overdue
-SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
-    first_set_at, number
+SELECT @columns, number
 FROM unnest(%(shards)s::integer[], %(floors)s::bigint[]) AS s (number, floor) CROSS JOIN LATERAL (
     SELECT * FROM tickwheel_job
     WHERE shard = number AND due_at >= floor AND due_at < %(until)s AND state = 0
@@ -265,6 +247,7 @@ SELECT shard, running FROM tickwheel_shard WHERE (owner IS NULL OR lease_until <
 ORDER BY shard FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: rescue_jobs
+-- columns: those that the history keeps of an attempt
 -- Those that run are at the front: the search ends at the last of them, and not at the last job.
 -- One that was paused while it ran goes where paused ones are.
 WITH found AS (
@@ -338,8 +321,7 @@ SELECT count(*), max(key) FROM (
 
 -- name: page
 -- The inner limit keeps the server on the index by key, whatever it believes of the filters.
-SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
-    first_set_at, pause
+SELECT @columns
 FROM (
     SELECT * FROM tickwheel_job
     WHERE key >= %(first)s AND (%(end)s::text IS NULL OR key < %(end)s) AND (NOT %(is_dead)s OR shard < 0)
@@ -382,5 +364,4 @@ WITH found AS (
     LIMIT %(limit)s
 )
 UPDATE tickwheel_job AS j SET shard = %(shard)s, state = 0 FROM found WHERE j.key = found.key
-RETURNING j.key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error,
-    trace, first_set_at;
+RETURNING @columns(j);

@@ -30,6 +30,7 @@ FROM unnest(%s::bigint[], %s::bigint[], %s::integer[]) AS n (generation, due_at,
 WHERE q.generation = n.generation AND q.due_at = n.due_at AND q.attempt = n.attempt;
 
 -- name: attempts
+-- columns: those that identify an attempt
 -- Each job is found by its key, as above.
 SELECT n.generation, coalesce(q.has_started, false)
 FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::integer[]) AS n (key, generation, due_at, attempt)

@@ -18,11 +18,12 @@ and the handler, and write the shard; a member of a set of what is due is a plac
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
+from tickwheel.scheduler.columns import pause_text
 from tickwheel.scheduler.model import Job, State
-from tickwheel.scheduler.stores._rows import ASIDE, CODES, PAUSED, job_of, pause_of, pause_text, row_of
+from tickwheel.scheduler.stores._rows import ASIDE, CODES, PAUSED, job_of, row_of
 
 __all__ = ["Row", "blob_of", "instant", "place_of", "read_rows", "running_mark"]
 
@@ -118,7 +119,7 @@ def blob_of(job: Job, shard: int | None = None) -> bytes:
         bit <<= 1
     if job.pause is not None:
         flags |= _HAS_PAUSE
-        pause = (pause_text(job) or "").encode()
+        pause = pause_text(job.pause).encode()
         optional.append(_U32.pack(len(pause)) + pause)
     head = _HEAD.pack(
         job.due_at + _BIAS,
@@ -199,6 +200,7 @@ def _row_of(key: str, blob: bytes, mark: bytes) -> Row:
             error,
             trace,
             first_set_at,
+            pause,
         )
     )
-    return Row(job if pause is None else replace(job, pause=pause_of(pause)), blob[:at], mark, shard)
+    return Row(job, blob[:at], mark, shard)

@@ -11,9 +11,10 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
-from tickwheel.scheduler.model import USUAL_RETRY, Answer, Job, State, Write
+from tickwheel.scheduler.columns import text_of
+from tickwheel.scheduler.model import Answer, Job, State, Write
 from tickwheel.scheduler.stores._plan import Differences, Plan, WrongGuessError
-from tickwheel.scheduler.stores._rows import CODES, PLACE, code_of, job_of, pause_text, paused_job_of, row_of, text_of
+from tickwheel.scheduler.stores._rows import CODES, PLACE, code_of, is_plain, is_same_but, job_of, row_of
 from tickwheel.scheduler.stores.contract import Skill
 from tickwheel.scheduler.stores.sqlite._far import FAR_SHARD, NEAR_MS, bury, is_far, slot_of
 from tickwheel.scheduler.stores.sqlite._filters import Filters
@@ -26,7 +27,6 @@ __all__ = ["Batch", "shelf_of"]
 _PENDING: Final = CODES[State.PENDING]
 _RUNNING: Final = CODES[State.RUNNING]
 _DEAD_STATE: Final = State.DEAD  # an enum is slow to look into
-_PENDING_STATE: Final = State.PENDING
 _DEAD_SHARD: Final = -1
 _ASIDE_SHARD: Final = -2
 _PAUSED_SHARD: Final = -3
@@ -40,6 +40,8 @@ _WEIGHTLESS: Final = 16
 """So many far jobs fill two pages, or up to four."""
 
 _DUE_AT: Final = attrgetter("due_at")
+_is_updated: Final = is_same_but("state", "attempt", "error")
+"""Whether a job that keeps its place has changed in nothing but what `update_job` writes."""
 
 _Row: TypeAlias = tuple[Any, ...]
 
@@ -168,7 +170,7 @@ class Batch:
             size = next(size for size in KEYS_AT_ONCE if size <= len(keys) - start or size == 1)
             values = (*where, *keys[start : start + size])
             for row in self._connection.execute(jobs_by_key(size, shelves), values):
-                job = found[row[0]] = paused_job_of(row[:-1])
+                job = found[row[0]] = job_of(row)
                 if row[-1] == FAR_SHARD:
                     self._far.add(job.generation)
             start += size
@@ -182,7 +184,7 @@ class Batch:
         for old, job in differences.changed:
             place, old_place = self._place(job), self._found_at(old)
             counts[CODES[old.state]] -= 1
-            if place == old_place and _fixed(job) == _fixed(old):
+            if place == old_place and _is_updated(job, old):
                 counts[CODES[job.state]] += 1
                 rows["update_job"].append((code_of(job), job.attempt, text_of(job.error), *place))
             else:
@@ -224,19 +226,19 @@ class Batch:
         near_until = self._now + NEAR_MS
         for job in jobs:
             self._counts[CODES[job.state]] += 1
-            is_plain = _is_plain(job)
+            plainly = is_plain(job)
             place = None if job.due_at < near_until else self._place(job)
             if place is not None and place[0] == FAR_SHARD:
                 slots.add(place[1])
                 count += 1
-                if is_plain:
+                if plainly:
                     far += (*place[1:], job.due_at, job.key, job.payload, job.target, job.handler, job.first_set_at)
                 else:
-                    others.append((FAR_SHARD, *row_of(replace(job, due_at=place[1])), None, job.due_at))
-            elif is_plain:
+                    others.append((FAR_SHARD, *row_of(replace(job, due_at=place[1])), job.due_at))
+            elif plainly:
                 plain += (job.due_at, job.generation, job.key, job.payload, job.target, job.handler, job.first_set_at)
             else:
-                others.append((min(shelf_of(job), 0), *row_of(job), pause_text(job), None))
+                others.append((min(shelf_of(job), 0), *row_of(job), None))
         self.weight += _WEIGHT_OF_SLOT * len(slots) + count // _WEIGHTLESS - count
         self._change("insert_job", others)
         self._insert("insert_plain_job", plain)
@@ -351,29 +353,5 @@ def shelf_of(job: Job) -> int:
     return 0 if job.due_at - job.first_set_at <= _SHORT_MS else _LONG_SHELF
 
 
-def _fixed(job: Job) -> tuple[object, ...]:
-    """
-    Return what no statement changes in a row, of what may change while a job keeps its place.
-    """
-    return (job.due_at, job.recurrence, job.pause, job.expires_at)
-
-
 def _shard_of(_key: str) -> int:
     return 0
-
-
-def _is_plain(job: Job) -> bool:
-    """
-    Return whether *job* is scheduled and has nothing but what every job has: `insert_plain_job` leaves the rest out.
-    """
-    return (
-        job.state is _PENDING_STATE
-        and job.attempt == 0
-        and job.retry is USUAL_RETRY
-        and job.expires_at is None
-        and job.recurrence is None
-        and job.error is None
-        and job.trace is None
-        and job.pause is None
-        and not job.lacks_handler
-    )

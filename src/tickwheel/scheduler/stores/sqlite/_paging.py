@@ -8,7 +8,7 @@ import sqlite3
 from typing import Any, Final, TypeAlias
 
 from tickwheel.scheduler.model import Job, JobQuery, Page, State
-from tickwheel.scheduler.stores._rows import CODES, in_int64, paused_job_of, successor
+from tickwheel.scheduler.stores._rows import CODES, in_int64, job_of, successor
 from tickwheel.scheduler.stores.sqlite._queries import SQL, behind, paging
 
 __all__ = ["page"]
@@ -83,4 +83,4 @@ def _page(connection: sqlite3.Connection, query: JobQuery, keys: _Keys) -> Page:
 
 
 def _read(connection: sqlite3.Connection, keys: _Keys, values: dict[str, Any]) -> list[Job]:
-    return [paused_job_of(row) for row in connection.execute(paging("page", *keys), values)]
+    return [job_of(row) for row in connection.execute(paging("page", *keys), values)]

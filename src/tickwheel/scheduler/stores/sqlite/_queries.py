@@ -22,7 +22,7 @@ __all__ = [
     "paging",
 ]
 
-SQL: Final = load_queries(__package__)
+SQL: Final = load_queries(__package__, lambda _column: "?")
 
 EXACT: Final = "-3, -2, -1, 0, 1"
 """The shelves whose keys lead to jobs; on all others they are hints."""

@@ -17,7 +17,7 @@ from tickwheel.scheduler.errors import StoreError, StoreFormatError, StoreFullEr
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page, Pause, State, Write
 from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._reports import ahead_of, owners_of
-from tickwheel.scheduler.stores._rows import job_of, paused_job_of
+from tickwheel.scheduler.stores._rows import job_of
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Cursor, Lease, Node, Shard, Sight, Skill
 from tickwheel.scheduler.stores.sqlite import _far, _history, _scopes, _withdrawals
 from tickwheel.scheduler.stores.sqlite._batch import Batch
@@ -161,7 +161,7 @@ class SqliteStore:
     def get(self, key: str) -> Job | None:
         with translated(self.url), self._open_connections().reading() as connection:
             row = connection.execute(SQL["job_of_key"], (key,)).fetchone()
-        return paused_job_of(row) if row else None
+        return job_of(row) if row else None
 
     def page(self, query: JobQuery) -> Page:
         with translated(self.url), self._open_connections().reading() as connection:

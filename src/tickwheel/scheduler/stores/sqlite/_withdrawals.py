@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from tickwheel.scheduler.model import Job, State
-from tickwheel.scheduler.stores._rows import paused_job_of
+from tickwheel.scheduler.stores._rows import job_of
 from tickwheel.scheduler.stores._rules import ATTEMPT, REQUESTS_KEPT_MS, holds, is_counted
 from tickwheel.scheduler.stores.sqlite._queries import SQL
 
@@ -52,5 +52,5 @@ def attempts(connection: sqlite3.Connection, jobs: Sequence[Job]) -> dict[int, b
     return {
         job.generation: connection.execute(SQL["has_started"], ATTEMPT(job)).fetchone() is not None
         for job, row in found
-        if is_counted(job, paused_job_of(row) if row else None)
+        if is_counted(job, job_of(row) if row else None)
     }

@@ -1,6 +1,7 @@
 -- The statements of the far level; `queries.sql` has all others.
 
 -- name: insert_far_job
+-- columns: a plain job has the defaults in all others (`columns.PLAIN`)
 INSERT INTO tickwheel_job (shard, state, attempt, due_at, generation, instant, key, payload, target, handler, first_set_at)
 VALUES (-4, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?);
 
@@ -8,8 +9,7 @@ VALUES (-4, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?);
 SELECT min(due_at) FROM tickwheel_job WHERE shard = -4 AND due_at >= ? AND due_at < ?;
 
 -- name: jobs_of_slot
-SELECT key, generation, instant, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
-    first_set_at
+SELECT @columns(due_at = instant)
 FROM tickwheel_live
 WHERE shard = -4 AND due_at = ? AND instant < ? AND (instant, generation) > (?, ?)
 ORDER BY instant, generation LIMIT ?;
@@ -27,12 +27,8 @@ SELECT generation FROM tickwheel_job AS j CROSS JOIN tickwheel_gone AS g
 WHERE shard = -4 AND due_at = ? AND generation > ? AND generation <= ?;
 
 -- name: cascade
-INSERT INTO tickwheel_job (
-    shard, due_at, generation, key, state, attempt, payload, target, handler, retry, expires_at, recurrence, error, trace,
-    first_set_at, pause
-)
-SELECT 0, instant, generation, key, state, attempt, payload, target, handler, retry, expires_at, recurrence, error, trace,
-    first_set_at, pause
+INSERT INTO tickwheel_job (shard, @columns)
+SELECT 0, @columns(due_at = instant)
 FROM tickwheel_live WHERE shard = -4 AND due_at = ? AND generation <= ?
 ORDER BY instant, generation;
 

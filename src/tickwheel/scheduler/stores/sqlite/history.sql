@@ -6,6 +6,7 @@ INSERT INTO tickwheel_history (
 ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: cut_off
+-- columns: those that the history keeps of an attempt
 INSERT INTO tickwheel_history (at, key, generation, attempt, outcome, by, target, handler, due_at, trace)
 SELECT ?, key, generation, attempt, 'cut_off', coalesce((SELECT owner FROM tickwheel_ledger), ''), target, handler, due_at,
     trace

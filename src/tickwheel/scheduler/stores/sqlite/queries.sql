@@ -36,16 +36,15 @@ WHERE shard = 0 AND due_at = ? AND generation BETWEEN ? AND ? AND state = 0;
 DELETE FROM tickwheel_job WHERE shard = 0 AND due_at = ? AND generation BETWEEN ? AND ? AND state = 1;
 
 -- name: insert_job
-INSERT INTO tickwheel_job (
-    shard, key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
-    first_set_at, pause, instant
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO tickwheel_job (shard, @columns, instant) VALUES (?, @values, ?);
 
 -- name: insert_plain_job
+-- columns: a plain job has the defaults in all others (`columns.PLAIN`)
 INSERT INTO tickwheel_job (shard, state, attempt, due_at, generation, key, payload, target, handler, first_set_at)
 VALUES (0, 0, 0, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: update_job
+-- columns: those that change while a job keeps its place; another change rewrites the row
 UPDATE tickwheel_job SET state = ?, attempt = ?, error = ? WHERE shard = ? AND due_at = ? AND generation = ?;
 
 -- name: delete_job
@@ -68,16 +67,14 @@ DELETE FROM tickwheel_note WHERE generation <= ?;
 
 -- name: job_of_key
 -- On level 0, or in its slot of the far one, and due when the key says: one that was redated keeps its generation.
-SELECT j.key, j.generation, k.due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
-    first_set_at, pause
+SELECT @columns(j, due_at = k.due_at)
 FROM tickwheel_shelf AS s CROSS JOIN tickwheel_key AS k ON k.shelf = s.shelf AND k.key = ?
     CROSS JOIN tickwheel_level AS l CROSS JOIN tickwheel_live AS j
     ON j.shard = min(k.shelf, l.shard) AND j.due_at = k.due_at - k.due_at % l.width AND j.generation = k.generation
     AND j.key = k.key AND coalesce(j.instant, j.due_at) = k.due_at;
 
 -- name: jobs_by_key
-SELECT j.key, j.generation, k.due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
-    first_set_at, pause, j.shard
+SELECT @columns(j, due_at = k.due_at), j.shard
 FROM tickwheel_key AS k CROSS JOIN tickwheel_level AS l CROSS JOIN tickwheel_live AS j
     ON j.shard = min(k.shelf, l.shard) AND j.due_at = k.due_at - k.due_at % l.width AND j.generation = k.generation
     AND j.key = k.key AND coalesce(j.instant, j.due_at) = k.due_at
@@ -85,8 +82,7 @@ WHERE k.shelf IN (:shelves) AND k.key IN (:keys);
 
 -- name: jobs_due
 -- From the floor on, if that is later.
-SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
-    first_set_at
+SELECT @columns
 FROM tickwheel_job
 WHERE shard = ? AND due_at < ? AND state = 0 AND (due_at, generation) > (
     max(?, (SELECT floor FROM tickwheel_ledger)), CASE WHEN ? < (SELECT floor FROM tickwheel_ledger) THEN -1 ELSE ? END
@@ -105,8 +101,7 @@ SELECT max(due_at) FROM (
 LIMIT 1;
 
 -- name: jobs_noted
-SELECT key, j.generation, n.due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
-    first_set_at
+SELECT @columns(j, due_at = n.due_at)
 FROM tickwheel_note AS n CROSS JOIN tickwheel_level AS l CROSS JOIN tickwheel_live AS j
     ON j.shard = l.shard AND j.due_at = n.due_at - n.due_at % l.width AND j.generation = coalesce(n.resumed, n.generation)
 WHERE n.generation > ? AND n.due_at < ? AND state = 0 AND coalesce(instant, j.due_at) = n.due_at;
@@ -121,6 +116,7 @@ SELECT (instant - :since) / :step_ms AS step, count(*) FROM (
 ) GROUP BY step;
 
 -- name: running_jobs
+-- columns: those that a rescue needs
 SELECT due_at, generation, key, pause IS NOT NULL FROM tickwheel_job WHERE shard = 0 AND state = 1 ORDER BY due_at, generation LIMIT ?;
 
 -- name: rescue_job
@@ -174,8 +170,7 @@ WHERE recurrence IS NOT NULL AND key >= :first AND key < :end;
 SELECT count(*), max(key) FROM (:keys);
 
 -- name: page
-SELECT j.key, j.generation, k.due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
-    first_set_at, pause
+SELECT @columns(j, due_at = k.due_at)
 FROM (:keys) AS k CROSS JOIN tickwheel_level AS l CROSS JOIN tickwheel_live AS j
     ON j.shard = min(k.shelf, l.shard) AND j.due_at = k.due_at - k.due_at % l.width AND j.generation = k.generation
     AND j.key = k.key AND coalesce(j.instant, j.due_at) = k.due_at
@@ -190,7 +185,7 @@ GROUP BY k.key
 ORDER BY k.key LIMIT :limit;
 
 -- name: latest_dead
-SELECT key, generation, due_at, x'', target, handler, attempt, retry, expires_at, recurrence, state, error, trace, first_set_at
+SELECT @columns(payload = x'')
 FROM tickwheel_job WHERE shard = -1
 ORDER BY due_at DESC, generation DESC LIMIT ?;
 
@@ -201,8 +196,7 @@ SELECT count(*) FROM (SELECT 1 FROM tickwheel_job WHERE shard = -3 LIMIT 10000);
 SELECT EXISTS (SELECT 1 FROM tickwheel_job WHERE shard = -2);
 
 -- name: jobs_aside
-SELECT key, generation, due_at, payload, target, handler, attempt, retry, expires_at, recurrence, state, error, trace,
-    first_set_at
+SELECT @columns
 FROM tickwheel_job
 WHERE shard = -2 AND target = ? AND (? IS NULL OR handler = ?)
 ORDER BY due_at, generation LIMIT ?;

@@ -1,0 +1,155 @@
+"""
+The columns of a job are declared once, and statements follow that list.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from contextlib import closing
+from dataclasses import fields
+from importlib.resources import files
+
+import pytest
+
+from tickwheel.scheduler import columns, model
+from tickwheel.scheduler.stores import _rows, _sql
+from tickwheel.scheduler.stores.postgres._queries import SQL as POSTGRES
+from tickwheel.scheduler.stores.sqlite import _schema
+from tickwheel.scheduler.stores.sqlite._queries import SQL as SQLITE
+
+COLUMN = "|".join(columns.NAMES)
+LIST = re.compile(rf"(?:(?:\w+\.)?(?:{COLUMN})(?: = [\w.?%]+)?,\s*){{3}}")
+"""Four columns of a job or more, one after the other; or three that are written, as one change of a row."""
+CHANGE = re.compile(rf"SET\s+(?:(?:{COLUMN}) = [^,]+,\s*){{2}}(?:{COLUMN}) = ")
+STATEMENT = re.compile(r"^-- name: (\w+)\n(.*?)(?=^-- name: |\Z)", re.MULTILINE | re.DOTALL)
+MARK = re.compile("^-- columns: .", re.MULTILINE)
+FILES = [
+    path
+    for store in ("sqlite", "postgres")
+    for path in files(f"tickwheel.scheduler.stores.{store}").iterdir()
+    if path.name.endswith(".sql")
+]
+
+
+def names_columns(statement):
+    """
+    Return whether *statement* lists columns of a job one by one.
+    """
+    code = re.sub(r"^\s*--.*$|@\w+\([^()]*\)", "", statement, flags=re.MULTILINE)
+    return bool(re.search("tickwheel_(job|live)", code) and (LIST.search(code) or CHANGE.search(code)))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_statements_do_not_name_columns(path):
+    """
+    A statement that lists columns of a job uses a macro, or says why it does not.
+    """
+    statements = STATEMENT.findall(path.read_text("utf-8"))
+    assert statements
+    assert [name for name, text in statements if names_columns(text) and not MARK.search(text)] == []
+
+
+def test_lists_of_columns_are_found():
+    """
+    The test above finds lists, in any form that statements have them.
+    """
+    for text in (
+        "SELECT key, generation, due_at, payload FROM tickwheel_job",
+        "SELECT j.key, j.generation,\n    j.due_at, payload FROM tickwheel_live AS j",
+        "INSERT INTO tickwheel_job (shard, state, attempt, due_at, generation) VALUES (0)",
+        "UPDATE tickwheel_job SET state = ?, attempt = ?, error = ? WHERE shard = ?",
+        "UPDATE tickwheel_job AS j SET error = n.error, trace = n.trace, pause = n.pause",
+    ):
+        assert names_columns(text), text
+    for text in ("SELECT @columns(j, due_at = k.due_at) FROM tickwheel_job", "SELECT key, due_at FROM tickwheel_job"):
+        assert not names_columns(text), text
+
+
+def test_macros():
+    """
+    Each macro follows the list; one that there is not, or a column that there is not, is refused.
+    """
+
+    def expand(text):
+        return _sql.expand(text, lambda column: f"?{column.kind}")
+
+    names = columns.NAMES
+    assert expand("SELECT @columns, shard") == f"SELECT {', '.join(names)}, shard"
+    assert expand("@columns(j)") == ", ".join(f"j.{name}" for name in names)
+    replaced = expand("@columns(j, due_at = k.at, -payload)").split(", ")
+    assert replaced == ["k.at" if name == "due_at" else f"j.{name}" for name in names if name != "payload"]
+    assert expand("(@values)") == f"({', '.join(f'?{column.kind}' for column in columns.ALL)})"
+    assert expand("SET @set(n)") == "SET " + ", ".join(f"{name} = n.{name}" for name in names if name != "key")
+    for text, said in (
+        ("@colums", "no macro '@colums'"),
+        ("@set", "no macro"),
+        ("@columns(-kye)", "names kye: the col"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            expand(text)
+
+
+def test_no_macro_is_left():
+    """
+    All macros of all statements are expanded.
+    """
+    assert [name for sql in (SQLITE, POSTGRES) for name, text in sql.items() if "@" in text] == []
+
+
+def test_tables_have_the_columns_and_defaults():
+    """
+    A row with the columns of a plain job alone is one with the defaults, and no column of a table is forgotten.
+    """
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        _schema.migrate(connection, "url")
+        there = {row[1] for row in connection.execute("PRAGMA table_info(tickwheel_job)")}
+        assert there == {*columns.NAMES, "shard", "instant"}
+        connection.execute(SQLITE["insert_plain_job"], (5, 7, "key", b"1", "handler", "h", 3))
+        (row,) = connection.execute(f"SELECT {', '.join(columns.NAMES)} FROM tickwheel_job")  # noqa: S608 our own names
+    job = model.Job("key", 7, 5, b"1", handler="h", first_set_at=3)
+    assert _rows.job_of(row) == job
+    assert row == _rows.row_of(job)
+    assert _rows.is_plain(job)
+
+
+def test_tables_of_postgres_have_the_columns(postgres, database, open_database):
+    """
+    The same in PostgreSQL.
+    """
+    open_database().close()
+    query = (
+        "SELECT column_name::text, column_default FROM information_schema.columns WHERE table_name = 'tickwheel_job'"
+    )
+    there = dict(postgres.execute(query, database))
+    assert set(there) == {*columns.NAMES, "shard"}
+
+
+def test_every_field_is_a_column_but_two():
+    """
+    A field of `Job` is a column, in its order, and its default is that of a plain job.
+    """
+    assert [field.name for field in fields(model.Job)] == [*columns.NAMES, *columns.UNSTORED]
+    assert {*columns.PLAIN, *columns.DEFAULTS} == {*columns.NAMES}
+    plain = model.Job("key", 1, 2)
+    assert {name: getattr(plain, name) for name in columns.DEFAULTS} == columns.DEFAULTS
+
+
+@pytest.mark.parametrize("column", columns.ALL, ids=lambda column: column.name)
+def test_a_row_holds_every_value(column):
+    """
+    A job with a value of its own in a column comes back from a row, and is not plain unless every job has one there.
+    """
+    own = {
+        "state": model.State.RUNNING,
+        "retry": model.RetryPolicy(2, base_ms=7),
+        "pause": model.Pause(5, "ops", "why"),
+        "payload": b"1",
+    }
+    value = own.get(column.name, 9 if column.kind.startswith("int") else "text")
+    job = model.Job(**{"key": "key", "generation": 1, "due_at": 2} | {column.name: value})
+    assert _rows.is_plain(job) == (column.name in columns.PLAIN)
+    assert _rows.job_of(_rows.row_of(job)) == job
+    is_same = _rows.is_same_but("key")
+    other = model.Job("key", 1, 2)
+    assert is_same(job, other) == (column.name == "key")
