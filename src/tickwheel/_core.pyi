@@ -22,10 +22,21 @@ __all__ = [
     "TimerLoop",
     "Waiter",
     "Wheel",
+    "delays_ns",
+    "integers",
+    "is_one",
     "make_fast",
     "timeout",
     "timeout_at",
+    "to_ns",
+    "to_seconds",
 ]
+
+def delays_ns(values: Iterable[Seconds], /) -> list[int]: ...
+def integers(values: object, /) -> list[int] | None: ...
+def is_one(value: object, /) -> bool: ...
+def to_ns(value: Seconds, name: str, /) -> int: ...
+def to_seconds(value: Seconds, name: str, /) -> float: ...
 
 @final
 class Timer:

@@ -1,5 +1,5 @@
 """
-Clocks, and the one place where seconds become nanoseconds.
+Clocks, and the conversion of seconds to nanoseconds, which is `tickwheel._core.to_ns`.
 
 Inside, a time is an integer of nanoseconds; outside, seconds in a float, as everywhere in Python.
 The two rules of conversion:
@@ -16,10 +16,9 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Final, Protocol, runtime_checkable
 
-from tickwheel.errors import InvalidDelayError
+from tickwheel._core import to_ns, to_seconds
 from tickwheel.typing import Seconds
 
 __all__ = [
@@ -30,7 +29,8 @@ __all__ = [
     "seconds",
     "to_deadline",
     "to_delay",
-    "to_float",
+    "to_ns",
+    "to_seconds",
     "to_timeout",
 ]
 
@@ -38,8 +38,6 @@ NEVER: Final = 2**63 - 1
 """The deadline that no clock reaches: the largest int64, 292 years of nanoseconds."""
 
 
-NS_PER_S: Final = 1_000_000_000
-MICROSECOND: Final = timedelta(microseconds=1)
 
 
 @runtime_checkable
@@ -128,7 +126,8 @@ def to_deadline(when: Seconds, name: str = "when") -> int:
     """
     Return the least deadline in nanoseconds that is not before *when*.
 
-    An int and a timedelta are exact: their deadline is not before them in nanoseconds either.
+    Exact numbers (an int, a Fraction, a Decimal, a timedelta of Python, NumPy or pandas) stay exact: their deadline is
+    not before them in nanoseconds either.
 
     Args:
         when: Seconds on a clock, or a timedelta; below zero counts as zero, `inf` or anything past 292 years as never.
@@ -138,32 +137,10 @@ def to_deadline(when: Seconds, name: str = "when") -> int:
         An integer in 0..NEVER.
 
     Raises:
-        InvalidDelayError: If *when* is NaN.
-        TypeError: If *when* is not a number.
+        InvalidDelayError: If *when* is NaN or NaT.
+        TypeError: If *when* is neither a number nor a timedelta of a fixed length.
     """
-    if isinstance(when, int):
-        return _not_before(when * NS_PER_S, when)
-    if isinstance(when, timedelta):
-        return _not_before(when // MICROSECOND * 1_000, when.total_seconds())
-    value = to_float(when, name)
-    if abs(value) < NEVER / 1e9:
-        ns = math.ceil(value * 1e9)
-        # The product is rounded: step to the exact boundary, at most one or two away.
-        while ns > 0 and (ns - 1) / 1e9 >= value:
-            ns -= 1
-        return _not_before(ns, value)
-    return NEVER if value > 0 else 0
-
-
-def _not_before(ns: int, value: float) -> int:
-    """
-    Return *ns*, or what is least above it and does not read as less than *value* seconds.
-    """
-    if ns <= 0:
-        return 0
-    while ns < NEVER and ns / 1e9 < value:
-        ns += 1
-    return min(ns, NEVER)
+    return max(to_ns(when, name), 0)
 
 
 def to_delay(delay: Seconds) -> int:
@@ -174,41 +151,7 @@ def to_delay(delay: Seconds) -> int:
         InvalidDelayError: If *delay* is NaN.
         TypeError: If *delay* is not a number.
     """
-    return to_deadline(delay, "delay")
-
-
-def to_float(value: Seconds, name: str) -> float:
-    """
-    Return *value* in seconds as a float; an int past all floats is `inf`.
-
-    Raises:
-        InvalidDelayError: If *value* is NaN.
-        TypeError: If *value* is not a number.
-    """
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if not isinstance(value, float | int) and not (hasattr(value, "__float__") or hasattr(value, "__index__")):
-        message = f"{name} is {value!r}: pass seconds as a number or a timedelta, not {type(value).__name__}"
-        raise TypeError(message)
-    try:
-        converted = float(value)
-    except OverflowError:  # an int past 1.8e308
-        return math.inf if value > 0 else -math.inf
-    except ValueError:
-        if not _is_nan(value):
-            raise
-        converted = math.nan
-    if math.isnan(converted):
-        raise InvalidDelayError(name, value)
-    return converted
-
-
-def _is_nan(value: object) -> bool:
-    """
-    Return whether *value* is a NaN that cannot be made a float: a signalling one of a Decimal.
-    """
-    is_nan = getattr(value, "is_nan", None)
-    return callable(is_nan) and bool(is_nan())
+    return max(to_ns(delay, "delay"), 0)
 
 
 def to_timeout(timeout: Seconds | None) -> float | None:
@@ -221,5 +164,5 @@ def to_timeout(timeout: Seconds | None) -> float | None:
     """
     if timeout is None:
         return None
-    wait_s = to_float(timeout, "timeout")
+    wait_s = to_seconds(timeout, "timeout")
     return None if wait_s > threading.TIMEOUT_MAX else max(wait_s, 0.0)

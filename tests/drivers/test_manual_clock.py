@@ -196,6 +196,17 @@ def test_a_burst_has_an_end():
     assert len(fired) == 102_400
 
 
+def test_a_burst_that_falls_further_behind():
+    """
+    A series whose callback takes longer than its interval is found out, though each of its deadlines is a later one.
+    """
+    clock = ManualClock()
+    wheel = TimerWheel(clock=clock)
+    wheel.call_every(1, clock.advance, 2, missed="burst")
+    with pytest.raises(RuntimeError, match="longer than its interval"):
+        clock.advance(5)
+
+
 def test_timers_without_end_in_the_past():
     """
     Timers that keep setting themselves at passed instants, be it in turns, are found out.

@@ -290,3 +290,52 @@ def test_start_and_stop(manual_clock):
     assert (scheduler.is_started, seen) == (False, [1])
     with pytest.raises(ClosedError):
         scheduler.start()
+
+
+def same_key(scheduler, count):
+    scheduler.set("k", delay=0, handler="again")
+
+
+def new_keys(scheduler, count):
+    scheduler.set(f"k{count}", delay=0, handler="again")
+
+
+def past_instants(scheduler, count):
+    scheduler.set(f"k{count}", at=0, handler="again")
+
+
+def two_at_once(scheduler, count):
+    for number in range(2 - count % 2):
+        scheduler.set(f"k{(count + number) % 7}", delay=0, handler="again")
+
+
+
+@pytest.mark.parametrize("goes_on", [same_key, new_keys, past_instants, two_at_once])
+@pytest.mark.parametrize("move", ["advance", "jump", "jump_to_next"])
+def test_a_chain_of_jobs_without_end_is_found_out(scheduler, manual_clock, monkeypatch, goes_on, move):
+    """
+    Jobs that keep setting themselves with no delay raise in the call that moves the time, as timers do.
+    """
+    monkeypatch.setattr("tickwheel.testing.manual_clock.TURNS_MAX", 50)
+    fired = []
+
+    @scheduler.handler("again")
+    def again(_payload):
+        fired.append(1)
+        assert len(fired) < 2_000
+        return goes_on(scheduler, len(fired))
+
+    scheduler.set("k", delay=0, handler="again")
+    with pytest.raises(RuntimeError, match="sets itself again"):
+        getattr(manual_clock, move)(*([] if move == "jump_to_next" else [1.0]))
+
+
+def test_a_turn_fires_each_job_that_was_due(scheduler, manual_clock, monkeypatch, seen):
+    """
+    More jobs at one instant than a chain may have turns are no chain.
+    """
+    monkeypatch.setattr("tickwheel.testing.manual_clock.TURNS_MAX", 50)
+    for number in range(200):
+        scheduler.set(f"k{number}", delay=1, handler="note", payload=number)
+    manual_clock.advance(1.0)
+    assert sorted(seen) == list(range(200))

@@ -9,6 +9,7 @@ mod memory;
 mod once;
 mod system_clock;
 mod timers;
+mod units;
 
 use pyo3::exceptions::PyImportError;
 use pyo3::ffi;
@@ -42,6 +43,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     aio::set::register(module)?;
     aio::timeout::register(module)?;
     cpython::record::register(module)?;
+    units::register(module)?;
     module.add_class::<aio::alarm::Alarm>()?;
     module.add_class::<aio::deadlines::Deadlines>()?;
     module.add_class::<cache::object::Cache>()?;

@@ -14,14 +14,15 @@ from time import monotonic
 from typing import Any, TypeVar, overload
 
 from tickwheel._core import timeout as timeout_after
-from tickwheel.errors import InvalidDelayError
+from tickwheel._core import to_seconds
+from tickwheel.typing import Seconds
 
 __all__ = ["sleep", "wait_for"]
 
 T = TypeVar("T")
 
 
-async def wait_for(fut: Awaitable[T], timeout: float | None) -> T:  # noqa: ASYNC109 - asyncio's signature
+async def wait_for(fut: Awaitable[T], timeout: Seconds | None) -> T:  # noqa: ASYNC109 - asyncio's signature
     """
     Wait for *fut*, and cancel it when it takes longer than *timeout* seconds.
 
@@ -30,18 +31,17 @@ async def wait_for(fut: Awaitable[T], timeout: float | None) -> T:  # noqa: ASYN
 
     Args:
         fut: A coroutine, future or task; it is called so in asyncio.
-        timeout: Seconds; None: wait forever. At 0 or below, only what is done already counts.
+        timeout: Seconds or a timedelta; None: wait forever. At 0 or below, only what is done already counts.
 
     Raises:
         TimeoutError: If the time was up, once *fut* has been cancelled.
         InvalidDelayError: If *timeout* is NaN.
     """
+    wait_s = None if timeout is None else to_seconds(timeout, "timeout")
     if sys.version_info < (3, 12):
-        if timeout is not None and _is_nan(timeout):
-            raise InvalidDelayError("timeout", timeout)
-        return await asyncio_wait_for(fut, timeout)
-    if timeout is None or timeout > 0 or _is_nan(timeout):
-        async with timeout_after(timeout):
+        return await asyncio_wait_for(fut, wait_s)
+    if wait_s is None or wait_s > 0:
+        async with timeout_after(wait_s):
             return await fut
     future = ensure_future(fut)
     if future.done():
@@ -51,10 +51,6 @@ async def wait_for(fut: Awaitable[T], timeout: float | None) -> T:  # noqa: ASYN
         return future.result()
     except CancelledError as error:
         raise TimeoutError from error
-
-
-def _is_nan(number: float) -> bool:
-    return number != number  # noqa: PLR0124 - math.isnan refuses an int past all floats
 
 
 async def _cancel_and_wait(future: Future[Any]) -> None:
@@ -76,14 +72,14 @@ async def _cancel_and_wait(future: Future[Any]) -> None:
 
 
 @overload
-async def sleep(delay: float) -> None: ...
+async def sleep(delay: Seconds) -> None: ...
 
 
 @overload
-async def sleep(delay: float, result: T) -> T: ...
+async def sleep(delay: Seconds, result: T) -> T: ...
 
 
-async def sleep(delay: float, result: Any = None) -> Any:
+async def sleep(delay: Seconds, result: Any = None) -> Any:
     """
     Return *result* after *delay* seconds: `asyncio.sleep`, with NaN refused on every Python.
 
@@ -91,17 +87,16 @@ async def sleep(delay: float, result: Any = None) -> Any:
     uvloop's does, the rest is waited for.
 
     Args:
-        delay: Seconds; at 0 or below, the other tasks get one turn.
+        delay: Seconds or a timedelta; at 0 or below, the other tasks get one turn.
         result: What to return.
 
     Raises:
         InvalidDelayError: If *delay* is NaN.
     """
-    if _is_nan(delay):
-        raise InvalidDelayError("delay", delay)
+    delay_s = to_seconds(delay, "delay")
     begin = monotonic()
-    await asyncio_sleep(delay)
-    if delay > 0 and not isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop):
-        while (left := delay - (monotonic() - begin)) > 0:  # noqa: ASYNC110 - only time is waited for
+    await asyncio_sleep(delay_s)
+    if delay_s > 0 and not isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop):
+        while (left := delay_s - (monotonic() - begin)) > 0:  # noqa: ASYNC110 - only time is waited for
             await asyncio_sleep(left)
     return result

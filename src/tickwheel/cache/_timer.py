@@ -7,11 +7,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from datetime import timedelta
 from numbers import Real
 from typing import Any, Final, Self
 
-from tickwheel.clock import NEVER, to_deadline, to_float
+from tickwheel.clock import NEVER, to_ns
 
 __all__ = ["CacheTimer", "TimerClock", "duration_ns"]
 
@@ -128,7 +127,7 @@ def duration_ns(duration: Any, name: str, *, is_signed: bool = False) -> int:
     Return a duration in nanoseconds, rounded up; `inf` is NEVER.
 
     Args:
-        duration: A number of seconds, or a timedelta.
+        duration: A number of seconds, or a timedelta of Python, NumPy or pandas.
         name: What to call it in an error.
         is_signed: Whether a negative one counts as 0.
 
@@ -136,15 +135,11 @@ def duration_ns(duration: Any, name: str, *, is_signed: bool = False) -> int:
         ValueError: If it is NaN or negative.
         TypeError: If it is neither a number nor a timedelta.
     """
-    if isinstance(duration, timedelta):
-        ns = duration // timedelta(microseconds=1) * 1000
-    else:
-        if duration is None:
-            message = f"{name} is None: pass seconds as a number, math.inf for no end"
-            raise TypeError(message)
-        ns = to_deadline(duration, name)  # refuses NaN and what is no number, by name
-        ns = -1 if to_float(duration, name) < 0 else ns
+    if duration is None:
+        message = f"{name} is None: pass seconds as a number, math.inf for no end"
+        raise TypeError(message)
+    ns = to_ns(duration, name)
     if ns < 0 and not is_signed:
         message = f"{name} is {duration!r}: pass 0 or more, math.inf for no end"
         raise ValueError(message)
-    return min(max(ns, 0), NEVER)
+    return max(ns, 0)

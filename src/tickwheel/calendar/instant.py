@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
-from tickwheel.clock import NEVER, to_deadline, to_float
+from tickwheel.clock import NEVER, to_deadline, to_ns, to_seconds
 from tickwheel.errors import InvalidValueError
 from tickwheel.typing import Instant
 
@@ -64,14 +64,14 @@ def instant(when: Instant, name: str = "when") -> tuple[int, tzinfo]:
         if when.tzinfo is None or when.utcoffset() is None:
             raise InvalidValueError(name, when, "it has no zone: add tzinfo, such as ZoneInfo('Europe/Berlin') or UTC")
         zone, value = when.tzinfo, when.timestamp()
-        ns = (when - EPOCH) // _MICROSECOND * 1_000
+        ns = (when - EPOCH) // _MICROSECOND * 1_000 + getattr(when, "nanosecond", 0)  # pandas' Timestamp has some
     elif isinstance(when, bool | timedelta) or not (hasattr(when, "__float__") or hasattr(when, "__index__")):
         message = f"{name} is {when!r}: pass an aware datetime, ISO 8601 text, or seconds since the epoch"
         raise TypeError(message)
     else:
-        value = min(max(to_float(when, name), -_FAR_S), _FAR_S)
+        value = min(max(to_seconds(when, name), -_FAR_S), _FAR_S)
         numerator, denominator = value.as_integer_ratio()
-        ns = -(-numerator * 1_000_000_000 // denominator)
+        ns = max(to_ns(when, name), -(-numerator * 1_000_000_000 // denominator))
     if ns > 0:
         ns = max(ns, to_deadline(value))  # time.time() rounds, too
     if ns >= NEVER:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
-from tickwheel.clock import to_float
+from tickwheel.clock import to_seconds
 from tickwheel.timers.contract import DueTimer, Engine
 from tickwheel.timers.log import logger
 from tickwheel.typing import Seconds, Unique
@@ -41,7 +41,7 @@ class MeasuredExecutor(Unique):
     """
 
     def __init__(self, slow_s: Seconds | None, on_slow: SlowHandler | None) -> None:
-        self._slow_s = None if slow_s is None else to_float(slow_s, "slow_s")
+        self._slow_s = None if slow_s is None else to_seconds(slow_s, "slow_s")
         self._on_slow = _log_slow if on_slow is None else on_slow
         self._ran = 0
         self._slow = 0

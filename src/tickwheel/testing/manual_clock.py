@@ -11,14 +11,14 @@ import threading
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from tickwheel.clock import NEVER, seconds, to_deadline, to_delay, to_float
+from tickwheel.clock import NEVER, seconds, to_ns
 from tickwheel.typing import Seconds, Unique
 from tickwheel.wheels.contract import checked_deadline
 
 __all__ = ["Attached", "ManualClock"]
 
-TURNS_MAX: Final = 100_000
-"""So many turns at deadlines that were reached before are taken for a timer that sets itself again with no delay."""
+TURNS_MAX: Final = 20_000
+"""Maximum number of turns without progress: at deadlines reached before, or past the target. More are an endless loop."""
 
 
 class Attached(Protocol):
@@ -107,13 +107,12 @@ class ManualClock(Unique):
             ValueError: If *step* is NaN, or 292 years or more.
             TypeError: If *step* is not a number.
         """
-        step_s = to_float(step, "step")
-        step_ns = to_delay(step if step_s > 0 else -step)
-        if step_ns == NEVER:
+        step_ns = to_ns(step, "step")
+        if abs(step_ns) == NEVER:
             message = f"step is {step!r}: pass seconds below 292 years"
             raise ValueError(message)
         with self._noting:
-            self._wall_offset += step_ns if step_s > 0 else -step_ns
+            self._wall_offset += step_ns
 
     def attach(self, attached: Attached) -> None:
         """
@@ -167,10 +166,10 @@ class ManualClock(Unique):
             return seconds(self._now - before)
 
     def _move(self, delay: Seconds, move: Callable[[int], None]) -> None:
-        delay_ns = to_delay(delay)
+        delay_ns = to_ns(delay, "delay")
         with self._moving:
             target = self._now + delay_ns
-            if to_float(delay, "delay") < 0 or target >= NEVER:
+            if delay_ns < 0 or target >= NEVER:
                 message = f"delay is {delay!r}: a clock moves by 0 or more seconds, and stays below 292 years"
                 raise ValueError(message)
             move(target)
@@ -179,7 +178,8 @@ class ManualClock(Unique):
         if not self._is_firing:
             turns, latest = 0, -1
             while (deadline := self._next()) is not None and deadline <= max(target, self._now):
-                turns = turns + 1 if deadline <= latest else 0
+                # Past the target, deadlines are reached only because callbacks move the time.
+                turns = turns + 1 if deadline <= latest or deadline > target else 0
                 latest = max(latest, deadline)
                 self._check_turns(turns)
                 self._jump_once(max(deadline, self._now))
@@ -205,7 +205,10 @@ class ManualClock(Unique):
 
     def _check_turns(self, turns: int) -> None:
         if turns > TURNS_MAX:
-            message = f"time stays at {self._now} ns after {turns} turns: a timer sets itself again with no delay"
+            message = (
+                f"time stays at {self._now} ns after {turns} turns: a timer or job sets itself again with no delay, "
+                "or a callback that makes up for missed firings takes longer than its interval"
+            )
             raise RuntimeError(message)
 
 
@@ -213,8 +216,9 @@ def _wall_ns(wall: float) -> int:
     """
     Return *wall* in nanoseconds, to the microsecond: a float of today's date has no finer digits than that.
     """
-    wall_ns = (to_deadline(wall, "wall") + 500) // 1000 * 1000
-    if to_float(wall, "wall") < 0 or wall_ns >= NEVER:
+    read_ns = to_ns(wall, "wall")
+    wall_ns = (read_ns + 500) // 1000 * 1000
+    if read_ns < 0 or wall_ns >= NEVER:
         message = f"wall is {wall!r}: pass seconds since the epoch, 0 or more and below 292 years"
         raise ValueError(message)
     return wall_ns

@@ -10,21 +10,17 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from itertools import count
-from typing import Any, Final, cast
+from typing import Any, cast
 
-from tickwheel.clock import NEVER, to_delay
+from tickwheel._core import delays_ns, integers, is_one
+from tickwheel.clock import NEVER, to_deadline, to_delay
 from tickwheel.errors import SpanExceededError
 from tickwheel.timers._coroutines import check_callback
-from tickwheel.timers._slack import loosened
 from tickwheel.timers._timer import WheelTimer
 from tickwheel.typing import Seconds, Unique
 from tickwheel.wheels.contract import Wheel
 
 __all__ = ["BulkTimer", "BulkVerbs"]
-
-TEXT: Final = (str, bytes, bytearray)
-"""What can be iterated over, and has no numbers of seconds in it."""
-
 
 class BulkTimer(WheelTimer):
     """
@@ -53,9 +49,15 @@ class BulkVerbs(ABC, Unique):
         self._by_id: weakref.WeakValueDictionary[int, BulkTimer] = weakref.WeakValueDictionary()
 
     @abstractmethod
-    def deadline_in(self, delay: Seconds) -> int:
+    def deadlines_in(self, delays_ns: Iterable[int]) -> list[int]:
         """
-        Return the deadline that is *delay* seconds from now.
+        Return the deadlines that are so many nanoseconds from now, by one reading of the clock.
+        """
+
+    @abstractmethod
+    def loosened(self, deadline: int, slack_ns: int) -> int:
+        """
+        Return the deadline to file instead of *deadline*, at most *slack_ns* later.
         """
 
     @abstractmethod
@@ -77,10 +79,8 @@ class BulkVerbs(ABC, Unique):
         Set a timer for each of *delays* and return their ids.
         """
         check_callback(callback, is_awaited=self.on_coroutine is not None)
-        if isinstance(delays, TEXT):
-            message = f"delays is {delays!r}: pass numbers of seconds, one for each timer"
-            raise TypeError(message)
-        deadlines = [loosened(self.deadline_in(delay), slack) for delay in delays]
+        slack_ns, delays_read = to_deadline(slack, "slack"), delays_ns(delays)
+        deadlines = [self.loosened(deadline, slack_ns) for deadline in self.deadlines_in(delays_read)]
         ids = array("q", (next(self._ids) for _ in deadlines))
         pairs = zip(ids, deadlines, strict=True)
         timers = [BulkTimer(self, deadline, callback, (number,), None) for number, deadline in pairs]
@@ -99,28 +99,28 @@ class BulkVerbs(ABC, Unique):
         Move timers, by handle or by id, and return how many are going to fire then.
         """
         named = self._named(timers)
-        if isinstance(delays, Iterable) and not isinstance(delays, TEXT):
-            each = list(delays)
-        else:
-            each = [cast("Seconds", delays)] * len(named)
+        each = [to_delay(cast("Seconds", delays))] * len(named) if is_one(delays) else delays_ns(cast("Any", delays))
         if len(each) != len(named):
             message = f"{len(each)} delays for {len(named)} timers: pass one delay, or one for each"
             raise ValueError(message)
-        deadlines = [self.deadline_in(delay) for delay in each]
+        deadlines = self.deadlines_in(each)
         for timer, delay in zip(named, each, strict=True):
             if timer is not None:
                 timer.engine.check_span(delay)
         pairs = zip(named, deadlines, strict=True)
         return sum(timer.engine.move(timer, deadline) for timer, deadline in pairs if timer is not None)
 
-    def check_span(self, delay: Seconds) -> None:
+    def check_span(self, delay_ns: int) -> None:
         """
-        Raise SpanExceededError if *delay* is longer than the wheel can hold.
+        Raise SpanExceededError if a delay is longer than the wheel can hold.
         """
-        if self._span_ns is not None and self._span_ns < to_delay(delay) < NEVER:
-            raise SpanExceededError(to_delay(delay), self._span_ns)
+        if self._span_ns is not None and self._span_ns < delay_ns < NEVER:
+            raise SpanExceededError(delay_ns, self._span_ns)
 
     def _named(self, names: Iterable[Any]) -> list[WheelTimer | None]:
+        read = integers(names)
+        if read is not None:
+            return [self._by_id.get(number) for number in read]
         return [name if isinstance(name, WheelTimer) else self._by_id.get(_id(name)) for name in names]
 
 
@@ -128,5 +128,5 @@ def _id(name: Any) -> int:
     try:
         return operator.index(name)
     except TypeError:
-        message = f"{name!r} is no timer: pass handles, or the ids of call_later_many"
+        message = f"{name!r} is not a timer: pass handles, or the ids of call_later_many"
         raise TypeError(message) from None

@@ -4,22 +4,17 @@ Slack: deadlines put off a little so that many timers share one wake-up.
 
 from __future__ import annotations
 
-from tickwheel.clock import NEVER, to_deadline
-from tickwheel.typing import Seconds
+from tickwheel.clock import NEVER
 
 __all__ = ["loosened", "roundest"]
 
 
-def loosened(deadline: int, slack: Seconds) -> int:
+def loosened(deadline: int, slack_ns: int, latest: int = NEVER - 1) -> int:
     """
-    Return the deadline to file instead of *deadline*, at most *slack* seconds later.
-
-    Raises:
-        InvalidDelayError: If *slack* is NaN.
-        TypeError: If *slack* is not a number.
+    Return the deadline to file instead of *deadline*, at most *slack_ns* later and not after *latest*.
     """
-    slack_ns = to_deadline(slack, "slack")
-    return deadline if not slack_ns or deadline >= NEVER else roundest(deadline, min(deadline + slack_ns, NEVER - 1))
+    last = min(deadline + slack_ns, latest)
+    return deadline if last <= deadline or deadline >= NEVER else roundest(deadline, last)
 
 
 def roundest(first: int, last: int) -> int:

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeAlias, TypeVarTuple
 
-from tickwheel.clock import to_float, to_timeout
+from tickwheel.clock import to_seconds, to_timeout
 from tickwheel.errors import ContextCancelledError, DeadlineExceededError, TickwheelError
 from tickwheel.timers._coroutines import check_callback, is_coroutine_function
 from tickwheel.timers._ending import BoundCallback, DeadlineCallback, Ending
@@ -280,7 +280,7 @@ def with_timeout(parent: Context, delay: Seconds, *, timers: Timers | None = Non
         ClosedError: If the wheel is closed.
     """
     wheel = parent.timers() if timers is None else timers
-    return with_deadline(parent, wheel.time() + to_float(delay, "delay"), timers=wheel)
+    return with_deadline(parent, wheel.time() + to_seconds(delay, "delay"), timers=wheel)
 
 
 def with_deadline(parent: Context, when: Seconds, *, timers: Timers | None = None) -> Context:
@@ -290,7 +290,7 @@ def with_deadline(parent: Context, when: Seconds, *, timers: Timers | None = Non
     Arguments and errors are those of `with_timeout`.
     """
     wheel = parent.timers() if timers is None else timers
-    deadline = to_float(when, "when")
+    deadline = to_seconds(when, "when")
     above = parent.deadline()
     if above is not None and wheel is not parent.timers():  # another clock, which need not agree with the parent's
         deadline = min(deadline, above - parent.timers().time() + wheel.time())

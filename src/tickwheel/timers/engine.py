@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextvars import Context, copy_context
 from typing import Any, Final, TypeVarTuple
 
@@ -88,7 +88,8 @@ class WheelEngine(BulkVerbs):
         """
         Call *callback* with *args* once the clock reads *when* seconds.
         """
-        return self._set(loosened(to_deadline(when), slack), callback, args, context)
+        deadline, slack_ns = to_deadline(when), to_deadline(slack, "slack")
+        return self._set(self.loosened(deadline, slack_ns), callback, args, context)
 
     def call_later(
         self,
@@ -102,13 +103,29 @@ class WheelEngine(BulkVerbs):
         """
         Call *callback* with *args* in *delay* seconds.
         """
-        return self._set(loosened(self.deadline_in(delay), slack), callback, args, context)
+        deadline, slack_ns = self.deadline_in(delay), to_deadline(slack, "slack")
+        return self._set(self.loosened(deadline, slack_ns), callback, args, context)
 
     def deadline_in(self, delay: Seconds) -> int:
         """
         Return the deadline that is *delay* seconds from now.
         """
-        return min(self.clock.monotonic_ns() + to_delay(delay), NEVER)
+        return self.deadlines_in([to_delay(delay)])[0]
+
+    def deadlines_in(self, delays_ns: Iterable[int]) -> list[int]:
+        """
+        Return the deadlines that are so many nanoseconds from now, by one reading of the clock.
+        """
+        now = self.clock.monotonic_ns()
+        return [min(now + delay, NEVER) for delay in delays_ns]
+
+    def loosened(self, deadline: int, slack_ns: int) -> int:
+        """
+        Return the deadline to file instead of *deadline*, at most *slack_ns* later, and within the wheel's span.
+        """
+        if not slack_ns or self._span_ns is None:
+            return loosened(deadline, slack_ns)
+        return loosened(deadline, slack_ns, min(self.clock.monotonic_ns() + self._span_ns, NEVER - 1))
 
     def _set(self, deadline: int, callback: Callback, args: tuple[Any, ...], context: Context | None) -> WheelTimer:
         check_callback(callback, is_awaited=self.on_coroutine is not None)

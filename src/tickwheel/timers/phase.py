@@ -1,8 +1,8 @@
 """
 The times of a series at an interval, in fixed phase.
 
-Firing number n has its time at first + n * interval, computed from the start each time, with the interval as the exact
-fraction that its float is: nothing adds up, however long it runs. What happens when firings are missed is a choice; the
+Firing number n has its time at first + n * interval, where the interval is a whole number of nanoseconds, rounded as a
+delay is: call_every(0.1) fires when call_later(n * 0.1) does, and nothing adds up, however long it runs. What happens when firings are missed is a choice; the
 three are those of tokio's `MissedTickBehavior`:
 
     time       0    1    2    3    4    5        the callback of 1 takes until 3.5
@@ -15,10 +15,9 @@ Internal: other rooms use it, users do not.
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Final, Literal, TypeAlias, get_args
 
-from tickwheel.clock import NEVER, NS_PER_S, Clock, to_deadline, to_float
+from tickwheel.clock import NEVER, Clock, to_deadline, to_ns
 from tickwheel.typing import Seconds
 
 __all__ = ["Missed", "Phase", "Reading", "to_jitter"]
@@ -45,14 +44,13 @@ class Phase:
     """
 
     def __init__(self, first: int, interval: Seconds, missed: Missed, jitter: Seconds = 0.0) -> None:
-        if not 0 < to_deadline(interval, "interval") < NEVER:
+        self._interval_ns = to_deadline(interval, "interval")
+        if not 0 < self._interval_ns < NEVER:
             message = f"interval is {interval!r}: pass more than 0 seconds, and less than 292 years"
             raise ValueError(message)
         if missed not in get_args(Missed):
             message = f"missed is {missed!r}: pass one of {', '.join(map(repr, get_args(Missed)))}"
             raise ValueError(message)
-        numerator, self._denominator = _ratio(interval)
-        self._numerator = numerator * NS_PER_S
         self.missed: Final = missed
         self.jitter: Final = jitter
         self._jitter_ns = to_jitter(jitter)
@@ -128,10 +126,10 @@ class Phase:
             self._number = self._passed(now[0]) + 1
 
     def _passed(self, now: int) -> int:
-        return (now - self._first) * self._denominator // self._numerator
+        return (now - self._first) // self._interval_ns
 
     def _time_of(self, number: int) -> int:
-        return self._first - (-number * self._numerator // self._denominator)
+        return self._first + number * self._interval_ns
 
 
 def to_jitter(jitter: Seconds) -> int:
@@ -141,17 +139,8 @@ def to_jitter(jitter: Seconds) -> int:
     Raises:
         ValueError: If it is negative, infinite or NaN.
     """
-    jitter_ns = to_deadline(jitter, "jitter")
-    if to_float(jitter, "jitter") < 0 or jitter_ns >= NEVER:
+    jitter_ns = to_ns(jitter, "jitter")
+    if not 0 <= jitter_ns < NEVER:
         message = f"jitter is {jitter!r}: pass 0 or more seconds, and less than 292 years"
         raise ValueError(message)
     return jitter_ns
-
-
-def _ratio(interval: Seconds) -> tuple[int, int]:
-    """
-    Return *interval* as an exact fraction of seconds.
-    """
-    if isinstance(interval, timedelta):
-        return interval // timedelta(microseconds=1), 1_000_000
-    return (interval if isinstance(interval, int) else float(interval)).as_integer_ratio()

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use pyo3::ffi;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyFloat};
+use pyo3::types::PyDict;
 use tickwheel_core::{Id, Pop, Wheel};
 
 use crate::aio::event_loop::{Pending, TimerLoop};
@@ -135,14 +135,6 @@ impl Deadlines {
             Source::Ours => TimerLoop::now(unsafe { home.cast_unchecked() }).map(Time::seconds),
             Source::Asked(reader) => reader.ask(home).map(Time::seconds),
             Source::Read(ahead) => Ok(seconds(SystemClock::MONOTONIC.now_ns()) + ahead),
-        }
-    }
-
-    /// The same as an object, which need not be a float where the loop is asked.
-    pub(crate) fn time_object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        match self.time {
-            Source::Read(_) => Ok(PyFloat::new(py, self.time(py)?).into_any()),
-            _ => self.home.bind(py).call_method0(intern!(py, "time")),
         }
     }
 

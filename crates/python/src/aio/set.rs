@@ -7,9 +7,8 @@ use pyo3::types::PyTuple;
 
 use crate::aio::event_loop::TimerLoop;
 use crate::aio::handle::{self, layout, put, word};
-use crate::aio::time::{deadline_of, plain_seconds};
+use crate::aio::time::{deadline_of, seconds_of};
 use crate::cpython::cell::guard;
-use crate::cpython::errors::raise;
 use crate::cpython::fast_methods::{fast, FastMethods};
 use crate::cpython::type_builder::Table;
 use crate::once::intern;
@@ -41,19 +40,17 @@ unsafe extern "C" fn call_later(
             let arguments = Arguments::read(py, "call_later", "delay", args, count as usize, names)?;
             let slf = Bound::ref_from_ptr(py, &slf).cast_unchecked();
             let is_genuine = TimerLoop::is_call_at_genuine(slf)?;
-            if let (true, Some(delay)) = (is_genuine, plain_seconds(arguments.time)) {
-                if delay.is_nan() {
-                    return Err(raise(py, "InvalidDelayError", ("delay", delay)));
-                }
-                let when = TimerLoop::now(slf)?.seconds() + delay;
-                return file(slf, when, None, &arguments);
+            let delay = seconds_of(py, arguments.time, "delay")?;
+            let is_plain =
+                ffi::PyFloat_CheckExact(arguments.time) != 0 || ffi::PyLong_CheckExact(arguments.time) != 0;
+            if is_genuine && is_plain {
+                return file(slf, TimerLoop::now(slf)?.seconds() + delay, None, &arguments);
             }
-            let when = slf.call_method0(intern!(py, "time"))?.add(Borrowed::from_ptr(py, arguments.time))?;
+            let when = slf.call_method0(intern!(py, "time"))?.add(delay)?;
             if is_genuine {
-                set(slf, when.as_ptr(), &arguments)
-            } else {
-                through_call_at(slf, when, &arguments)
+                return set(slf, when.as_ptr(), &arguments);
             }
+            through_call_at(slf, when, &arguments)
         })
     }
 }
@@ -149,21 +146,18 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// Set a timer for an instant that is an object.
+/// Set a timer for an instant that is an object; an integer is kept as it is, as the handle's `when()`.
 unsafe fn set(
     slf: &Bound<'_, TimerLoop>,
     when: *mut ffi::PyObject,
     arguments: &Arguments<'_>,
 ) -> PyResult<*mut ffi::PyObject> {
     let py = slf.py();
-    // SAFETY: an exact float is checked before it is read.
+    // SAFETY: the caller keeps `when` alive.
     unsafe {
-        if ffi::PyFloat_CheckExact(when) != 0 {
-            return file(slf, ffi::PyFloat_AS_DOUBLE(when), None, arguments);
-        }
-        let object = Borrowed::from_ptr(py, when);
-        let value = object.extract::<f64>().map_err(|_| not_seconds(&object))?;
-        file(slf, value, Some(&object), arguments)
+        let seconds = seconds_of(py, when, "when")?;
+        let is_integer = ffi::PyLong_Check(when) != 0;
+        file(slf, seconds, is_integer.then(|| Borrowed::from_ptr(py, when)).as_deref(), arguments)
     }
 }
 
@@ -213,12 +207,6 @@ unsafe fn tuple_of<'py>(py: Python<'py>, words: &[*mut ffi::PyObject]) -> PyResu
         }
         Ok(tuple)
     }
-}
-
-#[cold]
-fn not_seconds(object: &Bound<'_, PyAny>) -> PyErr {
-    let shown = object.repr().map_or_else(|_| "an object".into(), |text| text.to_string());
-    PyTypeError::new_err(format!("when is {shown}: pass seconds as a number (inf means never)"))
 }
 
 static METHODS: FastMethods<2> = Table([

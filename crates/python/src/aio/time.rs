@@ -8,10 +8,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyString, PyType};
 use tickwheel_core::NEVER;
 
-use crate::clock::{float_to_ns, seconds};
+use crate::clock::seconds;
+use crate::cpython::errors::raise;
 use crate::cpython::method::function_of;
 use crate::once::intern;
 use crate::system_clock::SystemClock;
+use crate::units::{self, Number};
 
 /// Whether a class still has the attribute that was found at the start, patched neither there nor in a base nor overridden.
 pub(crate) struct Genuine {
@@ -160,35 +162,33 @@ pub(crate) fn find(dict: &Bound<'_, PyDict>, key: &Bound<'_, PyString>) -> *mut 
     unsafe { ffi::PyDict_GetItemWithError(dict.as_ptr(), key.as_ptr()) }
 }
 
-/// The seconds that an exact float says, or an exact int that a float holds; what anything else says is for Python to add up.
+/// The seconds of a delay or an instant, by the gate for all numbers and times; NaN and None are refused.
 ///
 /// # Safety
 ///
 /// `value` is an object.
 #[inline]
-pub(crate) unsafe fn plain_seconds(value: *mut ffi::PyObject) -> Option<f64> {
-    // SAFETY: an exact float or int is checked before it is read.
+pub(crate) unsafe fn seconds_of(py: Python<'_>, value: *mut ffi::PyObject, name: &str) -> PyResult<f64> {
+    // SAFETY: an exact float is checked before it is read.
     unsafe {
         if ffi::PyFloat_CheckExact(value) != 0 {
-            return Some(ffi::PyFloat_AS_DOUBLE(value));
+            let seconds = ffi::PyFloat_AS_DOUBLE(value);
+            if !seconds.is_nan() {
+                return Ok(seconds);
+            }
+        } else if ffi::PyLong_Check(value) != 0 {
+            let seconds = ffi::PyLong_AsDouble(value); // as Python adds one to a float: no float holds 10**400
+            return if seconds == -1.0 { PyErr::take(py).map_or(Ok(seconds), Err) } else { Ok(seconds) };
         }
-        if ffi::PyLong_CheckExact(value) == 0 {
-            return None;
-        }
-        let mut overflow = 0;
-        let whole = ffi::PyLong_AsLongLongAndOverflow(value, &raw mut overflow);
-        (overflow == 0 && whole.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS).then_some(whole as f64)
+        units::read(&Borrowed::from_ptr(py, value), name).map(Number::seconds)
     }
 }
 
 /// The deadline of an instant in seconds; NaN is refused.
 #[inline]
 pub(crate) fn deadline_of(py: Python<'_>, when: f64) -> PyResult<u64> {
-    if when == f64::INFINITY {
-        return Ok(NEVER);
+    if when.is_nan() {
+        return Err(raise(py, "InvalidDelayError", ("when", when)));
     }
-    if when <= 0.0 {
-        return Ok(0);
-    }
-    float_to_ns(py, when, "when")
+    Ok(Number::Float(when).deadline())
 }

@@ -12,10 +12,9 @@ use crate::aio::deadlines::Deadlines;
 use crate::aio::handle::put;
 use crate::aio::running::{cancelling, current_task, running_loop};
 use crate::aio::step::makers;
-use crate::aio::time::{deadline_of, plain_seconds};
+use crate::aio::time::{deadline_of, seconds_of};
 use crate::aio::timeout_object::{clear, dealloc, new, traverse, Phase, TimeoutObject, TYPE};
 use crate::cpython::cell::guard;
-use crate::cpython::errors::raise;
 use crate::cpython::fast_methods::{fast, of_one, plain, FastMethods};
 use crate::cpython::type_builder::{Table, TypeBuilder};
 use crate::once::intern;
@@ -29,16 +28,15 @@ unsafe fn at(py: Python<'_>, when: *mut ffi::PyObject) -> PyResult<*mut ffi::PyO
     }
 }
 
-/// A deadline as a float, and as it was given if that is not a float.
+/// A deadline as a float, and as it was given if that is None or an integer.
 unsafe fn read(py: Python<'_>, when: *mut ffi::PyObject) -> PyResult<(f64, *mut ffi::PyObject)> {
     // SAFETY: `when` is an object.
     unsafe {
         if when == ffi::Py_None() {
             return Ok((f64::INFINITY, when));
         }
-        let seconds = Borrowed::from_ptr(py, when).extract::<f64>()?;
-        deadline_of(py, seconds)?; // refuses NaN
-        Ok((seconds, if ffi::PyFloat_CheckExact(when) != 0 { null_mut() } else { when }))
+        let seconds = seconds_of(py, when, "when")?;
+        Ok((seconds, if ffi::PyLong_Check(when) != 0 { when } else { null_mut() }))
     }
 }
 
@@ -244,18 +242,12 @@ unsafe extern "C" fn timeout(
         guard(|py| {
             let delay = argument(py, "timeout", "delay", args, count as usize, names)?;
             let deadlines = Deadlines::of(&running_loop(py)?)?;
-            if let Some(delay) = plain_seconds(delay) {
-                if delay.is_nan() {
-                    return Err(raise(py, "InvalidDelayError", ("delay", delay)));
-                }
-                let now = deadlines.get().time(py)?;
-                return new(py, Some(deadlines.into_any()), now + delay, null_mut(), delay > 0.0);
-            }
             if delay == ffi::Py_None() {
                 return new(py, Some(deadlines.into_any()), f64::INFINITY, delay, false);
             }
-            let when = deadlines.get().time_object(py)?.add(Borrowed::from_ptr(py, delay))?;
-            at(py, when.as_ptr())
+            let delay = seconds_of(py, delay, "delay")?;
+            let now = deadlines.get().time(py)?;
+            new(py, Some(deadlines.into_any()), now + delay, null_mut(), delay > 0.0)
         })
     }
 }

@@ -1,14 +1,10 @@
 //! Timers by the million: set, cancelled and moved in one crossing, and named by integers.
 
-use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyList, PyString};
 use tickwheel_core::{Id, NEVER};
 
-use crate::clock::to_ns;
-use crate::once::intern;
 use crate::timers::coroutine;
 use crate::timers::engine::Engine;
 use crate::timers::id_array::{number, IdArray};
@@ -16,6 +12,7 @@ use crate::timers::payload::Payload;
 use crate::timers::pending::release;
 use crate::timers::set::loosened;
 use crate::timers::timer;
+use crate::units::{buffer, is_one, read, Number};
 
 /// `Engine.call_later_many`.
 pub(crate) fn set<'py>(
@@ -33,7 +30,7 @@ pub(crate) fn set<'py>(
         // SAFETY: the callback is an object of the caller's.
         unsafe { coroutine::check(py, callback.as_ptr()) }?;
     }
-    let delays = all_ns(delays)?;
+    let delays = buffer::all_ns(delays, "delays", "delay")?;
     let mut ids = IdArray::new(py, delays.len())?; // before anything is set, as it may fail
     let places = ids.places();
     let now = this.now(py)?;
@@ -60,8 +57,7 @@ pub(crate) fn set<'py>(
 
 /// The slack of a call, in nanoseconds.
 pub(crate) fn slack_ns(slack: &Bound<'_, PyAny>) -> PyResult<u64> {
-    // SAFETY: an argument, which its caller keeps for the length of the call.
-    unsafe { to_ns(slack.py(), slack.as_ptr(), "slack") }
+    read(slack, "slack").map(Number::deadline)
 }
 
 /// `Engine.cancel_many`.
@@ -90,11 +86,10 @@ pub(crate) fn shift(
 ) -> PyResult<usize> {
     let (py, this) = (engine.py(), engine.get());
     let names = names(timers)?;
-    let delays = if are_several(delays)? {
-        all_ns(delays)?
+    let delays = if is_one(delays) {
+        vec![read(delays, "delay")?.deadline(); names.len()]
     } else {
-        // SAFETY: the delay is an object of the caller's.
-        vec![unsafe { to_ns(py, delays.as_ptr(), "delay") }?; names.len()]
+        buffer::all_ns(delays, "delays", "delay")?
     };
     if delays.len() != names.len() {
         let text = format!("{} delays for {} timers: pass one delay, or one for each", delays.len(), names.len());
@@ -133,11 +128,11 @@ enum Name<'py> {
     Id(Id),
 }
 
-/// Handles or ids: an array of 64-bit integers, or any iterable of either.
+/// Handles or ids: a buffer of integers, or any iterable of either.
 fn names<'py>(timers: &Bound<'py, PyAny>) -> PyResult<Vec<Name<'py>>> {
-    let with_id = |id: i64| Name::Id(Id::from_u64(id.cast_unsigned()));
-    if let Ok(ids) = PyBuffer::<i64>::get(timers) {
-        return Ok(ids.to_vec(timers.py())?.into_iter().map(with_id).collect());
+    let named = |id: i128| Name::Id(Id::from_u64(i64::try_from(id).unwrap_or(NO_ID).cast_unsigned()));
+    if let Some(ids) = buffer::integers(timers)? {
+        return Ok(ids.into_iter().map(named).collect());
     }
     let names = timers.try_iter()?.map(|name| {
         let name = name?;
@@ -145,43 +140,14 @@ fn names<'py>(timers: &Bound<'py, PyAny>) -> PyResult<Vec<Name<'py>>> {
             return Ok(Name::Timer(name));
         }
         match name.extract::<i64>() {
-            Ok(id) => Ok(with_id(id)),
-            Err(error) if error.is_instance_of::<PyOverflowError>(name.py()) => Ok(with_id(NO_ID)),
+            Ok(id) => Ok(named(id.into())),
+            Err(error) if error.is_instance_of::<PyOverflowError>(name.py()) => Ok(named(NO_ID.into())),
             Err(error) if error.is_instance_of::<PyTypeError>(name.py()) => {
-                let text = format!("{} is no timer: pass handles, or the ids of call_later_many", name.repr()?);
+                let text = format!("{} is not a timer: pass handles, or the ids of call_later_many", name.repr()?);
                 Err(PyTypeError::new_err(text))
             }
             Err(error) => Err(error),
         }
     });
     names.collect()
-}
-
-/// Whether delays are several rather than one.
-fn are_several(delays: &Bound<'_, PyAny>) -> PyResult<bool> {
-    Ok(delays.get_type().hasattr(intern!(delays.py(), "__iter__"))? && !is_text(delays))
-}
-
-/// Whether delays are text, whose characters and bytes are not numbers of seconds.
-fn is_text(delays: &Bound<'_, PyAny>) -> bool {
-    delays.is_instance_of::<PyString>() || delays.is_instance_of::<PyBytes>() || delays.is_instance_of::<PyByteArray>()
-}
-
-/// Delays in nanoseconds: an array of doubles, or any iterable of numbers. All are checked before anything is set.
-fn all_ns(delays: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
-    let py = delays.py();
-    if is_text(delays) {
-        let text = format!("delays is {}: pass numbers of seconds, one for each timer", delays.repr()?);
-        return Err(PyTypeError::new_err(text));
-    }
-    if let Ok(buffer) = PyBuffer::<f64>::get(delays) {
-        let values = buffer.to_vec(py)?;
-        return values.into_iter().map(|value| crate::clock::float_to_ns(py, value, "delay")).collect();
-    }
-    if let Ok(list) = delays.cast_exact::<PyList>() {
-        // SAFETY: the iterator gives a reference of our own to each, for as long as it is read.
-        return list.iter().map(|delay| unsafe { to_ns(py, delay.as_ptr(), "delay") }).collect();
-    }
-    // SAFETY: each delay is an object of ours for as long as it is read.
-    delays.try_iter()?.map(|delay| unsafe { to_ns(py, delay?.as_ptr(), "delay") }).collect()
 }

@@ -127,13 +127,16 @@ class Inline(Owner):
         """
         Fire what is due, at most *limit* jobs; return how many these were.
 
+        Jobs that handlers set for now fire in the next turn, as timers do: so the clock sees a chain that never ends.
+
         Raises:
             AssertionError: If an assertion of a handler failed, once the attempt is settled as failed.
             HandlerNotFoundError: If a job's handler is not registered.
             UnsupportedError: For a target that ends its firings in its own time, such as "pull".
         """
-        count = 0
-        while (limit is None or count < limit) and (job := self._next(self._now_ms())) is not None:
+        count, due = 0, len(self._store.due(0, self._now_ms() + 1, None, _EVER))
+        limit = due if limit is None else min(limit, due)
+        while count < limit and (job := self._next(self._now_ms())) is not None:
             count += 1
             self._fire(job)
         return count

@@ -1,0 +1,49 @@
+//! The gate as Python calls it.
+
+use pyo3::prelude::*;
+
+use crate::units::{buffer, scalar};
+
+/// Return *value* seconds in nanoseconds, rounded away from zero; 2**63 - 1 and its negative stand for everything beyond.
+#[pyfunction]
+#[pyo3(signature = (value, name, /))]
+fn to_ns(value: &Bound<'_, PyAny>, name: &str) -> PyResult<i64> {
+    Ok(scalar::read(value, name)?.ns())
+}
+
+/// Return *value* in seconds as a float.
+#[pyfunction]
+#[pyo3(signature = (value, name, /))]
+fn to_seconds(value: &Bound<'_, PyAny>, name: &str) -> PyResult<f64> {
+    Ok(scalar::read(value, name)?.seconds())
+}
+
+/// Return many delays in nanoseconds, those below zero as 0.
+#[pyfunction]
+#[pyo3(signature = (values, /))]
+fn delays_ns(values: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
+    buffer::all_ns(values, "delays", "delay")
+}
+
+/// Return whether *value* is one number or time rather than several.
+#[pyfunction]
+#[pyo3(signature = (value, /))]
+fn is_one(value: &Bound<'_, PyAny>) -> bool {
+    scalar::is_one(value)
+}
+
+/// Return the integers of a buffer of integers, or None if *values* is not one.
+#[pyfunction]
+#[pyo3(signature = (values, /))]
+fn integers(values: &Bound<'_, PyAny>) -> PyResult<Option<Vec<i128>>> {
+    buffer::integers(values)
+}
+
+/// Put the functions into the module.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(to_ns, module)?)?;
+    module.add_function(wrap_pyfunction!(to_seconds, module)?)?;
+    module.add_function(wrap_pyfunction!(delays_ns, module)?)?;
+    module.add_function(wrap_pyfunction!(is_one, module)?)?;
+    module.add_function(wrap_pyfunction!(integers, module)?)
+}

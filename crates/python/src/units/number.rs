@@ -1,0 +1,91 @@
+//! A number of seconds as it was read, and its nanoseconds.
+
+use tickwheel_core::NEVER;
+
+use crate::clock::seconds;
+
+pub(crate) const NS_PER_S: u64 = 1_000_000_000;
+
+/// Seconds that are neither negative nor NaN nor past `NEVER`.
+pub(super) const USUAL: std::ops::Range<f64> = 0.0..9.2e9;
+
+/// 26 days in nanoseconds. Below, `value * 1e9` is rounded by an eighth of one at most, and `n / 1e9` by a quarter.
+const NEAR: f64 = (1_u64 << 51) as f64;
+
+/// A number of seconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Number {
+    /// Of a floating-point type; not NaN.
+    Float(f64),
+    /// Of an exact type, in nanoseconds; `NEVER` and its negative stand for everything beyond.
+    Ns(i64),
+}
+
+impl Number {
+    /// An exact number: `ns` is its nanoseconds, rounded away from zero, and `value` its seconds as the nearest float.
+    ///
+    /// Where floats do not count nanoseconds one by one (past 104 days), the result is raised until it does not read as less than `value`.
+    pub(super) fn exact(ns: i128, value: f64) -> Self {
+        let never = i128::from(NEVER);
+        let mut ns = ns.clamp(-never, never) as i64;
+        while ns > 0 && ns < NEVER.cast_signed() && (ns as f64 / 1e9) < value {
+            ns += 1;
+        }
+        Self::Ns(ns)
+    }
+
+    /// Whole seconds.
+    pub(super) fn whole(value: i64) -> Self {
+        Self::exact(i128::from(value) * i128::from(NS_PER_S), value as f64)
+    }
+
+    /// Nanoseconds, rounded away from zero.
+    pub(crate) fn ns(self) -> i64 {
+        match self {
+            Self::Float(value) if value < 0.0 => -magnitude(-value),
+            Self::Float(value) => magnitude(value),
+            Self::Ns(ns) => ns,
+        }
+    }
+
+    /// A deadline or a delay: below zero is zero.
+    pub(crate) fn deadline(self) -> u64 {
+        self.ns().max(0).cast_unsigned()
+    }
+
+    /// Seconds as a float.
+    pub(crate) fn seconds(self) -> f64 {
+        match self {
+            Self::Float(value) => value,
+            Self::Ns(ns) if ns < 0 => -seconds(ns.unsigned_abs()),
+            Self::Ns(ns) => seconds(ns.unsigned_abs()),
+        }
+    }
+}
+
+fn magnitude(value: f64) -> i64 {
+    if value < NEVER as f64 / 1e9 {
+        least_ns(value).min(NEVER).cast_signed()
+    } else {
+        NEVER.cast_signed()
+    }
+}
+
+/// The least `n` with `n / 1e9 >= value`.
+#[inline]
+pub(super) fn least_ns(value: f64) -> u64 {
+    let product = value * 1e9;
+    if product < NEAR {
+        // So its whole part less one is too small, and the whole part plus one is enough: one division finds which it is.
+        let whole = product as i64;
+        return (whole + i64::from((whole as f64 / 1e9) < value)).cast_unsigned();
+    }
+    let mut ns = product.ceil() as u64;
+    while (ns - 1) as f64 / 1e9 >= value {
+        ns -= 1;
+    }
+    while (ns as f64 / 1e9) < value {
+        ns += 1;
+    }
+    ns
+}

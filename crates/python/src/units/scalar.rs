@@ -1,0 +1,229 @@
+//! One number or time, of whatever type.
+
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyBytes, PyComplex, PyDelta, PyDeltaAccess, PyString};
+use tickwheel_core::NEVER;
+
+use crate::cpython::errors::raise;
+use crate::once::intern;
+use crate::units::number::{least_ns, Number, NS_PER_S, USUAL};
+use crate::units::numpy;
+
+/// Whole seconds whose nanoseconds a float counts one by one, so that they read as neither less nor more.
+const EXACT: std::ops::RangeInclusive<i64> = 0..=(1 << 53) / NS_PER_S as i64;
+
+/// Nanoseconds of a delay or an instant in seconds; below zero is zero, and `NEVER` is everything from 292 years on.
+///
+/// # Safety
+///
+/// The GIL is held and `value` is an object.
+#[inline]
+pub(crate) unsafe fn to_ns(py: Python<'_>, value: *mut ffi::PyObject, name: &str) -> PyResult<u64> {
+    // SAFETY: an exact float or int is checked before it is read.
+    unsafe {
+        if ffi::PyFloat_CheckExact(value) != 0 {
+            let value = ffi::PyFloat_AS_DOUBLE(value);
+            if USUAL.contains(&value) {
+                return Ok(least_ns(value));
+            }
+        } else if ffi::PyLong_CheckExact(value) != 0 {
+            let mut overflow = 0;
+            let value = ffi::PyLong_AsLongLongAndOverflow(value, &raw mut overflow);
+            if overflow == 0 && EXACT.contains(&value) {
+                return Ok(value.cast_unsigned() * NS_PER_S);
+            }
+        }
+        read(&Borrowed::from_ptr(py, value), name).map(Number::deadline)
+    }
+}
+
+/// Read a number or a time; `name` is for the error.
+///
+/// # Errors
+///
+/// InvalidDelayError if it is NaN or NaT, TypeError if it is no length of time, or whatever its own conversion raises.
+#[inline(never)]
+pub(crate) fn read(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Number> {
+    let object = value.as_ptr();
+    // SAFETY: the object's type is checked before it is read; a subclass has its base's layout.
+    unsafe {
+        if ffi::PyFloat_Check(object) != 0 {
+            let float = ffi::PyFloat_AS_DOUBLE(object);
+            return if float.is_nan() { Err(not_a_number(value, name)) } else { Ok(Number::Float(float)) };
+        }
+        if ffi::PyLong_Check(object) != 0 {
+            return Ok(int(object));
+        }
+    }
+    if let Ok(delta) = value.cast::<PyDelta>() {
+        return match delta.cast_exact::<PyDelta>() {
+            Ok(_) => Ok(timedelta(delta)),
+            // pandas' Timedelta is a timedelta, with nanoseconds that a timedelta does not have.
+            Err(_) => match value.getattr_opt(intern!(value.py(), "asm8"))? {
+                Some(fine) if numpy::is_timedelta(&fine) => read(&fine, name),
+                _ => Ok(timedelta(delta)),
+            },
+        };
+    }
+    match numpy::read(value, name)? {
+        Some(number) => Ok(number),
+        None => foreign(value, name),
+    }
+}
+
+/// # Safety
+///
+/// `object` is an int.
+unsafe fn int(object: *mut ffi::PyObject) -> Number {
+    let mut overflow = 0;
+    // SAFETY: the caller's.
+    let value = unsafe { ffi::PyLong_AsLongLongAndOverflow(object, &raw mut overflow) };
+    if overflow == 0 {
+        Number::whole(value)
+    } else {
+        Number::Ns(NEVER.cast_signed() * i64::from(overflow))
+    }
+}
+
+fn timedelta(delta: &Bound<'_, PyDelta>) -> Number {
+    let whole = i128::from(delta.get_days()) * 86_400 + i128::from(delta.get_seconds());
+    let us = whole * 1_000_000 + i128::from(delta.get_microseconds());
+    Number::exact(us * 1_000, us as f64 / 1e6)
+}
+
+/// A number of another library: exact if it has `as_integer_ratio`, or an integer by `__index__`, otherwise by `__float__`.
+#[cold]
+fn foreign(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Number> {
+    let py = value.py();
+    if is_text(value) || value.is_instance_of::<PyComplex>() || has_dimensions_or_unit(value) {
+        return Err(refusal(value, name));
+    }
+    // SAFETY: a living object has a type, whose table of number methods is there or null.
+    let (has_index, has_float) = unsafe {
+        (*ffi::Py_TYPE(value.as_ptr()))
+            .tp_as_number
+            .as_ref()
+            .map_or((false, false), |table| (table.nb_index.is_some(), table.nb_float.is_some()))
+    };
+    if has_index {
+        match by_index(value) {
+            Err(error) if has_float && error.is_instance_of::<PyTypeError>(py) => {} // a tensor, whose index depends on its dtype
+            outcome => return outcome,
+        }
+    }
+    if !has_float {
+        let is_nan = value.ne(value).unwrap_or(false); // pandas' NaT
+        return Err(if is_nan { not_a_number(value, name) } else { refusal(value, name) });
+    }
+    let float = match by_float(value) {
+        Err(error) if error.is_instance_of::<PyOverflowError>(py) => {
+            return Ok(Number::Ns(if value.gt(0)? { NEVER.cast_signed() } else { -NEVER.cast_signed() }));
+        }
+        Err(error) if error.is_instance_of::<PyValueError>(py) && is_signalling_nan(value) => f64::NAN,
+        Err(error) if error.is_instance_of::<PyTypeError>(py) => {
+            let refused = refusal(value, name);
+            refused.set_cause(py, Some(error));
+            return Err(refused);
+        }
+        outcome => outcome?,
+    };
+    if float.is_nan() {
+        return Err(not_a_number(value, name));
+    }
+    if float.is_infinite() {
+        return Ok(Number::Float(float));
+    }
+    let Some(ratio) = value.getattr_opt(intern!(py, "as_integer_ratio"))? else {
+        return Ok(Number::Float(float));
+    };
+    if float.abs() < f64::MIN_POSITIVE {
+        // Less than any float: its ratio may have a billion digits.
+        return Ok(Number::Ns(i64::from(value.gt(0)?) - i64::from(value.lt(0)?)));
+    }
+    let (numerator, denominator): (Bound<'_, PyAny>, Bound<'_, PyAny>) = ratio.call0()?.extract()?;
+    let scaled = numerator.abs()?.mul(NS_PER_S)?;
+    let ns: i64 = scaled.neg()?.floor_div(denominator)?.neg()?.extract().unwrap_or(NEVER.cast_signed());
+    Ok(Number::exact(if float < 0.0 { -i128::from(ns) } else { ns.into() }, float))
+}
+
+/// The integer that `__index__` returns.
+pub(super) fn by_index(value: &Bound<'_, PyAny>) -> PyResult<Number> {
+    // SAFETY: a new reference to an int, or null with an exception set.
+    unsafe {
+        let index = Bound::from_owned_ptr_or_err(value.py(), ffi::PyNumber_Index(value.as_ptr()))?;
+        Ok(int(index.as_ptr()))
+    }
+}
+
+/// The float that `__float__` returns.
+pub(super) fn by_float(value: &Bound<'_, PyAny>) -> PyResult<f64> {
+    // SAFETY: a new reference to a float, or null with an exception set.
+    unsafe {
+        let float = Bound::from_owned_ptr_or_err(value.py(), ffi::PyNumber_Float(value.as_ptr()))?;
+        Ok(ffi::PyFloat_AS_DOUBLE(float.as_ptr()))
+    }
+}
+
+/// Whether a value is text, whose characters and bytes are not numbers of seconds.
+pub(crate) fn is_text(value: &Bound<'_, PyAny>) -> bool {
+    value.is_instance_of::<PyString>() || value.is_instance_of::<PyBytes>() || value.is_instance_of::<PyByteArray>()
+}
+
+/// Whether an array of another library has more than one item, or items that are not plain numbers: times, text, complex numbers.
+fn has_dimensions_or_unit(value: &Bound<'_, PyAny>) -> bool {
+    let py = value.py();
+    if attribute(value, intern!(py, "ndim")).is_some_and(|count| !count.eq(0).unwrap_or(true)) {
+        return true;
+    }
+    let kind = attribute(value, intern!(py, "dtype")).and_then(|dtype| attribute(&dtype, intern!(py, "kind")));
+    kind.and_then(|kind| kind.extract::<char>().ok()).is_some_and(|kind| !"biuf".contains(kind))
+}
+
+fn attribute<'py>(object: &Bound<'py, PyAny>, name: &Bound<'py, PyString>) -> Option<Bound<'py, PyAny>> {
+    object.getattr_opt(name).ok().flatten()
+}
+
+/// Whether a value is one number or time rather than several.
+pub(crate) fn is_one(value: &Bound<'_, PyAny>) -> bool {
+    let (py, object) = (value.py(), value.as_ptr());
+    // SAFETY: any object may be asked for its type and what that can do.
+    let is_sequence = unsafe {
+        if ffi::PyFloat_Check(object) != 0 || ffi::PyLong_Check(object) != 0 {
+            return true;
+        }
+        (*ffi::Py_TYPE(object)).tp_iter.is_some() || ffi::PySequence_Check(object) != 0
+    };
+    let has_no_dimension = || matches!(value.getattr_opt(intern!(py, "ndim")), Ok(Some(count)) if count.eq(0).unwrap_or(false));
+    !is_sequence || is_text(value) || has_no_dimension()
+}
+
+/// Whether a value is a NaN that cannot be made a float: a signalling one of a Decimal.
+fn is_signalling_nan(value: &Bound<'_, PyAny>) -> bool {
+    let answer = value.call_method0(intern!(value.py(), "is_nan")).and_then(|answer| answer.is_truthy());
+    answer.unwrap_or(false)
+}
+
+#[cold]
+pub(super) fn not_a_number(value: &Bound<'_, PyAny>, name: &str) -> PyErr {
+    raise(value.py(), "InvalidDelayError", (name, value))
+}
+
+#[cold]
+pub(super) fn refusal(value: &Bound<'_, PyAny>, name: &str) -> PyErr {
+    let kind = value.get_type();
+    let kind = kind.name().map_or_else(|_| "this".into(), |name| name.to_string());
+    let text = format!("{name} is {}: pass seconds as a number or a timedelta, not {kind}", shown(value));
+    PyTypeError::new_err(text)
+}
+
+/// The repr of a value, cut where it is long.
+#[cold]
+pub(super) fn shown(value: &Bound<'_, PyAny>) -> String {
+    let text = value.repr().map_or_else(|_| "an object".into(), |text| text.to_string());
+    match text.char_indices().nth(200) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
+}
