@@ -8,6 +8,7 @@ import math
 import random
 import time
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 
@@ -216,6 +217,38 @@ def test_a_timer_of_nanoseconds_is_refused(timer):
     for make in (lambda: TTLCache(10, 60.0, timer=timer), lambda: TLRUCache(10, lambda *_: 0, timer=timer)):
         with pytest.raises(TypeError, match=message):
             make()
+
+
+@pytest.mark.parametrize(("rate", "unit"), [(10**3, "milliseconds"), (10**6, "microseconds"), (1e9, "nanoseconds")])
+def test_a_timer_that_does_not_count_seconds_is_refused_within_minutes(monkeypatch, rate, unit):
+    """
+    A timer a thousand times as fast as the system's clock is refused long before it passes 292 years of seconds.
+    """
+    real = [7.0]
+    monkeypatch.setattr("tickwheel.cache._timer.time", SimpleNamespace(monotonic=lambda: real[0]))
+    cache = TTLCache(10, 5 * rate, timer=lambda: real[0] * rate + 1_700_000_000 * rate)
+    cache["a"] = 1
+    with pytest.raises(ValueError, match=f"(in {unit}|292 years after .*): return seconds"):
+        for _ in range(1_000):
+            real[0] += 1.0
+            cache.get("a")
+    assert real[0] < 200
+
+
+def test_a_timer_that_a_test_moves_is_not_taken_for_one_of_milliseconds(monkeypatch):
+    """
+    One jump to a thousand times the time that has passed, and any rate below, is the timer's own affair.
+    """
+    real, now = [0.0], [0.0]
+    monkeypatch.setattr("tickwheel.cache._timer.time", SimpleNamespace(monotonic=lambda: real[0]))
+    jumped = TTLCache(10, 5, timer=lambda: now[0])
+    quick = TTLCache(10, 5, timer=lambda: real[0] * 60)
+    real[0], now[0] = 60.0, 60_000.0
+    for _ in range(1_000):
+        real[0] += 1.0
+        now[0] += 1.0
+        jumped["a"] = quick["a"] = 1
+    assert "a" in jumped
 
 
 def test_a_timer_that_passes_292_years_is_refused():

@@ -15,6 +15,9 @@ from tickwheel.clock import NEVER, to_ns
 __all__ = ["CacheTimer", "TimerClock", "duration_ns"]
 
 ENDS: Final = (math.inf, -math.inf)
+_WATCH_S: Final = 60.0
+"""Seconds of real time after which the rate of a timer is compared with that of the system's clock."""
+_RATES: Final = {1e3: "milliseconds", 1e6: "microseconds", 1e9: "nanoseconds"}
 _REMEDY: Final = "or give the cache a clock, whose nanoseconds are known by its type: clock=MonotonicClock()"
 
 
@@ -86,20 +89,42 @@ class TimerClock:
         self._timer = timer
         self._first = timer()
         self.is_numeric = isinstance(self._first, Real)
+        self._watch: tuple[Any, float] | None = (self._first, time.monotonic()) if self.is_numeric else None
+        self._suspect: float | None = None
 
     def monotonic_ns(self) -> int:
         """
         Return the time.
 
         Raises:
-            ValueError: If more than 292 years have passed since the first reading.
+            ValueError: If more than 292 years have passed since the first reading, or it does not return seconds.
         """
         reading = self._timer()
+        if self._watch is not None:
+            self._compare(reading, *self._watch)
         now = self.to_ns(reading)
         if now >= NEVER and self.is_numeric:
             message = f"timer returned {reading!r}, 292 years after {self._first!r}: return seconds, {_REMEDY}"
             raise ValueError(message)
         return now
+
+    def _compare(self, reading: Any, since: Any, begun_s: float) -> None:
+        """
+        Refuse a timer that runs a thousand times as fast as the system's clock, twice, before its range is used up.
+
+        Milliseconds would be past 292 years of seconds after 107 days. A timer that a test moves keeps no such rate.
+        """
+        now_s = time.monotonic()
+        passed_s = now_s - begun_s
+        if passed_s < _WATCH_S:
+            return
+        rate = (reading - since) / passed_s
+        factor = next((factor for factor in _RATES if abs(rate / factor - 1) < 0.02), None)
+        if factor is not None and factor == self._suspect:
+            message = f"timer returned {reading!r}, in {_RATES[factor]}: return seconds, {_REMEDY}"
+            raise ValueError(message)
+        self._suspect = factor
+        self._watch = None if factor is None else (reading, now_s)
 
     def wall_ns(self) -> int:
         """

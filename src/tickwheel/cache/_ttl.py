@@ -37,7 +37,8 @@ class TTLCache(BaseCache[K, V]):
         maxsize: How many entries there may be, or the sum of their sizes; `math.inf` for no bound, 0 to keep nothing.
         ttl: How long an entry lives, in seconds or a timedelta; `math.inf` for no end.
         timer: Returns the time, in seconds; None for the monotonic clock. One that returns datetimes needs a timedelta
-            as *ttl*. For nanoseconds there is *clock*.
+            as *ttl*. For nanoseconds there is *clock*. One that turns out to count milliseconds or less, by a minute of
+            the system's clock, is refused then.
         getsizeof: Returns the size of a value, 0 or more; None: each counts 1.
         sliding: Whether a lookup starts the entry's ttl again.
         jitter: By what fraction a life is shorter or longer, at random: 0.05 spreads what was set together over 10 %
