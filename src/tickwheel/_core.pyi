@@ -3,7 +3,7 @@ from asyncio import TimerHandle
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping
 from contextvars import Context
 from types import TracebackType
-from typing import Any, Never, Self, TypeVar, TypeVarTuple, Unpack, final
+from typing import Any, Never, Self, SupportsIndex, TypeVar, TypeVarTuple, Unpack, final
 
 from typing_extensions import disjoint_base
 
@@ -146,6 +146,7 @@ class Engine:
     def call_later_many(
         self, delays: Iterable[Seconds], callback: Callable[[array[int]], object], *, slack: Seconds = 0.0
     ) -> array[int]: ...
+    def has_id(self, id: SupportsIndex, /) -> bool: ...
     def cancel_many(self, timers: Iterable[Timer | int]) -> int: ...
     def check(self) -> None: ...
     def close(self) -> list[Pending]: ...

@@ -1,10 +1,9 @@
-//! Reading the clock.
+//! Reading the clock, and its seconds in nanoseconds.
 
 use pyo3::prelude::*;
-use tickwheel_core::NEVER;
-
 use crate::once::intern;
 use crate::system_clock::SystemClock;
+pub(crate) use crate::units::{seconds, to_ns};
 
 /// Where the time of an engine or a cache comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,15 +41,5 @@ impl Clock {
                 Ok(now.max(0).cast_unsigned())
             }
         }
-    }
-}
-
-/// `tickwheel.clock.seconds`.
-#[inline]
-pub(crate) fn seconds(ns: u64) -> f64 {
-    if ns >= NEVER {
-        f64::INFINITY
-    } else {
-        ns.cast_signed() as f64 / 1e9 // a signed integer becomes a float in one instruction
     }
 }

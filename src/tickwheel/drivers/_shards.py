@@ -23,6 +23,7 @@ from tickwheel.drivers._key_shard import KeyShard, OnExpire, jump_hash, stable_h
 from tickwheel.drivers._timer_wheel import TimerWheel, hand_out
 from tickwheel.drivers.fork import call_after_fork
 from tickwheel.errors import ClosedError, TooManyTimersError
+from tickwheel.timers.keyed import check_key
 from tickwheel.timers.locks import OUTERMOST, new_lock
 from tickwheel.typing import Pending, Seconds, Unique
 from tickwheel.wheels.contract import Wheel, checked_count
@@ -111,6 +112,7 @@ class ShardedWheel(Unique):
         Errors are those of `TimerWheel.set`.
         """
         to_delay(delay)  # refuses what is none, before anything is changed
+        check_key(key)
         with self._lock:
             if self._is_closed:
                 raise ClosedError
@@ -123,6 +125,7 @@ class ShardedWheel(Unique):
         Errors are those of `TimerWheel.move`.
         """
         to_delay(delay)
+        check_key(key)
         with self._lock:
             return key in self._key_shards and self._move_to(self._belongs(key), key, delay)
 
@@ -132,6 +135,8 @@ class ShardedWheel(Unique):
         """
         with self._lock:
             key_shard = self._key_shards.get(key)
+            if key_shard is None:
+                check_key(key)
             if key_shard is None or not key_shard.wheel.cancel(key):
                 return False
             self._end_life(key, key_shard)
@@ -150,6 +155,8 @@ class ShardedWheel(Unique):
         """
         with self._lock:
             key_shard = self._key_shards.get(key)
+            if key_shard is None:
+                check_key(key)
             found = None if key_shard is None else key_shard.wheel.find(key)
             return None if found is None else (found[0][1], found[1])
 

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from itertools import count
-from typing import Any, cast
+from typing import Any, SupportsIndex, cast
 
 from tickwheel._core import delays_ns, integers, is_one
 from tickwheel.clock import NEVER, to_deadline, to_delay
@@ -45,7 +45,7 @@ class BulkVerbs(ABC, Unique):
 
     def __init__(self, wheel: Wheel) -> None:
         self._span_ns = wheel.abilities.span_ns
-        self._ids = count(1)
+        self._ids = count(2**32)  # as the native ones: not a number that a key is likely to be
         self._by_id: weakref.WeakValueDictionary[int, BulkTimer] = weakref.WeakValueDictionary()
 
     @abstractmethod
@@ -87,6 +87,13 @@ class BulkVerbs(ABC, Unique):
         self.set_all(timers)
         self._by_id.update(zip(ids, timers, strict=True))
         return ids
+
+    def has_id(self, id: SupportsIndex, /) -> bool:  # noqa: A002 - as the protocol says
+        """
+        Return whether *id* is that of a pending timer of `call_later_many`.
+        """
+        timer = self._by_id.get(_id(id))
+        return timer is not None and timer.pending()
 
     def cancel_many(self, timers: Iterable[Any], /) -> int:
         """

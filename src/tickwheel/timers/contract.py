@@ -11,7 +11,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Coroutine, Iterable
 from contextvars import Context
-from typing import Any, Protocol, TypeVarTuple
+from typing import Any, Protocol, SupportsIndex, TypeVarTuple
 
 from tickwheel.clock import Clock
 from tickwheel.typing import Callback, ErrorHandler, Pending, Seconds
@@ -210,6 +210,11 @@ class Engine(Protocol):
             TypeError: If one is no number or *callback* is not callable.
             ClosedError: After close.
             TooManyTimersError: If not all of them fit below max_pending.
+        """
+
+    def has_id(self, id: SupportsIndex, /) -> bool:  # noqa: A002 - what it is
+        """
+        Return whether *id* is that of a pending timer of `call_later_many`.
         """
 
     def cancel_many(self, timers: Iterable[Any], /) -> int:

@@ -16,6 +16,7 @@ from contextvars import copy_context
 from typing import Any
 
 from tickwheel._core import Keys
+from tickwheel._core import Timer as NativeTimer
 from tickwheel.clock import to_delay
 from tickwheel.timers._coroutines import check_callback
 from tickwheel.timers._timer import WheelTimer
@@ -24,7 +25,19 @@ from tickwheel.timers.locks import OUTER, new_lock
 from tickwheel.timers.standin import KeyedStandIn, StandIn, end_all, listed, shown
 from tickwheel.typing import Pending, Seconds, Unique
 
-__all__ = ["Keyed"]
+__all__ = ["Keyed", "check_key"]
+
+
+def check_key(key: object) -> None:
+    """
+    Raise TypeError if *key* is a timer, which is never a key.
+    """
+    if isinstance(key, NativeTimer | WheelTimer | StandIn):
+        message = (
+            f"key is {key!r}, a timer without a key: call its own cancel(), restart(delay) or pending(), or pass it to "
+            "cancel_many or move_many"
+        )
+        raise TypeError(message)
 
 
 class Keyed(Keys, Unique):
@@ -52,7 +65,17 @@ class Keyed(Keys, Unique):
         self._open(self._entries, _Entry)
         self._lock = new_lock(OUTER)
 
+    def _check_absent(self, key: Hashable) -> None:
+        """
+        Raise TypeError if *key*, which is not pending, is a timer, or the id of one in bulk.
+        """
+        check_key(key)
+        if hasattr(key, "__index__") and self._engine.has_id(key):
+            message = f"key is {key!r}, the id of a timer without a key: pass it to cancel_many or move_many, in a list"
+            raise TypeError(message)
+
     def _set(self, key: Hashable, value: Any, delay: Seconds) -> None:
+        check_key(key)
         if self._on_expire is None:
             message = f"nobody would hear that {key!r} expires: pass on_expire= to the wheel"
             raise TypeError(message)
@@ -96,6 +119,7 @@ class Keyed(Keys, Unique):
             if entry is not None:
                 return entry.timer.restart(delay)
         to_delay(delay)  # refuses what is none, as where the key is pending
+        self._check_absent(key)
         return False
 
     def cancel(self, key: Hashable) -> bool:
@@ -104,12 +128,13 @@ class Keyed(Keys, Unique):
         """
         with self._lock:
             entry = self._find(key)
-            if entry is None:
-                return False
-            entry.timer.cancel()
-            entry.is_live = False
-            self._forget(entry)
-            return True
+            if entry is not None:
+                entry.timer.cancel()
+                entry.is_live = False
+                self._forget(entry)
+                return True
+        self._check_absent(key)
+        return False
 
     def get(self, key: Hashable, default: Any = None) -> Any:
         """
@@ -117,7 +142,10 @@ class Keyed(Keys, Unique):
         """
         with self._lock:
             entry = self._find(key)
-            return default if entry is None else entry.value
+            if entry is not None:
+                return entry.value
+        check_key(key)
+        return default
 
     def find(self, key: Hashable) -> tuple[Any, float] | None:
         """
@@ -125,7 +153,10 @@ class Keyed(Keys, Unique):
         """
         with self._lock:
             entry = self._find(key)
-            return None if entry is None else self._look(entry)
+            if entry is not None:
+                return self._look(entry)
+        check_key(key)
+        return None
 
     def listed(self, limit: int | None) -> list[Pending]:
         """

@@ -10,11 +10,10 @@ use crate::cache::iter::CacheIterator;
 use crate::cache::object::{Cache, Entry, Life, Put, Unless};
 use crate::cache::rules::{Hooks, Rules};
 use crate::cache::store::{Reason, Store};
-use crate::clock::Clock;
+use crate::clock::{to_ns, Clock};
 use crate::cpython::cell::GilCell;
 use crate::cpython::reports::checked;
 use crate::once::intern;
-use crate::units::to_ns;
 
 #[pymethods]
 #[allow(clippy::needless_pass_by_value)] // tickets come out of Python objects

@@ -5,6 +5,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use tickwheel_core::{Id, NEVER};
 
+use crate::timers::batches::Voided;
 use crate::timers::coroutine;
 use crate::timers::engine::Engine;
 use crate::timers::id_array::{number, IdArray};
@@ -60,6 +61,19 @@ pub(crate) fn slack_ns(slack: &Bound<'_, PyAny>) -> PyResult<u64> {
     read(slack, "slack").map(Number::deadline)
 }
 
+/// `Engine.has_id`.
+pub(crate) fn has_id(py: Python<'_>, engine: &Engine, id: &Bound<'_, PyAny>) -> PyResult<bool> {
+    // A number past 64 bits is no id.
+    let number = id.extract::<i64>().or_else(|error| {
+        if error.is_instance_of::<PyOverflowError>(py) {
+            Ok(NO_ID)
+        } else {
+            Err(error)
+        }
+    })?;
+    Ok(engine.state.with(py, |state| state.is_batched(state.batches.place(Id::from_u64(number.cast_unsigned())))))
+}
+
 /// `Engine.cancel_many`.
 pub(crate) fn cancel(engine: &Bound<'_, Engine>, timers: &Bound<'_, PyAny>) -> PyResult<usize> {
     let (py, this) = (engine.py(), engine.get());
@@ -104,12 +118,14 @@ pub(crate) fn shift(
                 // SAFETY: `timer` is a reference of ours; `shift` is its own engine's.
                 moved += usize::from(unsafe { timer::shift(py, timer.as_ptr().cast(), |_| Ok(deadline))? });
             }
-            Name::Id(id) => this.state.with(py, |state| {
-                if state.is_batched(id) && state.wheel.reschedule(id, deadline) {
-                    moved += 1;
-                    is_earlier |= state.is_earlier(deadline);
+            Name::Id(id) => {
+                let (has_moved, wakes, voided) = move_batched(py, this, id, deadline)?;
+                moved += usize::from(has_moved);
+                is_earlier |= wakes;
+                if let Some(voided) = voided {
+                    voided.settle(py)?;
                 }
-            }),
+            }
         }
         Ok(())
     });
@@ -117,6 +133,29 @@ pub(crate) fn shift(
         this.wake(py)?; // also where one was refused: the driver counts on it
     }
     outcome.map(|()| moved)
+}
+
+/// Move a timer by its id, or begin a new life of one that is firing; returns whether it will fire, whether the driver has to be notified,
+/// and the call that is void.
+fn move_batched(py: Python<'_>, engine: &Engine, name: Id, deadline: u64) -> PyResult<(bool, bool, Option<Voided>)> {
+    let outcome = engine.state.with(py, |state| {
+        let place = state.batches.place(name);
+        if state.is_batched(place) {
+            state.wheel.reschedule(place, deadline);
+            return Some((true, state.is_earlier(deadline), None));
+        }
+        if state.is_closed || !state.batches.is_firing(name) {
+            return Some((false, false, None));
+        }
+        if state.wheel.len() >= state.max_pending {
+            return None;
+        }
+        let (callback, voided) = state.batches.renew(py, name)?;
+        let place = state.wheel.insert(deadline, Payload::batch(callback));
+        state.batches.enter(name, place);
+        Some((true, state.is_earlier(deadline), Some(voided)))
+    });
+    outcome.ok_or_else(|| engine.refusal(py))
 }
 
 /// What no timer has as its id.

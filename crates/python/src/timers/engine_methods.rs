@@ -11,6 +11,7 @@ use tickwheel_core::{Wheel, NEVER};
 use crate::clock::Clock;
 use crate::cpython::cell::GilCell;
 use crate::cpython::reports::{checked, levels_list, stats_dict};
+use crate::timers::batches::Batches;
 use crate::timers::bulk;
 use crate::timers::engine::{Engine, Hooks};
 use crate::timers::firing;
@@ -33,6 +34,7 @@ impl Engine {
         let now = kind.now(&clock, py)?;
         let state = State {
             wheel: Wheel::owned(now),
+            batches: Batches::default(),
             armed: 0,
             max_pending: max_pending.unwrap_or(usize::MAX),
             is_closed: false,
@@ -127,6 +129,12 @@ impl Engine {
         #[pyo3(from_py_with = bulk::slack_ns)] slack: u64,
     ) -> PyResult<Bound<'py, PyAny>> {
         bulk::set(slf, delays, callback, slack)
+    }
+
+    /// Return whether *id* is that of a pending timer of `call_later_many`.
+    #[pyo3(signature = (id, /))]
+    fn has_id(&self, py: Python<'_>, id: &Bound<'_, PyAny>) -> PyResult<bool> {
+        bulk::has_id(py, self, id)
     }
 
     /// Cancel many timers and return how many of them were pending.

@@ -8,6 +8,7 @@ use crate::cpython::call::Call;
 use crate::cpython::errors::raise;
 use crate::cpython::reports::checked_limit;
 use crate::once::intern;
+use crate::timers::batches::Under;
 use crate::timers::coroutine::settle;
 use crate::timers::engine::Engine;
 use crate::timers::handle::{TimerObject, FIRING};
@@ -102,7 +103,8 @@ impl Turn<'_, '_> {
     fn take(&mut self) -> Option<Expired<Payload>> {
         let (now, work) = (self.now, &mut self.work);
         self.engine.get().state.with(self.engine.py(), |state| match state.wheel.pop(work) {
-            Pop::Expired(entry) => {
+            Pop::Expired(mut entry) => {
+                entry.id = state.batches.leave(entry.id);
                 let lateness = now.saturating_sub(entry.deadline);
                 state.lateness[(64 - lateness.leading_zeros()).min(63) as usize] += 1;
                 if let Held::Timer(timer) = entry.payload.held() {
@@ -169,9 +171,15 @@ impl Turn<'_, '_> {
             unsafe {
                 let call = Call::new(py, &[callback.as_ptr(), array.as_ptr()]);
                 let timer = timer::new(py, self.engine.as_ptr(), call, self.now)?;
+                let object = Bound::from_borrowed_ptr(py, timer.cast()).unbind();
+                let under = Under::Runner(object, array.unbind());
+                drop(engine.state.with(py, |state| state.batches.begin(under, ids)));
                 return self.fire(timer);
             }
         }
+        let under = Under::Turn(callback.clone_ref(py));
+        let (token, over) = engine.state.with(py, |state| state.batches.begin(under, ids));
+        drop(over);
         let callback = callback.bind(py);
         let outcome = callback.call1((array,)).and_then(|result| {
             // SAFETY: the result is handed over, and comes back owned or as an error.
@@ -180,6 +188,7 @@ impl Turn<'_, '_> {
                 Bound::from_owned_ptr_or_err(py, settled)
             }
         });
+        drop(engine.state.with(py, |state| state.batches.end(token)));
         outcome.map(drop).or_else(|error| engine.report(py, error, callback))
     }
 }

@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple, PyType};
 use tickwheel_core::NEVER;
 
-use crate::clock::seconds;
+use crate::clock::{seconds, to_ns};
 use crate::cpython::call::Call;
 use crate::cpython::cell::guard;
 use crate::cpython::fast_methods::{fast, FastMethods};
@@ -25,7 +25,6 @@ use crate::timers::engine::Engine;
 use crate::timers::handle::TimerObject;
 use crate::timers::set::current_context;
 use crate::timers::timer::TYPE;
-use crate::units::to_ns;
 
 /// The keyed timers of an engine, as far as they are native.
 #[pyclass(frozen, subclass, module = "tickwheel._core")]

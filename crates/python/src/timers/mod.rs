@@ -1,5 +1,6 @@
 //! Timers: the wheel as the suites see it, the engine with its handles, and the wait of a driver.
 
+pub(crate) mod batches;
 pub(crate) mod bulk;
 pub(crate) mod coroutine;
 pub(crate) mod engine;

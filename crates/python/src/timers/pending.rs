@@ -22,7 +22,8 @@ pub(crate) fn list<'py>(
     let now = engine.now(py)?;
     let seen: Vec<_> = engine.state.with(py, |state| {
         let first = state.wheel.first(limit).into_iter();
-        first.map(|(id, deadline, payload)| Expired { id, deadline, payload: payload.retain() }).collect()
+        let name = |id| state.batches.name(id);
+        first.map(|(id, deadline, payload)| Expired { id: name(id), deadline, payload: payload.retain() }).collect()
     });
     described(py, now, seen.iter().map(|entry| Row::take(py, entry)).collect())
 }

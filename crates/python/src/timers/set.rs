@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use tickwheel_core::{coalesce, NEVER};
 
+use crate::clock::to_ns;
 use crate::cpython::call::Call;
 use crate::cpython::cell::guard;
 use crate::cpython::fast_methods::{fast, FastMethods};
@@ -13,7 +14,6 @@ use crate::cpython::type_builder::Table;
 use crate::timers::coroutine;
 use crate::timers::engine::Engine;
 use crate::timers::timer;
-use crate::units::to_ns;
 
 /// `call_later`, which counts from now, or `call_at`.
 unsafe extern "C" fn call<const FROM_NOW: bool>(

@@ -6,6 +6,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use tickwheel_core::{Expired, Id, Wheel};
 
+use crate::timers::batches::Batches;
 use crate::timers::handle::CANCELLED;
 use crate::timers::numbers::{ENGINES, NONE};
 use crate::timers::payload::{Held, Payload, Timers};
@@ -13,6 +14,7 @@ use crate::timers::payload::{Held, Payload, Timers};
 /// What is guarded by the GIL.
 pub(crate) struct State {
     pub(crate) wheel: Wheel<Payload, Timers>,
+    pub(crate) batches: Batches,
     /// Anything set before this deadline wakes the driver; 0 while nothing is armed.
     pub(crate) armed: u64,
     pub(crate) max_pending: usize,
@@ -30,21 +32,28 @@ impl State {
     }
 
     /// Take an entry of a batch out.
-    pub(crate) fn cancel_batched(&mut self, id: Id) -> Option<Payload> {
-        self.is_batched(id).then(|| self.wheel.cancel(id)).flatten()
+    pub(crate) fn cancel_batched(&mut self, name: Id) -> Option<Payload> {
+        let place = self.batches.place(name);
+        if !self.is_batched(place) {
+            return None;
+        }
+        self.batches.leave(place);
+        self.wheel.cancel(place)
     }
 
     /// Take everything out, for the caller to release. Its timers are cancelled from here on, so that no Python that runs before they are
     /// released can end one a second time.
     pub(crate) fn take_all(&mut self, is_closing: bool) -> Vec<Expired<Payload>> {
         self.is_closed |= is_closing;
-        let taken = self.wheel.drain();
-        for entry in &taken {
+        let mut taken = self.wheel.drain();
+        for entry in &mut taken {
+            entry.id = self.batches.name(entry.id);
             if let Held::Timer(timer) = entry.payload.held() {
                 // SAFETY: the GIL is held, and the entry's reference keeps the timer.
                 unsafe { (*timer).index = CANCELLED };
             }
         }
+        self.batches.leave_all();
         taken
     }
 

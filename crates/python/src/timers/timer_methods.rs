@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBool;
 use tickwheel_core::NEVER;
 
-use crate::clock::seconds;
+use crate::clock::{seconds, to_ns};
 use crate::cpython::cell::guard;
 use crate::cpython::fast_methods::{of_one, plain, FastMethods};
 use crate::cpython::type_builder::{attribute, Table, TypeBuilder, LAST_ATTRIBUTE};
@@ -17,7 +17,6 @@ use crate::timers::engine::Engine;
 use crate::timers::handle::{TimerObject, CANCELLED, FIRED, FIRING, RUNNING};
 use crate::timers::pending::parts;
 use crate::timers::timer::{cancel, dealloc, shift, TYPE};
-use crate::units::to_ns;
 
 unsafe fn this<'a>(object: *mut ffi::PyObject) -> &'a mut TimerObject {
     // SAFETY: the type's methods are called on its own objects; no reference lives across a call into Python.

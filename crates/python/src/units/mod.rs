@@ -11,5 +11,5 @@ mod numpy;
 mod scalar;
 
 pub(crate) use functions::register;
-pub(crate) use number::Number;
+pub(crate) use number::{seconds, Number};
 pub(crate) use scalar::{is_one, read, to_ns};

@@ -2,8 +2,6 @@
 
 use tickwheel_core::NEVER;
 
-use crate::clock::seconds;
-
 pub(crate) const NS_PER_S: u64 = 1_000_000_000;
 
 /// Seconds that are neither negative nor NaN nor past `NEVER`.
@@ -11,6 +9,16 @@ pub(super) const USUAL: std::ops::Range<f64> = 0.0..9.2e9;
 
 /// 26 days in nanoseconds. Below, `value * 1e9` is rounded by an eighth of one at most, and `n / 1e9` by a quarter.
 const NEAR: f64 = (1_u64 << 51) as f64;
+
+/// `tickwheel.clock.seconds`.
+#[inline]
+pub(crate) fn seconds(ns: u64) -> f64 {
+    if ns >= NEVER {
+        f64::INFINITY
+    } else {
+        ns.cast_signed() as f64 / 1e9 // a signed integer becomes a float in one instruction
+    }
+}
 
 /// A number of seconds.
 #[derive(Clone, Copy, Debug)]

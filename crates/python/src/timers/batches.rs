@@ -1,0 +1,177 @@
+//! New lives of timers in bulk: one that is moved by its id while its callback runs fires again, under the same id.
+//!
+//! The wheel gives each entry an id of its own. So the new life has two: the *name*, which callers know, and the *place*, which the wheel
+//! knows. Both tables are empty unless timers were moved so.
+
+use std::collections::{HashMap, HashSet};
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use tickwheel_core::Id;
+
+use crate::once::intern;
+use crate::timers::handle::{TimerObject, FIRING};
+use crate::timers::id_array::number;
+use crate::timers::timer::TYPE;
+
+/// A call of a batch's callback that is under way, or waits for a worker.
+pub(crate) struct Firing {
+    token: u64,
+    call: Under,
+    ids: Vec<Id>,
+    /// Made of `ids` at the first question.
+    known: Option<HashSet<Id>>,
+}
+
+/// How a batch's callback is called.
+pub(crate) enum Under {
+    /// In this turn: the callback.
+    Turn(Py<PyAny>),
+    /// By a runner: the timer that it got, and the array that the callback is to get.
+    Runner(Py<PyAny>, Py<PyAny>),
+}
+
+impl Firing {
+    /// Whether the call is not over.
+    fn is_under_way(&self) -> bool {
+        let Under::Runner(timer, _) = &self.call else { return true };
+        // SAFETY: the GIL is held, and the reference keeps the timer.
+        unsafe {
+            let timer = &*timer.as_ptr().cast::<TimerObject>();
+            timer.is_called() || timer.is_firing() && !timer.call.is_none()
+        }
+    }
+
+    fn known(&mut self) -> &mut HashSet<Id> {
+        self.known.get_or_insert_with(|| self.ids.iter().copied().collect())
+    }
+}
+
+/// A new life that has begun: whatever has to be done about the old one, with no cell entered.
+pub(crate) struct Voided(Option<(Py<PyAny>, Py<PyAny>, Id)>);
+
+impl Voided {
+    /// Keep a firing that still waits for a worker from calling the old life.
+    pub(crate) fn settle(self, py: Python<'_>) -> PyResult<()> {
+        let Some((timer, array, id)) = self.0 else { return Ok(()) };
+        // SAFETY: the reference keeps the timer, which was made by `flush`.
+        unsafe {
+            debug_assert!(TYPE.is_of(timer.bind(py)));
+            let object = timer.as_ptr().cast::<TimerObject>();
+            if (*object).index != FIRING {
+                return Ok(());
+            }
+            array.bind(py).call_method1(intern!(py, "remove"), (number(id),))?;
+            if array.bind(py).len()? == 0 {
+                TimerObject::pass_over(py, object);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What an engine knows of the timers in bulk that are firing, and of their new lives.
+#[derive(Default)]
+pub(crate) struct Batches {
+    firings: Vec<Firing>,
+    last_token: u64,
+    places: HashMap<Id, Id>,
+    names: HashMap<Id, Id>,
+}
+
+impl Batches {
+    /// Where the wheel has the timer that callers know as `name`.
+    #[inline]
+    pub(crate) fn place(&self, name: Id) -> Id {
+        if self.places.is_empty() {
+            name
+        } else {
+            self.places.get(&name).copied().unwrap_or(name)
+        }
+    }
+
+    /// How callers know what the wheel has at `place`.
+    #[inline]
+    pub(crate) fn name(&self, place: Id) -> Id {
+        if self.names.is_empty() {
+            place
+        } else {
+            self.names.get(&place).copied().unwrap_or(place)
+        }
+    }
+
+    /// The entry at `place` has left the wheel; returns how callers know it.
+    #[inline]
+    pub(crate) fn leave(&mut self, place: Id) -> Id {
+        if self.names.is_empty() {
+            return place;
+        }
+        let Some(name) = self.names.remove(&place) else { return place };
+        self.places.remove(&name);
+        name
+    }
+
+    /// Everything has left the wheel.
+    pub(crate) fn leave_all(&mut self) {
+        self.places.clear();
+        self.names.clear();
+    }
+
+    /// A call begins, here or in a worker; returns its token, and what was kept of calls that are over, to be dropped with no cell entered.
+    pub(crate) fn begin(
+        &mut self,
+        call: Under,
+        ids: Vec<Id>,
+    ) -> (u64, Vec<Firing>) {
+        let over = self.take_over();
+        self.last_token += 1;
+        self.firings.push(Firing { token: self.last_token, call, ids, known: None });
+        (self.last_token, over)
+    }
+
+    /// A call that was made here is over.
+    pub(crate) fn end(&mut self, token: u64) -> Option<Firing> {
+        let at = self.firings.iter().rposition(|firing| firing.token == token)?;
+        Some(self.firings.swap_remove(at))
+    }
+
+    /// Take out the calls in workers that are over.
+    pub(crate) fn take_over(&mut self) -> Vec<Firing> {
+        if self.firings.iter().all(Firing::is_under_way) {
+            return Vec::new();
+        }
+        let (under_way, over) = std::mem::take(&mut self.firings).into_iter().partition(Firing::is_under_way);
+        self.firings = under_way;
+        over
+    }
+
+    /// Whether a timer is firing and has no new life yet.
+    pub(crate) fn is_firing(&mut self, name: Id) -> bool {
+        self.firing_of(name).is_some()
+    }
+
+    fn firing_of(&mut self, name: Id) -> Option<&mut Firing> {
+        let mut firings = self.firings.iter_mut().rev().filter(|firing| firing.is_under_way());
+        firings.find_map(|firing| firing.known().contains(&name).then_some(firing))
+    }
+
+    /// Begin a new life of a timer that is firing: a new reference to its callback, and the call to void.
+    pub(crate) fn renew(&mut self, py: Python<'_>, name: Id) -> Option<(*mut ffi::PyObject, Voided)> {
+        let firing = self.firing_of(name)?;
+        firing.known().remove(&name);
+        match &firing.call {
+            Under::Turn(callback) => Some((callback.clone_ref(py).into_ptr(), Voided(None))),
+            Under::Runner(timer, array) => {
+                // SAFETY: a timer that is under way has its call, whose first word is the callback.
+                let callback = unsafe { ffi::Py_NewRef((*timer.as_ptr().cast::<TimerObject>()).call.words()[0]) };
+                Some((callback, Voided(Some((timer.clone_ref(py), array.clone_ref(py), name)))))
+            }
+        }
+    }
+
+    /// A new life is at `place`.
+    pub(crate) fn enter(&mut self, name: Id, place: Id) {
+        self.places.insert(name, place);
+        self.names.insert(place, name);
+    }
+}
