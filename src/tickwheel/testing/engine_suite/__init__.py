@@ -15,6 +15,7 @@ its assertions.
 from tickwheel.testing.engine_suite._arm import ArmTests
 from tickwheel.testing.engine_suite._bulk import BulkTests
 from tickwheel.testing.engine_suite._close import CloseTests
+from tickwheel.testing.engine_suite._crossing import CrossingTests
 from tickwheel.testing.engine_suite._due import DueTests
 from tickwheel.testing.engine_suite._input import InputTests
 from tickwheel.testing.engine_suite._life import LifeTests
@@ -39,6 +40,7 @@ class EngineSuite(
     LimitTests,
     CloseTests,
     BulkTests,
+    CrossingTests,
     InputTests,
     RunnerTests,
     OverlapTests,
