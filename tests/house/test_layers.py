@@ -14,7 +14,18 @@ import pytest
 
 # Lowest first. Higher imports lower; rooms of one layer do not know each other.
 LAYERS = (
-    ("clock", "errors", "typing", "_later", "_version", "observe.events", "observe.tracing", "_core"),
+    (
+        "clock",
+        "errors",
+        "typing",
+        "threads",
+        "loops",
+        "_later",
+        "_version",
+        "observe.events",
+        "observe.tracing",
+        "_core",
+    ),
     ("wheels", "calendar"),
     ("timers",),
     ("drivers",),
@@ -30,6 +41,8 @@ FOUNDATION = {
     "_later": set(),
     "_version": set(),
     "_core": set(),
+    "threads": set(),
+    "loops": {"threads"},
     "clock": {"errors", "typing"},
     "observe.events": {"errors", "clock", "typing", "_core"},
     "observe.tracing": {"observe.events"},
@@ -62,7 +75,7 @@ OWN_TIME = {
     "scheduler.targets.kafka": "its library is polled by a thread",
 }
 OWN_TIME_MAX = 10
-TIME_THREADS_CHANCE = {"time", "threading", "_thread", "random", "secrets", "uuid", "queue"}
+TIME_THREADS_CHANCE = {"tickwheel.threads", "time", "threading", "_thread", "random", "secrets", "uuid", "queue"}
 # Every third-party library, and the one module (or, with the reason, the one package) that imports it.
 THIRD_PARTY = {
     "click": "cli",  # one command a file, each of them a click command
@@ -222,7 +235,12 @@ def test_the_scheduler_takes_time_threads_and_chance_from_its_runtime(modules):
     used, wrong = set(), []
     for name, tree in modules.items():
         body = ast.Module([node for node in tree.body if not is_for_types(node)], [])
-        found = {target.partition(".")[0] for target in imports_of(name, body)} & TIME_THREADS_CHANCE
+        found = {
+            each
+            for target in imports_of(name, body)
+            for each in TIME_THREADS_CHANCE
+            if f"{target}.".startswith(f"{each}.")
+        }
         if not name.startswith("tickwheel.scheduler") or not found:
             continue
         module = name.removeprefix("tickwheel.")

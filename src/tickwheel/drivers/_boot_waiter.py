@@ -14,6 +14,8 @@ import sys
 import time
 from typing import Any
 
+from tickwheel.threads import original
+
 __all__ = ["BootWaiter"]
 
 TFD_TIMER_ABSTIME = 1
@@ -30,7 +32,7 @@ class BootWaiter:
         flags = os.O_CLOEXEC | os.O_NONBLOCK
         self._timer = _checked(self._libc.timerfd_create(time.CLOCK_BOOTTIME, flags))
         self._token = os.eventfd(0, flags)
-        self._poll = select.poll()
+        self._poll = original(select, "poll")()
         self._poll.register(self._timer, select.POLLIN)
         self._poll.register(self._token, select.POLLIN)
 

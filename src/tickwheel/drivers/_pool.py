@@ -16,6 +16,7 @@ from tickwheel.clock import to_timeout
 from tickwheel.drivers._measured import MeasuredExecutor, SlowHandler
 from tickwheel.drivers.fork import call_after_fork
 from tickwheel.errors import ClosedError, ExecutorFullError
+from tickwheel.threads import Condition, RLock, Thread, current_thread
 from tickwheel.timers.contract import DueTimer
 from tickwheel.typing import Seconds
 from tickwheel.wheels.contract import checked_count
@@ -32,10 +33,10 @@ class _Queue:
     """
 
     def __init__(self, size_max: int) -> None:
-        lock = threading.RLock()
+        lock = RLock()
         self.lock = lock
-        self.has_more = threading.Condition(lock)
-        self.has_room = threading.Condition(lock)
+        self.has_more = Condition(lock)
+        self.has_room = Condition(lock)
         self.size_max = size_max
         self.waiting: deque[DueTimer] = deque()
         self.idle = 0
@@ -132,7 +133,7 @@ class PoolExecutor(MeasuredExecutor):
         self._when_full = when_full
         self._name = name
         self._queue = _Queue(queue_max)
-        self._threads: list[threading.Thread] = []
+        self._threads: list[Thread] = []
         self._rejected = 0
         call_after_fork(self)
 
@@ -167,7 +168,7 @@ class PoolExecutor(MeasuredExecutor):
         if self._queue.idle > len(self._queue.waiting) or len(self._threads) >= self._workers:
             return
         name = f"{self._name}-{len(self._threads)}"
-        thread = threading.Thread(target=_work, args=(self._queue, weakref.ref(self)), name=name, daemon=True)
+        thread = Thread(target=_work, args=(self._queue, weakref.ref(self)), name=name, daemon=True)
         try:
             thread.start()
         except RuntimeError:  # no more threads: those that there are will do
@@ -189,7 +190,7 @@ class PoolExecutor(MeasuredExecutor):
         wait_s = to_timeout(timeout)
         deadline = None if wait_s is None else time.monotonic() + wait_s
         for thread in list(self._threads):
-            if thread is threading.current_thread():
+            if thread is current_thread():
                 return False
             thread.join(None if deadline is None else max(deadline - time.monotonic(), 0.0))
         return not any(thread.is_alive() for thread in self._threads)
@@ -235,5 +236,5 @@ def _work(queue: _Queue, pool_reference: weakref.ref[PoolExecutor]) -> None:
             else:
                 pool.run(timer)
         except BaseException:  # noqa: BLE001 - as in any thread, but the worker goes on
-            threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
+            threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), current_thread())))
         del pool, timer  # nothing is held while the worker waits

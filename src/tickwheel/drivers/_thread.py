@@ -17,6 +17,7 @@ from typing import Any, Final
 from tickwheel.drivers._waiter import Waiter, new_waiter
 from tickwheel.drivers.contract import is_stepped
 from tickwheel.drivers.fork import call_after_fork
+from tickwheel.threads import Event, Thread, current_thread, refuse_eventlet, sleep
 from tickwheel.timers.contract import Engine
 from tickwheel.timers.locks import MIDDLE, new_lock
 from tickwheel.typing import Unique
@@ -33,7 +34,7 @@ PAUSE_S: Final = 0.1
 GRACE_S: Final = 1.0
 """How long the end of the interpreter waits for callbacks that are running; after that they die with it."""
 
-_is_ending: Final = threading.Event()
+_is_ending: Final = Event()
 _running: weakref.WeakSet[ThreadDriver] = weakref.WeakSet()
 
 
@@ -59,7 +60,7 @@ class ThreadDriver(Unique):
         self._name = name
         self._engine: Engine | None = None
         self._waiter: Waiter
-        self._thread: threading.Thread | None = None
+        self._thread: Thread | None = None
         self._lock = new_lock(MIDDLE)
         self._is_stopped = False
         self._is_abandoned = False
@@ -74,6 +75,7 @@ class ThreadDriver(Unique):
         """
         Take *engine* over; the thread starts with the first timer.
         """
+        refuse_eventlet()
         if self._engine is not None:
             message = "this driver has an engine already: make a new driver for each wheel"
             raise RuntimeError(message)
@@ -105,7 +107,7 @@ class ThreadDriver(Unique):
             thread = self._thread
         if thread is None:
             return True
-        if thread is threading.current_thread():
+        if thread is current_thread():
             return False
         thread.join(timeout)
         return not thread.is_alive()
@@ -116,7 +118,7 @@ class ThreadDriver(Unique):
         """
         if self._engine is None:
             return
-        is_inside = self._thread is not None and self._thread.ident == threading.get_ident()
+        is_inside = self._thread is current_thread()
         self._thread = None
         self._waiter = new_waiter(self._engine.clock)
         self._engine.after_fork()
@@ -148,7 +150,7 @@ class ThreadDriver(Unique):
                 self._waiter.wake()
 
     def _start_thread(self) -> None:
-        self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        self._thread = Thread(target=self._run, name=self._name, daemon=True)
         try:
             self._thread.start()
         except RuntimeError as error:  # no more threads: the next set tries again
@@ -159,7 +161,7 @@ class ThreadDriver(Unique):
         _running.add(self)
 
     def _run(self) -> None:
-        engine, me = self._engine, threading.current_thread()
+        engine, me = self._engine, current_thread()
         assert engine is not None
         clock = engine.clock
         while self._thread is me and not self._is_stopped:
@@ -175,7 +177,7 @@ class ThreadDriver(Unique):
                         continue
             except BaseException:  # noqa: BLE001 - a clock or a design of somebody's own: it may do better next time
                 _report(me)
-                time.sleep(PAUSE_S)
+                sleep(PAUSE_S)
                 continue
             try:
                 engine.fire_due(TURN_MAX)
@@ -192,7 +194,7 @@ class ThreadDriver(Unique):
         return True
 
 
-def _report(thread: threading.Thread) -> None:
+def _report(thread: Thread) -> None:
     args = threading.ExceptHookArgs((*sys.exc_info(), thread))
     try:
         threading.excepthook(args)

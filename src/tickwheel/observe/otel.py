@@ -8,7 +8,6 @@ handler runs the span is current, so what it calls is traced below it, and a web
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable
 from importlib.metadata import entry_points
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from tickwheel.errors import MissingExtraError
 from tickwheel.observe.events import JobFired
+from tickwheel.threads import RLock
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span as ApiSpan
@@ -162,7 +162,7 @@ class _FiringSpan:
         """Until the span is made; it holds the job, which holds this, so that only a collection would free both."""
         self._trace = trace
         self._begun_ns = time.time_ns()
-        self._lock = threading.RLock()
+        self._lock = RLock()
         self._span: ApiSpan = tracer.no_span
         self._token: Any = None
         self._is_ended = False

@@ -45,9 +45,9 @@ class Lifecycle:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._lock = runtime.lock()
+        self._lock = runtime.call_lock()  # it is held while a store is opened
         self._is_stopping = self._is_called = False
-        self._stopped = runtime.event()
+        self._stopped = runtime.gate()
         self.is_started = False
 
     def __str__(self) -> str:
@@ -104,4 +104,4 @@ class Lifecycle:
             return stop()
         finally:
             self.is_started = False
-            self._stopped.set()
+            self._stopped.open()

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from tickwheel.clock import Clock, MonotonicClock
 from tickwheel.drivers import TimerWheel
+from tickwheel.threads import Condition, Event, Gate, Lock, Semaphore, Thread, current_thread
 
 __all__ = ["Runtime"]
 
@@ -22,7 +23,8 @@ class Runtime:
     """
     The time, threads and chance of the scheduler's verbs and engine, which reach those of the system by nothing else.
 
-    The defaults are the system's own. The simulation replaces all of them, so that one seed is one history.
+    The defaults are the system's own; greenlets that wait let the others run. The simulation replaces all of them, so
+    that one seed is one history.
 
     Attributes:
         clock: What jobs are due by; a test may move it by hand.
@@ -31,6 +33,8 @@ class Runtime:
         condition: Makes a condition on a lock.
         event: Makes an event.
         semaphore: Makes a semaphore with so many permits.
+        call_lock: Makes a lock that callers hold while they wait for something else.
+        gate: Makes a gate, at which callers wait until it opens.
         thread: Makes a thread, with the arguments of `threading.Thread`.
         current_thread: Returns the caller's thread.
         random: Returns a random float in [0, 1); for jitter and samples.
@@ -40,12 +44,14 @@ class Runtime:
 
     clock: Clock = field(default_factory=MonotonicClock)
     monotonic: Callable[[], float] = time.perf_counter
-    lock: Callable[[], threading.Lock] = threading.Lock
-    condition: Callable[[threading.Lock], threading.Condition] = threading.Condition
-    event: Callable[[], threading.Event] = threading.Event
-    semaphore: Callable[[int], threading.Semaphore] = threading.Semaphore
-    thread: Callable[..., threading.Thread] = threading.Thread
-    current_thread: Callable[[], threading.Thread] = threading.current_thread
+    lock: Callable[[], Lock] = Lock
+    condition: Callable[[Lock], Condition] = Condition
+    event: Callable[[], Event] = Event
+    semaphore: Callable[[int], Semaphore] = Semaphore
+    call_lock: Callable[[], Lock] = lambda: threading.Lock()  # noqa: PLW0108 - gevent may replace it at any time
+    gate: Callable[[], Gate] = Gate
+    thread: Callable[..., Thread] = Thread
+    current_thread: Callable[[], Thread] = current_thread
     random: Callable[[], float] = random.random
     token: Callable[[int], str] = secrets.token_hex
     timers: Callable[..., TimerWheel] = TimerWheel

@@ -7,11 +7,11 @@ The idea of stepping from deadline to deadline is that of trio's `MockClock`.
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Callable
 from typing import Final, Protocol
 
 from tickwheel.clock import NEVER, seconds, to_ns
+from tickwheel.threads import RLock
 from tickwheel.typing import Seconds, Unique
 from tickwheel.wheels.contract import checked_deadline
 
@@ -65,8 +65,8 @@ class ManualClock(Unique):
         self._now = self._start_ns
         self._wall_offset = _wall_ns(wall) - self._start_ns
         self._attached: list[Attached] = []
-        self._moving = threading.RLock()
-        self._noting = threading.RLock()  # held for a moment, as a move may wait for a thread that attaches or detaches
+        self._moving = RLock()
+        self._noting = RLock()  # held for a moment, as a move may wait for a thread that attaches or detaches
         self._is_firing = False
 
     def __repr__(self) -> str:

@@ -17,13 +17,13 @@ where a parent's is earlier. All methods may be called from any thread.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeAlias, TypeVarTuple
 
 from tickwheel.clock import to_seconds, to_timeout
 from tickwheel.errors import ContextCancelledError, DeadlineExceededError, TickwheelError
+from tickwheel.threads import Gate
 from tickwheel.timers._coroutines import check_callback, is_coroutine_function
 from tickwheel.timers._ending import BoundCallback, DeadlineCallback, Ending
 from tickwheel.timers.contract import Timer
@@ -163,10 +163,10 @@ class Context(Unique):
         """
         Wait in this thread until it ends, at most *timeout* seconds of the system's clock; return whether it has.
         """
-        signal = threading.Event()
-        forget = self.on_end(signal.set)
+        gate = Gate()
+        forget = self.on_end(gate.open)
         try:
-            signal.wait(to_timeout(timeout))
+            gate.wait(to_timeout(timeout))
         finally:
             forget()
         return self.done()

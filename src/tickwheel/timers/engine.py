@@ -9,13 +9,13 @@ Internal: other rooms use it, users do not.
 from __future__ import annotations
 
 import heapq
-import threading
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextvars import Context, copy_context
 from typing import Any, Final, TypeVarTuple
 
 from tickwheel.clock import NEVER, Clock, MonotonicClock, to_deadline, to_delay
 from tickwheel.errors import ClosedError, ReentrantError, TickwheelError, TooManyTimersError
+from tickwheel.threads import get_ident
 from tickwheel.timers._bulk import BulkTimer, BulkVerbs
 from tickwheel.timers._coroutines import check_callback, check_context, handed_on
 from tickwheel.timers._filing import Filing
@@ -269,7 +269,7 @@ class WheelEngine(BulkVerbs):
         Call what is due by the clock, read once at the start, and return how many were called.
         """
         limit = checked_limit(limit)
-        now, me = self.clock.monotonic_ns(), threading.get_ident()
+        now, me = self.clock.monotonic_ns(), get_ident()
         with self._lock:
             if self._firing == me:
                 raise ReentrantError("fire_due")
@@ -395,7 +395,7 @@ class WheelEngine(BulkVerbs):
         """
         Begin again in the child of a fork.
         """
-        if self._firing != threading.get_ident():
+        if self._firing != get_ident():
             self._firing = None
         self.drain()
 

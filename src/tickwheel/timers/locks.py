@@ -15,6 +15,8 @@ import threading
 import weakref
 from typing import Final, TypeAlias
 
+from tickwheel.threads import RLock
+
 __all__ = ["INNER", "MIDDLE", "OUTER", "OUTERMOST", "Lock", "new_lock"]
 
 Lock: TypeAlias = "threading.RLock"
@@ -29,7 +31,7 @@ INNER: Final = 3
 """For an engine, which calls nobody while it holds its lock."""
 
 _locks: Final[tuple[set[weakref.ref[Lock]], ...]] = tuple(set() for _ in range(4))
-_forking: Final = threading.RLock()
+_forking: Final = RLock()
 """Held by the thread that forks: two would take locks of one rank in different orders."""
 _held: list[Lock] = []
 
@@ -38,7 +40,7 @@ def new_lock(rank: int) -> Lock:
     """
     Return a re-entrant lock of a *rank*, free in the child of every fork.
     """
-    lock = threading.RLock()
+    lock = RLock()
     _locks[rank].add(weakref.ref(lock, _locks[rank].discard))
     return lock
 

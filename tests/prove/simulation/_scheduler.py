@@ -39,6 +39,8 @@ class SimulatedScheduler(Scheduler):
             "condition": _threads.Condition,
             "event": _threads.Event,
             "semaphore": _threads.Semaphore,
+            "call_lock": _threads.Lock,
+            "gate": _threads.Gate,
             "thread": self._thread,
             "current_thread": _threads.current_thread,
             "random": self._chance.random,

@@ -13,7 +13,7 @@ from typing import Any
 from simulation._interleaver import Interleaver, Task, TaskKilledError, current
 from tickwheel.clock import to_delay
 
-__all__ = ["Condition", "Event", "Lock", "Semaphore", "Thread", "current_thread", "forget_threads", "monotonic"]
+__all__ = ["Condition", "Event", "Gate", "Lock", "Semaphore", "Thread", "current_thread", "forget_threads", "monotonic"]
 
 
 def interleaver() -> Interleaver:
@@ -227,6 +227,15 @@ class Event:
                 if task in self._waiters:
                     self._waiters.remove(task)
         return self._is_set
+
+
+class Gate(Event):
+    """
+    An event that is set once.
+    """
+
+    is_open = Event.is_set
+    open = Event.set
 
 
 class Semaphore:

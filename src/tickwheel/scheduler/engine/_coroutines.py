@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from tickwheel.loops import new_event_loop, result_of
 from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.engine._queue import Queue
 from tickwheel.scheduler.engine._staged_job import StagedJob
@@ -93,7 +94,7 @@ class Coroutines:
         """
         loop = self._loop
         if loop is None:  # nothing was ever awaited; the caller's thread may run a loop of its own
-            thread = self._runtime.thread(target=asyncio.run, args=(_close_all(closers),), name="tickwheel-closing")
+            thread = self._runtime.thread(target=_run_alone, args=(_close_all(closers),), name="tickwheel-closing")
             with suppress(RuntimeError):  # no thread to spare: what the targets hold goes with the process
                 thread.start()
                 thread.join(timeout_s)
@@ -102,7 +103,7 @@ class Coroutines:
             return
         try:
             future = asyncio.run_coroutine_threadsafe(self._wind_up(closers), loop)
-            future.result(timeout_s)
+            result_of(future, timeout_s)
         except (TimeoutError, RuntimeError):  # a task that swallows its cancellation; a loop that was closed meanwhile
             pass
         if self._thread is not None:
@@ -111,7 +112,7 @@ class Coroutines:
                 self._thread.join(timeout_s)
 
     def _start_loop(self) -> None:
-        loop = asyncio.new_event_loop()
+        loop = new_event_loop()
         thread = self._runtime.thread(target=_run_loop, args=(loop,), name="tickwheel-coroutines", daemon=True)
         try:
             thread.start()
@@ -182,6 +183,11 @@ async def _close_all(closers: Sequence[Callable[[], Awaitable[None]]]) -> None:
             await closer()
         except Exception:  # noqa: BLE001  the others are closed nevertheless
             _log.exception("a target could not be closed")
+
+
+def _run_alone(work: Coroutine[Any, Any, None]) -> None:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(work)
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:

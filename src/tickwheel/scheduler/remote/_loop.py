@@ -7,11 +7,12 @@ One for all handlers, so that they may share what belongs to a loop.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Coroutine
 from typing import Any, Final
 
 from tickwheel.errors import ClosedError
+from tickwheel.loops import new_event_loop, result_of
+from tickwheel.threads import Lock, Thread
 
 __all__ = ["HandlerLoop", "start_loop"]
 
@@ -19,15 +20,15 @@ _LAST_S: Final = 1.0
 """What a coroutine gets that is cancelled at the end."""
 
 
-def start_loop(name: str) -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
+def start_loop(name: str) -> tuple[asyncio.AbstractEventLoop, Thread]:
     """
     Return a new loop that runs in a daemon thread called *name*, and the thread; once it is stopped, it is closed.
 
     Raises:
         RuntimeError: If there is no thread to spare.
     """
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=_run, args=(loop,), name=name, daemon=True)
+    loop = new_event_loop()
+    thread = Thread(target=_run, args=(loop,), name=name, daemon=True)
     try:
         thread.start()
     except RuntimeError:
@@ -47,7 +48,7 @@ class HandlerLoop:
     def __init__(self, loop: asyncio.AbstractEventLoop | None) -> None:
         self._lent = loop
         self._own: asyncio.AbstractEventLoop | None = None
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._is_closed = False
 
     def result_of(self, work: Coroutine[Any, Any, object]) -> object:
@@ -62,7 +63,7 @@ class HandlerLoop:
         except BaseException:
             work.close()
             raise
-        return asyncio.run_coroutine_threadsafe(work, loop).result()
+        return result_of(asyncio.run_coroutine_threadsafe(work, loop))
 
     def close(self) -> None:
         """

@@ -13,10 +13,9 @@ import inspect
 import logging
 import math
 import os
-import threading
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from functools import partial
 from typing import Any, Final
 
 from tickwheel.errors import ClosedError, InvalidDelayError
+from tickwheel.loops import new_pool
 from tickwheel.scheduler._options import SchedulerOptions, share_of
 from tickwheel.scheduler.errors import InvalidJobError, LeaseEndedError, StoreError, error_text, kept_text
 from tickwheel.scheduler.model import Progress
@@ -32,6 +32,7 @@ from tickwheel.scheduler.remote._pulls import RemotePulls
 from tickwheel.scheduler.targets import USUAL, Abandoned, Call, DeadLetter, Firing, Limits, Retry, Snooze
 from tickwheel.scheduler.targets.handler import HandlerTarget
 from tickwheel.scheduler.targets.pull import JobLease
+from tickwheel.threads import Event, Lock, Semaphore, Thread
 
 __all__ = ["Puller"]
 
@@ -140,15 +141,15 @@ class Puller:
         self._pulls = pulls
         self._handlers = handlers
         self._loop = HandlerLoop(loop)
-        self._stopped = threading.Event()
-        self._ended = threading.Event()
-        self._lock = threading.Lock()
+        self._stopped = Event()
+        self._ended = Event()
+        self._lock = Lock()
         self._polls: dict[str, Future[list[JobLease]]] = {}
         self._running: dict[str, _Attempt] = {}
         self._leaked = 0
-        self._hurry = threading.Event()
-        self._pool = ThreadPoolExecutor(options.workers, "tickwheel-puller")
-        self._beats = threading.Thread(target=self._beat, name="tickwheel-beats", daemon=True)
+        self._hurry = Event()
+        self._pool = new_pool(options.workers, "tickwheel-puller")
+        self._beats = Thread(target=self._beat, name="tickwheel-beats", daemon=True)
         self._threads = []
         for name in handlers.names():
             call = handlers.resolve(name)
@@ -156,7 +157,7 @@ class Puller:
             most = limits.concurrency
             width = share_of(options.workers) if most is USUAL else min(options.workers, most or options.workers)
             work = partial(self._pull, name, call, width, _Pace(limits.rate))
-            self._threads.append(threading.Thread(target=work, name=f"tickwheel-pull-{name}", daemon=True))
+            self._threads.append(Thread(target=work, name=f"tickwheel-pull-{name}", daemon=True))
         try:
             for thread in (self._beats, *self._threads):
                 thread.start()
@@ -193,7 +194,7 @@ class Puller:
         return left
 
     @staticmethod
-    def _join(threads: Iterable[threading.Thread], deadline: float | None) -> None:
+    def _join(threads: Iterable[Thread], deadline: float | None) -> None:
         for thread in threads:
             thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
 
@@ -204,7 +205,7 @@ class Puller:
     def _pull(self, name: str, call: Call, width: int, pace: _Pace) -> None:
         assert call.timeout_s is not USUAL  # handlers have their own
         timeout_s = math.inf if call.timeout_s is None else call.timeout_s
-        places = threading.Semaphore(width)
+        places = Semaphore(width)
         while not self._stopped.is_set():
             places.acquire()
             limit = 1

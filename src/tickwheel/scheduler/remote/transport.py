@@ -14,7 +14,6 @@ import atexit
 import os
 import random
 import ssl
-import threading
 import uuid
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
@@ -23,9 +22,11 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 from tickwheel.errors import ClosedError, MissingExtraError
+from tickwheel.loops import result_of
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.remote._errors import error_of
 from tickwheel.scheduler.remote._loop import start_loop
+from tickwheel.threads import Thread, current_thread
 from tickwheel.timers.locks import OUTER, new_lock
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Transport:
         self._is_closed = False
         self._is_winding_up = False
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._thread: Thread | None = None
         self._pid = os.getpid()
         self._turns = asyncio.Semaphore(_AT_ONCE_MAX)
         self._client: httpx.AsyncClient | None = None
@@ -133,9 +134,9 @@ class Transport:
             loop, self._loop = self._loop, None
         atexit.unregister(self.close)
         if loop is not None and self._pid == os.getpid():
-            asyncio.run_coroutine_threadsafe(self._wind_up(), loop).result()
+            result_of(asyncio.run_coroutine_threadsafe(self._wind_up(), loop))
             loop.call_soon_threadsafe(loop.stop)
-            if self._thread is not None and self._thread is not threading.current_thread():
+            if self._thread is not None and self._thread is not current_thread():
                 self._thread.join()
 
     async def ask(

@@ -4,12 +4,12 @@ Waiting for what others write, for stores whose server can announce it. A hint: 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Final, Protocol
 
 from tickwheel.scheduler.stores._wakeable import WakeableWait
+from tickwheel.threads import Lock
 
 __all__ = ["Listener", "Subscription"]
 
@@ -51,7 +51,7 @@ class Listener:
         self._connect = connect
         self._subscription: Subscription | None = None
         self._is_listening = False
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._wait = WakeableWait()
 
     def listen(self) -> None:

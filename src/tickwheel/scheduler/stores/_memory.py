@@ -5,7 +5,6 @@ A store in memory: for tests, and for schedules that may end with the process.
 from __future__ import annotations
 
 import heapq
-import threading
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -34,6 +33,7 @@ from tickwheel.scheduler.stores._reports import ahead_of, owners_of
 from tickwheel.scheduler.stores._rows import PLACE
 from tickwheel.scheduler.stores._rules import ATTEMPT, NOT_OWNER, decide, is_counted, rescued, values_of
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Cursor, Lease, Node, Shard, Sight, Skill
+from tickwheel.threads import Event, Lock
 
 __all__ = ["MemoryStore"]
 
@@ -54,8 +54,8 @@ class MemoryStore:
         Read the time of day from *clock*, or from the system.
         """
         self._clock = clock or MonotonicClock()
-        self._lock = threading.Lock()
-        self._woken = threading.Event()
+        self._lock = Lock()
+        self._woken = Event()
         self._is_open = False
         self._jobs: dict[str, Job] = {}
         self._runs: dict[int, list[tuple[int, int, str]]] = {}

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import selectors
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final, Protocol
+
+from tickwheel.threads import Lock
 
 __all__ = ["WakeableWait"]
 
@@ -37,7 +38,7 @@ class WakeableWait:
         """
         Make the pair of sockets.
         """
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._waiting = 0
         self._retired: list[_Closable] = []
         self._is_closed = False

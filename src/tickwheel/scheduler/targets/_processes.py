@@ -33,6 +33,7 @@ from tickwheel.scheduler.errors import HandlerFailedError, InvalidJobError, erro
 from tickwheel.scheduler.model import Progress
 from tickwheel.scheduler.targets.contract import Abandoned, DeadLetter, Firing, Retry, Snooze
 from tickwheel.scheduler.tracebacks import traceback_text
+from tickwheel.threads import Lock
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -58,7 +59,7 @@ class ProcessPool:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._idle: list[_Process] = []
         self._all: set[_Process] = set()
         self._is_closed = False
@@ -258,7 +259,7 @@ def _killed_by(firing: Firing, process: _Process) -> Iterator[None]:
     if stopping is None:
         yield
         return
-    lock, is_over = threading.Lock(), False
+    lock, is_over = Lock(), False
 
     def end() -> None:
         with lock:

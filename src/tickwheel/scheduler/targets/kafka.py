@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import unquote
@@ -22,6 +21,7 @@ from tickwheel.scheduler.targets._headers import headers
 from tickwheel.scheduler.targets._library import library
 from tickwheel.scheduler.targets._url import TargetUrl, UrlForm, seconds
 from tickwheel.scheduler.targets.contract import Call, DeadLetter, Firing
+from tickwheel.threads import Condition, Lock, Thread
 from tickwheel.typing import Duration
 
 __all__ = ["KafkaTarget"]
@@ -66,7 +66,7 @@ class KafkaTarget:
             "acks": "all",
             "enable.idempotence": True,
         }
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._producer: _Producer | None = None
 
     def __repr__(self) -> str:
@@ -122,7 +122,7 @@ class KafkaTarget:
         with self._lock:
             if self._producer is producer:
                 self._producer = None
-        threading.Thread(target=producer.close, name="tickwheel-kafka-close", daemon=True).start()
+        Thread(target=producer.close, name="tickwheel-kafka-close", daemon=True).start()
 
 
 class _Producer:
@@ -133,10 +133,10 @@ class _Producer:
     def __init__(self, kafka: Any, config: Mapping[str, Any]) -> None:
         self._kafka = kafka
         self._producer = kafka.Producer(dict(config), logger=_log)
-        self._wanted = threading.Condition()
+        self._wanted = Condition()
         self._waiting = 0
         self._is_closed = False
-        self._thread = threading.Thread(target=self._poll, name="tickwheel-kafka", daemon=True)
+        self._thread = Thread(target=self._poll, name="tickwheel-kafka", daemon=True)
         self._thread.start()
 
     async def send(self, firing: Firing) -> Any:

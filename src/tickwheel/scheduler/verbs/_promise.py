@@ -75,10 +75,9 @@ class Promise(Generic[_T]):
         Wait, and return the error or None; otherwise as `result`.
         """
         if not self._is_kept:
-            gate = self._runtime.lock()
-            gate.acquire()
-            self.add_done_callback(lambda _promise: gate.release())
-            if not gate.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
+            gate = self._runtime.gate()
+            self.add_done_callback(lambda _promise: gate.open())
+            if not gate.wait(timeout):
                 message = f"there was no answer within {timeout:g} s"
                 raise TimeoutError(message)
         return self._error

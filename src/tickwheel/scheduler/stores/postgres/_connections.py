@@ -5,7 +5,6 @@ Connections to the server: the one place that knows the driver.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
@@ -17,6 +16,7 @@ from tickwheel.scheduler.errors import StoreError, TransactionError
 from tickwheel.scheduler.stores._lifetime import Lifetime
 from tickwheel.scheduler.stores.postgres._arrays import ARRAY_TYPES, Array
 from tickwheel.scheduler.stores.postgres._errors import state_of_refusal, store_error
+from tickwheel.threads import Lock
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -125,7 +125,7 @@ class Connections:
         if is_pooled:
             self._begin = "; SET LOCAL ".join(["BEGIN", *(f"{name} = '{value}'" for name, value in settings.items())])
         self._session = " ".join(f"-c {name}={value}" for name, value in settings.items())
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._idle: list[Connection] = []
         self.lifetime = Lifetime(url)
         self._idle.append(self.connect())

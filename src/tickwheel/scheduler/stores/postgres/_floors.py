@@ -12,11 +12,12 @@ the beginning finds it.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
+
+from tickwheel.threads import Lock
 
 __all__ = ["Floors"]
 
@@ -34,7 +35,7 @@ class Floors:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._floors: dict[int, int] = {}
         self._until: dict[int, float] = {}
         self._turn = 0

@@ -12,7 +12,6 @@ node does not read payloads, so that all of them wake it; what it sends itself h
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Collection
 from contextlib import suppress
@@ -20,6 +19,7 @@ from typing import Final
 
 from tickwheel.scheduler.stores.postgres._connections import Connection
 from tickwheel.scheduler.stores.postgres._queries import SQL
+from tickwheel.threads import Event, Thread
 
 __all__ = ["Notifier", "PostgresSubscription"]
 
@@ -42,9 +42,9 @@ class Notifier:
         """
         self._connect = connect
         self._new: deque[tuple[Collection[int], str]] = deque()
-        self._wanted = threading.Event()
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="tickwheel-notifier", daemon=True)
+        self._wanted = Event()
+        self._closing = Event()
+        self._thread = Thread(target=self._run, name="tickwheel-notifier", daemon=True)
         self._thread.start()
 
     def notify(self, shards: Collection[int], number: str = "") -> None:

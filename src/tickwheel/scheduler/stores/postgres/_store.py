@@ -5,7 +5,6 @@ The store in a PostgreSQL database.
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -31,6 +30,7 @@ from tickwheel.scheduler.stores.postgres._paging import page
 from tickwheel.scheduler.stores.postgres._queries import SQL
 from tickwheel.scheduler.stores.postgres._schema import migrate
 from tickwheel.scheduler.stores.postgres._server import loss_window, notice_server, warn_of
+from tickwheel.threads import Lock
 
 __all__ = ["PostgresStore"]
 
@@ -87,7 +87,7 @@ class PostgresStore:
         self._owned: frozenset[int] = frozenset()
         self._owned_until = 0.0
         self._held: frozenset[tuple[int, int]] = frozenset()
-        self._floors, self._making = Floors(), threading.Lock()
+        self._floors, self._making = Floors(), Lock()
         self._owner: str | None = None
         self._warned_of = ""
         self._sets_new = True  # until a look finds jobs of their keys, and again once it finds none

@@ -5,7 +5,6 @@ Connections to the server: the one place that knows the driver.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
@@ -17,6 +16,7 @@ from tickwheel.scheduler.stores.redis._errors import store_error
 from tickwheel.scheduler.stores.redis._partition import WHOLE, Partition
 from tickwheel.scheduler.stores.redis._route import Connection, route_of
 from tickwheel.scheduler.stores.redis._scripts import SCRIPTS
+from tickwheel.threads import Lock
 
 __all__ = ["Connection", "Connections"]
 
@@ -65,7 +65,7 @@ class Connections:
         self._redis = redis
         self._url, self._base = url, base.encode()
         self.partition = partition
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._idle: list[Connection] = []
         self.lifetime = Lifetime(url)
         self._route = route_of(redis, location, url, base)

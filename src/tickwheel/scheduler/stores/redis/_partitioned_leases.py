@@ -4,16 +4,17 @@ The leases of one node in all partitions of a store.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
+from tickwheel.loops import new_pool
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.stores.contract import Lease
 from tickwheel.scheduler.stores.redis._store import RedisStore
+from tickwheel.threads import Lock
 
 __all__ = ["PartitionedLeases", "shard_of_all"]
 
@@ -58,10 +59,10 @@ class PartitionedLeases:
         """
         self._partitions, self._url, self._lease_ms = partitions, url, lease_ms
         self._count = len(partitions)
-        self._pool = ThreadPoolExecutor(2 * self._count, "tickwheel-partition")
+        self._pool = new_pool(2 * self._count, "tickwheel-partition")
         self._asked: dict[int, Future[_Leased]] = {}
         self._held = [_Held() for _ in partitions]
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._read_at: tuple[int, float] | None = None
         """The clock of the first partition, and when it was read, on the monotonic clock."""
         self.is_owner = False

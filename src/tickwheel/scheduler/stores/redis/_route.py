@@ -109,7 +109,7 @@ class SearchedRoute(Route):
         self._hosts, self._look = list(hosts), look
         self._seen: list[Address] = []
         self._address: Address | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # a greenlet that finds the server lets the others run
 
     def connection(self) -> Connection:
         with self._lock:

@@ -10,10 +10,11 @@ with little left to do.
 from __future__ import annotations
 
 import sqlite3
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
+
+from tickwheel.threads import Event, Thread
 
 __all__ = ["COMMIT_LIMIT_PAGES", "Checkpointer"]
 
@@ -35,9 +36,9 @@ class Checkpointer:
         """
         self._connect = connect
         self._written = 0
-        self._wanted = threading.Event()
+        self._wanted = Event()
         self._is_closing = False
-        self._thread = threading.Thread(target=self._run, name="tickwheel-checkpointer", daemon=True)
+        self._thread = Thread(target=self._run, name="tickwheel-checkpointer", daemon=True)
         self._thread.start()
 
     def wrote(self, writes: int) -> None:

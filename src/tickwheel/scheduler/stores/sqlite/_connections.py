@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,6 +15,7 @@ from tickwheel.scheduler.errors import StoreError, StoreFormatError
 from tickwheel.scheduler.stores._lifetime import Lifetime
 from tickwheel.scheduler.stores.sqlite._errors import store_error
 from tickwheel.scheduler.stores.sqlite._open_file import OpenFile
+from tickwheel.threads import Lock, RLock
 
 __all__ = ["Connections", "real_path"]
 
@@ -42,9 +42,9 @@ class Connections:
         self._path, self._url, self._busy_s = path, url, busy_s
         _check_path(path, url)
         self._idle: list[sqlite3.Connection] = []
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self.lifetime = Lifetime(url)
-        self.write_lock = threading.RLock()
+        self.write_lock = RLock()
         self._reading_only = _reading_only(path, url)
         self.writer = self.connect(_WRITER_CACHE_KIB)
         try:

@@ -5,12 +5,12 @@ The file `FILE-wake` beside a database: its owner listens there, and other proce
 from __future__ import annotations
 
 import stat
-import threading
 from contextlib import suppress
 from pathlib import Path
 
 from tickwheel.scheduler.stores._wakeable import WakeableWait
 from tickwheel.scheduler.stores.sqlite._channels import Channel, notify_at, open_channel
+from tickwheel.threads import Lock
 
 __all__ = ["FileListener", "notify"]
 
@@ -27,7 +27,7 @@ class FileListener:
         self._path = _path_of(database)
         self._database = database
         self._channel: Channel | None = None
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._wait = WakeableWait()
 
     def listen(self) -> bool:

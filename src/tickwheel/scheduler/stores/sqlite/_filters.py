@@ -9,7 +9,6 @@ an owner before the first set comes.
 from __future__ import annotations
 
 import sqlite3
-import threading
 import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from typing import Final
 from tickwheel.scheduler.stores.sqlite._connections import Connections
 from tickwheel.scheduler.stores.sqlite._joining import Joined
 from tickwheel.scheduler.stores.sqlite._queries import SQL, behind
+from tickwheel.threads import Lock
 
 __all__ = ["Filters", "filter_of"]
 
@@ -49,7 +49,7 @@ class Filters:
         Read nothing yet.
         """
         self._runs: dict[int, _Run] = {}
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def catch_up(self, connections: Connections) -> None:
         """

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -17,6 +16,7 @@ from typing import Any, Final
 from tickwheel.scheduler.errors import TransactionError
 from tickwheel.scheduler.stores.sqlite._open_file import inode_of
 from tickwheel.scheduler.stores.sqlite._queries import SQL
+from tickwheel.threads import Event, Thread
 
 __all__ = ["Follower", "Joined", "joining"]
 
@@ -139,11 +139,11 @@ class Follower:
         Start it; it makes its connection with *connect*, and calls *notify* after each commit while it follows.
         """
         self._connect, self._notify = connect, notify
-        self._wanted = threading.Event()
+        self._wanted = Event()
         self._until = 0.0
         self._generation = 0
         self._is_closing = False
-        self._thread = threading.Thread(target=self._run, name="tickwheel-follower", daemon=True)
+        self._thread = Thread(target=self._run, name="tickwheel-follower", daemon=True)
         self._thread.start()
 
     def follow(self, generation: int) -> None:

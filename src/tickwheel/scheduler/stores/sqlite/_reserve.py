@@ -12,7 +12,6 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -23,6 +22,7 @@ from tickwheel.scheduler.errors import StoreError, StoreFullError
 from tickwheel.scheduler.model import Adopt, Set, Settle, Write
 from tickwheel.scheduler.stores.sqlite._queries import SQL
 from tickwheel.scheduler.stores.sqlite._side_file import make_side_file
+from tickwheel.threads import Lock
 
 __all__ = ["JOB_BYTES", "Reserve", "growth_of", "is_growing", "moved_size"]
 
@@ -52,7 +52,7 @@ class Reserve:
         self._database = database
         self._path = database.with_name(f"{database.name}-reserve")
         self._url = url
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._bytes = 0
         self._room = 0
         """How much may still be written before `cover` has to look."""

@@ -5,7 +5,6 @@ The store on one SQLite file.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -34,6 +33,7 @@ from tickwheel.scheduler.stores.sqlite._queries import SQL
 from tickwheel.scheduler.stores.sqlite._reserve import Reserve, growth_of, is_growing, moved_size
 from tickwheel.scheduler.stores.sqlite._runs import KEY_BYTES, Merger
 from tickwheel.scheduler.stores.sqlite._schema import migrate
+from tickwheel.threads import Lock
 
 __all__ = ["SqliteStore"]
 
@@ -86,7 +86,7 @@ class SqliteStore:
         self._lease: Lease | None = None
         self._owner = ""
         self._checkpointer: Checkpointer | None = None
-        self._making = threading.Lock()
+        self._making = Lock()
         self._follower: Follower | None = None
         self._seen = 0
         """Up to which generation the owner has seen the notes of others; those are deleted with the next write."""

@@ -1,0 +1,240 @@
+"""
+Threads of the system, and what they wait by, also where gevent has put greenlets in their place.
+
+gevent replaces parts of `threading` and of `time`, at any moment. A greenlet that waits in native code, as our threads
+do, would stop its whole hub. So our own threads, and the locks between them and their callers, are those of the system:
+gevent keeps the originals. Where a caller waits for one of our threads, it does so by a `Gate`, at which a greenlet
+lets the others run.
+
+eventlet keeps no such promise, and is refused.
+
+Internal: other rooms use it, users do not.
+"""
+
+from __future__ import annotations
+
+import _thread
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Final
+
+__all__ = [
+    "Condition",
+    "Event",
+    "Gate",
+    "Lock",
+    "RLock",
+    "Semaphore",
+    "Thread",
+    "current_thread",
+    "get_ident",
+    "is_patched",
+    "original",
+    "refuse_eventlet",
+    "sleep",
+]
+
+
+def original(module: Any, name: str) -> Any:
+    """
+    Return what *module* calls *name*, or called so before gevent replaced it.
+    """
+    gevent = sys.modules.get("gevent.monkey")
+    return getattr(module, name) if gevent is None else gevent.get_original(module.__name__, name)
+
+
+def is_patched() -> bool:
+    """
+    Return whether a new thread would be a greenlet.
+    """
+    return original(_thread, "start_new_thread") is not _thread.start_new_thread
+
+
+def refuse_eventlet() -> None:
+    """
+    Refuse to start what needs a thread where eventlet has none.
+
+    Raises:
+        RuntimeError: If eventlet has patched threads.
+    """
+    patcher = sys.modules.get("eventlet.patcher")
+    if patcher is not None and patcher.is_monkey_patched("thread"):
+        message = (
+            "eventlet has replaced the threads of this process, and tickwheel needs those of the system: "
+            "call eventlet.monkey_patch(thread=False), or run under gevent, threads or asyncio"
+        )
+        raise RuntimeError(message)
+
+
+get_ident: Final = original(_thread, "get_ident")
+sleep: Final = original(time, "sleep")
+
+if TYPE_CHECKING:
+    from threading import Condition, Event, Lock, RLock, Semaphore
+else:
+    Lock: Final = original(_thread, "allocate_lock")
+    RLock: Final = _thread.RLock
+    _names: Final = {**vars(threading), "_allocate_lock": Lock, "Lock": Lock, "RLock": RLock}
+
+    def _with_own_locks(name: str) -> type:
+        """
+        Return a class of `threading` whose code sees the locks of the system, and so for good.
+        """
+        base = original(threading, name)
+        own = {}
+        for verb, each in vars(base).items():
+            if isinstance(each, FunctionType):
+                own[verb] = FunctionType(each.__code__, _names, verb, each.__defaults__, each.__closure__)
+                own[verb].__kwdefaults__ = each.__kwdefaults__
+        made = _names[name] = type(name, (base,), own)
+        return made
+
+    Condition: Final = _with_own_locks("Condition")
+    Event: Final = _with_own_locks("Event")
+    Semaphore: Final = _with_own_locks("Semaphore")
+
+
+class Gate:
+    """
+    Opens once; any threads and greenlets wait for that. gevent's own locks now and then miss another thread's release.
+    """
+
+    __slots__ = ("_calls", "_is_open", "_lock")
+
+    def __init__(self) -> None:
+        self._is_open = False
+        self._calls: list[Callable[[], object]] = []
+        self._lock = Lock()
+        self._lock.acquire()
+
+    def is_open(self) -> bool:
+        """
+        Return whether it is open.
+        """
+        return self._is_open
+
+    def open(self) -> None:
+        """
+        Let everyone through. Twice is allowed.
+        """
+        self._is_open = True
+        with suppress(RuntimeError):  # it was released before
+            self._lock.release()
+        self._call()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """
+        Wait until it is open, at most *timeout* seconds; return whether it is.
+        """
+        if is_patched() and getattr(_here, "thread", None) is None:
+            return self._wait_in_hub(timeout)
+        if not self._is_open and self._lock.acquire(timeout=-1 if timeout is None else max(timeout, 0.0)):
+            self._lock.release()  # for the next one
+        return self._is_open
+
+    def _wait_in_hub(self, timeout: float | None) -> bool:
+        gevent = import_module("gevent")
+        event, watcher = import_module("gevent.event").Event(), gevent.get_hub().loop.async_()
+        watcher.start(event.set)
+        try:
+            self._calls.append(watcher.send)
+            if self._is_open:
+                self._call()
+            event.wait(timeout)
+        finally:
+            with suppress(ValueError):
+                self._calls.remove(watcher.send)
+            watcher.close()
+        return self._is_open
+
+    def _call(self) -> None:
+        for call in list(self._calls):
+            call()
+
+
+_BaseThread: Final[type[threading.Thread]] = original(threading, "Thread")
+_here: Final = original(_thread, "_local")()
+"""Which of our threads runs here, as its `thread`."""
+
+
+if TYPE_CHECKING:
+    _Base = threading.Thread
+else:
+    _Base = _BaseThread
+
+
+class Thread(_Base):
+    """
+    A thread of the system, with the interface of `threading.Thread`.
+
+    Where gevent has replaced `threading`, that does not know of it: the thread is started by what gevent has kept.
+    """
+
+    _gate: Gate | None = None
+    """Opens at the end of a thread that `threading` does not know."""
+
+    def start(self) -> None:
+        """
+        Start the thread.
+
+        Raises:
+            RuntimeError: If eventlet has replaced threads, or the system has no more.
+        """
+        refuse_eventlet()
+        if not is_patched():
+            super().start()
+            return
+        self._gate = Gate()
+        try:
+            original(_thread, "start_new_thread")(self._run_unknown, ())
+        except BaseException:
+            self._gate = None
+            raise
+
+    def run(self) -> None:
+        """
+        Run the target.
+        """
+        _here.thread = self
+        super().run()
+
+    def _run_unknown(self) -> None:
+        try:
+            self.run()
+        except SystemExit:
+            pass
+        except BaseException:  # noqa: BLE001 - as in any thread
+            threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), self)))
+        finally:
+            assert self._gate is not None
+            self._gate.open()
+
+    def is_alive(self) -> bool:
+        """
+        Return whether it runs.
+        """
+        return super().is_alive() if self._gate is None else not self._gate.is_open()
+
+    def join(self, timeout: float | None = None) -> None:
+        """
+        Wait for its end; a greenlet that does so lets the others run.
+        """
+        if self._gate is None:
+            super().join(timeout)
+        elif self is current_thread():
+            raise RuntimeError("cannot join current thread")
+        else:
+            self._gate.wait(timeout)
+
+
+def current_thread() -> threading.Thread:
+    """
+    Return the thread that runs here.
+    """
+    thread: threading.Thread | None = getattr(_here, "thread", None)
+    return threading.current_thread() if thread is None else thread

@@ -1,0 +1,137 @@
+"""
+What runs under gevent in a process of its own, and prints what it found.
+
+Run with "before" or "after": whether tickwheel is imported before gevent patches the process or after.
+"""
+
+# ruff: noqa: D103, E402, PLC0415, T201 - the order of imports is what is tested
+from __future__ import annotations
+
+import sys
+
+ORDER = sys.argv[1]
+
+
+def patch():
+    from gevent import monkey
+
+    monkey.patch_all()
+
+
+if ORDER == "after":
+    patch()
+from tickwheel import PoolExecutor, ThreadDriver, TimerWheel, background, with_timeout
+from tickwheel.cache import TTLCache
+from tickwheel.scheduler import Scheduler
+
+if ORDER == "before":
+    patch()
+
+import gevent
+from gevent.event import Event
+from gevent.monkey import get_original
+
+native_id = get_original("_thread", "get_native_id")
+HUB = native_id()
+DELAY_S = 0.2
+
+
+def fired_in_time(start):
+    """
+    Let *start* set something that calls its argument; return whether that is called outside of the hub's thread.
+
+    Meanwhile other greenlets have to get their turns.
+    """
+    called, threads, turns = Event(), [], []
+    watcher = gevent.get_hub().loop.async_()
+    watcher.start(called.set)
+
+    def call(*_):
+        threads.append(native_id())
+        watcher.send()
+
+    def take_turns():
+        while not called.is_set():
+            turns.append(1)
+            gevent.sleep(0.001)
+
+    other = gevent.spawn(take_turns)
+    kept = start(call)
+    assert called.wait(20), "it was not called"
+    other.join()
+    assert len(turns) > 10, "the hub stood still"
+    del kept
+    return all(each != HUB for each in threads)
+
+
+def wheel(call):
+    wheel = TimerWheel()
+    wheel.call_later(DELAY_S, call)
+    return wheel
+
+
+def keyed(call):
+    wheel = TimerWheel(on_expire=call, driver=ThreadDriver("named"))
+    wheel.set("key", 1, DELAY_S)
+    return wheel
+
+
+def pool(call):
+    wheel = TimerWheel(executor=PoolExecutor(2))
+    wheel.call_later(DELAY_S, call)
+    return wheel
+
+
+def cache(call):
+    cache = TTLCache(9, DELAY_S, wheel=TimerWheel(), on_expire=call)
+    cache["key"] = 1
+    return cache
+
+
+def context(call):
+    context = with_timeout(background(TimerWheel()), DELAY_S)
+    context.on_end(call)
+    waits = [gevent.spawn(context.wait, 20) for _ in range(3)]
+    gevent.joinall(waits)
+    assert all(each.value for each in waits)
+    return context
+
+
+def closed(call):
+    """
+    The end of a block waits for the callback, which waits for another greenlet.
+    """
+    begun, may_end = Event(), []
+
+    def slow():
+        begin.send()
+        while not may_end:
+            get_original("time", "sleep")(0.001)
+        call()
+
+    begin = gevent.get_hub().loop.async_()
+    begin.start(begun.set)
+    with TimerWheel() as wheel:
+        wheel.call_later(DELAY_S, slow)
+        assert begun.wait(20)
+        gevent.spawn_later(0.01, may_end.append, 1)
+    return wheel
+
+
+def scheduler(call):
+    scheduler = Scheduler("memory://")
+    scheduler.handler("plain")(lambda _: None)
+
+    @scheduler.handler("async")
+    async def handle(_):
+        call()
+
+    scheduler.start()
+    gevent.joinall([gevent.spawn(scheduler.set, f"key-{each}", delay=0, handler="plain") for each in range(9)])
+    scheduler.set("last", delay=DELAY_S, handler="async")
+    return scheduler
+
+
+if __name__ == "__main__":
+    for part in (wheel, keyed, pool, cache, context, closed, scheduler):
+        print(part.__name__, fired_in_time(part), flush=True)
