@@ -5,6 +5,7 @@ The verbs of keyed timers: set, move and cancel.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from contextvars import Context
 from typing import Any, Final
 
 from tickwheel.timers.keyed import Keyed
@@ -25,11 +26,17 @@ class KeyedVerbs:
 
     _keyed: Keyed
 
-    def set(self, key: Hashable, value: Any, delay: Seconds) -> None:
+    def set(self, key: Hashable, value: Any, delay: Seconds, *, context: Context | None = None) -> None:
         """
         Let *key* expire in *delay* seconds: `on_expire(key, value)` is called.
 
-        A key that is pending is moved and takes the new value.
+        A key that is pending is moved and takes the new value, and the new context.
+
+        Args:
+            key: Anything that can be hashed.
+            value: What `on_expire` gets with it.
+            delay: Seconds, or a timedelta; negative counts as 0, and `inf` as never.
+            context: The `contextvars.Context` to run `on_expire` in; None as for `call_later`.
 
         Raises:
             TypeError: If *key* cannot be hashed, *delay* is no number, or the wheel has no `on_expire`.
@@ -37,7 +44,10 @@ class KeyedVerbs:
             ClosedError: After `close`.
             TooManyTimersError: If `max_pending` are pending and *key* is not one of them.
         """
-        self._keyed.set(key, value, delay)
+        if context is None:
+            self._keyed.set(key, value, delay)
+        else:
+            self._keyed.set(key, value, delay, context=context)
 
     def move(self, key: Hashable, delay: Seconds) -> bool:
         """

@@ -9,6 +9,7 @@ import threading
 import time
 import weakref
 from collections import deque
+from contextvars import Context
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias, get_args
 
@@ -107,6 +108,8 @@ class PoolExecutor(MeasuredExecutor):
         slow_s: Callbacks that take longer are reported; None for no report.
         on_slow: Called with each report, in the worker's thread; None for a warning in the logger `tickwheel`.
         name: What the threads are called, with a number.
+        context: The `contextvars.Context` of which each callback without one of its own gets a copy; None for the
+            worker's.
 
     Raises:
         ValueError: If *workers* or *queue_max* is below 1, or *when_full* is none of the three.
@@ -122,6 +125,7 @@ class PoolExecutor(MeasuredExecutor):
         slow_s: Seconds | None = None,
         on_slow: SlowHandler | None = None,
         name: str = "tickwheel-worker",
+        context: Context | None = None,
     ) -> None:
         super().__init__(slow_s, on_slow)
         for option, value in (("workers", workers), ("queue_max", queue_max)):
@@ -129,6 +133,10 @@ class PoolExecutor(MeasuredExecutor):
         if when_full not in get_args(WhenFull):
             message = f"when_full is {when_full!r}: pass one of {', '.join(map(repr, get_args(WhenFull)))}"
             raise ValueError(message)
+        if context is not None and not isinstance(context, Context):
+            message = f"context is {context!r}: pass a contextvars.Context, or None"
+            raise TypeError(message)
+        self._context = context
         self._workers = workers
         self._when_full = when_full
         self._name = name
@@ -163,6 +171,14 @@ class PoolExecutor(MeasuredExecutor):
                 self._rejected += 1
                 raise ExecutorFullError(queue.size_max)
         self.run(timer)
+
+    def run(self, timer: DueTimer) -> Any:
+        """
+        Run a timer here and now, in a copy of the pool's context, and return what its callback returned.
+        """
+        if self._context is None:
+            return super().run(timer)
+        return self._context.copy().run(super().run, timer)
 
     def _see_to_a_worker(self) -> None:
         if self._queue.idle > len(self._queue.waiting) or len(self._threads) >= self._workers:

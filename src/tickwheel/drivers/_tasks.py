@@ -24,7 +24,7 @@ class TaskExecutor(MeasuredExecutor):
         wheel.call_later(5, fetch, url)    # an async function
 
     That is for a wheel that fires elsewhere, and to have slow callbacks reported: `TimerWheel.asyncio()` makes its own
-    tasks. An error of a task goes where its wheel's errors go; a cancelled one is not an error. The tasks are the
+    tasks. Callbacks and coroutines run in a copy of the context that they were set in. An error of a task goes where its wheel's errors go; a cancelled one is not an error. The tasks are the
     executor's: closing a wheel does not cancel them.
 
     Args:
@@ -58,6 +58,7 @@ class TaskExecutor(MeasuredExecutor):
             else:
                 self._loop.call_soon_threadsafe(self.run, timer)
 
+        engine.captures_context = True
         engine.runner = submit
         engine.on_coroutine = partial(self._tasks.start, engine)
 

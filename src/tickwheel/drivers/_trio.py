@@ -184,6 +184,15 @@ async def within(context: Context, awaitable: Awaitable[T]) -> T:
     raise AssertionError("only the end of the context cancels its scope")
 
 
+def signal() -> tuple[Callable[[], object], Callable[[], Any]]:
+    """
+    Return what wakes the task that asks, from any thread, and what it awaits.
+    """
+    trio = import_module("trio")
+    event = trio.Event()
+    return _in_this_run(trio, event.set), event.wait
+
+
 def _in_this_run(trio: Any, call: Callable[[], object]) -> Callable[[], None]:
     """
     Return what makes *call* in the run of trio that is running now, from whichever thread; not once it has ended.

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVarTuple
 
 from tickwheel.clock import NEVER, seconds, to_deadline
 from tickwheel.timers.contract import Engine, Timer
-from tickwheel.timers.periodic import Periodic
+from tickwheel.timers.periodic import Periodic, checked_times
 from tickwheel.timers.phase import Missed, Phase
 from tickwheel.typing import Instant, Seconds
 
 if TYPE_CHECKING:
     from tickwheel.calendar import Misfire
+    from tickwheel.drivers._sleeps import Sleep, Ticks
     from tickwheel.timers.wall_phase import WallPhase
 
 __all__ = ["HOT_VERBS", "TimerVerbs"]
@@ -94,9 +95,11 @@ class TimerVerbs:
         /,
         *args: *Ts,
         first: Seconds | None = None,
+        until: Seconds | None = None,
         times: int | None = None,
         missed: Missed = "skip",
         jitter: Seconds = 0.0,
+        context: Context | None = None,
     ) -> Periodic:
         """
         Call *callback* with *args* every *interval* seconds, in fixed phase, without drift.
@@ -105,26 +108,78 @@ class TimerVerbs:
             interval: Seconds between two firings, more than 0.
             callback: What to call. While it runs the next firing is not set: a series never runs twice at once.
             args: What to call it with.
-            first: In how many seconds to begin; None for one interval.
+            first: In how many seconds to begin, 0 for at once; None for one interval.
+            until: The time, in seconds of `time()`, after which it no longer fires; None for no end.
             times: How often to fire; None for no end.
             missed: What to do about firings whose time passed while the callback, or another, ran: "skip" them and go
                 on in phase, "burst" to make up for each at once, or "delay" to go on an interval after now.
             jitter: By up to how many seconds each firing is put off at random, so that many series do not fire as one.
-                Where it is longer than the interval, a firing waits for the one before, and none is left out.
+                Where it is longer than the interval, a firing waits for the one before, and none is left out. The last
+                one may come after *until* by it.
+            context: As in `call_later`, for every firing.
 
         Returns:
-            A handle with `cancel()`, `when()`, and the counts `fired` and `missed`.
+            A handle with `cancel()`, `run_now()`, `when()`, and the counts `fired` and `missed`.
 
         Raises:
-            ValueError: If one of the numbers is out of its range, or NaN.
+            ValueError: If one of the numbers is out of its range, or NaN, or *until* is before the first firing.
             TypeError: If one is no number, or *callback* cannot be called.
             ClosedError: After `close`.
             TooManyTimersError: If `max_pending` are pending.
         """
+        return self._begin(self._phase(interval, first, until, missed, jitter), callback, args, times, context)
+
+    def _phase(
+        self, interval: Seconds, first: Seconds | None, until: Seconds | None, missed: Missed, jitter: Seconds
+    ) -> Phase:
         wait_ns = to_deadline(interval, "interval") if first is None else to_deadline(first, "first")
         begin = min(self._engine.clock.monotonic_ns() + wait_ns, NEVER)
-        phase = Phase(begin, interval, missed, jitter)
-        return self._begin(phase, callback, args, times)
+        phase = Phase(begin, interval, missed, jitter, NEVER if until is None else to_deadline(until, "until"))
+        if phase.is_over():
+            message = f"until is {until!r}, and the first firing is at {seconds(begin)!r}: pass a later time of time()"
+            raise ValueError(message)
+        return phase
+
+    def every(
+        self,
+        interval: Seconds,
+        *,
+        first: Seconds | None = None,
+        until: Seconds | None = None,
+        times: int | None = None,
+        missed: Missed = "skip",
+        jitter: Seconds = 0.0,
+    ) -> Ticks:
+        """
+        Return an asynchronous iterator that waits for a time every *interval* seconds, in fixed phase, without drift.
+
+            async for tick in wheel.every(1.0):
+                await send_heartbeat()
+
+        For coroutines of asyncio or trio, on a wheel with any driver. The next tick is waited for when the body of the
+        loop has ended, so *missed* is about a body that takes long. The loop ends when the wheel is drained or closed.
+
+        Arguments and errors are those of `call_every`.
+        """
+        from tickwheel.drivers._sleeps import Ticks  # noqa: PLC0415 - it imports asyncio
+
+        return Ticks(self._engine, self._phase(interval, first, until, missed, jitter), checked_times(times))
+
+    def sleep(self, delay: Seconds) -> Sleep:
+        """
+        Return a timer to await, which fires in *delay* seconds.
+
+            sleep = wheel.sleep(5.0)
+            sleep.restart(9.0)
+            assert await sleep  # False if it was cancelled
+
+        For coroutines of asyncio or trio, on a wheel with any driver. It runs from this call on, awaited or not.
+
+        Errors are those of `call_later`.
+        """
+        from tickwheel.drivers._sleeps import Sleep  # noqa: PLC0415 - it imports asyncio
+
+        return Sleep(self._engine).start(delay)
 
     def call_cron(
         self,
@@ -136,6 +191,7 @@ class TimerVerbs:
         misfire: Misfire | Literal["once", "all", "skip"] = "once",
         times: int | None = None,
         jitter: Seconds = 0.0,
+        context: Context | None = None,
     ) -> Periodic:
         """
         Call *callback* with *args* whenever the wall clock of a zone shows what a cron line says, never before.
@@ -155,6 +211,7 @@ class TimerVerbs:
             times: How often to fire; None for no end.
             jitter: By up to how many seconds each firing is put off at random, so that many machines do not fire as
                 one; as in `call_every`.
+            context: As in `call_later`, for every firing.
 
         Returns:
             The handle of a series; `next_at()` is the time of day of its next firing.
@@ -169,9 +226,11 @@ class TimerVerbs:
         """
         from tickwheel.timers.wall_phase import by_cron  # noqa: PLC0415 - calendars are imported where they are used
 
-        return self._begin(by_cron(self._engine.clock, line, tz, misfire, jitter), callback, args, times)
+        return self._begin(by_cron(self._engine.clock, line, tz, misfire, jitter), callback, args, times, context)
 
-    def call_at_wall(self, when: Instant, callback: Callable[[*Ts], object], /, *args: *Ts) -> Periodic:
+    def call_at_wall(
+        self, when: Instant, callback: Callable[[*Ts], object], /, *args: *Ts, context: Context | None = None
+    ) -> Periodic:
         """
         Call *callback* with *args* once, when the wall clock shows *when*; a past instant fires in the next turn.
 
@@ -181,6 +240,7 @@ class TimerVerbs:
             when: An aware datetime, ISO 8601 text with an offset, or seconds since the epoch.
             callback: What to call; its result is ignored.
             args: What to call it with.
+            context: As in `call_later`.
 
         Returns:
             The handle of a series of one.
@@ -194,16 +254,22 @@ class TimerVerbs:
         """
         from tickwheel.timers.wall_phase import at_instant  # noqa: PLC0415 - calendars are imported where they are used
 
-        return self._begin(at_instant(self._engine.clock, when), callback, args, 1)
+        return self._begin(at_instant(self._engine.clock, when), callback, args, 1, context)
 
     def _begin(
-        self, phase: Phase | WallPhase, callback: Callable[..., object], args: tuple[Any, ...], times: int | None
+        self,
+        phase: Phase | WallPhase,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        times: int | None,
+        context: Context | None,
     ) -> Periodic:
-        series = Periodic(self._engine, phase, callback, args, times=times)
+        series = Periodic(self._engine, phase, callback, args, times=times, context=context)
         if not isinstance(phase, Phase):
             self._by_wall.add(series)
         if times is None:
             self._endless.add(series)
+        series.start()
         return series
 
     def call_later_many(

@@ -12,8 +12,8 @@ Internal: other rooms use it, users do not.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from contextvars import copy_context
-from typing import Any
+from contextvars import Context, copy_context
+from typing import Any, cast
 
 from tickwheel._core import Keys
 from tickwheel._core import Timer as NativeTimer
@@ -74,7 +74,7 @@ class Keyed(Keys, Unique):
             message = f"key is {key!r}, the id of a timer without a key: pass it to cancel_many or move_many, in a list"
             raise TypeError(message)
 
-    def _set(self, key: Hashable, value: Any, delay: Seconds) -> None:
+    def _set(self, key: Hashable, value: Any, delay: Seconds, *, context: Context | None = None) -> None:
         check_key(key)
         if self._on_expire is None:
             message = f"nobody would hear that {key!r} expires: pass on_expire= to the wheel"
@@ -85,19 +85,27 @@ class Keyed(Keys, Unique):
             while not is_set:  # once, unless a signal handler comes in between and sets the key, too
                 entry = self._find(key)
                 if entry is not None:
-                    former = self._renew(entry, value, delay)
-                    if former is not None:
-                        if self._engine.captures_context and isinstance(entry.timer, WheelTimer):
-                            entry.timer.context = copy_context()  # a native timer has that of this set already
-                        return
+                    if context is not None or isinstance(entry.timer, _TimerInContext):
+                        if not entry.timer.restart(delay):  # which also refuses a delay that is none
+                            self._forget(entry)
+                            continue
+                        entry.is_live = False
+                        entry.timer.cancel()
+                    else:
+                        former = self._renew(entry, value, delay)
+                        if former is not None:
+                            if self._engine.captures_context and isinstance(entry.timer, WheelTimer):
+                                entry.timer.context = copy_context()  # a native timer has that of this set already
+                            return
                     self._forget(entry)
-                is_set = self._add(_Entry(self, key, value), delay)
+                is_set = self._add(_Entry(self, key, value), delay, context)
 
-    def _add(self, entry: _Entry, delay: Seconds) -> bool:
+    def _add(self, entry: _Entry, delay: Seconds, context: Context | None) -> bool:
         """
         Set the timer of a new *entry*; return False, with nothing set, if its key has an entry by now.
         """
-        entry.timer = self._engine.call_later(delay, entry)
+        timer = self._engine.call_later(delay, entry, context=context)
+        entry.timer = timer if context is None else cast("Timer", _TimerInContext(timer))
         entry.is_live = True
         try:
             other = self._entries.setdefault(entry.key, entry)
@@ -238,6 +246,22 @@ class Keyed(Keys, Unique):
         finally:
             if failure is not None:
                 raise failure
+
+
+class _TimerInContext:
+    """
+    The timer of a key that was set with a context, which ends with this set.
+
+    The native part, which moves a pending timer and leaves the context that it has, does not know it.
+    """
+
+    __slots__ = ("_timer",)
+
+    def __init__(self, timer: Timer) -> None:
+        self._timer = timer
+
+    def __getattr__(self, verb: str) -> Any:
+        return getattr(self._timer, verb)
 
 
 class _Entry(StandIn):

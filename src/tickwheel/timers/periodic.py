@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import TYPE_CHECKING, Any
+from contextvars import Context, copy_context
+from typing import TYPE_CHECKING, Any, cast
 
-from tickwheel.clock import seconds
+from tickwheel.clock import NEVER, seconds
 from tickwheel.errors import ClosedError
-from tickwheel.timers._coroutines import check_callback, is_coroutine
+from tickwheel.timers._coroutines import check_callback, check_context, is_coroutine
 from tickwheel.timers._run import Run
 from tickwheel.timers.contract import Engine, Timer
 from tickwheel.timers.locks import OUTER, new_lock
@@ -25,15 +26,50 @@ if TYPE_CHECKING:
 
     from tickwheel.timers.wall_phase import WallPhase
 
-__all__ = ["Periodic"]
+__all__ = ["Periodic", "checked_times"]
 
 
-def _count(times: Any) -> int:
+def checked_times(times: int | None) -> int | None:
+    """
+    Return *times*, or refuse it.
+
+    Raises:
+        TypeError: If it is neither an integer nor None.
+        ValueError: If it is below 1.
+    """
+    if times is None:
+        return None
     try:
-        return operator.index(times)
+        count = operator.index(times)
     except TypeError:
         message = f"times is {times!r}: pass an integer, or None for no end"
         raise TypeError(message) from None
+    if count < 1:
+        message = f"times is {times!r}: pass 1 or more, or None for no end"
+        raise ValueError(message)
+    return count
+
+
+class _Coming:
+    """
+    The timer of a series that is being set, until its engine has answered.
+    """
+
+    __slots__ = ("_when",)
+
+    def __init__(self, when: float) -> None:
+        self._when = when
+
+    def when(self) -> float:
+        return self._when
+
+    def cancel(self) -> bool:
+        return False
+
+    cancelled = pending = cancel
+
+    def reschedule(self, _when: Seconds) -> bool:
+        return False
 
 
 class Periodic(StandIn):
@@ -47,12 +83,21 @@ class Periodic(StandIn):
     """
 
     def __init__(
-        self, engine: Engine, phase: Phase | WallPhase, callback: Callback, args: tuple[Any, ...], *, times: int | None
+        self,
+        engine: Engine,
+        phase: Phase | WallPhase,
+        callback: Callback,
+        args: tuple[Any, ...],
+        *,
+        times: int | None,
+        context: Context | None = None,
     ) -> None:
-        if times is not None and _count(times) < 1:
-            message = f"times is {times!r}: pass 1 or more, or None for no end"
-            raise ValueError(message)
+        times = checked_times(times)
         check_callback(callback, is_awaited=engine.on_coroutine is not None)
+        if context is not None:
+            check_context(context)
+        elif engine.captures_context:
+            context = copy_context()
         self.fired = 0
         """How many times it has fired."""
         self.missed = 0
@@ -62,18 +107,33 @@ class Periodic(StandIn):
         self._callback = callback
         self._args = args
         self._times = times
+        self._context = context
         self._is_firing = False
         self._is_paused = False
         self._is_over = False
         self._is_cancelled = False
+        self._is_extra = False  # the next firing is one of `run_now`
+        self._was_extra = False  # the one under way is
         self._lock = new_lock(OUTER)
-        now = phase.read(engine.clock)
+        self._timer = cast("Timer", _Coming(math.inf))
+
+    def start(self) -> None:
+        """
+        Set the first firing; called once, by the verb that made the series.
+
+        From here on other threads find it in its wheel, and it may fire.
+        """
+        now = self._read()
+        when = seconds(self._phase.time(now))
         with self._lock:  # it may fire before it knows its timer
+            coming = self._timer = cast("Timer", _Coming(when))
             try:
-                self._timer: Timer = engine.call_at(seconds(phase.time(now)), self)
+                timer = self._engine.call_at(when, self, context=self._context)
             except BaseException:
                 self._is_over = self._is_cancelled = True  # it may have been filed, where the driver could not go on
                 raise
+            if self._timer is coming:  # else a signal handler has fired it meanwhile
+                self._timer = timer
 
     def __repr__(self) -> str:
         next_at = self.next_at()
@@ -160,6 +220,21 @@ class Periodic(StandIn):
         self._let_go()
         return goes_on
 
+    def run_now(self) -> bool:
+        """
+        Fire in the next turn as well, or, during a firing, after that; return whether it is going to.
+
+        The firings in phase stay as they are; this one counts as one of `times`. A series that is paused or over does
+        not fire.
+        """
+        with self._lock:
+            if not self.pending():
+                return False
+            self._is_extra = True
+            if not self._is_firing:
+                self._set(self._now())
+            return True
+
     def set_interval(self, interval: Seconds) -> bool:
         """
         Fire every *interval* seconds from now on, the first time an interval from now; return False if it is over.
@@ -175,16 +250,21 @@ class Periodic(StandIn):
             TypeError: If it is no number.
         """
         now = self._read()
-        phase = Phase(now[0], interval, self._phase.missed, self._phase.jitter)
+        phase = Phase(now[0], interval, self._phase.missed, self._phase.jitter, getattr(self._phase, "until", NEVER))
         with self._lock:
             if self._is_over or self._is_lost():
                 return False
             if not self._is_firing:
                 phase.go_on(now)
-                if not self._is_paused:
+                if phase.is_over():
+                    self._is_over = True
+                    self._timer.cancel()
+                elif not (self._is_paused or self._is_extra):
                     self._timer.reschedule(seconds(phase.time(now)))
             self._phase = phase
-            return True
+            goes_on = not self._is_over
+        self._let_go()
+        return goes_on
 
     def when(self) -> float:
         """
@@ -216,8 +296,9 @@ class Periodic(StandIn):
         with self._lock:
             if self._is_over or self._is_paused or self._is_firing or self._timer.pending():
                 return None  # the last two: it was resumed, or its interval set, while this firing waited
-            is_due = now is None or self._is_due(now)
+            is_due = self._is_extra or now is None or self._is_due(now)
             if is_due:
+                self._was_extra, self._is_extra = self._is_extra, False
                 self.fired += 1
                 self._is_firing = True
                 self._is_over = self.fired == self._times
@@ -267,7 +348,8 @@ class Periodic(StandIn):
         """
         now = self._read()
         with self._lock:
-            is_due = not self._is_over and self._is_due(now)
+            self._was_extra, self._is_extra = self._is_extra, False
+            is_due = not self._is_over and (self._was_extra or self._is_due(now))
             self.missed += is_due
         self._go_on(None if is_due else now)
 
@@ -283,7 +365,7 @@ class Periodic(StandIn):
         Set the next firing, as a new life of the timer if that fires or waits for a worker, which is void then.
         """
         if not self._timer.reschedule(when):
-            self._timer = self._engine.call_at(when, self)
+            self._timer = self._engine.call_at(when, self, context=self._context)
 
     def _go_on(self, look: Reading | None = None) -> None:
         """
@@ -296,7 +378,8 @@ class Periodic(StandIn):
                     self._is_firing = False
                 if self._is_over:
                     return
-                if look is None:
+                was_extra, self._was_extra = self._was_extra, False
+                if look is None and not was_extra:
                     self.missed += self._phase.go_on(now)
                 if not self._is_paused:
                     self._set_next(now)
@@ -309,23 +392,26 @@ class Periodic(StandIn):
         Drop what is called, once it never is again; with no lock held, as it is the user's.
         """
         if self._is_over and not self._is_firing:
-            self._callback, self._args = bool, ()
+            self._callback, self._args, self._context = bool, (), None
 
     def _is_due(self, now: Reading) -> bool:
         self.missed += self._phase.look(now)
         return self._phase.is_due(now)
 
     def _set_next(self, now: Reading) -> None:
-        if self._phase.is_over():
+        if self._phase.is_over() and not self._is_extra:
             self._is_over = True
             return
         try:
-            self._set(seconds(self._phase.time(now)))
+            self._set(self._now() if self._is_extra else seconds(self._phase.time(now)))
         except ClosedError:
             self._is_over = self._is_cancelled = True
         except BaseException:
             self._is_over = True
             raise
+
+    def _now(self) -> float:
+        return seconds(self._engine.clock.monotonic_ns())
 
     def _read(self) -> Reading:
         """

@@ -38,12 +38,15 @@ class Phase:
         interval: Seconds between two, more than 0, and finite.
         missed: What to do about those that were missed.
         jitter: By up to how many seconds each comes later.
+        until: The last time that a firing may have, jitter apart, in nanoseconds.
 
     Raises:
         ValueError: If *interval*, *missed* or *jitter* is none.
     """
 
-    def __init__(self, first: int, interval: Seconds, missed: Missed, jitter: Seconds = 0.0) -> None:
+    def __init__(
+        self, first: int, interval: Seconds, missed: Missed, jitter: Seconds = 0.0, until: int = NEVER
+    ) -> None:
         self._interval_ns = to_deadline(interval, "interval")
         if not 0 < self._interval_ns < NEVER:
             message = f"interval is {interval!r}: pass more than 0 seconds, and less than 292 years"
@@ -54,6 +57,7 @@ class Phase:
         self.missed: Final = missed
         self.jitter: Final = jitter
         self._jitter_ns = to_jitter(jitter)
+        self.until: Final = until
         self._due = 0
         self._put_off = 0
         self._first = first
@@ -61,9 +65,9 @@ class Phase:
 
     def is_over(self) -> bool:
         """
-        Return False: an interval has no end.
+        Return whether the next firing would come after the end.
         """
-        return False
+        return self.until < NEVER and self._time_of(self._number) > self.until
 
     def read(self, clock: Clock) -> Reading:
         """

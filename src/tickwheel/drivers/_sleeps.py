@@ -1,0 +1,208 @@
+"""
+Timers for coroutines to await: one, and a series of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from typing import Any, Self
+
+from tickwheel.clock import seconds
+from tickwheel.drivers import _trio
+from tickwheel.drivers._tasks import running_loop
+from tickwheel.errors import ClosedError
+from tickwheel.timers.contract import Engine, Timer
+from tickwheel.timers.phase import Phase
+from tickwheel.timers.standin import StandIn
+from tickwheel.typing import Seconds
+
+__all__ = ["Sleep", "Ticks"]
+
+
+class Sleep(StandIn):
+    """
+    A timer to await: what `TimerWheel.sleep` returns.
+
+    Any number of coroutines may await it, of asyncio or of trio, also once it has ended. All get the same answer: True
+    if its time has come, False if it was cancelled, by `cancel` or by its wheel's drain or close.
+    The methods are those of `Timer`, and may be called from any thread.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._timer: Timer | None = None
+        self._has_fired: bool | None = None
+        self._calls: dict[object, Callable[[], object]] = {}
+
+    def start(self, delay: Seconds) -> Self:
+        """
+        Set the timer; called once, by the verb that made this.
+        """
+        self._timer = self._engine.call_later(delay, self)
+        return self
+
+    def start_at(self, when: Seconds) -> Self:
+        """
+        Set the timer for *when*; otherwise as `start`.
+        """
+        self._timer = self._engine.call_at(when, self)
+        return self
+
+    def __repr__(self) -> str:
+        state = "pending" if self._has_fired is None else "fired" if self._has_fired else "cancelled"
+        return f"<Sleep {state} when={self.when()}>"
+
+    def __await__(self) -> Generator[Any, Any, bool]:
+        return self._ended().__await__()
+
+    async def _ended(self) -> bool:
+        name = object()
+        if self._has_fired is None:
+            call, wait = _signal()
+            self._calls[name] = call
+            try:
+                if self._has_fired is None:
+                    await wait()
+            finally:
+                self._calls.pop(name, None)
+        return bool(self._has_fired)
+
+    def cancel(self) -> bool:
+        """
+        End it; return True if it will never fire because of this call. Whoever awaits it gets False.
+        """
+        is_cancelled = self._set_timer.cancel()
+        if is_cancelled:
+            self._end(has_fired=False)
+        return is_cancelled
+
+    def cancelled(self) -> bool:
+        """
+        Return whether it was cancelled.
+        """
+        return self._set_timer.cancelled()
+
+    def pending(self) -> bool:
+        """
+        Return whether it is still going to fire.
+        """
+        return self._set_timer.pending()
+
+    def when(self) -> float:
+        """
+        Return when it fires or was to fire, in seconds of the wheel's clock.
+        """
+        return self._set_timer.when()
+
+    def reschedule(self, when: Seconds) -> bool:
+        """
+        Move it to a new time; return whether it is going to fire then: not if it has ended.
+        """
+        return self._has_fired is None and self._set_timer.reschedule(when)
+
+    def restart(self, delay: Seconds) -> bool:
+        """
+        Move it to *delay* seconds from now; otherwise as `reschedule`.
+        """
+        return self._has_fired is None and self._set_timer.restart(delay)
+
+    @property
+    def _set_timer(self) -> Timer:
+        assert self._timer is not None, "it is set before a user gets it"
+        return self._timer
+
+    def handle(self, timer: Any) -> Sleep:
+        """
+        Return this, which is what the user has of it.
+        """
+        return self
+
+    def __call__(self) -> None:
+        self._end(has_fired=True)
+
+    def ended(self) -> None:
+        """
+        End with the wheel.
+        """
+        self._end(has_fired=False)
+
+    def refused(self) -> None:
+        """
+        Fire here and now: there is no function of the user's that a full pool could not take.
+        """
+        self()
+
+    def _end(self, *, has_fired: bool) -> None:
+        if self._has_fired is None:
+            self._has_fired = has_fired
+        for call in list(self._calls.values()):
+            call()
+
+
+class Ticks:
+    """
+    An asynchronous iterator of the times of a series: what `TimerWheel.every` returns.
+
+    Each item is the time that its tick had, in seconds of the wheel's clock. Nothing is pending between two of them,
+    so an iteration may be left at any point. It ends with its wheel.
+    """
+
+    def __init__(self, engine: Engine, phase: Phase, times: int | None) -> None:
+        self._engine = engine
+        self._phase = phase
+        self._left = times
+        self._begun = False
+        self.missed = 0
+        """How many ticks were left out because their time had passed."""
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> float:
+        if self._begun:
+            self.missed += self._phase.go_on(self._phase.read(self._engine.clock))
+        self._begun = True
+        if self._left == 0 or self._phase.is_over():
+            raise StopAsyncIteration
+        when = seconds(self._phase.time(self._phase.read(self._engine.clock)))
+        sleep = Sleep(self._engine)
+        try:
+            sleep.start_at(when)
+        except ClosedError:
+            raise StopAsyncIteration from None
+        try:
+            if not await sleep:
+                raise StopAsyncIteration
+        finally:
+            sleep.cancel()
+        if self._left is not None:
+            self._left -= 1
+        return when
+
+
+def _signal() -> tuple[Callable[[], object], Callable[[], Any]]:
+    """
+    Return what wakes the coroutine that asks, from any thread, and what it awaits.
+    """
+    if _trio.is_in_trio():
+        return _trio.signal()
+    loop = asyncio.get_running_loop()
+    future = loop.create_future()
+
+    def end() -> None:
+        if not future.done():
+            future.set_result(None)
+
+    def wake() -> None:
+        if running_loop() is loop:
+            end()
+        else:
+            with suppress(RuntimeError):  # the loop is closed: nothing waits there any more
+                loop.call_soon_threadsafe(end)
+
+    async def wait() -> None:
+        await future
+
+    return wake, wait
