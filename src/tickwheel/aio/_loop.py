@@ -14,7 +14,7 @@ from selectors import BaseSelector
 from typing import Any, Final, TypeVar
 
 from tickwheel._core import TimerLoop
-from tickwheel.aio._scheduled import Scheduled
+from tickwheel.aio._scheduled import Scheduled, WakeUp
 from tickwheel.aio._selector import default_selector
 
 __all__ = ["EventLoop", "new_event_loop", "run"]
@@ -60,11 +60,16 @@ class EventLoop(TimerLoop, asyncio.SelectorEventLoop):
             self._set_alarm(alarm)
 
     @property
-    def _scheduled(self) -> Scheduled:
+    def _scheduled(self) -> Scheduled | list[WakeUp]:
         """
         The pending timers; a view that is made when it is asked for, since a loop that held it would be a cycle.
         """
-        return Scheduled(self)
+        if type(self)._run_once is _RUN_ONCE:  # noqa: SLF001 - the loop's own
+            return Scheduled(self)
+        # Another turn has replaced ours, such as that of nest_asyncio: it takes from a heap what is due.
+        self._deliver()
+        earliest = self._pending()[:1]
+        return [WakeUp(self._deliver, timer.when()) for timer in earliest]
 
     @_scheduled.setter
     def _scheduled(self, _timers: object) -> None:
@@ -137,6 +142,9 @@ class EventLoop(TimerLoop, asyncio.SelectorEventLoop):
         if handle._source_traceback:  # noqa: SLF001 a loop and its handles are one
             context["source_traceback"] = handle._source_traceback  # noqa: SLF001 a loop and its handles are one
         self.call_exception_handler(context)
+
+
+_RUN_ONCE: Final = EventLoop._run_once  # noqa: SLF001 - the loop's own
 
 
 def new_event_loop() -> EventLoop:

@@ -5,12 +5,27 @@
 from __future__ import annotations
 
 from asyncio import TimerHandle
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import overload
 
 from tickwheel._core import TimerLoop
 
-__all__ = ["Scheduled"]
+__all__ = ["Scheduled", "WakeUp"]
+
+
+class WakeUp:
+    """
+    What a foreign turn of the loop takes for a timer's handle: it runs what is due in the wheel.
+    """
+
+    _cancelled = False
+
+    def __init__(self, deliver: Callable[[], object], when: float) -> None:
+        self._run = deliver
+        self._when = when
+
+    def __lt__(self, other: WakeUp) -> bool:
+        return self._when < other._when
 
 
 class Scheduled(Sequence[TimerHandle]):

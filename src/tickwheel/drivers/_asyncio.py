@@ -6,14 +6,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Final
 
 from tickwheel.drivers._in_loop import DELAY_MAX_S, DriverInLoop
-from tickwheel.drivers._tasks import TaskSet, running_loop
+from tickwheel.drivers._loop_clock import LoopClock, is_system_time
+from tickwheel.drivers._tasks import TaskSet, result_in_thread, running_loop
 from tickwheel.drivers.contract import is_stepped
 from tickwheel.timers.contract import Engine
 
 __all__ = ["AsyncioDriver"]
+
+PAUSE_MIN_S: Final = 1e-6
 
 
 class AsyncioDriver(DriverInLoop):
@@ -22,7 +25,9 @@ class AsyncioDriver(DriverInLoop):
 
     Timers may be set from any thread; callbacks run in the loop's, in a copy of the context that they were set in, or,
     set by `call_later_many`, in that of the wheel.
-    A coroutine that one returns becomes a task, which is cancelled if the wheel is closed meanwhile.
+    A coroutine that one returns becomes a task, which is cancelled if the wheel is closed meanwhile; the end of an
+    `async with` block, and `aclose`, wait for its end.
+    Time is the loop's: a `time` of its own, which a test may move, is followed from the moment that the driver is made.
     An `Exception` of theirs goes to the loop's exception handler; anything else leaves the loop's run, as with its own
     timers.
     Loops may wake up early, by up to a millisecond; then nothing fires, and the rest of the time is waited for.
@@ -36,10 +41,12 @@ class AsyncioDriver(DriverInLoop):
         if loop is None:
             message = "no event loop is running: make the wheel inside a coroutine, or pass loop="
             raise RuntimeError(message)
-        super().__init__()
+        super().__init__(None if is_system_time(loop) else LoopClock(loop.time))
         self._loop = loop
         self._tasks = TaskSet(loop)
         self._armed: asyncio.Handle | None = None
+        self._read_ns = -1
+        self._pause_s = 0.0
 
     def __repr__(self) -> str:
         state = "stopped" if self._is_stopped else "idle" if self._armed is None else "armed"
@@ -80,7 +87,20 @@ class AsyncioDriver(DriverInLoop):
         """
         return {"wakeups": self._wakeups, "tasks": len(self._tasks)}
 
+    async def wait_closed(self, timeout: float | None, *, is_shielded: bool) -> bool:  # noqa: ASYNC109 - it is not a cancellation
+        if self._loop.is_closed():
+            return True
+        if running_loop() is self._loop:
+            return await self._tasks.wait(timeout, is_shielded=is_shielded)
+        waiting = asyncio.run_coroutine_threadsafe(self._tasks.wait(timeout, is_shielded=False), self._loop)
+        return await result_in_thread(waiting.result)
+
+    def _has_tasks(self) -> bool:
+        return self._tasks.has_others()
+
     def _soon(self, step: Callable[..., object], *args: Any) -> bool:
+        if self._loop.is_closed():  # not all loops say so when they are called
+            return False
         call = self._loop.call_soon if running_loop() is self._loop else self._loop.call_soon_threadsafe
         try:
             call(step, *args, context=self._context)
@@ -98,11 +118,22 @@ class AsyncioDriver(DriverInLoop):
             if self._is_abandoned:
                 self._engine.drain()
             return
-        delay = (deadline - self._engine.clock.monotonic_ns()) / 1e9
+        now = self._engine.clock.monotonic_ns()
+        delay = (deadline - now) / 1e9
+        if self.clock is not None and delay > 0:
+            delay = max(delay, self._pause(now))
         if delay <= 0:
             self._armed = self._loop.call_soon(self._turn, context=self._context)
         else:
             self._armed = self._loop.call_later(min(delay, DELAY_MAX_S), self._turn, context=self._context)
+
+    def _pause(self, now: int) -> float:
+        """
+        Return how long to wait at least: a loop's own clock may be coarse, and still read the same when it wakes.
+        """
+        self._pause_s = max(2 * self._pause_s, PAUSE_MIN_S) if now == self._read_ns else 0.0
+        self._read_ns = now
+        return self._pause_s
 
     def _disarm(self) -> None:
         if self._armed is not None:

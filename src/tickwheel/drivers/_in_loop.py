@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import copy_context
 from typing import Any, Final
 
+from tickwheel.clock import Clock
 from tickwheel.drivers.contract import is_stepped
 from tickwheel.drivers.fork import call_after_fork
 from tickwheel.errors import ClosedError
@@ -32,7 +33,9 @@ class DriverInLoop(Unique, ABC):
 
     fires_itself = True
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock | None) -> None:
+        self.clock = clock
+        """The loop's clock, which a wheel gets that was given none; None where that is the system's."""
         self._engine: Engine | None = None
         self._context = copy_context()
         self._is_stopped = False
@@ -59,9 +62,27 @@ class DriverInLoop(Unique, ABC):
 
     def join(self, timeout: float | None = None) -> bool:
         """
-        Return at once whether no callback is running: to wait would be to hold the loop.
+        Return at once whether no callback and no coroutine is running: to wait would be to hold the loop.
         """
-        return not self._is_firing
+        return not (self._is_firing or self._has_tasks())
+
+    @abstractmethod
+    async def wait_closed(self, timeout: float | None, *, is_shielded: bool) -> bool:  # noqa: ASYNC109 - it is not a cancellation
+        """
+        Wait until the coroutines of the stopped driver have ended, at most *timeout* seconds; return whether they have.
+
+        A coroutine of the driver may ask: neither it is waited for, nor another one that asks.
+
+        Args:
+            timeout: How many seconds; None for as long as it takes.
+            is_shielded: Whether a cancellation of the caller comes through only once they have ended.
+        """
+
+    @abstractmethod
+    def _has_tasks(self) -> bool:
+        """
+        Return whether a coroutine is running, that of the caller apart.
+        """
 
     def after_fork(self) -> None:
         if self._engine is not None:

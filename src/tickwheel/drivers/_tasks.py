@@ -5,15 +5,20 @@ Callbacks as asyncio tasks: the executor, and the tasks that it and the asyncio 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import sys
+from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any
+from importlib import import_module
+from typing import Any, TypeVar
 
 from tickwheel.drivers._measured import MeasuredExecutor, SlowHandler
 from tickwheel.timers.contract import DueTimer, Engine
 from tickwheel.typing import Seconds
 
-__all__ = ["TaskExecutor", "TaskSet", "running_loop"]
+__all__ = ["TaskExecutor", "TaskSet", "result_in_thread", "running_loop"]
+
+
+T = TypeVar("T")
 
 
 class TaskExecutor(MeasuredExecutor):
@@ -24,7 +29,8 @@ class TaskExecutor(MeasuredExecutor):
         wheel.call_later(5, fetch, url)    # an async function
 
     That is for a wheel that fires elsewhere, and to have slow callbacks reported: `TimerWheel.asyncio()` makes its own
-    tasks. Callbacks and coroutines run in a copy of the context that they were set in. An error of a task goes where its wheel's errors go; a cancelled one is not an error. The tasks are the
+    tasks. Callbacks and coroutines run in a copy of the context that they were set in.
+    An error of a task goes where its wheel's errors go; a cancelled one is not an error. The tasks are the
     executor's: closing a wheel does not cancel them.
 
     Args:
@@ -77,6 +83,7 @@ class TaskSet:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._waiting: set[asyncio.Task[Any] | None] = set()
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -100,10 +107,58 @@ class TaskSet:
         """
         Cancel all of them but the one that asks for it.
         """
-        current = asyncio.current_task() if running_loop() is self._loop else None
+        current = self._current()
         for task in list(self._tasks):
             if task is not current:
                 task.cancel()
+
+    def has_others(self) -> bool:
+        """
+        Return whether there is one that is not the one that asks.
+        """
+        return bool(self._tasks - {self._current()})
+
+    async def wait(self, timeout: float | None, *, is_shielded: bool) -> bool:  # noqa: ASYNC109 - it is not a cancellation
+        """
+        Wait until all have ended but those that wait here, at most *timeout* seconds; return whether they have.
+
+        A cancellation of the caller is raised at once or, if *is_shielded*, when they have ended.
+        """
+        current, cancellation = self._current(), None
+        until = None if timeout is None else self._loop.time() + timeout
+        self._waiting.add(current)
+        try:
+            while others := self._tasks - self._waiting:
+                left = None if until is None else max(until - self._loop.time(), 0.0)
+                try:
+                    ended, _ = await asyncio.wait(others, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                except asyncio.CancelledError as error:
+                    if not is_shielded:
+                        raise
+                    cancellation = error
+                    continue
+                if not ended:
+                    return False
+                await asyncio.sleep(0)  # their ends are noted
+        finally:
+            self._waiting.discard(current)
+        if cancellation is not None:
+            raise cancellation
+        return True
+
+    def _current(self) -> asyncio.Task[Any] | None:
+        return asyncio.current_task() if running_loop() is self._loop else None
+
+
+async def result_in_thread(wait: Callable[[], T]) -> T:
+    """
+    Return what *wait* returns, which blocks, without holding up the loop, of asyncio or trio, that runs here.
+    """
+    if running_loop() is None and "trio" in sys.modules:
+        trio = import_module("trio")
+        result: T = await trio.to_thread.run_sync(wait, abandon_on_cancel=True)
+        return result
+    return await asyncio.to_thread(wait)
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:

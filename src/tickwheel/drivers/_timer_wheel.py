@@ -55,8 +55,8 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
 
     Args:
         wheel: A wheel of some design, empty and this one's alone; None for the native one.
-        clock: Where time comes from; None for the system's monotonic clock, which stops during suspend.
-            `BootClock` counts suspend.
+        clock: Where time comes from; None for the system's monotonic clock, which stops during suspend, or, on an
+            event loop with a clock of its own, for that. `BootClock` counts suspend.
         driver: What makes time pass; None for a thread, or, with a clock that is moved by hand, for nobody else.
         on_expire: Called with key and value when a keyed timer expires; `set` needs it.
         on_error: Gets every `Exception` that a callback raises, and the timer. None: it is logged to the logger
@@ -90,6 +90,8 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
                 raise TypeError(message)
         if driver is None:
             driver = ManualDriver() if is_stepped(clock) else ThreadDriver()
+        if clock is None:
+            clock = getattr(driver, "clock", None)  # a loop's own
         self._engine = engine = _new_engine(wheel, clock, max_pending)
         self._driver = driver
         engine.on_error = log_error
@@ -276,15 +278,15 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
 
     def join(self, timeout: Seconds | None = None) -> bool:
         """
-        Wait until the closed wheel calls nothing any more.
+        Wait until the closed wheel calls nothing any more; in a coroutine, `await aclose()` does.
 
         Args:
             timeout: How many seconds to wait at most; None for as long as it takes.
 
         Returns:
-            Whether no callback is running, an executor's apart. On an event loop, and inside a callback, this is
-            answered at once; inside one that a pool runs it waits, and as the driver may be waiting for room in that
-            pool, pass a *timeout* there.
+            Whether no callback is running, and no coroutine of the wheel, an executor's apart. On an event loop, and
+            inside a callback, this is answered at once; inside one that a pool runs it waits, and as the driver may be
+            waiting for room in that pool, pass a *timeout* there.
         """
         return self._driver.join(to_timeout(timeout))
 
@@ -304,6 +306,41 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+        await self._wait_closed(None, is_shielded=True)
+
+    async def aclose(self, timeout: Seconds | None = None) -> list[Pending]:  # noqa: ASYNC109 - it is not a cancellation
+        """
+        Cancel what is pending and the coroutines that run, wait until those have ended, and return what was pending.
+
+        Afterwards the wheel refuses to set. A coroutine of the wheel may call it, and is neither cancelled nor waited
+        for. A cancellation of the caller comes through at once. Closing twice is allowed. On a wheel with a thread it
+        waits for the callback that is running.
+
+        At the end of an `async with` block the same is done without a timeout; there a cancellation comes through when
+        the coroutines have ended, as in a TaskGroup.
+
+        Args:
+            timeout: How many seconds to wait at most; None for as long as it takes.
+
+        Raises:
+            TimeoutError: If something still runs then. The wheel is closed.
+        """
+        wait_s = to_timeout(timeout)
+        pending = self.close()
+        if not await self._wait_closed(wait_s, is_shielded=False):
+            message = f"{self!r} is closed, and something of it still runs after {wait_s:g} s"
+            raise TimeoutError(message)
+        return pending
+
+    async def _wait_closed(self, timeout: float | None, *, is_shielded: bool) -> bool:  # noqa: ASYNC109 - it is not a cancellation
+        wait_closed = getattr(self._driver, "wait_closed", None)
+        if wait_closed is not None:
+            return bool(await wait_closed(timeout, is_shielded=is_shielded))
+        if self._driver.join(0):
+            return True
+        from tickwheel.drivers._tasks import result_in_thread  # noqa: PLC0415 - asyncio is imported where it is used
+
+        return await result_in_thread(lambda: self._driver.join(timeout))
 
     def stats(self) -> dict[str, Any]:
         """

@@ -9,9 +9,11 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from contextvars import copy_context
 from importlib import import_module
+from math import inf
 from typing import Any, TypeVar
 
 from tickwheel.drivers._in_loop import DELAY_MAX_S, DriverInLoop
+from tickwheel.drivers._loop_clock import LoopClock
 from tickwheel.drivers.contract import is_stepped
 from tickwheel.errors import ClosedError, MissingExtraError
 from tickwheel.timers.contexts import Context
@@ -28,7 +30,8 @@ class TrioDriver(DriverInLoop):
 
     Timers may be set from any thread; callbacks run in trio's, in a copy of the context that they were set in, or, set
     by `call_later_many`, in that of the wheel. A coroutine that one returns runs in a system task of its own, which is
-    cancelled if the wheel is closed meanwhile.
+    cancelled if the wheel is closed meanwhile; the end of an `async with` block, and `aclose`, wait for its end.
+    Time is that of the run's clock, such as a `MockClock`.
     An `Exception` goes to the wheel's `on_error`, by default the logger `tickwheel`; anything else ends the run, as
     trio has it for system tasks.
 
@@ -38,14 +41,18 @@ class TrioDriver(DriverInLoop):
     """
 
     def __init__(self) -> None:
-        super().__init__()
         try:
-            self._trio = import_module("trio")
+            trio = self._trio = import_module("trio")
         except ImportError:
             raise MissingExtraError("trio", "trio") from None
-        self._token = self._trio.lowlevel.current_trio_token()
-        self._signal = self._trio.Event()
-        self._scopes: set[Any] = set()
+        self._token = trio.lowlevel.current_trio_token()
+        clock = trio.lowlevel.current_clock()
+        is_system = type(clock).__module__.startswith("trio.") and type(clock).__name__ == "SystemClock"
+        super().__init__(None if is_system else LoopClock(clock.current_time))
+        self._signal = trio.Event()
+        self._has_ended = trio.Event()
+        self._scopes: dict[Any, Any] = {}
+        self._waiting: set[Any] = set()
         self._is_running = False
 
     def __repr__(self) -> str:
@@ -66,7 +73,7 @@ class TrioDriver(DriverInLoop):
         self._is_stopped = True
         if self._engine is not None and is_stepped(self._engine.clock):
             self._engine.clock.detach(self._engine)
-        self._soon(self._end)
+        self._soon(self._end, self._task())
 
     def abandon(self) -> None:
         """
@@ -119,10 +126,38 @@ class TrioDriver(DriverInLoop):
         elif not self._is_stopped:  # set by a method that somebody kept
             self._spawn()
 
-    def _end(self) -> None:
+    def _end(self, caller: object) -> None:
         self._signal.set()
-        for scope in self._scopes:
-            scope.cancel()
+        for scope, task in list(self._scopes.items()):
+            if task is None or task is not caller:
+                scope.cancel()
+
+    async def wait_closed(self, timeout: float | None, *, is_shielded: bool) -> bool:  # noqa: ASYNC109 - it is not a cancellation
+        trio = self._trio
+        if self._task() is None:
+            raise RuntimeError("the wheel belongs to another run of trio: close it there")
+        with trio.CancelScope(shield=is_shielded, deadline=trio.current_time() + (inf if timeout is None else timeout)):
+            me = self._task()
+            self._waiting.add(me)
+            try:
+                while any(task is None or task not in self._waiting for task in self._scopes.values()):
+                    self._has_ended = trio.Event()
+                    await self._has_ended.wait()
+            finally:
+                self._waiting.discard(me)
+        await trio.lowlevel.checkpoint_if_cancelled()
+        return not self._has_tasks()
+
+    def _has_tasks(self) -> bool:
+        me = self._task()
+        return any(task is None or (task is not me and task not in self._waiting) for task in self._scopes.values())
+
+    def _task(self) -> Any:
+        """
+        Return the task that calls, if it is one of this run of trio.
+        """
+        low = self._trio.lowlevel
+        return low.current_task() if low.in_trio_task() and low.current_trio_token() is self._token else None
 
     def _await(self, coroutine: Coroutine[Any, Any, Any], timer: object) -> None:
         if not self._soon(self._start_task, coroutine, timer, copy_context()):
@@ -133,19 +168,26 @@ class TrioDriver(DriverInLoop):
         if self._is_stopped:
             coroutine.close()
         else:
-            self._trio.lowlevel.spawn_system_task(self._run_one, coroutine, timer, context=context)
+            scope = self._trio.CancelScope()
+            self._scopes[scope] = None
+            self._trio.lowlevel.spawn_system_task(self._run_one, coroutine, timer, scope, context=context)
 
-    async def _run_one(self, coroutine: Coroutine[Any, Any, Any], timer: object) -> None:
+    async def _run_one(self, coroutine: Coroutine[Any, Any, Any], timer: object, scope: Any) -> None:
         assert self._engine is not None
-        with self._trio.CancelScope() as scope:
-            self._scopes.add(scope)
-            try:
-                await coroutine
-            except Exception as error:  # noqa: BLE001 - as what a callback raises
-                if self._engine.on_error is not None:
-                    self._engine.on_error(error, timer)
-            finally:
-                self._scopes.discard(scope)
+        try:
+            if scope.cancel_called:  # before it began
+                coroutine.close()
+                return
+            self._scopes[scope] = self._trio.lowlevel.current_task()
+            with scope:
+                try:
+                    await coroutine
+                except Exception as error:  # noqa: BLE001 - as what a callback raises
+                    if self._engine.on_error is not None:
+                        self._engine.on_error(error, timer)
+        finally:
+            self._scopes.pop(scope, None)
+            self._has_ended.set()
 
 
 def is_in_trio() -> bool:

@@ -1,0 +1,63 @@
+"""
+The clock of an event loop, where that is not the system's: one that a test moves, or that jumps over idle time.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from types import BuiltinFunctionType
+from typing import Any
+
+__all__ = ["LoopClock", "is_system_time"]
+
+_SYSTEM_LOOPS = ("asyncio", "uvloop", "rloop")
+"""The packages whose loops read the system's monotonic clock."""
+
+
+class LoopClock:
+    """
+    The time of an event loop, as its own timers have it; readable from any thread.
+
+    Its time of day is that of the system when the clock was made, and goes on with the loop's time.
+
+    Args:
+        read_s: Returns the loop's time in seconds.
+    """
+
+    def __init__(self, read_s: Callable[[], float]) -> None:
+        self._read_s = read_s
+        self._wall_ns = time.time_ns() - self.monotonic_ns()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._read_s!r})"
+
+    def monotonic_ns(self) -> int:
+        """
+        Return the loop's time, rounded down: nothing is due before the loop says so.
+        """
+        now_s = self._read_s()
+        now = math.floor(now_s * 1e9)
+        while now / 1e9 > now_s:
+            now -= 1
+        return max(now, 0)
+
+    def wall_ns(self) -> int:
+        """
+        Return the time of day, as the loop's time makes it.
+        """
+        return self._wall_ns + self.monotonic_ns()
+
+
+def is_system_time(loop: Any) -> bool:
+    """
+    Return whether the `time` of an asyncio *loop* is the system's monotonic clock.
+    """
+    if "time" in getattr(loop, "__dict__", ()) or not isinstance(time.monotonic, BuiltinFunctionType):
+        return False
+    owner = next((kind for kind in type(loop).__mro__ if "time" in kind.__dict__), object)
+    if owner.__module__.partition(".")[0] not in _SYSTEM_LOOPS:
+        return False
+    read = owner.__dict__["time"]
+    return getattr(read, "__module__", None) in (None, owner.__module__)  # else it was patched on the class
