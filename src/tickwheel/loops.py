@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import selectors
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from tickwheel.threads import Gate, Lock, Semaphore, Thread, is_patched, original
 
@@ -66,7 +66,7 @@ class _Pool(ThreadPoolExecutor):
     def __init__(self, workers: int, name: str) -> None:
         super().__init__(workers, name)
         self._places = Semaphore(workers)
-        self._calls: dict[Future[object], Thread] = {}
+        self._calls: dict[Future[Any], Thread] = {}
         self._guard = Lock()
         self._name = name
 
@@ -83,18 +83,18 @@ class _Pool(ThreadPoolExecutor):
                             future.set_exception(error)
             finally:
                 with self._guard:
-                    self._calls.pop(future, None)  # type: ignore[call-overload]
+                    self._calls.pop(future, None)
 
         thread = Thread(target=run, name=self._name, daemon=True)
         with self._guard:
             if self._shutdown:
                 raise RuntimeError("cannot schedule new futures after shutdown")
-            self._calls[future] = thread  # type: ignore[index]
+            self._calls[future] = thread
         try:
             thread.start()
         except BaseException:
             with self._guard:
-                self._calls.pop(future, None)  # type: ignore[call-overload]
+                self._calls.pop(future, None)
             raise
         return future
 

@@ -46,6 +46,15 @@ class TestAsyncio(DriverSuite):
 
     pytestmark = pytest.mark.realtime
 
+    runs_here = True
+
+    async def clean_up(self) -> None:
+        """
+        Give the loop some turns.
+        """
+        for _ in range(10):
+            await asyncio.sleep(0)
+
     def make_wheel(self, **options: Any) -> TimerWheel:
         """
         Return a wheel on the running loop.

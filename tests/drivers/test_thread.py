@@ -25,6 +25,8 @@ class TestThread(DriverSuite):
 
     pytestmark = pytest.mark.realtime
 
+    runs_here = False
+
     def make_wheel(self, **options: Any) -> TimerWheel:
         """
         Return a wheel with its thread.

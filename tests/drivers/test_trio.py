@@ -30,6 +30,16 @@ class TestTrio(DriverSuite):
 
     pytestmark = pytest.mark.realtime
 
+    runs_here = True
+
+    async def clean_up(self) -> None:
+        """
+        Give trio some turns.
+        """
+        with trio.CancelScope(shield=True):
+            for _ in range(10):
+                await trio.lowlevel.checkpoint()
+
     def make_wheel(self, **options: Any) -> TimerWheel:
         """
         Return a wheel in the running trio.

@@ -47,7 +47,8 @@ class KeyedVerbs:
         if context is None:
             self._keyed.set(key, value, delay)
         else:
-            self._keyed.set(key, value, delay, context=context)
+            set_in: Any = self._keyed.set  # the native method hands names on
+            set_in(key, value, delay, context=context)
 
     def move(self, key: Hashable, delay: Seconds) -> bool:
         """

@@ -8,7 +8,6 @@ import asyncio
 import sys
 from collections.abc import Callable, Coroutine
 from functools import partial
-from importlib import import_module
 from typing import Any, TypeVar
 
 from tickwheel.drivers._measured import MeasuredExecutor, SlowHandler
@@ -83,6 +82,7 @@ class TaskSet:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._cancelled: set[asyncio.Task[Any]] = set()
         self._waiting: set[asyncio.Task[Any] | None] = set()
 
     def __len__(self) -> int:
@@ -97,6 +97,7 @@ class TaskSet:
 
         def done(task: asyncio.Task[Any]) -> None:
             self._tasks.discard(task)
+            self._cancelled.discard(task)
             error = None if task.cancelled() else task.exception()
             if error is not None and engine.on_error is not None:
                 engine.on_error(error, timer)
@@ -105,12 +106,12 @@ class TaskSet:
 
     def cancel(self) -> None:
         """
-        Cancel all of them but the one that asks for it.
+        Cancel all of them, each once, but the one that asks for it.
         """
         current = self._current()
-        for task in list(self._tasks):
-            if task is not current:
-                task.cancel()
+        for task in self._tasks - self._cancelled - {current}:
+            self._cancelled.add(task)
+            task.cancel()
 
     def has_others(self) -> bool:
         """
@@ -154,11 +155,13 @@ async def result_in_thread(wait: Callable[[], T]) -> T:
     """
     Return what *wait* returns, which blocks, without holding up the loop, of asyncio or trio, that runs here.
     """
-    if running_loop() is None and "trio" in sys.modules:
-        trio = import_module("trio")
+    if running_loop() is not None:
+        return await asyncio.to_thread(wait)
+    trio = sys.modules.get("trio")
+    if trio is not None and trio.lowlevel.in_trio_task():
         result: T = await trio.to_thread.run_sync(wait, abandon_on_cancel=True)
         return result
-    return await asyncio.to_thread(wait)
+    return wait()  # a coroutine without a loop, which somebody steps through
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:

@@ -21,11 +21,14 @@ from tickwheel.testing.driver_suite._base import PATIENCE_S, play_here
 from tickwheel.testing.driver_suite._end import EndTests
 from tickwheel.testing.driver_suite._fire import FireTests
 from tickwheel.testing.driver_suite._inside import InsideTests
+from tickwheel.testing.driver_suite._surroundings import SurroundingsTests
 
 __all__ = ["PATIENCE_S", "DriverSuite", "play_here"]
 
 
-class DriverSuite(FireTests, InsideTests, EndTests):
+class DriverSuite(FireTests, InsideTests, SurroundingsTests, EndTests):
     """
     The promises of every driver, as tests; a subclass provides `make_wheel`, `play` and `until`.
+
+    It may say more of its surroundings: `runs_here`, `now` and, on an event loop, `clean_up`.
     """

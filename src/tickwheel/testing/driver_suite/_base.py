@@ -23,6 +23,20 @@ class DriverTests:
     A scenario is a coroutine, so that the same one runs on an event loop and beside a thread.
     """
 
+    runs_here: bool | None = None
+    """Whether callbacks run in the thread of the scenario; None for a driver that does not say."""
+
+    def now(self) -> float | None:
+        """
+        Return the time of the surroundings, in seconds; None if nothing else has one. From any thread.
+        """
+        return None
+
+    async def clean_up(self) -> None:
+        """
+        Wait for a moment in a coroutine that is being cancelled; for drivers that run coroutines.
+        """
+
     def make_wheel(self, **options: Any) -> TimerWheel:
         """
         Return a new wheel with the driver; called inside a scenario.
