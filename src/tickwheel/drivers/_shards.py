@@ -73,7 +73,8 @@ class ShardedWheel(Unique):
         self._key_shards: dict[Hashable, KeyShard] = {}
         self._lock = new_lock(OUTERMOST)
         self._is_closed = False
-        self._shards = [self._new_wheel() for _ in range(shards)]
+        self._shards: list[TimerWheel] = []
+        self._shards += [self._new_wheel() for _ in range(shards)]
         call_after_fork(self)
 
     def __repr__(self) -> str:
