@@ -8,6 +8,7 @@ Every error that tickwheel raises.
       ExecutorFullError                RuntimeError   transient   more workers, a longer queue, or another policy
       ContextCancelledError            RuntimeError   permanent   give up: nobody wants the result any more
       DeadlineExceededError            TimeoutError   transient   give up, and perhaps try again with more time
+      LoadTimeoutError                 TimeoutError   transient   ask again, or raise the cache's load_timeout
       InvalidDelayError                ValueError     permanent   pass a number that is not NaN
       InvalidDeadlineError             ValueError     permanent   pass an integer in 0..NEVER
       SpanExceededError                ValueError     permanent   the delay is longer than the design can hold
@@ -32,6 +33,7 @@ __all__ = [
     "InvalidDeadlineError",
     "InvalidDelayError",
     "InvalidValueError",
+    "LoadTimeoutError",
     "MissingExtraError",
     "RecurrenceError",
     "ReentrantError",
@@ -145,6 +147,20 @@ class DeadlineExceededError(TickwheelError, TimeoutError):
         message = f"the context's deadline, {deadline!r} on its wheel's clock, has passed"
         super().__init__(message)
         self.args = (message,)  # a TimeoutError takes its arguments where it is made, not here
+
+
+class LoadTimeoutError(TickwheelError, TimeoutError):
+    """
+    A load of a cache took longer than its `load_timeout`, in seconds: `timeout`.
+    """
+
+    is_transient = True
+
+    def __init__(self, timeout: float) -> None:
+        self.timeout = timeout
+        message = f"the value was not loaded within {timeout:g} s: ask again, or raise the cache's load_timeout"
+        super().__init__(message)
+        self.args = (message,)  # as for DeadlineExceededError
 
 
 class InvalidDelayError(TickwheelError, ValueError):

@@ -118,8 +118,8 @@ def test_threads_that_wait_for_a_load(things, fail):
     flights = cache._loads._flights
     join = flights._join
 
-    def join_and_tell(loads):
-        join(loads)
+    def join_and_tell(loads, *waiter):
+        join(loads, *waiter)
         if loads:
             waiting.release()
 

@@ -199,11 +199,11 @@ def test_no_watch_outlives_its_load():
     take_many_while(cache, REMOVALS["clear"])
     with pytest.raises(ZeroDivisionError):
         cache.take("error", lambda _: 1 / 0)
-    since, _ = ticket = cache.begin_load("another")
+    since, _ = ticket = cache._begin_load("another")
     cache.update({"key": 1, "other": 1, "error": 1})
-    assert not cache.is_overtaken(ticket)
-    cache.end_load(ticket)
-    assert cache.begin_load("key")[0] == since
+    assert not cache._is_overtaken(ticket)
+    cache._end_loads([ticket])
+    assert cache._begin_load("key")[0] == since
 
 
 @pytest.fixture

@@ -140,7 +140,7 @@ def test_stale_if_error(clock, source):
     """
     For some seconds after its end a value is returned if loading fails; then the error is raised.
     """
-    cache = make(clock, stale_if_error=60.0)
+    cache = make(clock, stale_if_error=60.0, retry_after=0.0)
     cache.take("a", source)
     source.error = OSError("down")
     clock.advance(69.9)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from tickwheel.cache._cached import CachedFunction, cached
 from tickwheel.cache._cachedmethod import CachedMethod, cachedmethod
 from tickwheel.cache._keys import call_key, typed_call_key
+from tickwheel.cache._loaded import Loaded
 from tickwheel.cache._reason import Reason
 from tickwheel.cache._refresh import Refresh
 from tickwheel.cache._stats import CacheInfo, CacheStats, LoadStats
@@ -21,6 +22,7 @@ __all__ = [
     "CachedFunction",
     "CachedMethod",
     "LoadStats",
+    "Loaded",
     "Reason",
     "Refresh",
     "TLRUCache",

@@ -10,6 +10,7 @@ import weakref
 from typing import Any, Final
 
 from tickwheel import _core
+from tickwheel.cache._flight import held
 from tickwheel.clock import seconds, to_deadline
 from tickwheel.drivers import TimerWheel
 from tickwheel.drivers.fork import call_after_fork
@@ -40,9 +41,9 @@ class Alarm(StandIn):
     """
 
     def __init__(self, cache: _core.Cache, wheel: TimerWheel) -> None:
-        self._cache = weakref.ref(cache, self._end)
         self._wheel = wheel
         self._timer: Timer | None = None
+        self._cache = weakref.ref(cache, self._end)
         self._lock = new_lock(OUTER)
         call_after_fork(self)
 
@@ -50,17 +51,23 @@ class Alarm(StandIn):
         """
         Set the timer to what is due next: the cache's `on_earlier`.
         """
-        with self._lock:  # so that of two threads the one that has read the earlier deadline does not set it first
-            cache = self._cache()
-            deadline = None if cache is None else cache.arm()
-            if deadline is None:
-                return
-            when = seconds(deadline)
-            if to_deadline(when) < deadline:  # after months of uptime a float no longer distinguishes nanoseconds
-                when = math.nextafter(when, math.inf)
-            if self._timer is None or not self._timer.reschedule(when):
-                with contextlib.suppress(ClosedError):
-                    self._timer = self._wheel.call_at(when, self)
+        try:
+            held(self._lock, self._set)  # so that of two threads the one that read the earlier deadline sets it last
+        except BaseException:
+            self._forget()
+            raise
+
+    def _set(self) -> None:
+        cache = self._cache()
+        deadline = None if cache is None else cache._arm()
+        if deadline is None:
+            return
+        when = seconds(deadline)
+        if to_deadline(when) < deadline:  # after months of uptime a float no longer distinguishes nanoseconds
+            when = math.nextafter(when, math.inf)
+        if self._timer is None or not self._timer.reschedule(when):
+            with contextlib.suppress(ClosedError):
+                self._timer = self._wheel.call_at(when, self)
 
     def after_fork(self) -> None:
         """
@@ -72,12 +79,16 @@ class Alarm(StandIn):
         """
         Remove what is due.
         """
-        cache = self._cache()
-        if cache is not None:
+        try:
             try:
-                cache.purge(limit=BATCH)
+                cache = self._cache()
+                if cache is not None:
+                    cache._purge(limit=BATCH)
             finally:
                 self.set()
+        except BaseException:
+            self.set()  # an exception from a signal may have kept the first one from it
+            raise
 
     def given(self) -> tuple[Callback, tuple[Any, ...]]:
         """
@@ -89,19 +100,23 @@ class Alarm(StandIn):
         """
         Forget the timer: the next set that needs one sets it, unless the wheel was closed.
         """
-        with self._lock:
-            self._timer = None
-            cache = self._cache()
-            if cache is not None:
-                cache.disarm()
+        held(self._lock, self._forget)
+
+    def _forget(self) -> None:
+        self._timer = None
+        cache = self._cache()
+        if cache is not None:
+            cache._disarm()
 
     def refused(self) -> None:
         """
         Come again in a moment: a full pool does not end the expiry.
         """
-        with self._lock:
-            if self._timer is not None:
-                self._timer.restart(_AGAIN_S)
+        held(self._lock, self._restart)
+
+    def _restart(self) -> None:
+        if self._timer is not None:
+            self._timer.restart(_AGAIN_S)
 
     def _end(self, _: object) -> None:
         if self._timer is not None:

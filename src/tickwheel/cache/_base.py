@@ -69,7 +69,7 @@ class BaseCache(NativeCache[K, V]):
             self.getsizeof = getsizeof  # type: ignore[method-assign, assignment]
         _register_with_cachetools()
         self._options = options
-        self._loads = Loads(options.refresh)
+        self._loads = Loads(options.refresh, options.load_timeout_s)
         self._since = (0, 0)
         wheel = TimerWheel(clock=options.clock) if options.clock is not None else options.wheel
         self._wheel = wheel
@@ -98,10 +98,11 @@ class BaseCache(NativeCache[K, V]):
             is_overridden=type(self).expire is not BaseCache.expire or type(self).popitem is not BaseCache.popitem,
             has_item_methods=self._has_item_methods,
             grace_ns=self._loads.grace_ns,
+            max_age_ns=NEVER if options.max_age is None else duration_ns(options.max_age, "max_age"),
             **self._life_rules(),
         )
         if wheel is not None:
-            self.disarm()
+            self._disarm()
 
     @abstractmethod
     def _life_rules(self) -> dict[str, Any]:
@@ -158,7 +159,7 @@ class BaseCache(NativeCache[K, V]):
         """
         Return a view of keys and values; going through it is as `__iter__`.
         """
-        return CacheItems(self, self._iterate, self.find_loaded)
+        return CacheItems(self, self._iterate, self._find_loaded)
 
     def values(self) -> ValuesView[V]:
         """
@@ -221,7 +222,7 @@ class BaseCache(NativeCache[K, V]):
         """
         Return how many seconds *key* still lives, `inf` if it never expires, None if it is not there; no use of it.
         """
-        left = self.remaining_ns(key)
+        left = self._remaining_ns(key)
         return None if left is None else seconds(left)
 
     def take(self, key: K, loader: Callable[[K], V]) -> V:
@@ -229,13 +230,15 @@ class BaseCache(NativeCache[K, V]):
         Return the value of *key*; where there is none, that of `loader(key)`, which is then kept.
 
         Of all threads and tasks that miss a key, here or in `take_async`, one calls its loader, and the others wait.
-        What it raises is raised in all of them, and nothing is kept; only a KeyboardInterrupt and its like stays with
-        its thread, and another one loads. A value that does not fit in is returned and not kept. Nor is one whose key
-        was set, removed or touched to death while it was loaded: then the value that was set is returned, and who asks
-        after that does not get the older one.
+        What it raises is raised in all of them, in each a copy, and nothing is kept; only a KeyboardInterrupt and its
+        like stays with its thread, and another one loads. A value that does not fit in is returned and not kept. Nor is
+        one whose key was set, removed or touched to death while it was loaded: then the value that was set is returned,
+        and who asks after that does not get the older one. A loader may return a `Loaded`, a value with a lifetime of
+        its own.
 
         Raises:
             ReentrantError: If the loader takes the key that it is loading.
+            LoadTimeoutError: If another thread or task takes longer to load it than the cache's `load_timeout`.
         """
         if not self._loads.has_rules:
             value: Any = self.get(key, _NOTHING)
@@ -249,7 +252,8 @@ class BaseCache(NativeCache[K, V]):
 
         The load is a task of its own, shared as that of `take`. A cancellation from inside the loader, and whatever
         else is not an Exception, is raised in all tasks of the loop. A task that is cancelled while it waits leaves the
-        load to the others; with the last one the load is cancelled. Errors are those of `take`.
+        load to the others; with the last one the load is cancelled, as it is after the cache's `load_timeout`. Errors
+        are those of `take`.
         """
         if not self._loads.has_rules:
             value: Any = self.get(key, _NOTHING)
@@ -290,20 +294,20 @@ class BaseCache(NativeCache[K, V]):
         evictions = dict(zip(REASONS[1:], left[1:], strict=True))
         return CacheStats(hits, misses, left[0], evictions, LoadStats(**self._loads.tally))
 
-    def info(self) -> CacheInfo:
+    def _info(self) -> CacheInfo:
         """
         Return hits and misses, since `cached`'s `cache_clear` if that was called, with maxsize and currsize.
         """
         hits, misses, _ = self._counts()
         return CacheInfo(hits - self._since[0], misses - self._since[1], self.maxsize, self.currsize)
 
-    def restart_info(self) -> None:
+    def _restart_info(self) -> None:
         """
-        Let `info` count from 0.
+        Let `_info` count from 0.
         """
         self._since = self._counts()[:2]
 
-    def find_loaded(self, key: Any) -> tuple[Any] | None:
+    def _find_loaded(self, key: Any) -> tuple[Any] | None:
         """
         Return `(value,)` if *key* has one, else None, and count nothing: for the loads of `take`.
         """
@@ -311,6 +315,9 @@ class BaseCache(NativeCache[K, V]):
             return (self[key],) if key in self else None
         value = self.peek(key, _NOTHING)
         return None if value is _NOTHING else (value,)
+
+    def _now_ns(self) -> int:
+        return self._time_ns(self._timer())
 
     def _time_ns(self, reading: Any) -> int:
         if self._clock is not None:
@@ -344,8 +351,8 @@ class BaseCache(NativeCache[K, V]):
         for name, value in state["slots"].items():
             setattr(self, name, value)
         self._begin(state["options"], None)
-        for key, value, life_ns, left_ns in state["records"]:
-            self._restore(key, value, min(life_ns, NEVER), left_ns)
+        for key, value, life_ns, left_ns, most_ns in state["records"]:
+            self._restore(key, value, min(life_ns, NEVER), left_ns, most_ns)
 
 
 def _register_with_cachetools() -> None:

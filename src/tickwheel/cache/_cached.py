@@ -96,7 +96,7 @@ def cached(
         wrap = _wrap_async if is_async(function) else _wrap
         wrapper: Any = functools.update_wrapper(wrap(function, cache, make_key), function)
         wrapper.cache, wrapper.cache_key = cache, make_key
-        wrapper.cache_info, wrapper.cache_clear = cache.info, functools.partial(clear, cache)
+        wrapper.cache_info, wrapper.cache_clear = cache._info, functools.partial(clear, cache)
         return wrapper  # type: ignore[no-any-return]
 
     return decorate
@@ -152,10 +152,10 @@ def _no_key(*_args: object, **_keywords: object) -> Hashable:
 
 def clear(cache: BaseCache[Any, Any]) -> None:
     """
-    Remove everything, and let the cache's `info` count from 0.
+    Remove everything, and let the cache's `_info` count from 0.
     """
     cache.clear()
-    cache.restart_info()
+    cache._restart_info()
 
 
 def _wrap(

@@ -125,7 +125,7 @@ class _Bound:
         """
         Return hits and misses of the object's cache, its bound and its size.
         """
-        return self.cache.info()
+        return self.cache._info()
 
     def cache_clear(self) -> None:
         """

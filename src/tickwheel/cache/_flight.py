@@ -1,18 +1,80 @@
 """
 One call of a loader that is under way, and the keys that it loads.
+
+An exception from a signal, such as a time limit or Ctrl-C, may come between any two lines. So that no key is left
+behind by one, code in C keeps whether a flight is under way: a lock that its thread holds, or a task that has not
+ended. What is noted beside that, and who is woken, is undone twice where an exception may have come in between, and
+otherwise by who finds it next.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from concurrent.futures import Future
-from typing import Any, TypeAlias
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
 
-__all__ = ["Flight", "Load", "Ticket"]
+from tickwheel.timers.error_copies import copy_error
+
+__all__ = ["OPEN", "Failure", "Flight", "Load", "Ticket", "held"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 Ticket: TypeAlias = tuple[int, list[int]]
-"""Since when the cache watches which hashes, as `_core.Cache.begin_load` returns it."""
+"""Since when the cache watches which hashes, as `_core.Cache._begin_load` returns it."""
+
+OPEN: Final = object()
+"""The outcome of a load that has none yet."""
+
+
+def held(lock: Any, step: Callable[P, T], *args: P.args, **keywords: P.kwargs) -> T:
+    """
+    Call *step* while holding a *lock*.
+
+    On one line, since Python's tracing of lines, and so a debugger or a test, may raise on the way out of a `with`
+    that stands on two, before the lock is released; signals cannot.
+    """
+    with lock: return step(*args, **keywords)  # fmt: skip  # noqa: E701
+
+
+class Failure:
+    """
+    An error as the outcome of a load, of which each waiter gets a copy.
+
+    Args:
+        error: As the loader raised it.
+        outer: The error that the thread was handling when it called the loader.
+        is_given: Whether the thread that loads raises the error itself; otherwise the first one who asks gets it.
+    """
+
+    __slots__ = ("_first", "_template", "_traceback", "is_exception")
+
+    def __init__(self, error: BaseException, outer: BaseException | None = None, *, is_given: bool = False) -> None:
+        self._traceback = _from_the_loader(error.__traceback__)
+        self._template = copy_error(error, self._traceback, outer)  # before a caller changes it
+        self._first = [] if is_given or self._template is error else [error]
+        self.is_exception = isinstance(error, Exception)
+
+    def error(self) -> BaseException:
+        """
+        Return an error to raise.
+        """
+        try:
+            return self._first.pop()
+        except IndexError:
+            return copy_error(self._template, self._traceback)
+
+
+def _from_the_loader(traceback: TracebackType | None) -> TracebackType | None:
+    """
+    Return the part of a traceback that begins in the loader: what is above belongs to one caller.
+    """
+    while traceback is not None and str(traceback.tb_frame.f_globals.get("__name__")).startswith("tickwheel.cache."):
+        traceback = traceback.tb_next
+    return traceback
 
 
 class Flight:
@@ -22,23 +84,77 @@ class Flight:
     Args:
         loop: Where the task runs; None for a thread.
         is_background: Whether it goes on when nobody waits for it.
+        timeout_s: After how long nobody waits for it any more; None for never.
     """
 
-    __slots__ = ("is_abandoned", "is_background", "loop", "task", "thread", "waiting")
+    __slots__ = (
+        "failure",
+        "gate",
+        "is_abandoned",
+        "is_background",
+        "is_ended",
+        "is_queued",
+        "loads",
+        "loop",
+        "on_failure",
+        "task",
+        "thread",
+        "tickets",
+        "timeout_s",
+        "until",
+        "waiters",
+    )
 
-    def __init__(self, loop: asyncio.AbstractEventLoop | None = None, *, is_background: bool = False) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        is_background: bool = False,
+        timeout_s: float | None = None,
+    ) -> None:
         self.loop = loop
         self.thread: int | None = threading.get_ident()
         self.task: asyncio.Task[Any] | None = None
         self.is_background = is_background
+        self.timeout_s = timeout_s
+        self.until = None if timeout_s is None else time.monotonic() + timeout_s
+        self.gate = threading.Lock()
+        """Held while the loads are begun, and by a thread while it loads."""
+        self.is_queued = False
+        """Whether a worker of the pool is going to load."""
+        self.is_ended = False
         self.is_abandoned = False
-        self.waiting = 0
+        self.loads: dict[Any, Load] = {}
+        self.tickets: list[Ticket] = []
+        self.failure: Failure | None = None
+        self.on_failure: Callable[[Any, list[Any]], object] | None = None
+        """Called with the cache and the keys before the end of a load that fails."""
+        self.waiters: dict[object, Callable[[], object]] = {}
+        """Who waits, and how to wake it."""
+
+    def is_over(self) -> bool:
+        """
+        Return whether it has ended, or was cut short, or never will end, as its loop was closed.
+        """
+        if self.is_ended or self.is_lost():
+            return True
+        if self.gate.locked():
+            return False
+        if self.task is not None:
+            return self.task.done()
+        return not self.is_queued
 
     def is_lost(self) -> bool:
         """
         Return whether it will never end, as its loop was closed.
         """
         return self.loop is not None and self.loop.is_closed()
+
+    def is_late(self) -> bool:
+        """
+        Return whether it takes longer than it may.
+        """
+        return self.until is not None and time.monotonic() >= self.until
 
     def can_be_waited_for(self, loop: asyncio.AbstractEventLoop | None) -> bool:
         """
@@ -52,12 +168,25 @@ class Flight:
             return True
         return self.loop.is_running() and self.thread != threading.get_ident()
 
-    def leave(self) -> None:
+    def wake(self) -> None:
         """
-        Give up waiting; the last one cancels the task. The caller holds the lock of the flights.
+        Wake all that wait.
         """
-        self.waiting -= 1
-        if self.waiting or self.is_background or self.task is None or self.loop is None or self.task.done():
+        while self.waiters:
+            try:
+                _, wake = self.waiters.popitem()
+            except KeyError:  # the last one has just left
+                return
+            wake()
+
+    def leave(self, waiter: object) -> None:
+        """
+        Give up waiting; the last one cancels the task.
+        """
+        self.waiters.pop(waiter, None)
+        if self.waiters or self.is_background or self.is_ended:
+            return
+        if self.task is None or self.loop is None or self.task.done():
             return
         self.is_abandoned = True
         if self.is_lost():
@@ -70,15 +199,12 @@ class Flight:
 
 class Load:
     """
-    One key of a flight. The future's result is `(value,)`, an error, or None where somebody else has to load.
-
-    An error is a result, too: some, as a CancelledError or StopIteration, mean something else to a future.
+    One key of a flight. Its outcome is `(value,)`, a `Failure`, or None where somebody else has to load.
     """
 
-    __slots__ = ("flight", "future", "ticket")
+    __slots__ = ("flight", "outcome", "ticket")
 
     def __init__(self, flight: Flight, ticket: Ticket) -> None:
         self.flight = flight
         self.ticket = ticket
-        self.future: Future[tuple[Any] | BaseException | None] = Future()
-        self.future.set_running_or_notify_cancel()  # so that nobody who gives up waiting cancels it for the others
+        self.outcome: Any = OPEN

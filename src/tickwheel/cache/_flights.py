@@ -5,24 +5,33 @@ One load for each missing key: who asks while it runs waits for it, thread or ta
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping
-from concurrent.futures import wait
+from contextlib import suppress
+from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any, Final, Protocol, TypeAlias
 
-from tickwheel.cache._flight import Flight, Load, Ticket
+from tickwheel.cache._flight import OPEN, Failure, Flight, Load, Ticket, held
+from tickwheel.cache._loaded import Loaded
 from tickwheel.drivers.fork import call_after_fork
-from tickwheel.errors import ReentrantError, ValueTooLargeError
+from tickwheel.errors import LoadTimeoutError, ReentrantError, ValueTooLargeError
 from tickwheel.timers.locks import OUTER, new_lock
 
 __all__ = ["Flights", "Loading", "LoadsAll"]
 
 _LOOK_AGAIN_S: Final = 1.0
-"""After so many seconds who waits for a task of another loop looks whether that still runs."""
+"""After so many seconds a thread, or a task of another loop, looks whether what it waits for still runs."""
 
 LoadsAll: TypeAlias = Callable[[list[Any]], Any]
 """Gets keys, returns a mapping of those that it has found, or something to await that does."""
+
+
+_SWEEP_FROM: Final = 64
+"""With fewer loads than this nobody looks for those that were cut short."""
 
 
 class Loading(Protocol):
@@ -30,15 +39,15 @@ class Loading(Protocol):
     The part of a cache that its loads use.
     """
 
-    def find_loaded(self, key: Any) -> tuple[Any] | None:
+    def _find_loaded(self, key: Any) -> tuple[Any] | None:
         """
         Return `(value,)` if the key has got a value by now, else None, which counts as no miss.
         """
 
-    def begin_load(self, key: Any, /) -> Ticket: ...
-    def end_load(self, ticket: Ticket, /) -> None: ...
-    def is_overtaken(self, ticket: Ticket, /) -> bool: ...
-    def keep_loaded(self, ticket: Ticket, key: Any, value: Any, /) -> bool: ...
+    def _begin_load(self, key: Any, /) -> Ticket: ...
+    def _end_loads(self, tickets: list[Ticket], /) -> None: ...
+    def _is_overtaken(self, ticket: Ticket, /) -> bool: ...
+    def _keep_loaded(self, ticket: Ticket, key: Any, value: Any, ttl: Any = None, /) -> bool: ...
 
 
 class Flights:
@@ -48,14 +57,19 @@ class Flights:
     The cache is handed in with each call: to hold it here would make a cycle of it.
     An error that is raised holds the frames that it has come through, and a load holds the error; so these frames let
     go of their loads, or both would stay until the collector comes.
+
+    Args:
+        timeout_s: How long a load may take; None for as long as it likes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, timeout_s: float | None = None) -> None:
         self.tally: Counter[str] = Counter()
         self.lock = new_lock(OUTER)
+        self.timeout_s = timeout_s
         self._loads: dict[Hashable, Load] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._orphans: list[Ticket] = []
+        self._sweep_at = _SWEEP_FROM
         call_after_fork(self)
 
     def after_fork(self) -> None:
@@ -64,182 +78,257 @@ class Flights:
         """
         here = threading.get_ident()
         flights = {key: load.flight for key, load in self._loads.items()}
-        lost = [key for key, flight in flights.items() if flight.thread != here or flight.loop is not None]
-        self._orphans += [self._loads.pop(key).ticket for key in lost]
+        lost = {key: flight for key, flight in flights.items() if flight.thread != here or flight.loop is not None}
+        for key in lost:
+            del self._loads[key]
+        for flight in set(lost.values()):
+            self._orphans += flight.tickets
 
     def count(self, name: str, number: int = 1) -> None:
         """
         Add to a count of `LoadStats`.
         """
-        with self.lock:
-            self.tally[name] += number
+        held(self.lock, self._count, name, number)
+
+    def _count(self, name: str, number: int) -> None:
+        self.tally[name] += number
 
     def take(self, cache: Loading, keys: Iterable[Hashable], load_all: LoadsAll) -> dict[Any, Any]:
         """
         Return the values of *keys*; of those that nobody loads yet by `load_all`, called in this thread.
         """
-        todo, values = list(keys), {}
+        todo: list[Any] = list(keys)
+        values: dict[Any, Any] = {}
         while todo:
-            found, ours, theirs = self._board(cache, todo, Flight())
-            values.update(found)
-            if ours:
-                values.update(self.run(cache, ours, load_all))
-            todo = []
-            self._join(theirs)
-            try:
-                for key in theirs:
-                    outcome = _outcome(theirs[key])
-                    if outcome is None:
-                        todo.append(key)
-                    else:
-                        values[key] = outcome[0]
-            finally:
-                self._leave(theirs)
-                del theirs
+            flight = Flight(timeout_s=self.timeout_s)
+            theirs = held(flight.gate, self._load_here, cache, flight, todo, values, load_all)
+            todo = self._wait(theirs, values)
         return values
+
+    def _load_here(
+        self, cache: Loading, flight: Flight, keys: list[Any], values: dict[Any, Any], load_all: LoadsAll
+    ) -> dict[Any, Load]:
+        theirs: dict[Any, Load] = {}
+        try:
+            try:
+                held(self.lock, self._board, cache, flight, keys, values, theirs)
+                if flight.loads:
+                    values.update(self.run(cache, flight, load_all))
+            finally:
+                self.end(cache, flight)
+        finally:
+            self.end(cache, flight)
+        return theirs
+
+    def _wait(self, theirs: dict[Any, Load], values: dict[Any, Any]) -> list[Any]:
+        """
+        Wait for the loads of others, note their values, and return the keys that have to be loaded here.
+        """
+        todo: list[Any] = []
+        if not theirs:
+            return todo
+        bell: SimpleQueue[None] = SimpleQueue()
+        load: Load | None = None
+        try:
+            self._join(theirs, bell, partial(bell.put, None))
+            for load in theirs.values():
+                _see_out(load.flight, bell)
+            for key, load in theirs.items():
+                outcome = _opened(load, None)
+                if outcome is None:
+                    todo.append(key)
+                else:
+                    values[key] = outcome[0]
+        finally:
+            self._leave(theirs, bell)
+            theirs.clear()
+            del load
+        return todo
 
     async def take_async(self, cache: Loading, keys: Iterable[Hashable], load_all: LoadsAll) -> dict[Any, Any]:
         """
         Do the same by `await load_all`, run in a task of its own, which ends early only if nobody waits any more.
         """
-        todo, values = list(keys), {}
+        todo: list[Any] = list(keys)
+        values: dict[Any, Any] = {}
         while todo:
-            found, ours, theirs = self._board(cache, todo, Flight(asyncio.get_running_loop()))
-            values.update(found)
-            if ours:
-                self.start(cache, ours, load_all)
-            todo = []
-            self._join(awaited := {**ours, **theirs})
-            try:
-                for key, waiting in zip(awaited, map(_awaited, awaited.values()), strict=True):
-                    outcome = await waiting
-                    if outcome is not None:
-                        values[key] = outcome[0]
-                    elif key in theirs:
-                        todo.append(key)
-            finally:
-                self._leave(awaited)
-                for known in (ours, theirs, awaited):
-                    known.clear()
+            flight = Flight(asyncio.get_running_loop(), timeout_s=self.timeout_s)
+            ours, theirs = held(flight.gate, self._launch, cache, flight, todo, values, load_all)
+            todo = await self._wait_async(ours, theirs, values)
         return values
 
-    def board(self, cache: Loading, keys: Iterable[Hashable], flight: Flight) -> dict[Any, Load]:
-        """
-        Return a load of *flight* for each of the *keys* that nobody loads yet: for the background.
-        """
-        ours: dict[Any, Load] = {}
-        with self.lock:
-            for key in keys:
-                load = self._loads.get(key)
-                if load is None or load.flight.is_lost() or cache.is_overtaken(load.ticket):
-                    ours[key] = self._loads[key] = Load(flight, cache.begin_load(key))
-        return ours
-
-    def _board(
-        self, cache: Loading, keys: list[Any], flight: Flight
-    ) -> tuple[dict[Any, Any], dict[Any, Load], dict[Any, Load]]:
-        found: dict[Any, Any] = {}
-        ours: dict[Any, Load] = {}
+    def _launch(
+        self, cache: Loading, flight: Flight, keys: list[Any], values: dict[Any, Any], load_all: LoadsAll
+    ) -> tuple[dict[Any, Load], dict[Any, Load]]:
         theirs: dict[Any, Load] = {}
         try:
-            with self.lock:
-                while self._orphans:
-                    cache.end_load(self._orphans.pop())
-                for key in keys:
-                    value = cache.find_loaded(key)
-                    if value is not None:
-                        found[key] = value[0]
-                        continue
-                    load = self._loads.get(key)
-                    if load is not None:
-                        _refuse_a_circle(key, load.flight, flight)
-                    # What was written or removed since a load began is not its answer to who asks now.
-                    if (
-                        load is not None
-                        and load.flight.can_be_waited_for(flight.loop)
-                        and not cache.is_overtaken(load.ticket)
-                    ):
-                        theirs[key] = load
-                    else:
-                        ours[key] = self._loads[key] = Load(flight, cache.begin_load(key))
+            held(self.lock, self._board, cache, flight, keys, values, theirs)
+            ours = dict(flight.loads)
+            if ours:
+                self.start(cache, flight, load_all)
         except BaseException:
-            self.end(cache, ours)
+            self.give_up(cache, flight)
             raise
-        return found, ours, theirs
+        return ours, theirs
 
-    def run(self, cache: Loading, loads: dict[Any, Load], load_all: LoadsAll) -> dict[Any, Any]:
-        """
-        Load in this thread, wake all that wait, and return the values.
-        """
-        error: BaseException | None = None
+    async def _wait_async(self, ours: dict[Any, Load], theirs: dict[Any, Load], values: dict[Any, Any]) -> list[Any]:
+        todo: list[Any] = []
+        loads = {**ours, **theirs}
+        if not loads:
+            return todo
+        loop, bell = asyncio.get_running_loop(), asyncio.Event()
+        load: Load | None = None
         try:
-            return self._keep(cache, loads, load_all(list(loads)))
-        except Exception as failure:
-            error = failure
-            self.count("failed")
-            raise
-        finally:  # what is not an Exception ends this thread's work, not that of others: one of them loads instead
-            self.end(cache, loads, error)
-            error = None
+            self._join(loads, bell, partial(_ring, loop, bell))
+            for load in loads.values():
+                await _see_out_async(load.flight, loop, bell)
+            for key, load in loads.items():
+                outcome = _opened(load, loop)
+                if outcome is not None:
+                    values[key] = outcome[0]
+                elif key in theirs:
+                    todo.append(key)
+        finally:
+            self._leave(loads, bell)
+            for known in (ours, theirs, loads):
+                known.clear()
+            del load
+        return todo
 
-    def start(self, cache: Loading, loads: dict[Any, Load], load_all: LoadsAll) -> asyncio.Task[Any]:
+    def board(self, cache: Loading, keys: Iterable[Hashable], flight: Flight) -> int:
+        """
+        Begin a load of *flight* for each of the *keys* that nobody loads yet, and return the number of them.
+
+        This is for the background. The caller holds the lock and the flight's gate.
+        """
+        self._tidy(cache)
+        mine = [key for key in keys if not self._is_loaded(cache, self._loads.get(key))]
+        self._begin(cache, flight, mine)
+        return len(mine)
+
+    def _board(
+        self, cache: Loading, flight: Flight, keys: list[Any], values: dict[Any, Any], theirs: dict[Any, Load]
+    ) -> None:
+        self._tidy(cache)
+        mine = []
+        for key in keys:
+            value = cache._find_loaded(key)
+            if value is not None:
+                values[key] = value[0]
+                continue
+            load = self._loads.get(key)
+            is_loaded = self._is_loaded(cache, load)
+            if load is not None and not load.flight.is_over():
+                _refuse_a_circle(key, load.flight, flight)
+            if load is not None and is_loaded and load.flight.can_be_waited_for(flight.loop):
+                theirs[key] = load
+            else:
+                mine.append(key)
+        self._begin(cache, flight, mine)
+        if theirs:
+            self._count("shared", len(theirs))
+
+    def _is_loaded(self, cache: Loading, load: Load | None) -> bool:
+        if load is None or load.flight.is_late():
+            return False
+        if load.flight.is_over():
+            self._strike(cache, load.flight)
+            return False
+        # What was written or removed since a load began is not its answer to who asks now.
+        return not cache._is_overtaken(load.ticket)
+
+    def _begin(self, cache: Loading, flight: Flight, keys: list[Any]) -> None:
+        flight.tickets.extend(map(cache._begin_load, keys))  # no line is between a ticket and its place in the list
+        for key, ticket in zip(keys, flight.tickets, strict=True):
+            flight.loads[key] = self._loads[key] = Load(flight, ticket)
+
+    def _tidy(self, cache: Loading) -> None:
+        """
+        Forget what exceptions have cut short before it could say so, as often as loads become more.
+        """
+        if self._orphans:
+            cache._end_loads(self._orphans)
+        if len(self._loads) >= self._sweep_at:
+            for load in list(self._loads.values()):
+                if load.flight.is_over():
+                    self._strike(cache, load.flight)
+            self._sweep_at = max(2 * len(self._loads), _SWEEP_FROM)
+
+    def run(self, cache: Loading, flight: Flight, load_all: LoadsAll) -> dict[Any, Any]:
+        """
+        Load in this thread and return the values; `end` wakes all that wait.
+        """
+        outer = sys.exception()
+        try:
+            return self._keep(cache, flight, load_all(list(flight.loads)))
+        except Exception as error:  # what is not an Exception ends this thread's work, not that of others: they load
+            self._fail(cache, flight, Failure(error, outer, is_given=True))
+            raise
+        finally:
+            del outer
+
+    def start(self, cache: Loading, flight: Flight, load_all: LoadsAll) -> asyncio.Task[Any]:
         """
         Load in a task of the running loop; return it.
         """
-        ours = dict(loads)
-
-        def land(task: asyncio.Task[Any]) -> None:
-            self._tasks.discard(task)
-            self.end(cache, ours, asyncio.CancelledError())  # for a task that was cancelled before its first step
-            if not task.cancelled():
-                task.exception()  # those that wait have it, so that asyncio need not log it
-
-        running = self._run_async(cache, ours, load_all)
+        running = self._run_async(cache, flight, load_all)
         try:
             task = asyncio.ensure_future(running)
         except BaseException:  # of the loop's task factory, or of an eager task's first step, which has ended them
             running.close()
-            self.end(cache, ours)
-            loads.clear()
             raise
-        for flight in {load.flight for load in loads.values()}:
-            flight.task = task
+        flight.task = task
         self._tasks.add(task)
-        task.add_done_callback(land)
+        task.add_done_callback(partial(self._land, cache, flight))
         return task
 
-    async def _run_async(self, cache: Loading, loads: dict[Any, Load], load_all: LoadsAll) -> None:
-        for flight in {load.flight for load in loads.values()}:
-            flight.task = asyncio.current_task()  # an eager task begins before `start` knows it
-        error: BaseException | None = None
-        try:
-            self._keep(cache, loads, await load_all(list(loads)))
-        except Exception as failure:  # noqa: BLE001 - it is raised in every caller that waits
-            error = failure
-            self.count("failed")
-        except BaseException as end:  # such as a cancellation: by who gave up last, by the loop's end, or from inside
-            error = end
-            raise
-        finally:
-            self.end(cache, loads, error)
-            error = None
+    def _land(self, cache: Loading, flight: Flight, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not flight.is_ended and task.cancelled():  # before its first step
+            flight.failure = Failure(asyncio.CancelledError())
+        self.end(cache, flight)
+        if not task.cancelled():
+            task.exception()  # those that wait have it, so that asyncio need not log it
 
-    def _keep(self, cache: Loading, loads: dict[Any, Load], loaded: Any) -> dict[Any, Any]:
+    async def _run_async(self, cache: Loading, flight: Flight, load_all: LoadsAll) -> None:
+        flight.task = asyncio.current_task()  # an eager task begins before `start` knows it
+        try:
+            try:
+                self._keep(cache, flight, await _in_time(flight, load_all))
+            except Exception as error:  # noqa: BLE001 - it is raised in every caller that waits
+                self._fail(cache, flight, Failure(error))
+            except BaseException as error:  # such as a cancellation: by who gave up last, or from inside
+                flight.failure = Failure(error)
+                raise
+            finally:
+                self.end(cache, flight)
+        finally:
+            self.end(cache, flight)
+
+    def _fail(self, cache: Loading, flight: Flight, failure: Failure) -> None:
+        flight.failure = failure
+        if flight.on_failure is not None:
+            flight.on_failure(cache, list(flight.loads))
+        self.count("failed")
+
+    def _keep(self, cache: Loading, flight: Flight, loaded: Any) -> dict[Any, Any]:
         if not isinstance(loaded, Mapping):
             message = f"the loader returned {loaded!r}: return a mapping of keys to values"
             raise TypeError(message)
-        self.count("loaded", len(loads))
+        self.count("loaded", len(flight.loads))
         values = {}
+        load: Load | None = None
         try:
-            for key, load in loads.items():
+            for key, load in list(flight.loads.items()):
                 if key in loaded:
                     values[key] = self._settle(cache, key, load.ticket, loaded[key])
-                    load.future.set_result((values[key],))
+                    load.outcome = (values[key],)
         finally:
             del load
         return values
 
-    def _settle(self, cache: Loading, key: Any, ticket: Ticket, value: Any) -> Any:
+    def _settle(self, cache: Loading, key: Any, ticket: Ticket, loaded: Any) -> Any:
+        value, ttl = (loaded.value, loaded.ttl) if isinstance(loaded, Loaded) else (loaded, None)
         if isinstance(value, Coroutine):
             value.close()
             message = (
@@ -248,38 +337,55 @@ class Flights:
             )
             raise TypeError(message)
         try:
-            if cache.keep_loaded(ticket, key, value):
+            if cache._keep_loaded(ticket, key, value, ttl):
                 return value
         except ValueTooLargeError:
             self.count("uncached")
             return value
         self.count("overtaken")
-        found = cache.find_loaded(key)
+        found = cache._find_loaded(key)
         return value if found is None else found[0]
 
-    def end(self, cache: Loading, loads: dict[Any, Load], error: BaseException | None = None) -> None:
+    def end(self, cache: Loading, flight: Flight) -> None:
         """
-        Let *loads* end with an *error*, or so that who waits for one of them loads instead, as far as they are open.
+        Let a flight end: whoever waits for a load that is open gets the failure, or loads instead where there is none.
+
+        Callers do so twice, in one `finally` around the other: an exception from a signal may come in between.
         """
-        with self.lock:
-            for key, load in loads.items():
-                if self._loads.get(key) is load:
-                    del self._loads[key]
-                cache.end_load(load.ticket)
+        if not flight.is_ended:
+            for load in list(flight.loads.values()):
+                if load.outcome is OPEN:
+                    load.outcome = flight.failure
+            held(self.lock, self._strike, cache, flight)
+            flight.is_ended = True
+        flight.wake()
+        flight.loads.clear()
+        flight.failure = flight.on_failure = None
+
+    def give_up(self, cache: Loading, flight: Flight) -> None:
+        """
+        Let a flight end that has not got off.
+        """
+        if flight.task is not None:
+            flight.task.cancel()
+        self.end(cache, flight)
+
+    def _strike(self, cache: Loading, flight: Flight) -> None:
+        """
+        Take a flight's loads out, and watch their keys no longer. The caller holds the lock.
+        """
+        for key, load in list(flight.loads.items()):
+            if self._loads.get(key) is load:
+                del self._loads[key]
+        cache._end_loads(flight.tickets)
+
+    def _join(self, loads: dict[Any, Load], waiter: object, wake: Callable[[], object]) -> None:
         for load in loads.values():
-            if not load.future.done():
-                load.future.set_result(error)
-        loads.clear()
+            load.flight.waiters[waiter] = wake
 
-    def _join(self, loads: dict[Any, Load]) -> None:
-        with self.lock:
-            for flight in {load.flight for load in loads.values()}:
-                flight.waiting += 1
-
-    def _leave(self, loads: dict[Any, Load]) -> None:
-        with self.lock:
-            for flight in {load.flight for load in loads.values()}:
-                flight.leave()
+    def _leave(self, loads: dict[Any, Load], waiter: object) -> None:
+        for flight in {load.flight for load in loads.values()}:
+            flight.leave(waiter)
 
 
 def _refuse_a_circle(key: Any, theirs: Flight, ours: Flight) -> None:
@@ -290,30 +396,59 @@ def _refuse_a_circle(key: Any, theirs: Flight, ours: Flight) -> None:
         raise ReentrantError(call)
 
 
-def _outcome(load: Load) -> tuple[Any] | None:
+async def _in_time(flight: Flight, load_all: LoadsAll) -> Any:
+    keys = list(flight.loads)
+    if flight.timeout_s is None:
+        return await load_all(keys)
+    timeout = asyncio.timeout(flight.timeout_s)
     try:
-        pause_s = None if load.flight.loop is None else _LOOK_AGAIN_S
-        while not wait((load.future,), pause_s).done:
-            if not load.flight.can_be_waited_for(None):
-                return None
-        return _opened(load, None)
-    finally:
-        del load
+        async with timeout:
+            return await load_all(keys)
+    except TimeoutError as error:
+        if not timeout.expired():  # the loader's own
+            raise
+        raise LoadTimeoutError(flight.timeout_s) from error
 
 
-async def _awaited(load: Load) -> tuple[Any] | None:
-    loop = asyncio.get_running_loop()
-    ended = asyncio.wrap_future(load.future)
-    try:
-        if load.flight.loop in {None, loop}:
-            await ended
-        while not ended.done():
-            await asyncio.wait((ended,), timeout=_LOOK_AGAIN_S)
-            if not (ended.done() or load.flight.can_be_waited_for(loop)):
-                return None
-        return _opened(load, loop)
-    finally:
-        del load, ended
+def _pause_s(flight: Flight) -> float:
+    """
+    Return how long to wait before another look; raise LoadTimeoutError if the load takes longer than it may.
+    """
+    if flight.until is None or flight.timeout_s is None:
+        return _LOOK_AGAIN_S
+    left_s = flight.until - time.monotonic()
+    if left_s <= 0:
+        raise LoadTimeoutError(flight.timeout_s)
+    return min(_LOOK_AGAIN_S, left_s)
+
+
+def _see_out(flight: Flight, bell: SimpleQueue[None]) -> None:
+    while not flight.is_over() and flight.can_be_waited_for(None):
+        with suppress(Empty):
+            bell.get(timeout=_pause_s(flight))
+
+
+async def _see_out_async(flight: Flight, loop: asyncio.AbstractEventLoop, bell: asyncio.Event) -> None:
+    if flight.loop is loop and flight.task is not None:
+        if not flight.task.done():
+            await asyncio.wait((flight.task,))
+        return
+    while not flight.is_over() and flight.can_be_waited_for(loop):
+        # A thread rings; it is looked at only where the time that it may take runs out.
+        pause_s = None if flight.loop is None and flight.until is None else _pause_s(flight)
+        bell.clear()
+        if not flight.is_over():
+            timer = None if pause_s is None else loop.call_later(pause_s, bell.set)
+            try:
+                await bell.wait()
+            finally:
+                if timer is not None:
+                    timer.cancel()
+
+
+def _ring(loop: asyncio.AbstractEventLoop, bell: asyncio.Event) -> None:
+    with suppress(RuntimeError):  # the loop was closed: nobody waits
+        loop.call_soon_threadsafe(bell.set)
 
 
 def _opened(load: Load, loop: asyncio.AbstractEventLoop | None) -> tuple[Any] | None:
@@ -322,12 +457,14 @@ def _opened(load: Load, loop: asyncio.AbstractEventLoop | None) -> tuple[Any] | 
 
     What ended another loop's task without being an Exception, such as its cancellation, is None: load here instead.
     """
-    outcome = load.future.result()
+    outcome: Any = load.outcome
     try:
-        if not isinstance(outcome, BaseException):
-            return outcome
-        if isinstance(outcome, Exception) or load.flight.loop is loop:
-            raise outcome
+        if outcome is OPEN:
+            return None
+        if not isinstance(outcome, Failure):
+            return outcome  # type: ignore[no-any-return]
+        if outcome.is_exception or load.flight.loop is loop:
+            raise outcome.error()
         return None
     finally:
         del load, outcome

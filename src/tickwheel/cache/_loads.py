@@ -7,9 +7,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any, Protocol, TypeAlias
+from contextvars import copy_context
+from functools import partial
+from typing import Any, Final, Protocol, TypeAlias
 
-from tickwheel.cache._flight import Flight, Load
+from tickwheel.cache._flight import Failure, Flight, Load, held
 from tickwheel.cache._flights import Flights, Loading, LoadsAll
 from tickwheel.cache._refresh import Refresh
 from tickwheel.drivers.executors import PoolExecutor
@@ -18,7 +20,10 @@ from tickwheel.timers.engine import log_error
 
 __all__ = ["Loads"]
 
-_Start: TypeAlias = "Callable[[Taking, Flight, dict[Any, Load], LoadsAll], None]"
+_Start: TypeAlias = "Callable[[Taking, Flight, LoadsAll], None]"
+
+_RESTS_KEPT: Final = 64
+"""With fewer keys than this that rest, none is looked at for having rested long enough."""
 
 
 class Taking(Loading, Protocol):
@@ -31,7 +36,12 @@ class Taking(Loading, Protocol):
         Return what is there.
         """
 
-    def grade(self, key: Any, /) -> tuple[Any, int] | None: ...
+    def _grade(self, key: Any, /) -> tuple[Any, int, int] | None: ...
+
+    def _now_ns(self) -> int:
+        """
+        Return the time.
+        """
 
 
 class Loads:
@@ -40,16 +50,21 @@ class Loads:
 
     Args:
         refresh: The rules, or None to load what is missing and nothing else.
+        timeout_s: How long a load may take; None for as long as it likes.
     """
 
-    def __init__(self, refresh: Refresh | None) -> None:
-        self._flights = Flights()
+    def __init__(self, refresh: Refresh | None, timeout_s: float | None = None) -> None:
+        self._flights = Flights(timeout_s)
         self.tally = self._flights.tally
         self.has_rules = refresh is not None
         rules = refresh or Refresh()
         self._ahead_ns, self._revalidate_ns, self._error_ns = rules.ahead_ns, rules.revalidate_ns, rules.error_ns
         self.grace_ns = max(self._revalidate_ns, self._error_ns)
         self._loads_max = rules.loads_max
+        self._retry_ns = rules.retry_ns
+        self._resting: dict[Any, int] = {}
+        """Until when a key whose load has failed is answered without another one."""
+        self._rests_kept = _RESTS_KEPT
         self._background: set[Flight] = set()
         self._pool: PoolExecutor | None = None
         call_after_fork(self)
@@ -113,18 +128,43 @@ class Loads:
             return values, [key for key in keys if key not in values]
         values, missing, due = {}, [], []
         for key in keys:
-            value, left_ns = cache.grade(key) or (None, -self.grace_ns - 1)
-            if left_ns > 0 or -left_ns < self._revalidate_ns:
+            value, left_ns, life_ns = cache._grade(key) or (None, -self.grace_ns - 1, 0)
+            is_resting = bool(self._resting) and self._is_resting(cache, key)
+            if left_ns > 0 or -left_ns < (self._error_ns if is_resting else self._revalidate_ns):
                 values[key] = value
                 if left_ns <= 0:
                     self._flights.count("stale")
-                if left_ns <= self._ahead_ns:
+                if left_ns <= self._ahead_of(life_ns) and not is_resting:
                     due.append(key)
             else:
                 missing.append(key)
         if due:
             refresh(due)
         return values, missing
+
+    def _ahead_of(self, life_ns: int) -> int:
+        """
+        Return how long before its end a life is renewed: within half of one that is no longer than `ahead`.
+        """
+        return self._ahead_ns if self._ahead_ns < life_ns else life_ns // 2
+
+    def _is_resting(self, cache: Taking, key: Any) -> bool:
+        until_ns = self._resting.get(key)
+        return until_ns is not None and cache._now_ns() < until_ns
+
+    def _rest(self, cache: Taking, keys: Iterable[Any]) -> None:
+        """
+        Let keys whose load has just failed be answered without another load for a while.
+        """
+        if not self._retry_ns:
+            return
+        now_ns = cache._now_ns()
+        self._resting.update(dict.fromkeys(keys, now_ns + self._retry_ns))
+        if len(self._resting) > self._rests_kept:
+            for key, until_ns in list(self._resting.items()):
+                if until_ns <= now_ns:
+                    self._resting.pop(key, None)
+            self._rests_kept = max(2 * len(self._resting), _RESTS_KEPT)
 
     def _fall_back(self, cache: Taking, values: dict[Any, Any], missing: list[Any]) -> bool:
         """
@@ -134,79 +174,88 @@ class Loads:
             return False
         stale = 0
         for key in missing:
-            value, left_ns = cache.grade(key) or (None, -self.grace_ns - 1)
+            value, left_ns, _ = cache._grade(key) or (None, -self.grace_ns - 1, 0)
             if -left_ns >= self._error_ns:
                 return False
             values[key] = value
             stale += left_ns <= 0
         self._flights.count("stale", stale)
+        self._rest(cache, missing)
         return True
 
-    def _board(self, cache: Taking, keys: list[Any], flight: Flight) -> dict[Any, Load]:
-        with self._flights.lock:
-            self._background = {each for each in self._background if not each.is_lost()}
-            if len(self._background) >= self._loads_max:
-                self._flights.count("refused", len(keys))
-                return {}
-            loads = self._flights.board(cache, keys, flight)
-            if loads:
-                self._background.add(flight)
-        return loads
-
     def _refresh(self, cache: Taking, keys: list[Any], load_all: LoadsAll) -> None:
-        flight = Flight(is_background=True)
+        flight = Flight(is_background=True, timeout_s=self._flights.timeout_s)
         flight.thread = None  # that of the worker, once there is one
-        self._begin(cache, keys, load_all, flight, self._submit)
+        held(flight.gate, self._begin, cache, keys, load_all, flight, self._submit)
 
     def _refresh_async(self, cache: Taking, keys: list[Any], load_all: LoadsAll) -> None:
-        flight = Flight(asyncio.get_running_loop(), is_background=True)
-        self._begin(cache, keys, load_all, flight, self._start)
+        flight = Flight(asyncio.get_running_loop(), is_background=True, timeout_s=self._flights.timeout_s)
+        held(flight.gate, self._begin, cache, keys, load_all, flight, self._start)
 
     def _begin(self, cache: Taking, keys: list[Any], load_all: LoadsAll, flight: Flight, start: _Start) -> None:
-        loads = self._board(cache, keys, flight)
-        number = len(loads)
-        if not number:
-            return
         try:
-            start(cache, flight, loads, load_all)
-        except Exception as error:  # noqa: BLE001 - such as for want of threads: the value that is there will do
-            self._flights.end(cache, loads)
-            self._leave(flight)
-            self._flights.count("refused", number)
-            log_error(error, load_all)
-        else:
-            self._flights.count("refreshes", number)
+            number = held(self._flights.lock, self._board, cache, keys, flight)
+            if not number:
+                return
+            try:
+                start(cache, flight, load_all)
+            except Exception as error:  # noqa: BLE001 - such as for want of threads: the value that is there will do
+                self._flights.give_up(cache, flight)
+                self._flights.count("refused", number)
+                log_error(error, load_all)
+            else:
+                self._flights.count("refreshes", number)
+        except BaseException:
+            self._flights.give_up(cache, flight)
+            raise
 
-    def _submit(self, cache: Taking, flight: Flight, loads: dict[Any, Load], load_all: LoadsAll) -> None:
-        with self._flights.lock:
-            if self._pool is None:
-                self._pool = PoolExecutor(self._loads_max, queue_max=self._loads_max, name="tickwheel-refresh")
-        self._pool.submit(_Job(lambda: self._run(cache, flight, loads, load_all)))  # type: ignore[arg-type]
+    def _board(self, cache: Taking, keys: list[Any], flight: Flight) -> int:
+        self._background = {each for each in self._background if not each.is_over()}
+        if len(self._background) >= self._loads_max:
+            self._flights.tally["refused"] += len(keys)
+            return 0
+        flight.on_failure = self._rest
+        number = self._flights.board(cache, keys, flight)
+        if number:
+            self._background.add(flight)
+        return number
 
-    def _start(self, cache: Taking, flight: Flight, loads: dict[Any, Load], load_all: LoadsAll) -> None:
-        task = self._flights.start(cache, loads, load_all)
-        task.add_done_callback(lambda _: self._end(flight, loads, load_all))
+    def _submit(self, cache: Taking, flight: Flight, load_all: LoadsAll) -> None:
+        if self._pool is None:
+            held(self._flights.lock, self._open_pool)
+        run = partial(copy_context().run, held, flight.gate, self._run, cache, flight, load_all)
+        self._pool.submit(_Job(run))  # type: ignore[union-attr, arg-type]
+        flight.is_queued = True  # its worker waits for the gate, which is held here
 
-    def _leave(self, flight: Flight) -> None:
-        with self._flights.lock:
-            self._background.discard(flight)
+    def _open_pool(self) -> None:
+        if self._pool is None:
+            self._pool = PoolExecutor(self._loads_max, queue_max=self._loads_max, name="tickwheel-refresh")
 
-    def _run(self, cache: Taking, flight: Flight, loads: dict[Any, Load], load_all: LoadsAll) -> None:
+    def _start(self, cache: Taking, flight: Flight, load_all: LoadsAll) -> None:
+        loads = dict(flight.loads)
+        task = self._flights.start(cache, flight, load_all)
+        task.add_done_callback(lambda _: _log_failure(loads, load_all))
+
+    def _run(self, cache: Taking, flight: Flight, load_all: LoadsAll) -> None:
+        if flight.is_ended:  # an exception has cut its begin short
+            return
         flight.thread = threading.get_ident()
         try:
-            self._flights.run(cache, loads, load_all)
+            try:
+                self._flights.run(cache, flight, load_all)
+            finally:
+                self._flights.end(cache, flight)
         except Exception as error:  # noqa: BLE001 - nobody waits for it
             log_error(error, load_all)
         finally:
-            self._leave(flight)
+            self._flights.end(cache, flight)
 
-    def _end(self, flight: Flight, loads: dict[Any, Load], load_all: LoadsAll) -> None:
-        self._leave(flight)
-        for load in loads.values():
-            error = load.future.result(0)  # all have ended
-            if isinstance(error, BaseException) and not isinstance(error, asyncio.CancelledError):
-                log_error(error, load_all)
-                break
+
+def _log_failure(loads: dict[Any, Load], load_all: LoadsAll) -> None:
+    failure = next((load.outcome for load in loads.values() if isinstance(load.outcome, Failure)), None)
+    loads.clear()
+    if failure is not None and failure.is_exception:
+        log_error(failure.error(), load_all)
 
 
 class _One:

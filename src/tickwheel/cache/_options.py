@@ -14,9 +14,11 @@ from typing import Any
 
 from tickwheel.cache._reason import REASONS, Reason
 from tickwheel.cache._refresh import Refresh
-from tickwheel.clock import Clock
+from tickwheel.cache._timer import duration_ns
+from tickwheel.clock import NEVER, Clock, seconds
 from tickwheel.drivers import TimerWheel
 from tickwheel.timers.engine import log_error
+from tickwheel.typing import Seconds
 
 __all__ = ["Leaving", "Options"]
 
@@ -27,7 +29,7 @@ class Options:
     The options of a cache; the classes describe each of them.
 
     Raises:
-        ValueError: If maxsize is NaN, negative or past all floats, or jitter is not in 0..1.
+        ValueError: If maxsize is NaN, negative or past all floats, jitter is not in 0..1, or a limit is not over 0.
         TypeError: If one of them is no number, a callback cannot be called or is a coroutine function, or time would
             come from two places.
     """
@@ -41,6 +43,17 @@ class Options:
     wheel: TimerWheel | None = None
     clock: Clock | None = None
     refresh: Refresh | None = None
+    max_age: Seconds | None = None
+    load_timeout: Seconds | None = None
+
+    @property
+    def load_timeout_s(self) -> float | None:
+        """
+        Return `load_timeout` in seconds.
+        """
+        if self.load_timeout is None or (ns := duration_ns(self.load_timeout, "load_timeout")) >= NEVER:
+            return None
+        return seconds(ns)
 
     def __post_init__(self) -> None:
         _check_number("maxsize", self.maxsize, "math.inf for no bound")
@@ -54,6 +67,10 @@ class Options:
         if self.refresh is not None and not isinstance(self.refresh, Refresh):
             message = f"refresh is {self.refresh!r}: pass a tickwheel.cache.Refresh"
             raise TypeError(message)
+        for name in ("max_age", "load_timeout"):
+            if getattr(self, name) is not None and not duration_ns(getattr(self, name), name):
+                message = f"{name} is {getattr(self, name)!r}: pass more than 0, or None for no limit"
+                raise ValueError(message)
         for name in ("on_expire", "on_evict"):
             _check_callback(name, getattr(self, name))
         sources = [name for name in ("timer", "wheel", "clock") if getattr(self, name) is not None]

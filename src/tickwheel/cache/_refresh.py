@@ -29,11 +29,14 @@ class Refresh:
     logged and counted, and the old value stays for as long as it may.
 
     Args:
-        ahead: In the last seconds of its life a value is returned, and a new one loaded in the background.
+        ahead: In the last seconds of its life a value is returned, and a new one loaded in the background. For a life
+            that is no longer than this, it is the second half.
         stale_while_revalidate: The same for this many seconds after its end.
         stale_if_error: For this many seconds after its end a value is returned if loading another one fails: the one
             that is there by then. One that was removed meanwhile is not.
         loads_max: How many loads run in the background at once; while they do, no other is begun.
+        retry_after: For so many seconds after a load of a key has failed no other is begun while there is a value that
+            may be returned: callers get that. 0 to try at each take.
 
     Raises:
         ValueError: If a duration is NaN, negative or over a year, or *loads_max* is below 1.
@@ -44,9 +47,10 @@ class Refresh:
     stale_while_revalidate: float | timedelta = 0.0
     stale_if_error: float | timedelta = 0.0
     loads_max: int = 4
+    retry_after: float | timedelta = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("ahead", "stale_while_revalidate", "stale_if_error"):
+        for name in ("ahead", "stale_while_revalidate", "stale_if_error", "retry_after"):
             duration = getattr(self, name)
             if duration_ns(duration, name) > _YEAR_NS:
                 message = f"{name} is {duration!r}: pass at most a year, so that values leave"
@@ -73,3 +77,10 @@ class Refresh:
         Return `stale_if_error` in nanoseconds.
         """
         return duration_ns(self.stale_if_error, "stale_if_error")
+
+    @property
+    def retry_ns(self) -> int:
+        """
+        Return `retry_after` in nanoseconds.
+        """
+        return duration_ns(self.retry_after, "retry_after")

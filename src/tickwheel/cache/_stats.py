@@ -25,6 +25,7 @@ class LoadStats:
         overtaken: Values that were not kept because their key was written or removed while they were loaded.
         stale: Values that were returned after their life, by `Refresh.stale_while_revalidate` or `stale_if_error`.
         refreshes: Loads begun in the background.
+        shared: Keys that a call waited for while another thread or task loaded them, instead of loading them itself.
         refused: Loads not begun in the background because `Refresh.loads_max` were running, or for want of a thread.
     """
 
@@ -35,6 +36,7 @@ class LoadStats:
     stale: int = 0
     refreshes: int = 0
     refused: int = 0
+    shared: int = 0
 
 
 class CacheInfo(NamedTuple):

@@ -15,6 +15,7 @@ from tickwheel.cache._refresh import Refresh
 from tickwheel.cache._timer import duration_ns
 from tickwheel.clock import Clock
 from tickwheel.drivers import TimerWheel
+from tickwheel.typing import Seconds
 
 __all__ = ["TLRUCache"]
 
@@ -39,6 +40,7 @@ class TLRUCache(BaseCache[K, V]):
         wheel: As for `TTLCache`.
         clock: As for `TTLCache`.
         refresh: As for `TTLCache`.
+        load_timeout: As for `TTLCache`.
 
     Raises:
         ValueError: If *maxsize* is NaN or negative.
@@ -57,15 +59,23 @@ class TLRUCache(BaseCache[K, V]):
         wheel: TimerWheel | None = None,
         clock: Clock | None = None,
         refresh: Refresh | None = None,
+        load_timeout: Seconds | None = None,
     ) -> None:
         if not callable(ttu):
             message = f"ttu is {ttu!r}: pass a function of key, value and time that returns the deadline"
             raise TypeError(message)
         self._ttu = ttu
-        self._begin(
-            Options(maxsize, timer, on_expire=on_expire, on_evict=on_evict, wheel=wheel, clock=clock, refresh=refresh),
-            getsizeof,
+        options = Options(
+            maxsize,
+            timer,
+            on_expire=on_expire,
+            on_evict=on_evict,
+            wheel=wheel,
+            clock=clock,
+            refresh=refresh,
+            load_timeout=load_timeout,
         )
+        self._begin(options, getsizeof)
 
     @property
     def ttu(self) -> Callable[[K, V, Any], Any]:

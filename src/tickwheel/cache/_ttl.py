@@ -49,6 +49,10 @@ class TTLCache(BaseCache[K, V]):
         wheel: Expires entries on time, in its thread or loop; the cache goes by its clock.
         clock: As *wheel*: a new one on this clock.
         refresh: How loads go about values that are about to end, or have ended; None: not at all.
+        max_age: How long an entry lives after it was set at most, in seconds or a timedelta, however often a lookup or
+            `touch` restarts its life: with *sliding*, *ttl* is the longest idle time and this the longest time of all.
+        load_timeout: How long a load may take, in seconds or a timedelta. A task is then cancelled; a thread cannot be
+            ended, but nobody waits for it any more, and who asks next loads. None for no limit.
 
     Raises:
         ValueError: If a number is NaN, negative, or a *jitter* over 1.
@@ -70,9 +74,14 @@ class TTLCache(BaseCache[K, V]):
         wheel: TimerWheel | None = None,
         clock: Clock | None = None,
         refresh: Refresh | None = None,
+        max_age: Seconds | None = None,
+        load_timeout: Seconds | None = None,
     ) -> None:
         self._ttl = ttl
-        self._begin(Options(maxsize, timer, jitter, sliding, on_expire, on_evict, wheel, clock, refresh), getsizeof)
+        options = Options(
+            maxsize, timer, jitter, sliding, on_expire, on_evict, wheel, clock, refresh, max_age, load_timeout
+        )
+        self._begin(options, getsizeof)
 
     @property
     def ttl(self) -> Any:

@@ -16,7 +16,7 @@ KEYS: Final = 0
 VALUES: Final = 1
 ITEMS: Final = 2
 RECORDS: Final = 3
-"""Key, value, life, and how much of that is left, in nanoseconds."""
+"""Key, value, life, how much of that is left, and how much of the longest age, in nanoseconds."""
 
 
 class CacheItems(ItemsView[K, V]):

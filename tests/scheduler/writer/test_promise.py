@@ -5,6 +5,8 @@ The answer that a write is going to get: kept once, waited for and called back.
 from __future__ import annotations
 
 import threading
+from pathlib import Path
+from traceback import walk_tb
 
 import pytest
 
@@ -35,10 +37,39 @@ def test_raises_its_error():
     promise: Promise[int] = Promise(Runtime())
     error = ValueError("no")
     promise.set_exception(error)
-    assert promise.exception() is error
+    assert repr(promise.exception()) == repr(error)
     for _ in range(2):
         with pytest.raises(ValueError, match="no"):
             promise.result()
+
+
+def test_each_waiter_gets_an_error_of_its_own():
+    """
+    Of many threads that wait for writes of one batch, which fails, none sees the frames of another.
+    """
+    promises: list[Promise[int]] = [Promise(Runtime()) for _ in range(8)]
+    seen: list[tuple[BaseException, list[str]]] = []
+
+    def wait(promise: Promise[int]) -> None:
+        try:
+            promise.result(PATIENCE_S)
+        except OSError as error:
+            seen.append((error, [frame.f_code.co_name for frame, _ in walk_tb(error.__traceback__)]))
+
+    threads = [threading.Thread(target=wait, args=(promise,)) for promise in promises for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        Path("/nowhere").stat()  # in the writer's thread
+    except OSError as error:
+        for promise in promises:
+            promise.set_exception(error)
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert len({id(error) for error, _ in seen}) == 16
+    assert {tuple(frames) for _, frames in seen} == {
+        ("wait", "result", "test_each_waiter_gets_an_error_of_its_own", "stat")
+    }
 
 
 def test_waits_no_longer_than_it_may():

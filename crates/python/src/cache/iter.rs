@@ -37,7 +37,7 @@ impl CacheIterator {
         let cache = cache.get();
         let now = cache.now(py)?;
         let found = cache.store.with(py, |store| self.ids.find_map(|id| store.peek(py, id, now)));
-        let Some((key, value, life, left)) = found else {
+        let Some((key, value, life, left, most)) = found else {
             self.cache = None;
             return Ok(None);
         };
@@ -45,7 +45,7 @@ impl CacheIterator {
             0 => Ok(key.into_bound(py)),
             1 => Ok(value.into_bound(py)),
             2 => Ok((key, value).into_pyobject(py)?.into_any()),
-            _ => Ok((key, value, life, left).into_pyobject(py)?.into_any()),
+            _ => Ok((key, value, life, left, most).into_pyobject(py)?.into_any()),
         }
         .map(Some)
     }

@@ -63,7 +63,8 @@ impl Store {
                 continue;
             }
             let Some(index) = self.order.oldest() else { break };
-            left.push(self.remove(index, Reason::Size));
+            let reason = if self.is_living(index, now) { Reason::Size } else { Reason::Expired };
+            left.push(self.remove(index, reason));
         }
     }
 
@@ -78,16 +79,22 @@ impl Store {
         }
     }
 
-    /// Take out everything, as removed.
-    pub(crate) fn clear(&mut self) -> Vec<Left> {
+    /// Take out everything: as removed, or as expired if its life was over.
+    pub(crate) fn clear(&mut self, now: u64) -> Vec<Left> {
         self.watches.note_all();
         let entries = self.wheel.drain();
-        self.counts.left[Reason::Removed as usize] += entries.len() as u64;
         self.table = Table::new();
-        (self.order, self.sizes) = (Order::new(), Vec::new());
+        (self.order, self.sizes, self.ends) = (Order::new(), Vec::new(), Vec::new());
         (self.size, self.due_from) = (0.0, NEVER);
-        let items = entries.into_iter().map(|entry| entry.payload);
-        items.map(|Item { key, value, .. }| Left { key, value, reason: Reason::Removed }).collect()
+        let over = now.saturating_add(self.grace);
+        let mut left = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let Item { key, value, .. } = entry.payload;
+            let reason = if entry.deadline > over { Reason::Removed } else { Reason::Expired };
+            self.counts.left[reason as usize] += 1;
+            left.push(Left { key, value, reason });
+        }
+        left
     }
 
     /// Take what has left the wheel out of everything but the table.

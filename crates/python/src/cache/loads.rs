@@ -8,8 +8,8 @@ use crate::once::intern;
 
 impl Cache {
     /// The value of a key, also after its life as long as it is kept, and how many nanoseconds of that are left: none, or fewer, when it
-    /// is over, which counts as a miss. Either way it is a use.
-    pub(crate) fn graded<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<(Bound<'py, PyAny>, i64)>> {
+    /// is over, which counts as a miss; and how long its life is. Either way it is a use.
+    pub(crate) fn graded<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<(Bound<'py, PyAny>, i64, u64)>> {
         let py = key.py();
         let hash = key.hash()?;
         let now = self.now(py)?;
@@ -17,13 +17,15 @@ impl Cache {
         Ok(self.store.with(py, |store| {
             let hit = found.and_then(|index| store.hit(py, index, now).map(|value| (index, value)));
             if let Some((index, value)) = hit {
-                return Some((value, store.remaining(index, now).unwrap_or(NEVER).cast_signed()));
+                let left = store.remaining(index, now).unwrap_or(NEVER).cast_signed();
+                return Some((value, left, store.wheel.payload_at(index).life));
             }
             store.counts.misses += 1;
             let index = found.filter(|&index| store.wheel.deadline_at(index) > now)?;
             let over = now + store.grace - store.wheel.deadline_at(index);
             store.order.use_now(index);
-            Some((store.wheel.payload_at(index).value.bind(py).clone(), -over.cast_signed()))
+            let item = store.wheel.payload_at(index);
+            Some((item.value.bind(py).clone(), -over.cast_signed(), item.life))
         }))
     }
 
@@ -48,23 +50,27 @@ impl Cache {
         outcome.map(|_| tags)
     }
 
-    /// Put a loaded value in, unless its key was written or removed since the ticket was given; return whether it was.
+    /// Put a loaded value in, for a life of its own or by the rules, unless its key was written or removed since the ticket was given;
+    /// return whether it was.
     pub(crate) fn settle<'py>(
         slf: &Bound<'py, Self>,
         ticket: &Ticket,
         key: &Bound<'py, PyAny>,
         value: &Bound<'py, PyAny>,
+        life: Life,
     ) -> PyResult<bool> {
         let (py, this) = (slf.py(), slf.get());
         if this.rule(py, |rules| rules.has_item_methods) {
             let is_written = this.store.with(py, |store| store.watches.is_written(ticket));
-            if !is_written {
+            if !is_written && matches!(life, Life::Usual) {
                 slf.call_method1(intern!(py, "__setitem__"), (key, value))?;
             }
-            return Ok(!is_written);
+            if is_written || matches!(life, Life::Usual) {
+                return Ok(!is_written);
+            }
         }
         let unless = Unless::Written(ticket);
-        let outcome = Self::put(slf, Entry { key, value, life: Life::Usual, unless })?;
+        let outcome = Self::put(slf, Entry { key, value, life, unless })?;
         Ok(!matches!(outcome, Put::Overtaken))
     }
 }

@@ -15,6 +15,9 @@ use crate::cpython::cell::GilCell;
 use crate::cpython::reports::checked;
 use crate::once::intern;
 
+/// After so long a driver is taken for closed or stopped, and lookups remove what it has left.
+const DRIVER_LAG: u64 = 1_000_000_000;
+
 #[pymethods]
 #[allow(clippy::needless_pass_by_value)] // tickets come out of Python objects
 impl Cache {
@@ -31,7 +34,7 @@ impl Cache {
     /// Begin, empty, by the rules given: for `__init__`.
     #[pyo3(signature = (
         maxsize, *, is_sliding=false, grace_ns=0, clock=None, sizer=None, lifetime=None, on_leave=None, on_earlier=None,
-        life_ns=NEVER, jitter=0.0, is_overridden=false, has_item_methods=false
+        life_ns=NEVER, max_age_ns=NEVER, jitter=0.0, is_overridden=false, has_item_methods=false
     ))]
     #[allow(clippy::too_many_arguments)] // keywords of one call
     fn _open(
@@ -46,6 +49,7 @@ impl Cache {
         on_leave: Option<Py<PyAny>>,
         on_earlier: Option<Py<PyAny>>,
         life_ns: u64,
+        max_age_ns: u64,
         jitter: f64,
         is_overridden: bool,
         has_item_methods: bool,
@@ -60,12 +64,14 @@ impl Cache {
             has_item_methods,
         };
         let kind = clock.as_ref().map_or(Ok(Clock::MONOTONIC), |clock| Clock::of(clock.bind(py)))?;
+        let is_driven = on_earlier.is_some();
         let hooks = Hooks { clock, sizer, lifetime, on_leave, on_earlier };
         let former_hooks = self.hooks.with(py, |cell| std::mem::replace(cell, hooks));
         self.rules.with(py, |cell| *cell = rules);
         self.store.with(py, |store| store.clock = kind);
         let mut store = Store::new(maxsize, self.now(py)?);
-        (store.clock, store.is_sliding, store.grace) = (kind, is_sliding, grace_ns);
+        (store.clock, store.is_sliding, store.grace, store.max_age) = (kind, is_sliding, grace_ns, max_age_ns);
+        store.driver_lag = if is_driven { DRIVER_LAG } else { 0 };
         let former = self.store.with(py, |cell| std::mem::replace(cell, store));
         drop((former, former_hooks));
         Ok(())
@@ -137,14 +143,22 @@ impl Cache {
     }
 
     /// Set *key* to *value*, for a life of *ttl* seconds of its own, or by the cache's rule.
-    #[pyo3(signature = (key, value, ttl=None))]
+    ///
+    /// With *keep_ttl* a value that is there is replaced, and lives no longer than it would have.
+    #[pyo3(signature = (key, value, ttl=None, *, keep_ttl=false))]
     fn set<'py>(
         slf: &Bound<'py, Self>,
         key: &Bound<'py, PyAny>,
         value: &Bound<'py, PyAny>,
         ttl: Option<&Bound<'py, PyAny>>,
+        keep_ttl: bool,
     ) -> PyResult<()> {
         let life = match ttl {
+            Some(ttl) if keep_ttl => {
+                let message = format!("ttl is {} and keep_ttl is True: pass one of them", ttl.repr()?);
+                return Err(PyTypeError::new_err(message));
+            }
+            None if keep_ttl => Life::Kept,
             Some(ttl) => Life::About(Self::span(slf, ttl)?),
             None if slf.get().rule(slf.py(), |rules| rules.has_item_methods) => {
                 return slf.call_method1(intern!(slf.py(), "__setitem__"), (key, value)).map(drop);
@@ -185,48 +199,60 @@ impl Cache {
         Ok(())
     }
 
-    /// Return the value of *key*, also after its life, with how many nanoseconds of that are left; None if there is none.
-    fn grade<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<(Bound<'py, PyAny>, i64)>> {
+    /// Return the value of *key*, also after its life, with how many nanoseconds of that are left, and
+    /// how many it had; None if there is none.
+    #[pyo3(name = "_grade")]
+    fn grade<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<(Bound<'py, PyAny>, i64, u64)>> {
         self.graded(key)
     }
 
-    /// Watch *key*, whose value is going to be loaded, for writes; returns a ticket, which `end_load` takes back.
+    /// Watch *key*, whose value is going to be loaded, for writes; returns a ticket, which `_end_loads` takes back.
+    #[pyo3(name = "_begin_load")]
     fn begin_load(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>) -> PyResult<Ticket> {
         Self::watch(slf, key)
     }
 
-    /// Watch no longer.
-    fn end_load(&self, py: Python<'_>, ticket: Ticket) {
-        self.store.with(py, |store| store.watches.end(&ticket));
+    /// Watch no longer, and empty the list of tickets, so that none of them is taken back twice.
+    #[pyo3(name = "_end_loads")]
+    fn end_loads(&self, tickets: &Bound<'_, PyList>) -> PyResult<()> {
+        let ended: Vec<Ticket> = tickets.extract()?;
+        tickets.del_slice(0, ended.len())?;
+        self.store.with(tickets.py(), |store| ended.iter().for_each(|ticket| store.watches.end(ticket)));
+        Ok(())
     }
 
     /// Return whether the watched key was written or removed.
+    #[pyo3(name = "_is_overtaken")]
     fn is_overtaken(&self, py: Python<'_>, ticket: Ticket) -> bool {
         self.store.with(py, |store| store.watches.is_written(&ticket))
     }
 
     /// Set *key* to the *value* loaded for it, unless it was written or removed since; return whether it was set.
+    #[pyo3(name = "_keep_loaded", signature = (ticket, key, value, ttl=None))]
     fn keep_loaded<'py>(
         slf: &Bound<'py, Self>,
         ticket: Ticket,
         key: &Bound<'py, PyAny>,
         value: &Bound<'py, PyAny>,
+        ttl: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<bool> {
-        Self::settle(slf, &ticket, key, value)
+        let life = ttl.map_or(Ok(Life::Usual), |ttl| Self::span(slf, ttl).map(Life::About))?;
+        Self::settle(slf, &ticket, key, value, life)
     }
 
-    /// Set *key* to *value* as it was: with *left_ns* nanoseconds left of a life of *life_ns*.
+    /// Set *key* to *value* as it was: with *left_ns* nanoseconds left of a life of *life_ns*, and *most_ns* of the longest age.
     fn _restore<'py>(
         slf: &Bound<'py, Self>,
         key: &Bound<'py, PyAny>,
         value: &Bound<'py, PyAny>,
         life_ns: u64,
         left_ns: u64,
+        most_ns: u64,
     ) -> PyResult<()> {
         Self::put(slf, Entry { key, value, life: Life::Exactly(left_ns), unless: Unless::Never })?;
         let found = slf.get().find(key, key.hash()?)?;
-        // Only this life is shorter: the next one is whole again.
-        slf.get().store.with(slf.py(), |store| found.map(|index| store.wheel.payload_at_mut(index).life = life_ns));
+        let now = slf.get().now(slf.py())?;
+        slf.get().store.with(slf.py(), |store| found.map(|index| store.restore(index, now, life_ns, most_ns)));
         Ok(())
     }
 
@@ -249,12 +275,13 @@ impl Cache {
 
     /// Remove everything.
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
-        let left = self.store.with(py, Store::clear);
+        let now = self.now(py)?;
+        let left = self.store.with(py, |store| store.clear(now));
         self.report(py, left)
     }
 
     /// Remove what is due, at most *limit* of it, and return how many that were.
-    #[pyo3(signature = (now_ns=None, limit=None))]
+    #[pyo3(name = "_purge", signature = (now_ns=None, limit=None))]
     fn purge(&self, py: Python<'_>, now_ns: Option<u64>, limit: Option<usize>) -> PyResult<usize> {
         let now = now_ns.map_or_else(|| self.now(py), Ok)?;
         self.sweep(py, now, limit.unwrap_or(usize::MAX))
@@ -274,6 +301,7 @@ impl Cache {
 
     /// Return how many nanoseconds *key* has left, or None; no use of it.
     #[inline]
+    #[pyo3(name = "_remaining_ns")]
     fn remaining_ns(&self, key: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
         let hash = key.hash()?;
         let now = self.now(key.py())?;
@@ -314,17 +342,19 @@ impl Cache {
     }
 
     /// Return when the driver has to come, in nanoseconds, and count on it; None: not before `on_earlier` is called.
+    #[pyo3(name = "_arm")]
     fn arm(&self, py: Python<'_>) -> Option<u64> {
         self.store.with(py, Store::arm)
     }
 
     /// Forget that a driver comes: the next set that needs one calls `on_earlier`.
+    #[pyo3(name = "_disarm")]
     fn disarm(&self, py: Python<'_>) {
         self.store.with(py, Store::disarm);
     }
 
     /// Return an iterator over what is there now, the key used longest ago first. Kinds: 0 keys, 1 values, 2 items, 3 items with
-    /// their lives: key, value, life and remaining life in nanoseconds.
+    /// their lives: key, value, life, what is left of it and of the longest age, in nanoseconds.
     fn _iterate(slf: &Bound<'_, Self>, kind: u8) -> CacheIterator {
         CacheIterator::new(slf, kind)
     }
@@ -363,7 +393,7 @@ impl Cache {
 
     fn __clear__(&self) {
         // What is taken leaves the cells before it is dropped: dropping runs Python.
-        drop(self.store.try_with(Store::clear));
+        drop(self.store.try_with(|store| store.clear(0)));
         drop(self.hooks.try_with(std::mem::take));
     }
 }

@@ -9,7 +9,7 @@ use tickwheel_core::{tag_of, Id, Ticket, NEVER};
 
 use crate::cache::probe::{known_hash, Crowd, Probe};
 use crate::cache::rules::{Hooks, Rules};
-use crate::cache::store::{Left, Reason, Store, Terms};
+use crate::cache::store::{Left, Reason, Store, Terms, AHEAD_OF_COARSE};
 use crate::clock::Clock;
 use crate::cpython::cell::GilCell;
 use crate::cpython::errors::raise;
@@ -17,6 +17,9 @@ use crate::once::intern;
 
 /// So many due entries a lookup or a set removes on its way: 50 us or so. The rest waits for the next one, or for the driver.
 const ON_THE_WAY: usize = 256;
+
+/// So many a lookup of another key removes: more often there are lookups than deadlines, and each stays quick.
+const BESIDE_A_LOOKUP: usize = 8;
 
 /// So many are removed before they are dropped: their memory is still near.
 const CHUNK: usize = 1024;
@@ -36,6 +39,8 @@ pub(crate) struct Cache {
 pub(crate) enum Life {
     /// As the rules say.
     Usual,
+    /// What is left of the former value's; as the rules say, where there is none.
+    Kept,
     /// So many nanoseconds, give or take the jitter.
     About(u64),
     /// So many nanoseconds.
@@ -146,6 +151,9 @@ impl Cache {
         self.store.with(py, |store| {
             store.prefetch(hash);
             let beyond = store.beyond_now()?;
+            if store.is_overdue(beyond - AHEAD_OF_COARSE) {
+                return None;
+            }
             match store.probe(py, key.as_ptr(), hash) {
                 Probe::Found(index) => store.hit(py, index, beyond),
                 _ => None,
@@ -160,13 +168,15 @@ impl Cache {
         let hash = key.hash()?;
         let now = self.now(py)?;
         let found = self.find(key, hash)?;
-        let hit = self.store.with(py, |store| {
+        let (hit, is_overdue) = self.store.with(py, |store| {
             let hit = found.and_then(|index| store.hit(py, index, now));
             store.counts.misses += u64::from(hit.is_none());
-            hit
+            (hit, store.is_overdue(now))
         });
         if hit.is_none() && found.is_some() {
             self.sweep(py, now, ON_THE_WAY)?;
+        } else if is_overdue {
+            self.sweep(py, now, BESIDE_A_LOOKUP)?;
         }
         Ok(hit)
     }
@@ -255,7 +265,10 @@ impl Cache {
         if this.rule(py, |rules| rules.is_overridden) {
             Self::make_room_by_methods(slf, key, hash, terms)?;
         }
-        let found = this.find(key, hash)?;
+        let mut found = this.find(key, hash)?;
+        if found.is_some() && this.rule(py, |rules| rules.has_on_leave) {
+            found = this.report_former(key, hash, found, terms.now, entry.unless)?;
+        }
         let mut left = Vec::new();
         let (outcome, former, is_earlier) = this.store.with(py, |store| {
             match entry.unless {
@@ -285,6 +298,28 @@ impl Cache {
         Ok(outcome)
     }
 
+    /// Report a value whose life is over before its key gets the next one, and find the key again.
+    fn report_former(
+        &self,
+        key: &Bound<'_, PyAny>,
+        hash: isize,
+        found: Option<u32>,
+        now: u64,
+        unless: Unless<'_>,
+    ) -> PyResult<Option<u32>> {
+        let py = key.py();
+        let left = self.store.with(py, |store| {
+            let index = found.filter(|&index| !store.is_living(index, now))?;
+            let is_refused = matches!(unless, Unless::Written(ticket) if store.watches.is_written(ticket));
+            (!is_refused).then(|| store.remove(index, Reason::Expired))
+        });
+        let Some(left) = left else {
+            return Ok(found);
+        };
+        self.report(py, vec![left])?;
+        self.find(key, hash)
+    }
+
     /// Notify the driver that something is due before it comes. If that raises, the next set notifies it again.
     #[cold]
     pub(crate) fn wake(&self, py: Python<'_>) -> PyResult<()> {
@@ -295,24 +330,27 @@ impl Cache {
     /// The time, and how long a value lives.
     #[inline]
     fn terms(&self, py: Python<'_>, entry: Entry<'_, '_>, size: f64) -> PyResult<Terms> {
-        if matches!(entry.life, Life::Usual) && self.rule(py, |rules| rules.has_lifetime) {
+        let keeps_deadline = matches!(entry.life, Life::Kept);
+        if matches!(entry.life, Life::Usual | Life::Kept) && self.rule(py, |rules| rules.has_lifetime) {
             let Some(lifetime) = self.hook(py, |hooks| &hooks.lifetime) else {
                 return Err(PyTypeError::new_err("the cache was cleared by the garbage collector"));
             };
             let (now, deadline): (u64, u64) = lifetime.bind(py).call1((entry.key, entry.value))?.extract()?;
             let life = if deadline >= NEVER { NEVER } else { deadline.saturating_sub(now) };
-            return Ok(Terms { now, life, size });
+            let life = life.min(self.store.with(py, |store| store.max_age));
+            return Ok(Terms { now, life, size, keeps_deadline });
         }
         let now = self.now(py)?;
         let (life, jitter) = match entry.life {
-            Life::Usual => self.rule(py, |rules| (rules.life, rules.jitter)),
+            Life::Usual | Life::Kept => self.rule(py, |rules| (rules.life, rules.jitter)),
             Life::About(life) => (life, self.rule(py, |rules| rules.jitter)),
             Life::Exactly(life) => (life, 0.0),
         };
-        if life >= NEVER || jitter == 0.0 {
-            return Ok(Terms { now, life, size });
-        }
-        Ok(Terms { now, life: self.store.with(py, |store| store.jittered(life, jitter)), size })
+        let life = self.store.with(py, |store| {
+            let life = if life >= NEVER || jitter == 0.0 { life } else { store.jittered(life, jitter) };
+            life.min(store.max_age)
+        });
+        Ok(Terms { now, life, size, keeps_deadline })
     }
 
     #[cold]

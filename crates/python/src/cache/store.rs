@@ -8,6 +8,9 @@ use tickwheel_core::{tag_of, Id, Order, Table, Watches, Wheel, NEVER};
 use crate::clock::Clock;
 use crate::memory::{prefetch, Hints};
 
+/// So far the time that a lookup goes by is ahead of the coarse clock.
+pub(crate) const AHEAD_OF_COARSE: u64 = 1_000_000_000;
+
 /// Why an entry left; `tickwheel.cache.Reason` has the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
@@ -41,6 +44,8 @@ pub(crate) struct Terms {
     pub(crate) now: u64,
     pub(crate) life: u64,
     pub(crate) size: f64,
+    /// Whether a value that lives is replaced without a new life.
+    pub(crate) keeps_deadline: bool,
 }
 
 /// The counters.
@@ -72,6 +77,12 @@ pub(crate) struct Store {
     pub(crate) is_sliding: bool,
     /// How long an entry is kept after its life, for `grade` alone. What the wheel has is when it leaves: the end of both.
     pub(crate) grace: u64,
+    /// How long an entry is kept after its last set at most, however often its life is restarted.
+    pub(crate) max_age: u64,
+    /// When that ends, by index, grace included; empty without a `max_age`.
+    pub(crate) ends: Vec<u64>,
+    /// How long what is due waits for a driver before a lookup removes it.
+    pub(crate) driver_lag: u64,
     pub(crate) watches: Watches,
 }
 
@@ -91,13 +102,20 @@ impl Store {
             clock: Clock::MONOTONIC,
             is_sliding: false,
             grace: 0,
+            max_age: NEVER,
+            ends: Vec::new(),
+            driver_lag: 0,
             watches: Watches::default(),
         }
     }
 
     /// Bytes held, objects apart.
     pub(crate) fn bytes(&self) -> usize {
-        self.wheel.bytes() + self.table.bytes() + self.order.bytes() + self.sizes.capacity() * size_of::<f64>()
+        self.wheel.bytes()
+            + self.table.bytes()
+            + self.order.bytes()
+            + self.sizes.capacity() * size_of::<f64>()
+            + self.ends.capacity() * size_of::<u64>()
     }
 
     /// A time that has certainly not come yet, read in 5 ns: what lives longer than that lives. None where the exact time is needed.
@@ -108,9 +126,15 @@ impl Store {
     pub(crate) fn beyond_now(&self) -> Option<u64> {
         #[cfg(linux_calls)]
         if self.clock == Clock::MONOTONIC && !self.is_sliding {
-            return Some(crate::system_clock::SystemClock::COARSE.now_ns() + 1_000_000_000);
+            return Some(crate::system_clock::SystemClock::COARSE.now_ns() + AHEAD_OF_COARSE);
         }
         None
+    }
+
+    /// Whether a lookup has to remove something on its way, as nobody else does.
+    #[inline]
+    pub(crate) fn is_overdue(&self, now: u64) -> bool {
+        self.due_from.saturating_add(self.driver_lag) <= now
     }
 
     #[inline]
@@ -147,6 +171,7 @@ impl Store {
         self.table.insert(tag, index);
         self.order.add(index);
         self.set_size(index, terms.size);
+        self.set_end(index, terms.now);
         self.size += terms.size;
         self.due_from = self.due_from.min(deadline);
     }
@@ -160,7 +185,10 @@ impl Store {
         self.size += terms.size - self.size_at(index);
         self.set_size(index, terms.size);
         self.settle_size();
-        self.renew(index, terms.now, Some(terms.life));
+        if !terms.keeps_deadline {
+            self.set_end(index, terms.now);
+            self.renew(index, terms.now, Some(terms.life));
+        }
         self.order.use_now(index);
         former
     }
@@ -171,7 +199,7 @@ impl Store {
         let item = self.wheel.payload_at_mut(index);
         item.life = life.unwrap_or(item.life);
         let life = item.life;
-        let deadline = self.deadline(now, life);
+        let deadline = self.deadline(now, life).min(self.end_at(index));
         self.wheel.reschedule(self.wheel.id_at(index), deadline);
         self.due_from = self.due_from.min(deadline);
         deadline
@@ -192,11 +220,21 @@ impl Store {
         }
     }
 
-    /// What an id names, if it lives: key, value, its life, and how much of that is left.
-    pub(crate) fn peek(&self, py: Python<'_>, id: Id, now: u64) -> Option<(Py<PyAny>, Py<PyAny>, u64, u64)> {
+    /// What an id names, if it lives: key, value, its life, how much of that is left, and how much of the longest age.
+    pub(crate) fn peek(&self, py: Python<'_>, id: Id, now: u64) -> Option<(Py<PyAny>, Py<PyAny>, u64, u64, u64)> {
         let (_, item) = self.wheel.get(id)?;
         let left = self.remaining(id.index(), now)?;
-        Some((item.key.clone_ref(py), item.value.clone_ref(py), item.life, left))
+        let end = self.end_at(id.index());
+        let most = if end >= NEVER { NEVER } else { end.saturating_sub(now.saturating_add(self.grace)) };
+        Some((item.key.clone_ref(py), item.value.clone_ref(py), item.life, left, most))
+    }
+
+    /// Give an entry back the life that it had elsewhere; only the present one is shorter.
+    pub(crate) fn restore(&mut self, index: u32, now: u64, life: u64, most: u64) {
+        self.wheel.payload_at_mut(index).life = life;
+        if let Some(end) = self.ends.get_mut(index as usize) {
+            *end = (*end).min(now.saturating_add(most).saturating_add(self.grace));
+        }
     }
 
     /// A life that is up to a fraction shorter or longer, so that what was set together does not end together.
@@ -233,7 +271,7 @@ impl Store {
 
     #[inline]
     pub(crate) fn is_earlier(&mut self, terms: Terms) -> bool {
-        terms.life > 0 && self.is_before_armed(self.deadline(terms.now, terms.life))
+        terms.life > 0 && !terms.keeps_deadline && self.is_before_armed(self.deadline(terms.now, terms.life))
     }
 
     /// Whether a value of this size fits in, beside all or in place of one.
@@ -261,6 +299,23 @@ impl Store {
     #[inline]
     pub(crate) fn size_at(&self, index: u32) -> f64 {
         self.sizes.get(index as usize).copied().unwrap_or(1.0)
+    }
+
+    #[inline]
+    fn end_at(&self, index: u32) -> u64 {
+        self.ends.get(index as usize).copied().unwrap_or(NEVER)
+    }
+
+    /// Note when an entry that is set now ends at the latest.
+    #[inline]
+    fn set_end(&mut self, index: u32, now: u64) {
+        if self.max_age < NEVER {
+            let end = self.deadline(now, self.max_age);
+            if self.ends.len() <= index as usize {
+                self.ends.resize(index as usize + 1, NEVER);
+            }
+            self.ends[index as usize] = end;
+        }
     }
 
     #[inline]
@@ -296,6 +351,7 @@ impl Store {
             let (index, item) = (id.index(), self.wheel.payload_at(id.index()));
             assert_eq!(self.table.candidates(item.tag).filter(|&found| found == index).count(), 1);
             assert!(self.wheel.deadline_at(index) >= self.due_from, "nothing is due before the bound");
+            assert!(self.wheel.deadline_at(index) <= self.end_at(index), "no entry outlives its longest age");
             size += self.size_at(index);
         }
         assert!((self.size - size).abs() <= 1e-6 * size.abs().max(1.0), "{} is not the size {size}", self.size);

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from types import TracebackType
 from typing import Generic, TypeAlias, TypeVar
 
 from tickwheel.scheduler._runtime import Runtime
+from tickwheel.timers.error_copies import copy_error
 
 __all__ = ["Promise", "Reply"]
 
@@ -23,13 +25,14 @@ class Promise(Generic[_T]):
     Kept once, by one thread; any others wait for it or are called. It cannot be cancelled: a queued write is not.
     """
 
-    __slots__ = ("_callbacks", "_error", "_is_kept", "_runtime", "_value")
+    __slots__ = ("_callbacks", "_error", "_is_kept", "_runtime", "_traceback", "_value")
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._callbacks: list[Callable[[Promise[_T]], object]] = []
         self._value: _T
         self._error: BaseException | None = None
+        self._traceback: TracebackType | None = None
         self._is_kept = False
 
     def set_result(self, value: _T) -> None:
@@ -41,8 +44,9 @@ class Promise(Generic[_T]):
 
     def set_exception(self, error: BaseException) -> None:
         """
-        Keep it with an *error*.
+        Keep it with an *error*, which other promises may be kept with, too.
         """
+        self._traceback = error.__traceback__
         self._error = error
         self._keep()
 
@@ -72,7 +76,7 @@ class Promise(Generic[_T]):
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """
-        Wait, and return the error or None; otherwise as `result`.
+        Wait, and return the error, of which each call gets a copy of its own, or None; otherwise as `result`.
         """
         if not self._is_kept:
             gate = self._runtime.gate()
@@ -80,7 +84,7 @@ class Promise(Generic[_T]):
             if not gate.wait(timeout):
                 message = f"there was no answer within {timeout:g} s"
                 raise TimeoutError(message)
-        return self._error
+        return None if self._error is None else copy_error(self._error, self._traceback)
 
     def add_done_callback(self, callback: Callable[[Promise[_T]], object]) -> None:
         """

@@ -1,0 +1,240 @@
+"""
+A copy of an error is equal to it and shares no frames, or it is the error itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import json
+import subprocess
+import sys
+from traceback import walk_tb
+
+import pytest
+
+from tickwheel.errors import ClosedError, DeadlineExceededError, InvalidDelayError, LoadTimeoutError, ValueTooLargeError
+from tickwheel.timers.error_copies import copy_error
+
+
+class SlottedError(Exception):
+    """
+    An error that keeps what it knows in slots.
+    """
+
+    __slots__ = ("code",)
+
+    def __init__(self, text, *, code):
+        super().__init__(text)
+        self.code = code
+
+
+class CountedError(Exception):
+    """
+    An error that counts how often it is made.
+    """
+
+    made = 0
+
+    def __init__(self, one, two):
+        super().__init__(f"{one} and {two}")
+        type(self).made += 1
+        self.one, self.two = one, two
+
+
+class QuietError(OSError):
+    """
+    An error whose own `__init__` keeps its arguments from OSError.
+    """
+
+    def __init__(self, path):
+        self.path = path
+
+
+class OverwrittenError(Exception):
+    """
+    An error whose arguments are others afterwards.
+    """
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.args = ("other",)
+
+
+class SealedError(Exception):
+    """
+    An error whose arguments cannot be set.
+    """
+
+    @property
+    def args(self):
+        """
+        Return the arguments.
+        """
+        return ("sealed",)
+
+
+def with_notes():
+    """
+    Return an error with a note and an attribute.
+    """
+    error = ValueError("noted", 1, [2])
+    error.add_note("first")
+    error.extra = object()
+    return error
+
+
+def decoded():
+    """
+    Return an error of the decoder.
+    """
+    return json.JSONDecodeError("bad", "{", 1)
+
+
+COPIED = [
+    ValueError("plain"),
+    KeyError(),
+    OSError(2, "no such file", "here"),
+    OSError(2, "no such file", "here", None, "there"),
+    UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"),
+    ImportError("no", name="module", path="there"),
+    AttributeError("no", name="x", obj=[1]),
+    SyntaxError("bad", ("file", 1, 2, "text", 1, 3)),
+    StopIteration(7),
+    SystemExit(3),
+    KeyboardInterrupt(),
+    BlockingIOError(11, "again", 5),
+    ExceptionGroup("many", [ValueError("a"), KeyError("b")]),
+    asyncio.CancelledError("why"),
+    concurrent.futures.CancelledError("why"),
+    subprocess.CalledProcessError(1, ["ls"], b"out", b"err"),
+    decoded(),
+    with_notes(),
+    SlottedError("text", code=3),
+    QuietError("here"),
+    OverwrittenError("mine"),
+    ClosedError("cache"),
+    InvalidDelayError("delay", "x"),
+    ValueTooLargeError(2.0, 1.0),
+    DeadlineExceededError(1.5),
+    LoadTimeoutError(0.5),
+]
+
+
+def state(error):
+    """
+    Return what there is to compare.
+    """
+    names = [name for name in dir(error) if not name.startswith("__") and not callable(getattr(error, name, None))]
+    return type(error), error.args, str(error), {name: getattr(error, name, None) for name in names}, vars(error)
+
+
+def fail(error):
+    """
+    Raise an error, and return it.
+    """
+    with pytest.raises(type(error)):
+        raise error
+    return error
+
+
+@pytest.mark.parametrize("error", COPIED, ids=lambda error: type(error).__name__)
+def test_a_copy_is_equal(error):
+    """
+    Type, arguments, text and attributes are the same; the traceback is not.
+    """
+    fail(error)
+    before = error.__traceback__
+    copy = copy_error(error, None)
+    assert copy is not error
+    assert state(copy) == state(error)
+    assert (copy.__traceback__, error.__traceback__) == (None, before)
+
+
+def test_an_error_that_cannot_be_copied_is_itself():
+    """
+    Where a copy would not be equal the error is returned, its traceback reset, so that it does not grow.
+    """
+    error = fail(SealedError("x"))
+    assert copy_error(error, None) is error
+    assert error.__traceback__ is None
+
+
+def test_no_constructor_is_called():
+    """
+    Copying has no side effects: the `__init__` of the type is not called.
+    """
+    error = CountedError(1, 2)
+    copies = [copy_error(error, None) for _ in range(3)]
+    assert CountedError.made == 1
+    assert [(str(copy), copy.one, copy.two) for copy in copies] == [("1 and 2", 1, 2)] * 3
+
+
+def test_a_note_stays_with_its_copy():
+    """
+    A note that one waiter adds is not on the error of another.
+    """
+    error = with_notes()
+    copy = copy_error(error, None)
+    copy.add_note("second")
+    assert (error.__notes__, copy.__notes__) == (["first"], ["first", "second"])
+
+
+def load():
+    """
+    Fail with an error that has a cause.
+    """
+    try:
+        int("x")
+    except ValueError as cause:
+        raise OSError("down") from cause
+
+
+def chained():
+    """
+    Return the error that a caller was handling, and the one of the load that it called meanwhile.
+    """
+    try:
+        {}["the caller's"]
+    except KeyError as outer:
+        try:
+            load()
+        except OSError as error:
+            return outer, error
+
+
+def test_the_chain_ends_before_the_caller():
+    """
+    Causes of the loader's own stay; the error that the caller was handling, with its frames, does not.
+    """
+    outer, error = chained()
+    assert error.__cause__.__context__ is outer
+    copy = copy_error(error, None, outer)
+    assert type(copy.__cause__) is type(copy.__context__) is ValueError
+    assert copy.__cause__.__context__ is None
+    assert copy.__suppress_context__
+    assert [frame.f_code.co_name for frame, _ in walk_tb(copy.__cause__.__traceback__)] == ["load"]
+    assert error.__cause__.__context__ is outer
+
+
+def test_a_circle_of_causes_ends():
+    """
+    A chain that leads back to itself is followed once.
+    """
+    one, two, outer = ValueError(1), ValueError(2), ValueError(3)
+    one.__context__, two.__cause__ = two, one
+    assert copy_error(one, None, outer).__context__ is two
+
+
+@pytest.mark.skipif(sys.implementation.name != "cpython", reason="sqlite3's errors are made by its C code")
+def test_errors_of_extensions():
+    """
+    A class of an extension that inherits from a builtin error is copied like any other.
+    """
+    import sqlite3  # noqa: PLC0415
+
+    with pytest.raises(sqlite3.OperationalError) as caught:
+        sqlite3.connect(":memory:").execute("select nothing")
+    copy = copy_error(caught.value, None)
+    assert copy is not caught.value
+    assert state(copy) == state(caught.value)
