@@ -88,6 +88,7 @@ THIRD_PARTY = {
 }
 # One more user of a library, and why.
 BESIDES = {
+    "aiohttp": "service.peers",  # it forwards requests between nodes, and delivers no webhook
     "click": "integrations.flask",  # Flask's commands are click's
     "redis": "cli.apscheduler",  # it reads what APScheduler left in a Redis, not a store of ours
 }

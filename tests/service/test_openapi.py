@@ -34,6 +34,7 @@ BEYOND = {
     "figures_get_due": "texts for lengths of time, instants at most a hundred years ahead",
     "pulls_lease": "texts for lengths of time",
     "pulls_nack": "texts for lengths of time",
+    "pulls_release": "texts for lengths of time",
     "pulls_extend": "note goes with progress alone",
 }
 """

@@ -122,3 +122,23 @@ def test_what_passes(proxy):
         assert answer.status == 404
     with proxy("GET", "/") as answer:
         assert answer.read().startswith(b"<!doctype html>")
+
+
+def test_pull_workers(proxy, until):
+    """
+    Workers behind the proxy lease, extend and acknowledge wherever it sends them: each job runs once.
+    """
+    for number in range(24):
+        body = {"delay": 0, "target": "pull", "handler": "images"}
+        with proxy("PUT", f"/v1/jobs/pull{number}", body) as answer:
+            assert answer.status in {200, 201}
+    keys = []
+    while len(keys) < 24:
+        with proxy("POST", "/v1/pull:lease", {"queue": "images", "wait": 20}) as answer:
+            leases = json.load(answer)["leases"]
+        for lease in leases:
+            keys.append(lease["job"]["key"])
+            for verb, more in (("extend", {"seconds": 60}), ("ack", {})):
+                with proxy("POST", f"/v1/pull:{verb}", {"fire_id": lease["fire_id"]} | more) as answer:
+                    assert answer.status == 200, answer.read()
+    assert len(set(keys)) == 24

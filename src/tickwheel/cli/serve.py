@@ -53,6 +53,13 @@ _EXAMPLE = json.dumps({"delay": 3, "target": "log", "payload": "hello"})
     "or MODULE:OBJECT.",
 )
 @click.option(
+    "--advertise",
+    metavar="URL",
+    envvar="TICKWHEEL_ADVERTISE",
+    show_envvar=True,
+    help="Where other nodes of the store reach this one; by default its own address.",
+)
+@click.option(
     "--tokens",
     metavar="FILE",
     envvar="TICKWHEEL_TOKENS",
@@ -150,6 +157,7 @@ def command(
     tls_key: str | None,
     handlers: tuple[str, ...],
     target: tuple[str, ...],
+    advertise: str | None,
     tokens: str | None,
     allow_host: tuple[str, ...],
     rate: float | None,
@@ -181,6 +189,7 @@ def command(
             port=port,
             tls_cert=tls_cert,
             tls_key=tls_key,
+            advertise=advertise,
             tokens=_tokens(tokens),
             allow_hosts=frozenset(allow_host),
             rate_per_s=rate,

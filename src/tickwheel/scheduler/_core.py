@@ -239,6 +239,12 @@ class Core:
         owner = self._owner
         return self._figures.recent.after(after, lambda: () if owner is None else owner.running(), self._name())
 
+    def advertise(self, url: str, secret: str) -> None:
+        """
+        Report the service of this process to the other nodes, from the next heartbeat on.
+        """
+        self._figures.service = {"url": url, "secret": secret}
+
     def stats(self) -> dict[str, Any]:
         """
         Return counters, sizes and who fires by which clock.

@@ -30,6 +30,7 @@ from tickwheel.service.methods import KeyMethods, Methods
 from tickwheel.service.openapi import openapi
 from tickwheel.service.options import ServiceOptions
 from tickwheel.service.pages import Files, page, problem_page
+from tickwheel.service.peers import FORWARDED, Peers
 from tickwheel.service.problems import ProblemError, show
 from tickwheel.service.pull import Pulls
 from tickwheel.service.reach import bounded
@@ -58,7 +59,8 @@ class Service:
         figures = Figures(scheduler, self._firings)
         self._live = Live(self._firings, figures, options.watchers_max, options.trace_url)
         idempotency = IdempotencyKeys(options.batch_bytes_max)
-        self._pulls = Pulls(scheduler, options)
+        self.peers = Peers(scheduler, figures, options)
+        self._pulls = Pulls(scheduler, options, self.peers)
         self._debug = Debug(figures)
         table = operations(
             jobs=Jobs(scheduler, options, figures),
@@ -110,6 +112,8 @@ class Service:
             yield
         finally:
             self.end_streams()
+            await self._pulls.close()
+            await self.peers.close()
 
     def end_streams(self) -> None:
         """
@@ -131,6 +135,9 @@ class Service:
             TRACE.set(incoming_trace(call))  # each request has a context of its own
         reply: ASGIApp = self._route
         try:
+            if call.raw_path == FORWARDED and call.method == "POST":  # of a node, which has checked its caller
+                await (await self._pulls.forwarded(call))(scope, receive, send)
+                return
             self._guard.check(call)
             if call.raw_path.startswith(PREFIX):
                 reply = await self._job.reply(call)

@@ -34,6 +34,7 @@ __all__ = [
     "NackBody",
     "PauseBody",
     "PauseItem",
+    "ReleaseBody",
     "ReplayItem",
     "ResumeItem",
     "RetryBody",
@@ -355,6 +356,15 @@ class NackBody(Body, frozen=True):
     delay: Annotated[Delay | None, Meta(description="Seconds, or text; null for what the job's policy says.")] = None
     error: Annotated[str, Meta(max_length=2000, description="What went wrong; kept with the job.")] | None = None
     is_dead: Annotated[bool, Meta(description="Park the job as a dead letter. Not together with `delay`.")] = False
+
+
+class ReleaseBody(Body, frozen=True):
+    """
+    The firing that is given back, and when it is due again.
+    """
+
+    fire_id: FireId
+    delay: Annotated[Delay | None, Meta(description="Seconds, or text; null for now.")] = None
 
 
 class ExtendBody(Body, frozen=True):

@@ -160,6 +160,7 @@ BODIES: Final[dict[Any, Any]] = {
     bodies.BulkBody: {"do": "move", "prefix": "breakfast/", "handler": "kitchen", "shift": 3600, "dry_run": True},
     bodies.LeaseBody: {"queue": "kitchen", "limit": 10, "wait": 20, "seconds": 60},
     bodies.AckBody: {"fire_id": _FIRE_ID},
+    bodies.ReleaseBody: {"fire_id": _FIRE_ID, "delay": 5},
     bodies.NackBody: {"fire_id": _FIRE_ID, "delay": 30, "error": "the kettle is empty"},
     bodies.ExtendBody: {"fire_id": _FIRE_ID, "seconds": 120},
 }

@@ -42,6 +42,8 @@ class ServiceOptions:
         connections_max: How many connections may be open.
         watchers_max: How many pages may be live at once.
         stop_timeout_s: How long a stop waits for handlers that run.
+        advertise: The URL at which other nodes of the store reach this service; None for the address that it listens
+            on, or, where that is a wildcard, for the address of this machine that leads to the store.
         trace_url: Where a trace is shown, with {trace_id} in the place of its id, for the page to link to.
     """
 
@@ -61,6 +63,7 @@ class ServiceOptions:
     connections_max: int = 20_000
     watchers_max: int = 100
     stop_timeout_s: Duration = 10.0
+    advertise: str | None = None
     trace_url: str | None = None
 
     def __post_init__(self) -> None:

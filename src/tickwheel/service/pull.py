@@ -1,5 +1,8 @@
 """
-Pull workers: lease what is due, in one long poll; acknowledge, refuse or extend it.
+Pull workers: lease what is due, in one long poll; acknowledge, refuse, release or extend it.
+
+A lease lives in the memory of one node. Any node answers for it: it forwards what it does not hold itself, as `peers`
+says.
 
 A worker that goes away while it waits takes nothing with it: firings are leased when they are answered, not before.
 """
@@ -7,23 +10,29 @@ A worker that goes away while it waits takes nothing with it: firings are leased
 from __future__ import annotations
 
 import asyncio
+import random
+import secrets
 import time
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, convert, structs
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
-from tickwheel.scheduler import AsyncScheduler, JobLease
-from tickwheel.service.bodies import AckBody, ExtendBody, LeaseBody, NackBody
+from tickwheel.scheduler import AsyncScheduler, JobLease, LeaseEndedError, StoreError, checks
+from tickwheel.scheduler.engine.pulls import check_lease
+from tickwheel.service.bodies import AckBody, ExtendBody, LeaseBody, NackBody, ReleaseBody
 from tickwheel.service.documents import JobDocument, Moment, instant, job_document
 from tickwheel.service.guard import expired, remaining_s
 from tickwheel.service.http import Reply, Request
 from tickwheel.service.intake import read_body
 from tickwheel.service.options import ServiceOptions
+from tickwheel.service.peers import Peer, Peers, UnreachablePeerError
+from tickwheel.service.problems import ProblemError
 from tickwheel.service.replies import document_reply
 from tickwheel.service.strict_json import decode
 
@@ -32,7 +41,16 @@ __all__ = ["EndedDocument", "ExtendedDocument", "LeasesDocument", "Pulls"]
 _LEASE: Final = msgspec.json.Decoder(LeaseBody)
 _ACK: Final = msgspec.json.Decoder(AckBody)
 _NACK: Final = msgspec.json.Decoder(NackBody)
+_RELEASE: Final = msgspec.json.Decoder(ReleaseBody)
 _EXTEND: Final = msgspec.json.Decoder(ExtendBody)
+_BODIES: Final = {"ack": AckBody, "nack": NackBody, "release": ReleaseBody, "extend": ExtendBody}
+_OWN_S: Final = 0.05
+"""Time for which a node alone may serve its worker before it asks the next one."""
+
+_ENDED_MAX: Final = 1_000
+_CLOSE_S: Final = 1.0
+
+_T = TypeVar("_T")
 
 
 class LeaseDocument(Struct, frozen=True):
@@ -60,7 +78,7 @@ class EndedDocument(Struct, frozen=True):
     The outcome of the end of a lease.
     """
 
-    outcome: Literal["acknowledged", "refused"]
+    outcome: Literal["acknowledged", "refused", "released"]
 
 
 class ExtendedDocument(Struct, frozen=True):
@@ -71,41 +89,71 @@ class ExtendedDocument(Struct, frozen=True):
     until: Moment
 
 
-class Pulls:
+class _End(Struct, frozen=True):
     """
-    The operations of workers, one method each.
+    The answer of a node about one lease: it held it (`until` is the end of an extended one), or knows what it became.
     """
 
-    def __init__(self, scheduler: AsyncScheduler, options: ServiceOptions) -> None:
+    is_done: bool
+    until: int = 0
+    became: str | None = None
+
+
+class _Nothing(Struct, frozen=True):
+    """
+    An answer without content.
+    """
+
+
+class Pulls:
+    """
+    The operations of workers, one method each: of any node, whichever of them holds the lease.
+    """
+
+    def __init__(self, scheduler: AsyncScheduler, options: ServiceOptions, peers: Peers) -> None:
         """
-        Hand out the firings of *scheduler*.
+        Hand out the firings of *scheduler* and of its *peers*.
         """
         self._scheduler = scheduler
         self._options = options
-        self._waiting: set[asyncio.Future[Sequence[JobLease]]] = set()
+        self._peers = peers
+        self._waiting: set[asyncio.Future[Any]] = set()
+        self._forwarded: dict[str, asyncio.Future[Sequence[JobLease]]] = {}
+        """The waits that other nodes have asked for, by the names that they gave them."""
+        self._ended_early: OrderedDict[str, None] = OrderedDict()
+        """Names of waits that were ended before they came: requests of two connections may change places."""
+        self._tasks: set[asyncio.Task[None]] = set()
         self._is_closing = False
 
     def end(self) -> None:
         """
-        Answer all that wait with what there is: nothing; called on the loop when a stop begins.
+        Answer every waiting long poll with an empty list; called on the loop when a stop begins.
         """
         self._is_closing = True
         for waiting in self._waiting:
             waiting.cancel()
+
+    async def close(self) -> None:
+        """
+        Wait a moment for leases on their way back to other nodes; those that are left end with their time.
+        """
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_CLOSE_S)
+        for task in self._tasks:
+            task.cancel()
 
     async def lease(self, call: Request) -> Reply:
         """
         Lease due firings of a queue, waiting for the first.
 
         A queue holds the jobs with `"target": "pull"` and its name as their `handler`. Each firing is to be ended with
-        `:ack` or `:nack` before its lease is over; otherwise the attempt has failed, and is repeated by the job's retry
-        policy. Without a firing in the time given, `leases` is empty: ask again.
+        `:ack`, `:nack` or `:release` before its lease is over; otherwise the attempt has failed, and is repeated by the
+        job's retry policy. Without a firing in the time given, `leases` is empty: ask again.
         """
         body = decode(await read_body(call, self._options.body_bytes_max), _LEASE)
-        wait = 0.0 if self._is_closing else body.wait
-        leasing = self._scheduler.lease(body.queue, limit=body.limit, wait=wait, seconds=body.seconds)
-        leases = await self._unless_gone(asyncio.ensure_future(leasing), call)
-        return document_reply(LeasesDocument([_document(lease) for lease in leases]))
+        wait = 0.0 if self._is_closing else check_lease(body.queue, body.limit, body.wait, body.seconds)[2]
+        leasing = asyncio.ensure_future(self._lease(body, wait))
+        return document_reply(await self._unless_gone(leasing, call, LeasesDocument([])))
 
     async def ack(self, call: Request) -> Reply:
         """
@@ -114,7 +162,7 @@ class Pulls:
         The same request again is answered alike. A late one is refused with 409, which says what has become of it.
         """
         body = decode(await read_body(call, self._options.body_bytes_max), _ACK)
-        await self._scheduler.ack(body.fire_id)
+        await self._anywhere("ack", body)
         return document_reply(EndedDocument("acknowledged"))
 
     async def nack(self, call: Request) -> Reply:
@@ -122,20 +170,190 @@ class Pulls:
         End a leased firing as a failed attempt, or for good.
         """
         body = decode(await read_body(call, self._options.body_bytes_max), _NACK)
-        await self._scheduler.nack(body.fire_id, delay=body.delay, error=body.error, is_dead=body.is_dead)
+        await self._anywhere("nack", body)
         return document_reply(EndedDocument("refused"))
+
+    async def release(self, call: Request) -> Reply:
+        """
+        Give a leased firing back, at no cost of attempts: another worker may lease it, after `delay` if there is one.
+        """
+        body = decode(await read_body(call, self._options.body_bytes_max), _RELEASE)
+        await self._anywhere("release", body)
+        return document_reply(EndedDocument("released"))
 
     async def extend(self, call: Request) -> Reply:
         """
         Let a lease end later: so many seconds from now. It may say how far the firing has come.
         """
         body = decode(await read_body(call, self._options.body_bytes_max), _EXTEND)
-        until = await self._scheduler.extend(body.fire_id, body.seconds, progress=body.progress, note=body.note)
-        return document_reply(ExtendedDocument(instant(until)))
+        return document_reply(ExtendedDocument(instant(await self._anywhere("extend", body))))
 
-    async def _unless_gone(self, waiting: asyncio.Future[Sequence[JobLease]], call: Request) -> Sequence[JobLease]:
+    async def forwarded(self, call: Request) -> Reply:
         """
-        Return what *waiting* brings, [] if the service stops first.
+        Answer a request that another node has forwarded: about leases of this node alone.
+
+        Raises:
+            ProblemError: `page_not_found` for any other caller.
+        """
+        if not self._peers.is_peer(call):
+            raise ProblemError("page_not_found", "there is nothing at this address", value=call.path)
+        asked = msgspec.json.decode(await read_body(call, self._options.body_bytes_max))
+        verb, body = asked["verb"], asked["body"]
+        if verb == "end_wait":
+            if (waiting := self._forwarded.get(body)) is not None:
+                waiting.cancel()
+            else:
+                self._ended_early[body] = None
+                if len(self._ended_early) > _ENDED_MAX:
+                    self._ended_early.popitem(last=False)
+            return document_reply(_Nothing())
+        if verb == "lease":
+            return document_reply(await self._lease_forwarded(call, convert(body, LeaseBody), asked["name"]))
+        try:
+            until = await self._here(verb, convert(body, _BODIES[verb]))
+        except LeaseEndedError as error:
+            return document_reply(_End(is_done=False, became=error.what))
+        return document_reply(_End(is_done=True, until=until))
+
+    # ---- one lease, which a single node holds ----------------------------------------------------------------------
+
+    async def _here(self, verb: str, body: Any) -> int:
+        """
+        Do *verb* with a lease of this node; return when an extended one ends.
+
+        Raises:
+            LeaseEndedError: If this node does not hold it.
+        """
+        if verb == "ack":
+            await self._scheduler.ack(body.fire_id)
+        elif verb == "nack":
+            await self._scheduler.nack(body.fire_id, delay=body.delay, error=body.error, is_dead=body.is_dead)
+        elif verb == "release":
+            await self._scheduler.release(body.fire_id, delay=body.delay)
+        else:
+            return await self._scheduler.extend(body.fire_id, body.seconds, progress=body.progress, note=body.note)
+        return 0
+
+    async def _anywhere(self, verb: str, body: Any) -> int:
+        """
+        Do *verb* with a lease of any node; return when an extended one ends.
+
+        Raises:
+            LeaseEndedError: If no node holds it.
+            ProblemError: `store_unavailable`, if a node that may hold it does not answer.
+        """
+        try:
+            return await self._here(verb, body)
+        except LeaseEndedError as error:
+            if error.what is not None:  # it was leased here
+                raise
+            ended = error
+        asked = {"verb": verb, "body": body}
+        asking = [asyncio.ensure_future(self._peers.ask(peer, asked, _End)) for peer in await self._peers.others()]
+        became: str | None = None
+        unreachable: UnreachablePeerError | None = None
+        for answered in asyncio.as_completed(asking):
+            try:
+                answer = await answered
+            except UnreachablePeerError as error:
+                unreachable = error
+                continue
+            if answer is None:
+                continue
+            if answer.is_done:
+                for each in asking:  # the others do not hold it; let their answers come
+                    each.add_done_callback(_read)
+                return answer.until
+            became = became or answer.became
+        if became is None and unreachable is not None:
+            what = f"the node that holds the lease may be one that does not answer: {unreachable}"
+            raise ProblemError("store_unavailable", what, headers={"retry-after": "1"})
+        raise LeaseEndedError(ended.fire_id, became)
+
+    # ---- due firings, which any node may have ----------------------------------------------------------------------
+
+    async def _lease(self, body: LeaseBody, wait_s: float) -> LeasesDocument:
+        """
+        Lease what is due on this node or on another one, whichever comes first.
+        """
+        first_s = min(wait_s, _OWN_S)
+        found = await self._lease_here(body, first_s)
+        peers = [] if found or self._is_closing else await self._peers.others()
+        left_s = wait_s - first_s
+        if not peers:
+            return LeasesDocument(found or (await self._lease_here(body, left_s) if left_s > 0 else []))
+        random.shuffle(peers := list(peers))
+        name, is_over = secrets.token_hex(8), asyncio.Event()
+        waits = [asyncio.ensure_future(self._lease_here(body, left_s))]
+        waits += [
+            asyncio.ensure_future(self._lease_there(peer, _forward(body, name, left_s), number * _OWN_S, is_over))
+            for number, peer in enumerate(peers)
+        ]
+        try:
+            leases: list[Any] = []
+            for answered in asyncio.as_completed(waits):
+                try:
+                    leases = await answered
+                except UnreachablePeerError:
+                    continue  # it is for the next one to try
+                if leases:
+                    break
+            return LeasesDocument(leases)
+        finally:
+            is_over.set()
+            self._in_background(self._withdraw(waits, peers, name, leases))
+
+    async def _lease_here(self, body: LeaseBody, wait_s: float) -> list[LeaseDocument]:
+        leases = await self._scheduler.lease(body.queue, limit=body.limit, wait=wait_s, seconds=body.seconds)
+        return [_document(lease) for lease in leases]
+
+    async def _lease_there(
+        self, peer: Peer, asked: dict[str, Any], after_s: float, is_over: asyncio.Event
+    ) -> list[LeaseDocument]:
+        """
+        Lease at *peer*, a moment after the peers before it: so two that have something seldom lease it both.
+        """
+        await asyncio.sleep(after_s)
+        if is_over.is_set():
+            return []
+        found = await self._peers.ask(peer, asked, LeasesDocument, asked["body"].wait)
+        return [] if found is None else found.leases
+
+    async def _withdraw(
+        self, waits: list[asyncio.Future[list[LeaseDocument]]], peers: Sequence[Peer], name: str, taken: object
+    ) -> None:
+        """
+        End the *waits* that are left, and give back what they bring all the same; *taken* was answered.
+        """
+        waits[0].cancel()  # its scheduler gives back what it brings
+        ending = {"verb": "end_wait", "body": name}
+        pending = [peer for peer, wait in zip(peers, waits[1:], strict=True) if not wait.done()]
+        await asyncio.gather(*(self._peers.ask(peer, ending, _Nothing) for peer in pending), return_exceptions=True)
+        for leases in await asyncio.gather(*waits, return_exceptions=True):
+            if isinstance(leases, list) and leases is not taken:
+                for lease in leases:
+                    with suppress(LeaseEndedError, ProblemError, StoreError):
+                        await self._anywhere("release", ReleaseBody(lease.fire_id))
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _lease_forwarded(self, call: Request, body: LeaseBody, name: str) -> LeasesDocument:
+        is_over = name in self._ended_early
+        self._ended_early.pop(name, None)
+        wait_s = 0.0 if self._is_closing or is_over else checks.seconds("wait", body.wait)
+        waiting = asyncio.ensure_future(self._lease_here(body, wait_s))
+        self._forwarded[name] = waiting
+        try:
+            return LeasesDocument(await self._unless_gone(waiting, call, []))
+        finally:
+            self._forwarded.pop(name, None)
+
+    async def _unless_gone(self, waiting: asyncio.Future[_T], call: Request, otherwise: _T) -> _T:
+        """
+        Return what *waiting* brings; *otherwise* if the service stops first.
 
         Raises:
             ClientDisconnect: If the worker goes away first.
@@ -150,7 +368,7 @@ class Pulls:
                 if not gone.done():
                     raise expired(time.time())  # it is that token which ended the wait
                 raise ClientDisconnect
-            return [] if waiting.cancelled() else waiting.result()
+            return otherwise if waiting.cancelled() else waiting.result()
         finally:
             self._waiting.discard(waiting)
             for task in both:
@@ -162,6 +380,18 @@ class Pulls:
 async def _gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+def _forward(body: LeaseBody, name: str, wait_s: float) -> dict[str, Any]:
+    return {"verb": "lease", "name": name, "body": structs.replace(body, wait=wait_s)}
+
+
+def _read(answered: asyncio.Future[Any]) -> None:
+    """
+    Take the error of an answer that does not count any more.
+    """
+    if not answered.cancelled():
+        answered.exception()
 
 
 def _document(lease: JobLease) -> LeaseDocument:

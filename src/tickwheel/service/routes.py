@@ -145,6 +145,7 @@ def operations(
         Operation("POST", f"{pull}:lease", pulls.lease, LeasesDocument, _WORK, bodies.LeaseBody),
         Operation("POST", f"{pull}:ack", pulls.ack, EndedDocument, _WORK, bodies.AckBody),
         Operation("POST", f"{pull}:nack", pulls.nack, EndedDocument, _WORK, bodies.NackBody),
+        Operation("POST", f"{pull}:release", pulls.release, EndedDocument, _WORK, bodies.ReleaseBody),
         Operation("POST", f"{pull}:extend", pulls.extend, ExtendedDocument, _WORK, bodies.ExtendBody),
         Operation("GET", "/v1/fleet", fleet.get, FleetDocument, _ASK),
         Operation("GET", "/v1/shards", figures.get_shards, documents.ShardsDocument, _ASK),

@@ -28,6 +28,7 @@ from tickwheel.service.app import Service
 from tickwheel.service.errors import AddressError
 from tickwheel.service.http import ALWAYS, SEND_AT_ONCE, Reply
 from tickwheel.service.options import ServiceOptions
+from tickwheel.service.peers import reachable_url
 from tickwheel.service.problems import ProblemError
 from tickwheel.service.strict_json import encode
 
@@ -105,6 +106,9 @@ async def _serve(
     host, port = listener.getsockname()[:2]
     scheme = "http" if options.tls_cert is None else "https"
     address = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+    scheduler.advertise(
+        reachable_url(options, scheme, host, port, str(scheduler.stats()["store"])), service.peers.secret
+    )
     request_timeout_s = checks.seconds("request_timeout_s", options.request_timeout_s)
     server = _Server(config, request_timeout_s, lambda: on_ready(address), service.end_streams)
     await scheduler.start()

@@ -87,6 +87,7 @@ class Heartbeat:
             **self._sizes(),
             "progress": self._progress(),
             "recent": self._recent(),
+            "service": self._figures.service,
             "lately": {
                 "span_s": round(self._monotonic() - at, 3),
                 "fired": number["fired"] - fired,

@@ -42,6 +42,8 @@ class Figures:
         self.counts = dict.fromkeys(("fired", "failed", "refused", *_COUNTED_AS.values()), 0)
         self.lateness = Distribution()
         self.recent = Recent()
+        self.service: dict[str, str] | None = None
+        """The URL and secret of the service of this process, for the other nodes of its store."""
         self._by_handler: dict[tuple[str, str], dict[str, int]] = {}
         self._traced: dict[int, tuple[float, float, Span]] = {}
         """The last traced firing of each octave of lateness."""

@@ -1,5 +1,5 @@
 """
-The requests of workers that pull, checked: lease, acknowledge, refuse, extend.
+The requests of workers that pull, checked: lease, acknowledge, refuse, release, extend.
 
 Internal: other rooms use it, users do not.
 """
@@ -61,6 +61,12 @@ class Pulls:
         reason = check_error(error)
         after = check_delay(delay, is_dead=is_dead)
         return self._target.settle(fire_id, DeadLetter(reason) if is_dead else Retry(after, reason))
+
+    def release(self, fire_id: str, delay: Duration | None) -> Future[None]:
+        """
+        Give a firing back, at no cost of attempts, to be due again after *delay*.
+        """
+        return self._target.settle(fire_id, Snooze(check_delay(delay, is_dead=False) or 0))
 
     def extend(self, fire_id: str, seconds: Duration, progress: Progress | None = None) -> Future[int]:
         """

@@ -136,6 +136,13 @@ class RemoteCore:
         """
         return self.client.nodes()
 
+    def advertise(self, url: str, secret: str) -> None:
+        """
+        Refuse: a client has no service of its own.
+        """
+        what, remedy = "advertise() was called on the client of a service", "call it where the jobs are fired"
+        raise UnsupportedError(what, remedy)
+
     def stats(self) -> dict[str, Any]:
         """
         Return the service's counters and figures.

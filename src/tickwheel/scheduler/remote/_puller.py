@@ -328,7 +328,7 @@ class Puller:
             case DeadLetter():
                 return self._pulls.nack(fire_id, None, kept_text(answer.reason), is_dead=True)
             case Snooze():
-                return self._pulls.nack(fire_id, answer.delay, "snoozed", is_dead=False)
+                return self._pulls.release(fire_id, answer.delay)
             case Retry():
                 return self._pulls.nack(fire_id, answer.after, kept_text(answer.reason), is_dead=False)
             case _:

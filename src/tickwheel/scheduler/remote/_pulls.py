@@ -60,6 +60,14 @@ class RemotePulls:
         body = {"fire_id": fire_id, "delay": check_delay(delay, is_dead=is_dead), "error": reason, "is_dead": is_dead}
         return self._transport.submit(self._end("nack", body))
 
+    def release(self, fire_id: str, delay: Duration | None) -> Future[None]:
+        """
+        Give a firing back, at no cost of attempts.
+        """
+        return self._transport.submit(
+            self._end("release", {"fire_id": fire_id, "delay": check_delay(delay, is_dead=False)})
+        )
+
     def extend(self, fire_id: str, seconds: Duration, progress: Progress | None = None) -> Future[int]:
         """
         Let a lease end later.

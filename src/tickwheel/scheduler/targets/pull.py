@@ -205,7 +205,9 @@ class PullTarget:
         Called again, as after an answer that was lost, it ends as the first time, and no sooner. The future fails with
         `LeaseEndedError` if the lease has ended, or the job was set again meanwhile.
         """
-        what = "refused" if error is not None or result is not None else "acknowledged"
+        what = "acknowledged"
+        if error is not None or result is not None:
+            what = "released" if isinstance(result, Snooze) else "refused"
         with self._lock:
             held = self._leases.get(fire_id)
             if held is None:

@@ -340,6 +340,12 @@ class AsyncScheduler(Common):
         """
         await self._replies.awaitable(self._core.pulls.nack(fire_id, delay, error, is_dead=is_dead))
 
+    async def release(self, fire_id: str, *, delay: Duration | None = None) -> None:
+        """
+        Give a leased firing back: see `Scheduler.release`.
+        """
+        await self._replies.awaitable(self._core.pulls.release(fire_id, delay))
+
     async def extend(
         self, fire_id: str, seconds: Duration = 60.0, *, progress: float | None = None, note: str = ""
     ) -> int:

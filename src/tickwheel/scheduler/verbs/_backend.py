@@ -132,6 +132,7 @@ class _Pulls(Protocol):
     def abandon(self, found: Future[list[JobLease]]) -> None: ...
     def ack(self, fire_id: str) -> Future[None]: ...
     def nack(self, fire_id: str, delay: Duration | None, error: str | None, *, is_dead: bool) -> Future[None]: ...
+    def release(self, fire_id: str, delay: Duration | None) -> Future[None]: ...
     def extend(self, fire_id: str, seconds: Duration, progress: Progress | None = None) -> Future[int]: ...
 
 
@@ -193,6 +194,11 @@ class Backend(Protocol):
     def stats(self) -> dict[str, Any]:
         """
         Return the counters and figures.
+        """
+
+    def advertise(self, url: str, secret: str) -> None:
+        """
+        Report, with each heartbeat, the *url* where other nodes reach this one's service, and the *secret* to send.
         """
 
     def nodes(self) -> Sequence[Node]:

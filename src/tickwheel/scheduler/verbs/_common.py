@@ -157,6 +157,21 @@ class Common:
         """
         return self._core.stats()
 
+    def advertise(self, url: str, secret: str) -> None:
+        """
+        Report to the other nodes of the store where they reach the service of this process.
+
+        The report is part of each heartbeat, so call it before `start`. A service calls it itself.
+
+        Args:
+            url: Such as "http://10.0.0.1:8765".
+            secret: Sent by the other nodes with each request that they forward.
+
+        Raises:
+            UnsupportedError: If this scheduler is the client of a service.
+        """
+        self._core.advertise(url, secret)
+
     def subscribe(self, hook: EventHook, *, routine: bool = True) -> Callable[[], None]:
         """
         Call *hook* with every event from now on (`tickwheel.observe.events`); return what ends that.

@@ -126,6 +126,22 @@ class Fleet(Common):
         """
         self._core.pulls.nack(fire_id, delay, error, is_dead=is_dead).result()
 
+    def release(self, fire_id: str, *, delay: Duration | None = None) -> None:
+        """
+        Give a leased firing back, at no cost of attempts: another worker may lease it.
+
+        Use it when a worker stops before it has done anything. The same call again is answered alike.
+
+        Args:
+            fire_id: Of the lease.
+            delay: Seconds until the firing is due again; None for now.
+
+        Raises:
+            LeaseEndedError: If the lease has ended.
+            InvalidJobError: If *delay* is not a length of time.
+        """
+        self._core.pulls.release(fire_id, delay).result()
+
     def extend(self, fire_id: str, seconds: Duration = 60.0, *, progress: float | None = None, note: str = "") -> int:
         """
         Let the lease end *seconds* from now; return when that is, in ms since the epoch.

@@ -1,0 +1,209 @@
+"""
+The other nodes of the store, as far as requests must reach them: a pull worker's lease lives in one node's memory.
+
+Each node reports the URL of its service, and a secret, with its heartbeats. A node that gets a request about a lease
+that it does not hold forwards it to the others, with their secret in place of the caller's token. So any load balancer
+will do, without sticky sessions. A node that is gone holds no lease.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import ipaddress
+import secrets
+import socket
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from tickwheel.scheduler import AsyncScheduler
+from tickwheel.service.figures import Figures
+from tickwheel.service.http import Request
+from tickwheel.service.options import ServiceOptions
+from tickwheel.service.strict_json import encode
+
+if TYPE_CHECKING:
+    import aiohttp
+
+__all__ = ["FORWARDED", "Peer", "Peers", "UnreachablePeerError", "reachable_url"]
+
+_T = TypeVar("_T")
+
+FORWARDED: Final = b"/internal/pull"
+"""Path of forwarded requests; it is not part of the API."""
+_SECRET: Final = b"tickwheel-secret"
+_FRESH_S: Final = 1.0
+"""Maximum age of the list of nodes: one read of the store a second, however many workers ask."""
+_CONNECT_S: Final = 2.0
+_ANSWER_S: Final = 15.0
+"""Time that a node has for its answer, beside the wait that the worker asked for."""
+_CONNECTIONS_MAX: Final = 2_000
+
+
+class UnreachablePeerError(Exception):
+    """
+    A node whose leases last does not answer, so it is not known what became of a request.
+    """
+
+    def __init__(self, peer: Peer, reason: str) -> None:
+        super().__init__(f"{peer.url} did not answer: {reason}")
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """
+    Another node.
+
+    Attributes:
+        url: The address of its service.
+        secret: Sent with each forwarded request.
+    """
+
+    url: str
+    secret: str
+
+
+class Peers:
+    """
+    The other nodes, and requests to them. Everything runs on the service's loop.
+    """
+
+    def __init__(self, scheduler: AsyncScheduler, figures: Figures, options: ServiceOptions) -> None:
+        """
+        Find the nodes by *scheduler*, and the store's time by *figures*.
+        """
+        self.secret = secrets.token_urlsafe(24)
+        self._scheduler = scheduler
+        self._figures = figures
+        self._cert = options.tls_cert
+        self._lock = asyncio.Lock()
+        self._read_at = -1.0
+        self._others: list[Peer] = []
+        self._session: aiohttp.ClientSession | None = None
+
+    def is_peer(self, call: Request) -> bool:
+        """
+        Return whether *call* has the secret that only nodes of the same store know.
+        """
+        return hmac.compare_digest(call.headers.get(_SECRET, b""), self.secret.encode())
+
+    async def others(self) -> list[Peer]:
+        """
+        Return the nodes whose leases last and which have a service, without this one.
+
+        Raises:
+            StoreError: If the store does not answer.
+        """
+        async with self._lock:
+            if time.monotonic() - self._read_at > _FRESH_S:
+                nodes = await self._scheduler.nodes()
+                now = time.time() * 1000 + (await self._figures.scheduler_stats())["offset_ms"]
+                found = [_peer(node.figures) for node in nodes if node.until is None or node.until > now]
+                self._others = [peer for peer in found if peer is not None and peer.secret != self.secret]
+                self._read_at = time.monotonic()
+        return self._others
+
+    async def ask(self, peer: Peer, body: dict[str, Any], kind: type[_T], wait_s: float = 0.0) -> _T | None:
+        """
+        Return the answer of *peer* to *body*, which it may take *wait_s* and a few seconds more to give.
+
+        A node where nothing listens is gone: its answer is None.
+
+        Raises:
+            UnreachablePeerError: If there is no answer, or not one of a node.
+        """
+        import aiohttp  # noqa: PLC0415  it takes a moment, and a single node needs none of it
+
+        timeout = aiohttp.ClientTimeout(total=wait_s + _ANSWER_S, sock_connect=_CONNECT_S)
+        headers = {_SECRET.decode(): peer.secret, "content-type": "application/json"}
+        url = peer.url + FORWARDED.decode()
+        try:
+            async with self._opened().post(
+                url, data=encode(body), headers=headers, timeout=timeout, allow_redirects=False
+            ) as answer:
+                if answer.status != 200:  # noqa: PLR2004  its only status
+                    raise UnreachablePeerError(peer, f"status {answer.status}")
+                return msgspec.json.decode(await answer.read(), type=kind)
+        except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError) as error:
+            if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, ConnectionRefusedError):
+                return None
+            raise UnreachablePeerError(peer, str(error) or type(error).__name__) from None
+
+    async def close(self) -> None:
+        """
+        Close the connections.
+        """
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    def _opened(self) -> aiohttp.ClientSession:
+        import aiohttp  # noqa: PLC0415  as in `ask`
+
+        if self._session is None or self._session.closed:
+            connector = aiohttp.TCPConnector(limit=_CONNECTIONS_MAX, ssl=self._trust() or True)
+            self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+        return self._session
+
+    def _trust(self) -> ssl.SSLContext | None:
+        """
+        Return a context that accepts the certificate of this node, which all nodes share, under any name.
+        """
+        if self._cert is None:
+            return None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        context.load_verify_locations(self._cert)
+        return context
+
+
+def reachable_url(options: ServiceOptions, scheme: str, host: str, port: int, store: str) -> str:
+    """
+    Return the URL at which other nodes reach this service.
+
+    Args:
+        options: Its `advertise` wins.
+        scheme: "http" or "https".
+        host: The address that is listened on. For a wildcard, it is the address that leads to the store's server, which
+            the other nodes reach, too.
+        port: The port.
+        store: The URL of the store.
+    """
+    if options.advertise is not None:
+        return options.advertise.rstrip("/")
+    if host in {"", "0.0.0.0", "::"}:  # noqa: S104  compared, not bound
+        host = _address_towards(urlsplit(store.partition(",")[0]).hostname)
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+def _address_towards(server: str | None) -> str:
+    """
+    Return this machine's address on the way to *server*; loopback if the server is on this machine or unknown.
+    """
+    try:
+        family, kind, _, _, place = socket.getaddrinfo(server or "localhost", 9, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.connect(place)  # of a datagram socket: nothing is sent
+            address = str(probe.getsockname()[0]).partition("%")[0]
+        ipaddress.ip_address(address)
+    except (OSError, ValueError):
+        return "127.0.0.1"
+    return address
+
+
+def _peer(figures: Mapping[str, Any] | None) -> Peer | None:
+    """
+    Return the service that a node reports, which may be of another version and report none.
+    """
+    service = None if figures is None else figures.get("service")
+    if not isinstance(service, Mapping):
+        return None
+    url, secret = service.get("url"), service.get("secret")
+    return Peer(url, secret) if isinstance(url, str) and isinstance(secret, str) else None

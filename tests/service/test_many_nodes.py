@@ -1,0 +1,193 @@
+"""
+Pull workers and three nodes on one store: every verb works at every node, whichever node holds the lease.
+"""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tickwheel.scheduler import AsyncScheduler, Scheduler, UnsupportedError
+
+LEASE_S = 2
+SHARDS = 6
+JOBS = 30
+
+
+def ask(node, action, **body):
+    """
+    Send one request of a worker to *node*.
+    """
+    return node.ask("POST", f"/v1/pull:{action}", body)
+
+
+@pytest.fixture
+def nodes(start, tmp_path, server_url):
+    """
+    Return three nodes that have shared the shards of one store.
+    """
+    started = []
+    for name in ("a", "b", "c"):
+        (folder := tmp_path / name).mkdir()
+        store = f"{server_url}&shards={SHARDS}&lease_s={LEASE_S}"
+        started.append(start(folder=folder, environment={"TICKWHEEL_STORE": store}))
+    return started
+
+
+def have_shared(nodes):
+    """
+    Return whether each of *nodes* has shards and has reported its service.
+    """
+    fleet = nodes[0].ask("GET", "/v1/fleet").json
+    known = [node["figures"] for node in fleet["nodes"] if node["state"] == "well" and node["shards"]]
+    return len(known) == len(nodes) and all(known)
+
+
+def fill(node, queue, **more):
+    """
+    Set jobs that are due now, in all shards.
+    """
+    items = [
+        {"do": "set", "key": f"{queue}/{number}", "delay": 0, "target": "pull", "handler": queue, **more}
+        for number in range(JOBS)
+    ]
+    answer = node.ask("POST", "/v1/jobs:batch", {"items": items})
+    assert answer.status == 200, answer.json
+
+
+def test_workers_at_any_node(nodes, until):
+    """
+    Each request goes to the next node, as a load balancer sends it: each job runs once, and no end is refused.
+    """
+    until(lambda: have_shared(nodes))
+    fill(nodes[0], "once")
+    turn, lock = itertools.cycle(nodes), threading.Lock()
+    runs, ends = Counter(), Counter()
+
+    def send(action, **body):
+        with lock:
+            node = next(turn)
+        return ask(node, action, **body)
+
+    def work(_number):
+        while sum(runs.values()) < JOBS:
+            answer = send("lease", queue="once", wait=2, seconds=20)
+            assert answer.status == 200, answer.json
+            for lease in answer.json["leases"]:
+                with lock:
+                    runs[lease["job"]["key"]] += 1
+                ends[send("extend", fire_id=lease["fire_id"], seconds=30, progress=0.5).status] += 1
+                ends[send("ack", fire_id=lease["fire_id"]).status] += 1
+
+    with ThreadPoolExecutor(3) as workers:
+        list(workers.map(work, range(3)))
+    assert (len(runs), set(runs.values()), ends) == (JOBS, {1}, {200: 2 * JOBS})
+    until(lambda: not nodes[1].ask("GET", "/v1/jobs?prefix=once/").json["jobs"])
+
+
+def test_one_worker_at_one_node(nodes, until):
+    """
+    A worker that asks a single node gets the jobs of all shards, and at most as many at a time as it asks for.
+    """
+    until(lambda: have_shared(nodes))
+    fill(nodes[0], "all")
+    found = Counter()
+    while len(found) < JOBS:
+        answer = ask(nodes[1], "lease", queue="all", limit=4, wait=20, seconds=20).json["leases"]
+        assert 1 <= len(answer) <= 4, found
+        for lease in answer:
+            found[lease["job"]["key"], lease["attempt"]] += 1
+            assert ask(nodes[1], "ack", fire_id=lease["fire_id"]).status == 200
+    assert found == {(f"all/{number}", 1): 1 for number in range(JOBS)}, "none twice, and no attempt used up"
+
+
+def test_each_end_at_each_other_node(nodes, until):
+    """
+    Acknowledging, refusing, releasing and extending are answered alike by every node, also when they are repeated.
+    """
+    until(lambda: have_shared(nodes))
+    a, b, c = nodes
+    a.job("PUT", "k", {"delay": 0, "target": "pull", "handler": "ends", "retry": {"attempts": 3}})
+    (first,) = ask(a, "lease", queue="ends", seconds=60).json["leases"]
+    assert ask(b, "release", fire_id=first["fire_id"]).json == {"outcome": "released"}
+    assert ask(c, "release", fire_id=first["fire_id"]).json == {"outcome": "released"}, "repeated"
+    (again,) = ask(b, "lease", queue="ends", seconds=60).json["leases"]
+    assert again["attempt"] == first["attempt"], "a release uses up no attempt"
+    assert ask(c, "nack", fire_id=again["fire_id"], delay=0, error="cold").json == {"outcome": "refused"}
+    (last,) = ask(c, "lease", queue="ends", seconds=60).json["leases"]
+    assert last["attempt"] == first["attempt"] + 1
+    refused = [node.ask("POST", "/v1/pull:nack", {"fire_id": again["fire_id"]}) for node in nodes]
+    assert [answer.status for answer in refused] == [200, 200, 200], "repeated: answered as the first time"
+    late = [ask(node, "ack", fire_id=again["fire_id"]) for node in nodes]
+    assert [(answer.status, answer.json["type"]) for answer in late] == [(409, "/problems/lease_ended")] * 3
+    assert all("refused" in answer.json["detail"] for answer in late), "each node knows what became of it"
+    assert {ask(node, "extend", fire_id=last["fire_id"], seconds=60).status for node in nodes} == {200}
+    assert [ask(node, "ack", fire_id=last["fire_id"]).status for node in nodes] == [200, 200, 200]
+
+
+def test_a_node_that_is_gone(nodes, until):
+    """
+    A lease ends with its node: its worker is told so at once, and the firing goes to a worker at another node.
+    """
+    until(lambda: have_shared(nodes))
+    fill(nodes[2], "gone", retry={"attempts": 2})
+    held = {}
+    for node in (*nodes, *nodes):
+        for lease in ask(node, "lease", queue="gone", limit=JOBS, wait=1, seconds=600).json["leases"]:
+            held[lease["job"]["key"]] = lease["fire_id"]
+    assert len(held) == JOBS
+    nodes[0].stop(signal.SIGKILL)
+    statuses = Counter(ask(nodes[1], "ack", fire_id=fire_id).status for fire_id in held.values())
+    assert set(statuses) == {200, 409}
+    left = statuses[409]
+    while left:
+        for lease in ask(nodes[2], "lease", queue="gone", limit=JOBS, wait=20, seconds=60).json["leases"]:
+            assert (lease["attempt"], ask(nodes[1], "ack", fire_id=lease["fire_id"]).status) == (2, 200)
+            left -= 1
+    until(lambda: not nodes[1].ask("GET", "/v1/jobs?prefix=gone/").json["jobs"])
+
+
+def test_a_client_with_handlers(nodes, until):
+    """
+    The Python client at one node runs the handlers of jobs of all shards, once each; a snooze uses up no attempt.
+    """
+    pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
+    until(lambda: have_shared(nodes))
+    attempts = Counter()
+    client = Scheduler(f"http://{nodes[1].host}:{nodes[1].port}")
+
+    @client.handler("python")
+    def run(payload, firing):
+        attempts[payload, firing.attempt] += 1
+
+    with client:
+        for number in range(JOBS):
+            client.set(f"python/{number}", delay=0, target="pull", handler="python", payload=number)
+        until(lambda: not client.list("python/").jobs)
+    assert attempts == {(number, 1): 1 for number in range(JOBS)}
+
+
+def test_outsiders(nodes):
+    """
+    What nodes ask each other is closed to every other caller, and no document shows their secrets.
+    """
+    answer = nodes[0].ask("POST", "/internal/pull", {"verb": "ack", "body": {"fire_id": "k/1/1"}})
+    assert (answer.status, answer.json["type"]) == (404, "/problems/page_not_found")
+    answer = nodes[0].ask("POST", "/internal/pull", {}, {"tickwheel-secret": "guess"})
+    assert answer.status == 404
+    assert nodes[0].ask("GET", "/internal/pull").status == 404
+    assert b"secret" not in nodes[0].ask("GET", "/v1/fleet").body
+
+
+def test_a_client_advertises_nothing():
+    """
+    Only what fires jobs has a service that other nodes could reach.
+    """
+    for face in (Scheduler, AsyncScheduler):
+        with pytest.raises(UnsupportedError, match="client of a service"):
+            face("http://127.0.0.1:9").advertise("http://127.0.0.1:8", "s")
