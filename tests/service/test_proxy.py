@@ -124,7 +124,7 @@ def test_what_passes(proxy):
         assert answer.read().startswith(b"<!doctype html>")
 
 
-def test_pull_workers(proxy, until):
+def test_pull_workers(proxy):
     """
     Workers behind the proxy lease, extend and acknowledge wherever it sends them: each job runs once.
     """
