@@ -30,7 +30,7 @@ export CARGO_TERM_PROGRESS_WHEN ?= never
 SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md LICENSE \
 	$(shell find crates src -not -name '*.so' -not -name '*.pyc' -not -name __pycache__)
 
-.PHONY: test-part test-portable targets bench-peers bench-pythons symbols wheels sdist rootfs servers docs docs-serve screens help bench-core conformance prove run pythons test test-all check format lint types fuzz conformance-cache sanitize dev reference lock clean wheel
+.PHONY: test-full test-times test-part test-portable targets bench-peers bench-pythons symbols wheels sdist rootfs servers docs docs-serve screens help bench-core conformance prove run pythons test test-all check format lint types fuzz conformance-cache sanitize dev reference lock clean wheel
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -98,11 +98,28 @@ run: $(VENV)/.service $(VENV)/.wheel ## set everything up and serve (ARGS="--por
 # pytest comes last, so that its summary closes the output. -P and the empty PYTHONPATH keep the source tree out:
 # what is tested is the installed wheel. The files run as they are named: the plugin would have those of few tests last,
 # and one process would wait for the simulated days.
-test: $(VENV)/.service $(VENV)/.dev $(VENV)/.bench $(VENV)/.wheel ## run all tests against the installed release wheel (ARGS="-k timer")
+PYTEST := env -u PYTHONPATH -u PYTHONDONTWRITEBYTECODE $(BIN)/python -P -m pytest
+SHARED_OUT := -n $(JOBS) --dist loadfile --no-loadscope-reorder
+
+test: $(VENV)/.tests ## run the quick tests, in five minutes, against the installed release wheel (ARGS="-k timer")
+	@cargo test --quiet --locked --package tickwheel-core
+	@$(PYTEST) --quick --cpu-limit 5 $(SHARED_OUT) $(ARGS)
+
+test-full: $(VENV)/.tests ## run all tests, in half an hour
+	@cargo test --quiet --locked --package tickwheel-core
+	@$(PYTEST) --cpu $(SHARED_OUT) $(ARGS)
+
+test-times: $(VENV)/.tests ## run all tests and list again in tests/full_only.txt which are not quick
+	@rm -f $(VENV)/times.jsonl
+	@$(PYTEST) --cpu-log $(VENV)/times.jsonl $(SHARED_OUT) $(ARGS)
+	@$(BIN)/python -P scripts/quick_set.py $(VENV)/times.jsonl
+
+# What tests need. Each process would compile the test files for itself on a fresh clone, so one does it before.
+.PHONY: $(VENV)/.tests
+$(VENV)/.tests: $(VENV)/.service $(VENV)/.dev $(VENV)/.bench $(VENV)/.wheel
 	@$(MAKE) --no-print-directory $(VENV)/.clients || echo "make: no npm or no registry of its packages here, so no client in TypeScript is tested" >&2
 	@$(MAKE) --no-print-directory $(VENV)/bin/kubeconform || echo "make: no Go or no proxy of its modules here, so kubeconform does not check the manifests" >&2
-	cargo test --quiet --locked --package tickwheel-core
-	env -u PYTHONPATH $(BIN)/python -P -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	@[ -e $@ ] || { $(PYTEST) --quick --collect-only -qq >/dev/null && touch $@; }
 
 servers: ## install the servers and the browser that tests start (apt or brew); starts no system service
 	@scripts/servers
@@ -115,12 +132,12 @@ pythons:
 	        echo "make: no Python $$version here, so nothing is tested on it"; \
 	done
 
-test-all: pythons ## run the tests on every supported Python, with a table at the end; fails where one is missing
+test-all: pythons ## run all tests on every supported Python, with a table at the end; fails where one is missing
 	@table=; failed=0; \
 	for version in $(VERSIONS); do \
 	    python=$$(scripts/find-python $$version 2>/dev/null) || { table+="$$version  missing, so not tested"$$'\n'; failed=1; continue; }; \
 	    echo "make: Python $$version"; mkdir -p .venv-$$version; \
-	    PYTHON="$$python" $(MAKE) --no-print-directory test VENV=.venv-$$version 2>&1 | tee .venv-$$version/test.log || failed=1; \
+	    PYTHON="$$python" $(MAKE) --no-print-directory test-full VENV=.venv-$$version 2>&1 | tee .venv-$$version/test.log || failed=1; \
 	    table+="$$version  $$(scripts/summary-of .venv-$$version/test.log)"$$'\n'; \
 	done; \
 	printf '\n%s' "$$table"; exit $$failed

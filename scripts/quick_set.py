@@ -1,0 +1,184 @@
+"""
+Write tests/full_only.txt, which lists what `make test` leaves to `make test-full`, from the durations of a run.
+
+    python -P scripts/quick_set.py LOG...
+
+`make test-times` runs every test and this. A log has a JSON line for each test: its name, its seconds of CPU, and how
+many it lasted. What no log mentions stays listed as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1] / "tests"
+sys.path.insert(0, str(TESTS / "support"))
+
+import quick_set  # noqa: E402  the plugin that reads the list
+
+CPU_S, WALL_S = 0.7, 6.0
+"""A test that uses more CPU, or lasts longer on a busy machine, is not quick."""
+
+STORES = [
+    f"scheduler/stores/test_{store}.py::Test{store.title()}Store" for store in ("memory", "sqlite", "postgres", "redis")
+]
+SMOKE = (
+    "test_a_whole_firing",
+    "test_all_fields_come_back",
+    "test_cancel_too_late",
+    "test_done_and_recurring",
+    "test_generations_are_never_used_twice",
+    "test_move_expiry_keeps_its_distance",
+    "test_order_on_one_key",
+    "test_owner_rescue",
+    "test_paused",
+    "test_zombie",
+)
+"""The ten tests of the store suite that every further form of a store runs."""
+SHARED_SMOKE = (
+    "test_begins_are_the_owners",
+    "test_changes_are_told_to_the_owner_alone",
+    "test_changes_of_others",
+    "test_one_owner",
+    "test_others_may_write",
+    "test_others_see_the_owners",
+    "test_resumed_by_others",
+    "test_two_write_at_once",
+    "test_wake_and_close_end_a_wait",
+    "test_wakes_the_owner",
+)
+FORMS = {
+    "pooled": ("scheduler/stores/test_pooled_postgres.py::TestPooledStore",),
+    "partitioned": (
+        "scheduler/stores/test_redis.py::TestPartitionOfRedisStore",
+        "scheduler/stores/test_redis.py::TestPartitionedRedisStore",
+    ),
+    "sharded": (
+        "scheduler/stores/test_postgres.py::TestShardedPostgresStore",
+        "scheduler/stores/test_redis.py::TestShardedRedisStore",
+    ),
+    "far": ("scheduler/stores/test_sqlite_far.py::TestFarStore",),
+    "cascaded": (
+        "scheduler/stores/test_sqlite_far.py::TestCascadingStore",
+        "scheduler/stores/test_sqlite_runs.py::TestMergingStore",
+    ),
+    "shared": (
+        "scheduler/stores/test_pooled_postgres.py::TestSharedPooledStore",
+        "scheduler/stores/test_redis.py::TestSharedPartitionedRedisStore",
+        "scheduler/stores/test_sqlite_far.py::TestSharedCascadingStore",
+        "scheduler/stores/test_sqlite_runs.py::TestSharedMergingStore",
+    ),
+}
+"""Forms of a store beside its main one, each with the classes that hold it to the suite."""
+
+FULL = (
+    "house/test_benchmarks.py",
+    "house/test_docs.py::test_commands_of_a_page_run",
+    "house/test_docs.py::test_the_python_of_a_page_runs",
+    "service/page/test_screens.py",
+)
+"""
+What is left to `make test-full` whatever it costs, but for what is always quick: the benchmarks' smoke tests, the code
+of the documents, and the pictures.
+"""
+
+
+def of_stores(*names: str) -> tuple[str, ...]:
+    """
+    Return tests of the store suite, on the main form of each store.
+    """
+    return tuple(f"{store}::{name}" for store in STORES for name in names)
+
+
+ALWAYS: dict[str, tuple[str, ...]] = {
+    "1 never early": ("prove/test_short.py::test_none_is_early", *of_stores("test_until_is_excluded")),
+    "4 one outcome": of_stores("test_firing_against_the_caller", "test_settle_twice"),
+    "11 acknowledged is durable": (
+        "crash/test_kill9.py::test_nothing_is_lost",
+        "prove/test_short.py::test_power_cuts",
+        "prove/test_short.py::test_failover[sync]",
+        "scheduler/stores/test_failover.py::test_nothing_is_given_twice",
+        *of_stores("test_reopened"),
+    ),
+    "code of README and tutorial": tuple(
+        f"house/test_docs.py::{test}[{page}"
+        for page in ("README.md", "docs/tutorial.md")
+        for test in ("test_commands_of_a_page_run", "test_the_python_of_a_page_runs")
+    ),
+    "a view each, with axe": tuple(
+        f"service/page/test_screens.py::test_everybody_can_use_it[{view}]"
+        for view in (
+            "overview-light-wide",
+            "dead-dark-phone",
+            "schedules-light-phone",
+            "wheel-dark-wide",
+            "job-light-wide",
+        )
+    ),
+}
+"""What the quick set has whatever it costs, by what it guards: the beginnings of names of tests."""
+
+
+def names(rows: tuple[str, ...]) -> set[str]:
+    """
+    Return the names from the project's root.
+    """
+    return {f"tests/{row}" for row in rows}
+
+
+def always() -> tuple[str, ...]:
+    """
+    Return how the names of those tests begin that are always quick.
+    """
+    return tuple(f"tests/{row}" for rows in ALWAYS.values() for row in rows)
+
+
+def lines(costs: dict[str, tuple[float, float]], before: quick_set.QuickSet) -> list[str]:
+    """
+    Return the list: the forms and their smoke tests, and what is dear of the rest, as one line where all cases are.
+    """
+    guarded = always()
+    forms = set().union(*map(names, FORMS.values()))
+    listed = forms | names(FULL)
+    smoke = {f"{form}::{test}" for form in forms for test in SMOKE + SHARED_SMOKE}
+    kept = {name for name in costs if name in smoke or (name.startswith(guarded) and quick_set.names_of(name) & listed)}
+    cases: dict[str, set[str]] = defaultdict(set)
+    dear: dict[str, set[str]] = defaultdict(set)
+    for name, (cpu_s, wall_s) in costs.items():
+        function = name.partition("[")[0]
+        cases[function].add(name)
+        if (cpu_s > CPU_S or wall_s > WALL_S) and not (name.startswith(guarded) or quick_set.names_of(name) & listed):
+            dear[function].add(name)
+    for function, found in dear.items():
+        listed |= {function} if found == cases[function] else found
+    files = {name.partition("::")[0] for name in costs}
+    listed |= {line for line in before.listed if line.partition("::")[0] not in files}
+    kept |= {line for line in before.kept if line.partition("::")[0] not in files}
+    return sorted([*listed, *(f"!{line}" for line in kept)], key=lambda line: (line.lstrip("!"), line))
+
+
+def main() -> None:
+    """
+    Read the logs, write the list, and print how much CPU is left in the quick set.
+    """
+    costs = {}
+    for path in sys.argv[1:]:
+        for line in Path(path).read_text("utf-8").splitlines():
+            name, *seconds = json.loads(line)
+            costs[name] = max(tuple(seconds), costs.get(name, (0.0, 0.0)))
+    found = lines(costs, quick_set.read())
+    head = "# What `make test` leaves to `make test-full`: written by `make test-times`, from the durations of a run."
+    quick_set.LIST.write_text("\n".join([head, *found, ""]), "utf-8")
+    quick = [name for name in costs if quick_set.read().is_quick(name)]
+    print(
+        f"{len(quick)} of {len(costs)} tests are quick, with {sum(costs[name][0] for name in quick):.0f} s of CPU of "
+        f"{sum(cpu_s for cpu_s, _ in costs.values()):.0f}, and {sum(costs[name][1] for name in quick):.0f} s of "
+        f"{sum(wall_s for _, wall_s in costs.values()):.0f}"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""
+The quick set: its list names tests that exist, and what it guards is in it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+
+@pytest.fixture
+def quick_set(request):
+    """
+    Return the list as this run has read it.
+    """
+    return request.config.pluginmanager.get_plugin("quick-set")
+
+
+@pytest.fixture
+def script(root):
+    """
+    Return the script that writes the list.
+    """
+    spec = importlib.util.spec_from_file_location("write_quick_set", root / "scripts" / "quick_set.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_line_names_a_test(quick_set, root):
+    """
+    A line about a test that is gone is deleted with it, by `make test-times` or by hand.
+    """
+    files = {line.partition("::")[0] for line in quick_set.listed | quick_set.kept}
+    assert [name for name in sorted(files) if not (root / name).is_file()] == []
+    assert sorted(quick_set.unmatched) == []
+
+
+def test_what_is_always_quick_is_quick(quick_set, script):
+    """
+    Each test by which the script guards a clause exists, and is in the quick set.
+    """
+    quick = [name for name, is_quick in quick_set.collected.items() if is_quick]
+    files = {name.partition("::")[0] for name in quick_set.collected}
+    rows = [row for row in script.always() if row.partition("::")[0] in files]
+    assert [row for row in rows if not any(name.startswith(row) for name in quick)] == []
+
+
+def test_every_form_has_its_smoke_tests(quick_set, script):
+    """
+    Ten tests of the suite stay for each form of a store.
+    """
+    for form, classes in script.FORMS.items():
+        kept = {line for line in quick_set.kept for name in script.names(classes) if line.startswith(f"{name}::")}
+        assert len(kept) >= len(script.SMOKE), form

@@ -1,0 +1,153 @@
+"""
+The CPU that each test uses, its children's included: the ten dearest are printed, and one over the limit fails.
+
+What a fixture of a class, module or session uses is its own, not the first test's that asks for it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+SHOWN = 10
+TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+
+
+def of_descendants(pid):
+    """
+    Return the seconds of CPU of the processes that *pid* has started and that still run, and of those they have reaped.
+    """
+    total = 0.0
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            found = children.read_text().split()
+        except OSError:  # a thread that has ended
+            continue
+        for child in found:
+            try:
+                fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+            except OSError:  # it has ended
+                continue
+            total += sum(map(int, fields[11:15])) / TICKS + of_descendants(child)
+    return total
+
+
+def cpu_seconds():
+    """
+    Return the seconds of CPU that this process and its descendants have used.
+    """
+    return sum(os.times()[:4]) + of_descendants(os.getpid())
+
+
+class Meter:
+    """
+    Measures the tests of one process.
+    """
+
+    def __init__(self, limit_s):
+        self.limit_s = limit_s
+        self.last = 0.0
+        self.shared = 0.0
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef):
+        """
+        Leave what others share out of the test that is the first to ask for it.
+        """
+        if fixturedef.scope == "function":
+            return (yield)
+        before, outer = cpu_seconds(), self.shared
+        try:
+            return (yield)
+        finally:
+            self.shared = outer + cpu_seconds() - before
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item):
+        """
+        Begin to count for *item*.
+        """
+        self.last, self.shared, item.cpu_s = cpu_seconds(), 0.0, 0.0
+        return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item):
+        """
+        Note in the report what its phase has used.
+        """
+        report = yield
+        now = cpu_seconds()
+        report.cpu_s = max(0.0, now - self.last - self.shared)
+        item.cpu_s += report.cpu_s
+        self.last, self.shared = now, 0.0
+        return report
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_runtest_teardown(self, item):
+        """
+        Fail a test whose set-up and call have used more than the limit.
+        """
+        result = yield
+        if self.limit_s and item.cpu_s > self.limit_s:
+            pytest.fail(
+                f"{item.nodeid} used {item.cpu_s:.1f} s of CPU, and a quick test may use {self.limit_s:g}: "
+                "make it cheaper, or let `make test-times` move it to the tests of `make test-full`",
+                pytrace=False,
+            )
+        return result
+
+
+class Ledger:
+    """
+    Adds up what the tests of all processes have used.
+    """
+
+    def __init__(self, path):
+        self.path = path
+        self.used = Counter()
+        self.lasted = Counter()
+
+    def pytest_runtest_logreport(self, report):
+        """
+        Add one phase.
+        """
+        name = report.nodeid
+        self.used[name] += getattr(report, "cpu_s", 0.0)
+        self.lasted[name] += report.duration
+        if self.path and report.when == "teardown":
+            with self.path.open("a") as file:
+                print(json.dumps([name, round(self.used[name], 3), round(self.lasted[name], 3)]), file=file)
+
+    def pytest_terminal_summary(self, terminalreporter):
+        """
+        Print the dearest.
+        """
+        terminalreporter.section(f"the {SHOWN} dearest of {self.used.total():.0f} s of CPU")
+        for name, seconds in self.used.most_common(SHOWN):
+            terminalreporter.write_line(f"{seconds:6.1f} s  {name}")
+
+
+def pytest_addoption(parser):
+    """
+    Add the options.
+    """
+    group = parser.getgroup("CPU of tests")
+    group.addoption("--cpu", action="store_true", help="print the tests that use most CPU")
+    group.addoption("--cpu-limit", type=float, default=0, metavar="S", help="fail a test that uses more than S seconds")
+    group.addoption("--cpu-log", type=Path, metavar="FILE", help="append each test's seconds of CPU to FILE")
+
+
+def pytest_configure(config):
+    """
+    Measure where an option asks for it.
+    """
+    if not (config.option.cpu or config.option.cpu_limit or config.option.cpu_log):
+        return
+    if not config.getoption("numprocesses", None):
+        config.pluginmanager.register(Meter(config.option.cpu_limit), "cpu-meter")
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Ledger(config.option.cpu_log), "cpu-ledger")

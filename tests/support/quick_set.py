@@ -1,0 +1,90 @@
+"""
+The quick set: `--quick` leaves out what tests/full_only.txt lists, so that a new test is in it until it is measured.
+
+A line names a file, a class, a function or one case of it; a line with ! in front keeps something of what is listed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LIST = ROOT / "tests" / "full_only.txt"
+
+
+class QuickSet:
+    """
+    Leaves out what is listed, and notes the lines that name no test.
+
+    Attributes:
+        listed, kept: The lines, those that keep something without their mark.
+        unmatched: Lines about a file that was collected as a whole, and not about any test of it.
+        collected: All tests that were collected, and whether they are quick.
+    """
+
+    def __init__(self, lines):
+        self.listed = {line for line in lines if line[0] not in "#!"}
+        self.kept = {line[1:] for line in lines if line[0] == "!"}
+        self.unmatched = set()
+        self.collected = {}
+
+    def is_quick(self, name):
+        """
+        Return whether the test of this *name* is in the quick set.
+        """
+        names = names_of(name)
+        return not names & self.listed or bool(names & self.kept)
+
+    def pytest_ignore_collect(self, collection_path, config):
+        """
+        Do not even import a file that is listed, if nothing of it is kept.
+        """
+        name = collection_path.relative_to(ROOT).as_posix() if ROOT in collection_path.parents else ""
+        if config.option.quick and name in self.listed and not any(line.startswith(f"{name}::") for line in self.kept):
+            return True
+        return None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, config, items):
+        """
+        Leave out what is listed.
+        """
+        self.collected = {item.nodeid: self.is_quick(item.nodeid) for item in items}
+        if not any("::" in argument for argument in config.args):
+            files = {item.nodeid.partition("::")[0] for item in items}
+            about = {line for line in self.listed | self.kept if line.partition("::")[0] in files}
+            self.unmatched = about.difference(*map(names_of, self.collected))
+        if config.option.quick:
+            config.hook.pytest_deselected(items=[item for item in items if not self.collected[item.nodeid]])
+            items[:] = [item for item in items if self.collected[item.nodeid]]
+
+
+def names_of(name):
+    """
+    Return what a line may call the test of this *name*: its file, class and function, and the case itself.
+    """
+    parts = name.partition("[")[0].split("::")
+    return {name, *("::".join(parts[:end]) for end in range(1, len(parts) + 1))}
+
+
+def read():
+    """
+    Return the list.
+    """
+    return QuickSet([line for line in LIST.read_text("utf-8").splitlines() if line])
+
+
+def pytest_addoption(parser):
+    """
+    Add the option.
+    """
+    parser.addoption("--quick", action="store_true", help="leave out the tests that tests/full_only.txt lists")
+
+
+def pytest_configure(config):
+    """
+    Read the list.
+    """
+    config.pluginmanager.register(read(), "quick-set")
