@@ -1,5 +1,5 @@
 """
-The tables with which `make test-all` and `make test-part` close, and their exit codes.
+The tables with which `make test-all`, `make test-part` and `.ci/run` close, and their exit codes.
 """
 
 from __future__ import annotations
@@ -27,6 +27,12 @@ case "$0 $*" in
     *3.12*) echo "==== 1 failed, 2 passed in 0.50s ===="; echo "make: *** [Makefile:1: test] Error 1"; exit 2 ;;
     *) echo "test result: ok. 9 passed; 0 failed; finished in 0.02s"; echo "make: *** Error 101"; exit 2 ;;
 esac
+"""
+
+STEP = """#!/bin/sh
+[ "$1" = test ] && echo "== 3 passed in 1.00s =="
+[ "$1" = "$FAILS" ] && echo "make: Error 1" && exit 2
+exit 0
 """
 
 
@@ -104,3 +110,43 @@ def test_every_target_for_all_pythons_fetches_those_that_are_missing(root):
     found = {name: "pythons" in needs.split() for name, needs, recipe in rules if "$(VERSIONS)" in recipe}
     del found["pythons"]
     assert found == dict.fromkeys(["wheels", "test-all", "test-part", "conformance", "bench-pythons"], True)
+
+
+@pytest.fixture
+def ci(root, tmp_path):
+    """
+    Return what runs .ci/run with an invented make, whose step of that name fails.
+    """
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(root / ".ci" / "run", tmp_path / ".ci")
+    for tool in ("cargo", "cargo-fmt", "cargo-clippy"):
+        script(tmp_path / "bin" / tool, "#!/bin/sh\n")
+    script(tmp_path / "bin" / "make", STEP)
+
+    def run(fails: str) -> tuple[int, list[str]]:
+        env = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "FAILS": fails}
+        answer = subprocess.run([tmp_path / ".ci" / "run"], env=env, capture_output=True, text=True, check=False)
+        return answer.returncode, answer.stdout.splitlines()
+
+    return run
+
+
+@pytest.mark.parametrize(("fails", "code", "last"), [("", 0, "== 3 passed in 1.00s =="), ("test", 2, "make: Error 1")])
+def test_ci_prints_the_seconds_of_each_step(ci, fails, code, last):
+    """
+    The table stands right above pytest's summary, and once, whether or not a test fails.
+    """
+    found, lines = ci(fails)
+    assert (found, lines[-1]) == (code, last)
+    assert re.fullmatch(r" *\d+s  altogether", lines[lines.index("== 3 passed in 1.00s ==") - 1])
+    assert sum(re.match(r" *\d+s  ", line) is not None for line in lines) == 8
+
+
+def test_a_step_that_fails_ends_ci_with_the_table(ci):
+    """
+    What follows does not run.
+    """
+    found, lines = ci("types")
+    assert found == 2
+    assert lines[-1].endswith("altogether")
+    assert not any("passed" in line for line in lines)
