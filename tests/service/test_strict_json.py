@@ -4,6 +4,8 @@ JSON that comes in: what is refused, and how the refusal names it.
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from datetime import datetime
 from typing import Any
 
@@ -11,9 +13,10 @@ import pytest
 
 msgspec = pytest.importorskip("msgspec", reason="the service extra is not installed")
 
-from tickwheel.scheduler.checks import DEPTH_MAX, is_deep  # noqa: E402 only where it is installed
+from tickwheel._core import nests_deeper  # noqa: E402 only where it is installed
+from tickwheel.scheduler.checks import DEPTH_MAX  # noqa: E402 only where it is installed
 from tickwheel.service.problems import ProblemError  # noqa: E402 only where it is installed
-from tickwheel.service.strict_json import LEVELS_MAX, Body, decode  # noqa: E402 only where it is installed
+from tickwheel.service.strict_json import LEVELS_MAX, Body, decode, decoded  # noqa: E402 only where it is installed
 
 
 class Tea(Body):
@@ -126,10 +129,42 @@ def test_depth_is_counted_outside_of_strings():
     """
     assert decode(b'{"payload":"\\"' + b"[" * 1_000 + b'"}', DECODER).payload == '"' + "[" * 1_000
     assert decode(nested(LEVELS_MAX), DECODER).delay == 0
-    assert is_deep(nested(DEPTH_MAX + 1, '{"a":', "}"))
+    assert nests_deeper(nested(DEPTH_MAX + 1, '{"a":', "}"), DEPTH_MAX)
     for string in ('""', '"]"', r'"\"]"', r'"\\"', r'"]\\"', '"}{"'):
-        assert is_deep(nested(DEPTH_MAX + 1, f"[{string},", "]"))
-        assert not is_deep(b"[" + b",".join([nested(DEPTH_MAX - 1, f"[{string},", "]")] * 3) + b"]")
+        assert nests_deeper(nested(DEPTH_MAX + 1, f"[{string},", "]"), DEPTH_MAX)
+        flat = b"[" + b",".join([nested(DEPTH_MAX - 1, f"[{string},", "]")] * 3) + b"]"
+        assert not nests_deeper(flat, DEPTH_MAX)
+
+
+def test_the_levels_of_large_bodies_are_counted():
+    """
+    A body of megabytes is judged as a short one, whatever it consists of.
+    """
+    half = 4_000_000
+    deep = (b'{"items":' + b"[" * 2 * half, b"[" * half + b"]" * half)
+    flat = (
+        nested(DEPTH_MAX - 1, "[", "]") * (half // DEPTH_MAX),
+        b'"' + b"\\\\" * half + b'"',
+        b'"' + b"[" * half,
+        b"1" * 2 * half,
+    )
+    assert [nests_deeper(body, LEVELS_MAX) for body in (*deep, *flat)] == [True, True, False, False, False, False]
+
+
+def test_a_large_body_leaves_the_loop():
+    """
+    A body of some hundred kilobytes is decoded in a thread, a small one where it is.
+    """
+    threads = []
+
+    class Decoder:
+        def decode(self, body):
+            threads.append(threading.current_thread())
+            return DECODER.decode(body)
+
+    for size in (10, 1_000_000):
+        asyncio.run(decoded(b'{"payload":"' + b"x" * size + b'"}', Decoder()))
+    assert [thread is threading.current_thread() for thread in threads] == [True, False]
 
 
 def test_what_is_shown_is_short():

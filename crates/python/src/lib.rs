@@ -5,6 +5,7 @@ mod aio;
 mod cache;
 mod clock;
 mod cpython;
+mod json;
 mod memory;
 mod once;
 mod system_clock;
@@ -44,6 +45,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     aio::timeout::register(module)?;
     cpython::record::register(module)?;
     units::register(module)?;
+    json::register(module)?;
     module.add_class::<aio::alarm::Alarm>()?;
     module.add_class::<aio::deadlines::Deadlines>()?;
     module.add_class::<cache::object::Cache>()?;

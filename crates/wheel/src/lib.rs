@@ -35,6 +35,10 @@
 //!
 //! A [table] that finds entries by the hashes of keys that it never sees, the [order] of their use, and the [writes](watches) that a
 //! load looks back at. All know entries by index, as the wheel does, so the keys and values are kept in the wheel alone.
+//!
+//! # What a service adds
+//!
+//! How deep [JSON text nests](nests_deeper), counted before anything decodes it.
 
 #![forbid(unsafe_code)]
 
@@ -44,6 +48,7 @@ pub mod due;
 mod geometry;
 mod lock;
 mod memory;
+mod nesting;
 mod occupancy;
 mod opening;
 pub mod order;
@@ -59,6 +64,7 @@ mod wheel;
 pub use geometry::coalesce;
 pub use lock::Lock;
 pub use memory::Memory;
+pub use nesting::nests_deeper;
 pub use occupancy::Occupancy;
 pub use order::Order;
 pub use owner::Owner;

@@ -16,6 +16,7 @@ from datetime import date, datetime, timedelta
 from functools import cache
 from typing import Any, Final, TypeVar
 
+from tickwheel._core import nests_deeper
 from tickwheel.calendar import duration
 from tickwheel.calendar.instant import from_iso
 from tickwheel.errors import InvalidDelayError
@@ -46,7 +47,6 @@ __all__ = [
     "delay_ms",
     "encode_payload",
     "epoch_seconds",
-    "is_deep",
     "limit_s",
     "noted",
     "positive_s",
@@ -68,9 +68,6 @@ FAR_MS = 36_525 * 86_400_000
 """100 years of 365.25 days."""
 
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
-_ESCAPES: Final = re.compile(rb"\\.", re.DOTALL)
-_NEITHER_BRACKET_NOR_QUOTE: Final = bytes(set(range(256)) - set(b'[]{}"'))
-_ONE_KIND: Final = bytes.maketrans(b"{}", b"[]")
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=refuse).encode
 _decode = json.JSONDecoder().raw_decode
 """What `json.loads` does, without its look for other encodings and for white space: what we store has neither."""
@@ -278,28 +275,9 @@ def encode_payload(payload: Any) -> bytes:
         raise InvalidJobError("payload", payload, f"pass what JSON has ({str(error)[:100].lower()})") from None
     if len(data) > PAYLOAD_BYTES_MAX:
         raise InvalidJobError("payload", payload, f"it has {len(data)} bytes: the limit is {PAYLOAD_BYTES_MAX}")
-    if is_deep(data):
+    if nests_deeper(data, DEPTH_MAX):
         raise InvalidJobError("payload", "...", f"it is nested too deeply: the limit is {DEPTH_MAX} levels")
     return data
-
-
-def is_deep(body: bytes, levels: int = DEPTH_MAX) -> bool:
-    """
-    Return whether the JSON *body* nests deeper than *levels*; brackets in strings do not count.
-    """
-    if body.count(b"[") + body.count(b"{") <= levels:
-        return False
-    if b"\\" in body:
-        body = _ESCAPES.sub(b"", body)
-    # Most strings have no bracket: of them two quotes are left, which can go at once, since quotes count in pairs.
-    brackets = body.translate(_ONE_KIND, _NEITHER_BRACKET_NOR_QUOTE).replace(b'""', b"")
-    if b'"' in brackets:
-        brackets = b"".join(brackets.split(b'"')[::2])
-    for _ in range(levels):  # each turn peels the innermost level
-        if not brackets:
-            return False
-        brackets = brackets.replace(b"[]", b"")
-    return bool(brackets)
 
 
 def decode_payload(data: bytes) -> Any:

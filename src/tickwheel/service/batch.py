@@ -38,7 +38,7 @@ from tickwheel.service.problems import ProblemError
 from tickwheel.service.reach import check_key, heeds_prefix, is_bounded
 from tickwheel.service.refusals import check_set
 from tickwheel.service.replies import REFUSALS, document_reply, problem_of, refusal_of
-from tickwheel.service.strict_json import decode
+from tickwheel.service.strict_json import decode, decoded
 
 __all__ = ["Batches"]
 
@@ -97,7 +97,7 @@ class Batches:
 
         Go on with the cursor of the answer until that is null. A job that others change meanwhile is left alone.
         """
-        body = decode(await read_body(call, self._options.body_bytes_max), _BULK)
+        body = await decoded(await read_body(call, self._options.body_bytes_max), _BULK)
         fields = body.fields()
         by = caller(call, self._options) if body.do == "pause" else None
         answer = await self._scheduler.bulk(fields.pop("do"), fields.pop("prefix"), by=by, **fields)

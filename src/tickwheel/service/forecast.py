@@ -65,7 +65,7 @@ class Forecast:
 
 class _Count:
     """
-    The last count of one strip. One that takes long is reported while it is counted again: only its first reader waits.
+    The last count of one strip. A slow one is reported while it is counted again, for as long as that should take.
     """
 
     def __init__(self, scheduler: AsyncScheduler, strip: Strip) -> None:
@@ -84,8 +84,11 @@ class _Count:
             self._counting = asyncio.create_task(self._count())
             self._counting.add_done_callback(self._counted)
         counting = self._counting
-        if self._document is not None and (counting is None or self._took_s > _QUICK_S):
-            return self._document
+        if self._document is not None:
+            # A slow count is reported for as long again as it took; after a quiet time its first reader waits.
+            is_recent = self._took_s > _QUICK_S and time.monotonic() < self._stale_at + self._took_s
+            if counting is None or is_recent:
+                return self._document
         assert counting is not None
         return await asyncio.shield(counting)
 

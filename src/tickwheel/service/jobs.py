@@ -23,7 +23,7 @@ from tickwheel.service.problems import ProblemError, show
 from tickwheel.service.reach import check_all_keys, check_key, heeds_prefix, narrowed
 from tickwheel.service.refusals import check_handler, check_interval, check_set
 from tickwheel.service.replies import answer_reply, document_reply, job_reply
-from tickwheel.service.strict_json import decode
+from tickwheel.service.strict_json import decoded
 
 __all__ = ["CANCEL_FIELDS", "HISTORY_FIELDS", "LIST_FIELDS", "PREFIX", "HistoryDocument", "Jobs"]
 
@@ -121,7 +121,7 @@ class Jobs:
         Set the job of this key, or replace it.
         """
         key = _key(call)
-        body = decode(await read_body(call, self._options.body_bytes_max), _SET)
+        body = await decoded(await read_body(call, self._options.body_bytes_max), _SET)
         wanted = wanted_generation(call)  # conditions are heeded on requests that are good without them
         check_set(body, self._scheduler, self._options.every_min_s)
         if self._options.pending_max is not None:
@@ -135,7 +135,7 @@ class Jobs:
         Give a pending job another instant.
         """
         key = _key(call)
-        body = decode(await read_body(call, self._options.body_bytes_max), _MOVE)
+        body = await decoded(await read_body(call, self._options.body_bytes_max), _MOVE)
         wanted = wanted_generation(call)
         answer = await self._scheduler.move(key, if_generation=wanted, **body.fields())
         return answer_reply(key, answer, wanted)
@@ -196,7 +196,7 @@ class Jobs:
         It is due when it was, unless `every`, `cron`, `tz` or `exclude` is another.
         """
         key = _key(call, b":change")
-        body = decode(await read_body(call, self._options.body_bytes_max), _CHANGE)
+        body = await decoded(await read_body(call, self._options.body_bytes_max), _CHANGE)
         wanted, fields = wanted_generation(call), body.fields()
         check_interval(fields.get("every"), fields.get("cron"), self._options.every_min_s)
         if named := fields.keys() & {"target", "handler"}:
@@ -214,7 +214,7 @@ class Jobs:
         Its pause shows the name of the token, which is the comment behind it in the file of tokens.
         """
         key = _key(call, b":pause")
-        body = decode(await read_body(call, self._options.body_bytes_max), _PAUSE)
+        body = await decoded(await read_body(call, self._options.body_bytes_max), _PAUSE)
         wanted = wanted_generation(call)
         by = caller(call, self._options)
         answer = await self._scheduler.pause(key, note=body.note, by=by, if_generation=wanted)

@@ -34,7 +34,7 @@ from tickwheel.service.options import ServiceOptions
 from tickwheel.service.peers import Peer, Peers, UnreachablePeerError
 from tickwheel.service.problems import ProblemError
 from tickwheel.service.replies import document_reply
-from tickwheel.service.strict_json import decode
+from tickwheel.service.strict_json import decoded
 
 __all__ = ["EndedDocument", "ExtendedDocument", "LeasesDocument", "Pulls"]
 
@@ -150,7 +150,7 @@ class Pulls:
         `:ack`, `:nack` or `:release` before its lease is over; otherwise the attempt has failed, and is repeated by the
         job's retry policy. Without a firing in the time given, `leases` is empty: ask again.
         """
-        body = decode(await read_body(call, self._options.body_bytes_max), _LEASE)
+        body = await decoded(await read_body(call, self._options.body_bytes_max), _LEASE)
         wait = 0.0 if self._is_closing else check_lease(body.queue, body.limit, body.wait, body.seconds)[2]
         leasing = asyncio.ensure_future(self._lease(body, wait))
         return document_reply(await self._unless_gone(leasing, call, LeasesDocument([])))
@@ -161,7 +161,7 @@ class Pulls:
 
         The same request again is answered alike. A late one is refused with 409, which says what has become of it.
         """
-        body = decode(await read_body(call, self._options.body_bytes_max), _ACK)
+        body = await decoded(await read_body(call, self._options.body_bytes_max), _ACK)
         await self._anywhere("ack", body)
         return document_reply(EndedDocument("acknowledged"))
 
@@ -169,7 +169,7 @@ class Pulls:
         """
         End a leased firing as a failed attempt, or for good.
         """
-        body = decode(await read_body(call, self._options.body_bytes_max), _NACK)
+        body = await decoded(await read_body(call, self._options.body_bytes_max), _NACK)
         await self._anywhere("nack", body)
         return document_reply(EndedDocument("refused"))
 
@@ -177,7 +177,7 @@ class Pulls:
         """
         Give a leased firing back, at no cost of attempts: another worker may lease it, after `delay` if there is one.
         """
-        body = decode(await read_body(call, self._options.body_bytes_max), _RELEASE)
+        body = await decoded(await read_body(call, self._options.body_bytes_max), _RELEASE)
         await self._anywhere("release", body)
         return document_reply(EndedDocument("released"))
 
@@ -185,7 +185,7 @@ class Pulls:
         """
         Let a lease end later: so many seconds from now. It may say how far the firing has come.
         """
-        body = decode(await read_body(call, self._options.body_bytes_max), _EXTEND)
+        body = await decoded(await read_body(call, self._options.body_bytes_max), _EXTEND)
         return document_reply(ExtendedDocument(instant(await self._anywhere("extend", body))))
 
     async def forwarded(self, call: Request) -> Reply:

@@ -26,7 +26,7 @@ from tickwheel.service.problems import ProblemError, show
 from tickwheel.service.reach import check_key, heeds_prefix, narrowed
 from tickwheel.service.replies import document_reply
 from tickwheel.service.rules import Rule
-from tickwheel.service.strict_json import decode
+from tickwheel.service.strict_json import decoded
 
 __all__ = [
     "COUNT_FIELDS",
@@ -168,7 +168,7 @@ class Schedules:
         Run the job of this key once more for each of its instants in a range of the past, each a job of its own.
         """
         key = check_key(call, job_key(call.raw_path[len(PREFIX) : -len(b":backfill")]))
-        body = decode(await read_body(call, self._options.body_bytes_max), _BACKFILL)
+        body = await decoded(await read_body(call, self._options.body_bytes_max), _BACKFILL)
         await self._recurring(key)
         fields = body.fields()
         if self._options.pending_max is not None and not body.dry_run:

@@ -17,7 +17,7 @@ from tickwheel.service.http import Reply, Request
 from tickwheel.service.intake import read_body
 from tickwheel.service.options import ServiceOptions
 from tickwheel.service.replies import document_reply
-from tickwheel.service.strict_json import decode
+from tickwheel.service.strict_json import decoded
 
 __all__ = ["ResumedDocument", "Scopes", "ScopesDocument"]
 
@@ -66,7 +66,7 @@ class Scopes:
 
         They stay pending and use no attempt; what runs goes on. The pause shows the name of the token.
         """
-        body = decode(await read_body(call, self._options.body_bytes_max), _PAUSE)
+        body = await decoded(await read_body(call, self._options.body_bytes_max), _PAUSE)
         by = caller(call, self._options)
         pause = await self._scheduler.pause_scope(body.scope, note=body.note, by=by)
         return document_reply(pause_document(pause))
@@ -75,6 +75,6 @@ class Scopes:
         """
         Let the jobs of a paused scope start again.
         """
-        body = decode(await read_body(call, self._options.body_bytes_max), _RESUME)
+        body = await decoded(await read_body(call, self._options.body_bytes_max), _RESUME)
         was_paused = await self._scheduler.resume_scope(body.scope, by=caller(call, self._options))
         return document_reply(ResumedDocument(was_paused))

@@ -7,6 +7,7 @@ a name that appears twice in one object (the second would silently win), and nes
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from contextlib import suppress
@@ -15,14 +16,17 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec.structs import asdict
 
-from tickwheel.scheduler.checks import DEPTH_MAX, is_deep
+from tickwheel._core import nests_deeper
+from tickwheel.scheduler.checks import DEPTH_MAX
 from tickwheel.service.problems import ProblemError, show
 
-__all__ = ["LEVELS_MAX", "Body", "decode", "encode", "reworded"]
+__all__ = ["LEVELS_MAX", "Body", "decode", "decoded", "encode", "reworded"]
 
 LEVELS_MAX: Final = DEPTH_MAX + 3
 """How deep a body may nest: what a payload may, in an item, of the items, of a batch."""
 _SHOWN_MAX: Final = 300
+_ON_LOOP_BYTES_MAX: Final = 256 * 1024
+"""Maximum size of a body that is decoded on the loop: some milliseconds of CPU on the worst input."""
 
 encode = msgspec.json.Encoder().encode
 """Return a value as JSON bytes."""
@@ -52,7 +56,7 @@ def decode(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     Raises:
         ProblemError: `malformed_json` where it is not strict JSON, `invalid_value` where a value has the wrong type.
     """
-    if is_deep(body, LEVELS_MAX):
+    if nests_deeper(body, LEVELS_MAX):
         raise ProblemError("malformed_json", f"the body nests arrays and objects deeper than {LEVELS_MAX} levels")
     try:
         value = decoder.decode(body)
@@ -68,6 +72,15 @@ def decode(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
         reason = "half of a surrogate pair, such as \\ud800, is no character" if _has_half(body) else error
         raise ProblemError("malformed_json", f"the body cannot be read: {reason}", value=body) from None
     return value
+
+
+async def decoded(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+    """
+    Return `decode` of *body*; a large one is decoded in a thread, so that other requests do not wait for it.
+    """
+    if len(body) <= _ON_LOOP_BYTES_MAX:
+        return decode(body, decoder)
+    return await asyncio.to_thread(decode, body, decoder)
 
 
 def _has_half(body: bytes) -> bool:
