@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 TAB = """\
 # m h dom mon dow command
 SHELL=/bin/sh
@@ -18,28 +20,96 @@ CRON_TZ=Europe/Berlin
 """
 
 
+def jobs_of(run):
+    """
+    Return the jobs by their commands.
+    """
+    jobs = [json.loads(line) for line in run("list", "--json").stdout.splitlines()]
+    return {job["payload"]["command"]: job for job in jobs}
+
+
 def test_reads_what_cron_reads(run):
     """
     Comments, assignments, aliases, tabs and zones are read as cron reads them.
     """
     answer = run("import", "crontab", "-", "--prefix", "tab/", stdin=TAB)
     assert (answer.returncode, answer.stdout) == (0, "imported 3 jobs\n"), answer.stderr
+    jobs = jobs_of(run)
+    env = {"SHELL": "/bin/sh", "MAILTO": "ops@example.com"}
+    backup = "tar -zcf /var/backups/home.tgz /home/"
+    assert jobs[backup]["payload"] == {"command": backup, "env": env}
+    assert jobs["echo 'a "]["payload"] == {"command": "echo 'a ", "stdin": " b'\n", "env": env}
+    assert jobs["echo 'a "]["recurrence"]["cron"] == "0 0 * * *"
+    report = "/usr/bin/report --all   # not a comment"
+    assert jobs[report]["recurrence"]["tz"] == "Europe/Berlin"
+    assert jobs[report]["payload"] == {"command": report, "env": env}
+
+
+@pytest.mark.parametrize(
+    ("written", "command", "stdin"),
+    [
+        ("date +\\%F", "date +%F", None),
+        ("mail -s hi root%one%two", "mail -s hi root", "one\ntwo\n"),
+        ("cat%50\\% of it%", "cat", "50% of it\n"),
+        ("printf '\\t'", "printf '\\t'", None),
+        ("a \\\\%b", "a \\\\", "b\n"),
+        ("cat%", "cat", "\n"),
+        ("echo a\\", "echo a\\", None),
+    ],
+)
+def test_per_cent_signs(run, written, command, stdin):
+    """
+    A bare per cent sign begins the standard input and ends its lines; one after a backslash is itself.
+    """
+    assert run("import", "crontab", "-", stdin=f"0 2 * * * {written}\n").returncode == 0
+    payload = {"command": command} | ({} if stdin is None else {"stdin": stdin})
+    assert [job["payload"] for job in jobs_of(run).values()] == [payload]
+
+
+def test_variables(run):
+    """
+    Names and values may be quoted; a command has the variables that precede its line, and not those that follow.
+    """
+    text = "\"A\"=\"x y\"\n'B' = 'it'\nC=a 'b'\n0 1 * * * first\nD=\nA=new\n0 1 * * * second\n"
+    assert run("import", "crontab", "-", stdin=text).returncode == 0
+    jobs = jobs_of(run)
+    assert jobs["first"]["payload"]["env"] == {"A": "x y", "B": "it", "C": "a 'b'"}
+    assert jobs["second"]["payload"]["env"] == {"A": "new", "B": "it", "C": "a 'b'", "D": ""}
+
+
+def test_zones(run):
+    """
+    CRON_TZ is the zone of the lines below, an empty one the default again; TZ is the commands' alone, with a remark.
+    """
+    text = (
+        "0 1 * * * first\nCRON_TZ='Asia/Tokyo'\n0 1 * * * second\nTZ=America/New_York\n0 1 * * * third\n"
+        'CRON_TZ=\n0 1 * * * fourth\nCRON_TZ=""\n0 1 * * * fifth\n'
+    )
+    answer = run("import", "crontab", "-", "--tz", "Europe/Berlin", stdin=text)
+    assert answer.stdout == "imported 5 jobs\n"
+    assert answer.stderr.startswith("line 4: TZ is the zone of the commands")
+    zones = {command: job["recurrence"]["tz"] for command, job in jobs_of(run).items()}
+    tokyo, berlin = "Asia/Tokyo", "Europe/Berlin"
+    assert zones == {"first": berlin, "second": tokyo, "third": tokyo, "fourth": berlin, "fifth": berlin}
+    assert jobs_of(run)["third"]["payload"]["env"] == {"TZ": "America/New_York"}
+
+
+def test_keys_follow_commands(run, tmp_path):
+    """
+    A job keeps its key, and so its pause, when lines are added above it and when its fields change.
+    """
+    (tmp_path / "ct").write_text("0 5 * * 1 /usr/bin/backup --all\n@hourly b\n@daily b\n")
+    assert run("import", "crontab", "ct").returncode == 0
+    keys = [line.split("\t")[0] for line in run("list").stdout.splitlines()]
+    assert [key.partition("-")[0] for key in keys] == ["ct/b", "ct/b", "ct/backup"]
+    assert run("pause", keys[2]).returncode == 0
+    (tmp_path / "ct").write_text("# new\n@daily a\n@hourly b\n@daily b\n30 6 * * 2 /usr/bin/backup --all\n")
+    assert run("import", "crontab", "ct").returncode == 0
     jobs = {job["key"]: job for job in map(json.loads, run("list", "--json").stdout.splitlines())}
-    assert list(jobs) == ["tab/5", "tab/6", "tab/8"]
-    assert jobs["tab/5"]["payload"] == {"command": "tar -zcf /var/backups/home.tgz /home/"}
-    assert jobs["tab/6"]["recurrence"]["cron"] == "0 0 * * *"
-    assert jobs["tab/8"]["recurrence"]["tz"] == "Europe/Berlin"
-    assert jobs["tab/8"]["payload"] == {"command": "/usr/bin/report --all   # not a comment"}
-
-
-def test_importing_again_replaces(run, tmp_path):
-    """
-    The same file imported twice makes the same jobs, named after it.
-    """
-    (tmp_path / "my.crontab").write_text("0 5 * * 1 a\n@hourly b\n")
-    for _ in range(2):
-        assert run("import", "crontab", "my.crontab").returncode == 0
-    assert [line.split("\t")[0] for line in run("list").stdout.splitlines()] == ["my.crontab/1", "my.crontab/2"]
+    assert set(keys) < set(jobs)
+    assert len(jobs) == 4
+    assert jobs[keys[2]]["recurrence"]["cron"] == "30 6 * * 2"
+    assert jobs[keys[2]]["pause"] is not None
 
 
 def test_lines_that_are_gone(run, tmp_path):
@@ -48,12 +118,12 @@ def test_lines_that_are_gone(run, tmp_path):
     """
     (tmp_path / "ct").write_text("0 5 * * 1 a\n@hourly b\n@daily c\n")
     run("import", "crontab", "ct")
+    keys = [line.split("\t")[0] for line in run("list").stdout.splitlines()]
     run("set", "ct/x", "--every", "1h", "--target", "log")
-    run("set", "ct/9", "--delay", "1h", "--target", "log")
     (tmp_path / "ct").write_text("0 5 * * 1 a\nhello\n")
     answer = run("import", "crontab", "ct", "--skip-bad", "--json")
     assert json.loads(answer.stdout) == {"imported": 1, "left_out": 1, "earlier": 2}
-    for key in ("ct/2", "ct/3"):
+    for key in keys[1:]:
         assert f"{key} is from an earlier import, and still fires: tickwheel cancel {key}\n" in answer.stderr
         assert run("cancel", key).returncode == 0
     assert run("import", "crontab", "ct", "--skip-bad").stderr.count("\n") == 1  # of the line that cannot be read
@@ -61,32 +131,52 @@ def test_lines_that_are_gone(run, tmp_path):
 
 def test_system_crontab(run):
     """
-    In the system's crontab a user comes before the command.
+    In the system's crontab a user comes before the command; without --system that is refused, not read as a command.
     """
-    run(
-        "import",
-        "crontab",
-        "-",
-        "--system",
-        "--prefix",
-        "",
-        stdin="17 * * * * root cd / && run-parts --report /etc/cron.hourly\n",
-    )
-    job = json.loads(run("get", "1", "--json").stdout)
-    assert job["payload"] == {"command": "cd / && run-parts --report /etc/cron.hourly", "user": "root"}
+    text = "17 * * * * root cd / && run-parts --report /etc/cron.hourly\n"
+    answer = run("import", "crontab", "-", stdin=text)
+    assert answer.returncode == 2
+    assert "'root', which is an account: pass --system" in answer.stderr
+    assert run("import", "crontab", "-", "--system", stdin=text).returncode == 0
+    (payload,) = (job["payload"] for job in jobs_of(run).values())
+    assert payload == {"command": "cd / && run-parts --report /etc/cron.hourly", "user": "root"}
+    answer = run("import", "crontab", "-", "--system", stdin="17 * * * * root\n")
+    assert "no command after '17 * * * *' and the user 'root'" in answer.stderr
+
+
+def test_six_fields(run):
+    """
+    Six fields are refused, as cron would run the sixth, unless they are asked for.
+    """
+    for sixth in ("*", "5", "*/2", "1-5", "1,3"):
+        answer = run("import", "crontab", "-", stdin=f"0 30 2 * * {sixth} backup\n")
+        assert answer.returncode == 2
+        assert "looks like a field: pass --seconds" in answer.stderr
+    assert run("import", "crontab", "-", "--seconds", stdin="15 30 2 * * * backup\n@daily tea\n").returncode == 0
+    assert jobs_of(run)["backup"]["recurrence"]["cron"] == "15 30 2 * * *"
 
 
 def test_bad_lines(run):
     """
     One line that cannot be read, or never fires, stops the whole import and is named; it can be left out.
     """
-    text = "0 5 * * 1 good\n0 0 31 2 * never\n61 * * * * bad\nhello\n@reboot once\n"
+    text = "0 5 * * 1 good\n0 0 31 2 * never\n61 * * * * bad\nhello\n10/15 * * * * step\n0 5 * * 1\n@daily\n"
     answer = run("import", "crontab", "-", stdin=text)
     assert answer.returncode == 2
-    for part in ("line 2: ", "never fires", "line 3: ", "line 4: ", "line 5: ", "nothing was imported"):
+    parts = ("line 2: ", "never fires", "line 3: ", "line 4: ", "line 5: cron ignores the step of '10/15'")
+    for part in (*parts, "line 6: there is no command", "line 7: there is no command", "nothing was imported"):
         assert part in answer.stderr
     answer = run("import", "crontab", "-", "--skip-bad", "--prefix", "", stdin=text)
-    assert (answer.returncode, answer.stdout) == (0, "imported 1 job, left out 4 lines\n")
+    assert (answer.returncode, answer.stdout) == (0, "imported 1 job, left out 6 lines\n")
+
+
+def test_reboot(run):
+    """
+    A line for the start of the machine is left out with a remark, and keeps no other line from being imported.
+    """
+    answer = run("import", "crontab", "-", stdin="@reboot once\n0 5 * * 1 good\n")
+    assert (answer.returncode, answer.stdout) == (0, "imported 1 job, left out 1 line\n")
+    assert answer.stderr == "line 1: @reboot has no instant: call the command where your program starts\n"
 
 
 def test_files_that_are_none(run, tmp_path):

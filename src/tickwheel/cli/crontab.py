@@ -1,80 +1,237 @@
-"""
-A crontab, read line by line into jobs to set.
+r"""
+A crontab, read line by line into jobs to set, as Debian's cron and cronie read it.
 
-Read as cron reads it: comments and empty lines, `NAME=value` lines (of which `CRON_TZ` and `TZ` set the zone of what
-follows), five fields or an alias, and the rest of the line is the command. There is no shell here: the command is the
-payload of a job.
+* `NAME = value`, where either may be quoted, is a variable of the commands that follow. `CRON_TZ` is not passed on: it
+  is the zone of the lines that follow, and an empty one goes back to the default. `TZ` is a variable of the commands.
+* A line has five fields or an alias, and then a command. With a user's column, the user precedes the command.
+* In a command, `%` begins the standard input, where each further `%` is a line end; `\%` is a per cent sign.
+
+There is no shell here: command, standard input and variables are the payload of a job.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Final
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from tickwheel.calendar import Cron
 from tickwheel.errors import RecurrenceError
 
-__all__ = ["BadLine", "CrontabLine", "parse"]
+__all__ = ["KEY", "BadLine", "CrontabLine", "Remark", "keyed", "parse"]
 
-_ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
-_ZONES: Final = frozenset({"CRON_TZ", "TZ"})
-_FIELDS: Final = 5
+KEY: Final = re.compile(r"[\w.-]{1,40}-[0-9a-f]{8}(-\d+)?")
+"""The form of a key below the prefix."""
+
+_ASSIGNMENT: Final = re.compile(r"""("[^"]*"|'[^']*'|[^\s="']+)\s*=\s*(.*)""", re.DOTALL)
+_ALONE_WITH_STEP: Final = re.compile(r"(?:^|,)([^*/,\s-]+)/\d+")
+_LIKE_A_FIELD: Final = re.compile(r"[\d*][\d*,/-]*")
+_PERCENT: Final = re.compile(r"\\(.)|%", re.DOTALL)
+_ALSO_COMMANDS: Final = frozenset({"git", "mail", "man", "sync"})
+"""Accounts of common systems that are commands, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class CrontabLine:
     """
     One job of a crontab.
+
+    Attributes:
+        line: Its number in the file, from 1.
+        cron: The fields, or an alias.
+        tz: The zone that they are read in.
+        text: The command as it is written, by which the job is recognised when the file is imported again.
+        command: What cron passes to a shell.
+        stdin: The standard input of the command, or None.
+        user: The account that runs it, where the file has a column for it.
+        env: The variables that precede the line.
     """
 
     line: int
     cron: str
     tz: str
+    text: str
     command: str
-    user: str | None
+    stdin: str | None = None
+    user: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        """
+        The payload of the job.
+        """
+        found: dict[str, Any] = {"command": self.command}
+        if self.stdin is not None:
+            found["stdin"] = self.stdin
+        if self.user is not None:
+            found["user"] = self.user
+        if self.env:
+            found["env"] = dict(self.env)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
     """
-    One line that cannot be read, and why.
+    A line that cannot be read, and the reason.
     """
 
     line: int
     reason: str
 
 
-def parse(lines: Iterable[str], *, has_user: bool, tz: str) -> Iterator[CrontabLine | BadLine]:
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """
+    A line that is read, and means something that its author may not expect here.
+
+    Attributes:
+        line: Its number.
+        text: The remark.
+        is_left_out: True if the line makes no job.
+    """
+
+    line: int
+    text: str
+    is_left_out: bool = False
+
+
+def parse(
+    lines: Iterable[str], *, has_user: bool, tz: str, has_seconds: bool = False
+) -> Iterator[CrontabLine | BadLine | Remark]:
     """
     Read *lines*.
 
     Args:
         lines: Of the file.
-        has_user: Whether a user's name precedes the command, as in the system's crontab.
-        tz: The zone of lines that no assignment precedes.
+        has_user: True if an account precedes each command, as in the system's crontab.
+        tz: The zone of lines that no `CRON_TZ` precedes.
+        has_seconds: True if each line begins with a field of seconds, which cron does not have.
     """
+    zone, env = tz, dict[str, str]()
     for number, text in enumerate(lines, 1):
         line = text.strip()
         if not line or line.startswith("#"):
             continue
-        assignment = _ASSIGNMENT.match(line)
-        if assignment:
-            if assignment[1] in _ZONES:
-                tz = assignment[2].strip("\"' ")
+        if (assignment := _ASSIGNMENT.fullmatch(line)) is not None:
+            name, value = _unquoted(assignment[1]), _unquoted(assignment[2].rstrip())
+            if name == "CRON_TZ":
+                zone = value or tz
+                continue
+            env[name] = value
+            if name == "TZ":
+                remark = "TZ is the zone of the commands, not of their instants: write CRON_TZ, or pass --tz"
+                yield Remark(number, f"{remark} {value}")
+            continue
+        if line.split(None, 1)[0] == "@reboot":
+            remark = "@reboot has no instant: call the command where your program starts"
+            yield Remark(number, remark, is_left_out=True)
             continue
         try:
-            yield _entry(number, line, tz, has_user=has_user)
-        except RecurrenceError as error:
+            yield _entry(number, line, zone, env, has_user=has_user, count=5 + has_seconds)
+        except (RecurrenceError, _BadLineError) as error:
             yield BadLine(number, str(error))
 
 
-def _entry(number: int, line: str, tz: str, *, has_user: bool) -> CrontabLine:
-    count = 1 if line.startswith("@") else _FIELDS
+def keyed(entries: Iterable[CrontabLine], prefix: str) -> Iterator[tuple[str, CrontabLine]]:
+    """
+    Yield each of *entries* with its key: *prefix*, the name of its program, and a hash of its command.
+
+    So a job keeps its key, with its pause and history, when other lines are added and when its fields change. The
+    second line with the same command ends in `-2`, and so on.
+    """
+    counts: dict[str, int] = {}
+    for entry in entries:
+        whole = entry.text if entry.user is None else f"{entry.user} {entry.text}"
+        words = entry.command.split()
+        name = re.sub(r"[^\w.-]+", "_", words[0].rpartition("/")[2])[:40] if words else ""
+        key = f"{name or 'command'}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
+        counts[key] = counts.get(key, 0) + 1
+        yield prefix + (key if counts[key] == 1 else f"{key}-{counts[key]}"), entry
+
+
+class _BadLineError(Exception):
+    """
+    A line that cron would not accept, or would read in another way.
+    """
+
+
+def _entry(number: int, line: str, tz: str, env: Mapping[str, str], *, has_user: bool, count: int) -> CrontabLine:
+    count = 1 if line.startswith("@") else count
     words = line.split(None, count + has_user)
     cron = " ".join(words[:count])
+    if not has_user and len(words) > count:
+        _check_command(words[count], has_fields=count > 1)
     Cron.parse(cron, tz)
+    if (alone := _ALONE_WITH_STEP.search(" ".join(words[:count]).replace(" ", ","))) is not None and count > 1:
+        term, start = alone[0].strip(","), alone[1]
+        message = f"cron ignores the step of {term!r}, as {start!r} is not a range: write {start}, or a range"
+        raise _BadLineError(message)
     rest = words[count:]
     user = rest.pop(0) if has_user and rest else None
-    return CrontabLine(number, cron, tz, rest[0] if rest else "", user)
+    if not rest:
+        after = repr(cron) if user is None else f"{cron!r} and the user {user!r}"
+        message = f"there is no command after {after}: write one"
+        raise _BadLineError(message)
+    text = rest[0]
+    command, stdin = _divided(text)
+    return CrontabLine(number, cron, tz, text, command, stdin, user, dict(env))
+
+
+def _check_command(text: str, *, has_fields: bool) -> None:
+    """
+    Refuse a command that begins with a sixth field or with an account.
+    """
+    words = text.split(None, 2)
+    if has_fields and _LIKE_A_FIELD.fullmatch(words[0]):
+        message = f"the command begins with {words[0]!r}, which looks like a field: pass --seconds for six fields"
+        raise _BadLineError(message)
+    if len(words) > 1 and not words[1].startswith("-") and _is_account(words[0]):
+        message = f"the command begins with {words[0]!r}, which is an account: pass --system if the lines have users"
+        raise _BadLineError(message)
+
+
+def _is_account(word: str) -> bool:
+    if word == "root":
+        return True
+    if word in _ALSO_COMMANDS or "/" in word or shutil.which(word) is not None:
+        return False
+    try:
+        import pwd  # noqa: PLC0415  Windows has none
+
+        pwd.getpwnam(word)
+    except (ImportError, KeyError, ValueError):
+        return False
+    return True
+
+
+def _divided(text: str) -> tuple[str, str | None]:
+    """
+    Return the command of *text* and its standard input, as cron divides them at the first bare `%`.
+    """
+    parts, start = [""], 0
+    for found in _PERCENT.finditer(text):
+        parts[-1] += text[start : found.start()]
+        start = found.end()
+        if found[0] == "%":
+            parts.append("")
+        else:
+            parts[-1] += "%" if found[1] == "%" else found[0]
+    parts[-1] += text[start:]
+    command, *lines = parts
+    if not lines:
+        return command, None
+    stdin = "\n".join(lines)
+    return command, stdin if stdin.endswith("\n") else f"{stdin}\n"
+
+
+def _unquoted(text: str) -> str:
+    """
+    Return *text* without quotes around the whole of it.
+    """
+    is_quoted = len(text) > 1 and text[0] in "\"'" and text[-1] == text[0]
+    return text[1:-1] if is_quoted else text

@@ -44,12 +44,14 @@ command.add_command(import_celerybeat)
 @click.argument("file", type=click.File("rb"))
 @click.option(
     "--prefix",
-    help="What the keys begin with; the line's number follows.  [default: the file's name and a slash, or crontab/]",
+    help="What the keys begin with; a name made of the command follows.  "
+    "[default: the file's name and a slash, or crontab/]",
 )
 @click.option("--target", default="log", show_default=True, help="Where the jobs go.")
-@click.option("--handler", metavar="NAME", help="Which handler of that target; its payload is the command.")
+@click.option("--handler", metavar="NAME", help="Which handler of that target; its payload has the command.")
 @click.option("--tz", metavar="ZONE", default="UTC", show_default=True, help="The zone of lines without CRON_TZ.")
 @click.option("--system", is_flag=True, help="A user's name precedes each command, as in the system's crontab.")
+@click.option("--seconds", is_flag=True, help="Each line has six fields, the first of which is the second.")
 @click.option("--skip-bad", is_flag=True, help="Leave out lines that cannot be read, instead of importing nothing.")
 @store_option
 @json_option
@@ -61,6 +63,7 @@ def import_crontab(
     handler: str | None,
     tz: str,
     system: bool,
+    seconds: bool,
     skip_bad: bool,
     store: str,
     as_json: bool,
@@ -68,24 +71,32 @@ def import_crontab(
     """
     Set a recurring job for each line of the crontab FILE (- reads stdin).
 
-    A job's key is made of the file's name and the line's number, so importing the file again replaces the jobs of its
-    lines. Jobs of lines that it has no more are named, and go on firing until you cancel them.
-    A command is not run by a shell: it becomes the payload {"command": ...} of the job.
+    A job's key is made of the file's name and the command, so importing the file again replaces the jobs of its lines,
+    wherever these are now. Jobs of lines that it has no more are named, and go on firing until you cancel them.
+    A command is not run by a shell: it becomes the payload {"command": ...} of the job, with the "stdin", "user" and
+    "env" that cron would give it.
     """
-    found = list(crontab.parse(_text(file).split("\n"), has_user=system, tz=tz))
+    found = list(crontab.parse(_text(file).split("\n"), has_user=system, tz=tz, has_seconds=seconds))
     bad = [entry for entry in found if isinstance(entry, crontab.BadLine)]
     _report(bad, is_fatal=not skip_bad)
+    remarks = [entry for entry in found if isinstance(entry, crontab.Remark)]
+    for remark in remarks:
+        click.echo(printable(f"line {remark.line}: {remark.text}"), err=True)
     stem = f"{_name_of(file)}/" if prefix is None else prefix
+    entries = crontab.keyed((entry for entry in found if isinstance(entry, crontab.CrontabLine)), stem)
     requests = [
-        (entry.line, _request(entry, stem, target, handler))
-        for entry in found
-        if isinstance(entry, crontab.CrontabLine)
+        (
+            entry.line,
+            SetRequest(key, cron=entry.cron, tz=entry.tz, target=target, handler=handler, payload=entry.payload),
+        )
+        for key, entry in entries
     ]
     _set_all(requests, store)
     earlier = _earlier(stem, {request.key for _, request in requests}, store)
     for key in map(printable, earlier):
         click.echo(f"{key} is from an earlier import, and still fires: tickwheel cancel {key}", err=True)
-    _print_counts(len(requests), len(bad), as_json=as_json, earlier=len(earlier))
+    left_out = len(bad) + sum(remark.is_left_out for remark in remarks)
+    _print_counts(len(requests), left_out, as_json=as_json, earlier=len(earlier))
 
 
 @command.command("jsonl")
@@ -168,12 +179,6 @@ def _print_counts(imported: int, left_out: int, *, as_json: bool, **further: int
         )
 
 
-def _request(entry: crontab.CrontabLine, stem: str, target: str, handler: str | None) -> SetRequest:
-    payload = {"command": entry.command} | ({"user": entry.user} if entry.user else {})
-    key = f"{stem}{entry.line}"
-    return SetRequest(key, cron=entry.cron, tz=entry.tz, target=target, handler=handler, payload=payload)
-
-
 def _earlier(stem: str, keys: Container[str], store: str) -> list[str]:
     """
     Return the keys of recurring jobs that are named as lines are, and are none of *keys*.
@@ -181,7 +186,7 @@ def _earlier(stem: str, keys: Container[str], store: str) -> list[str]:
     with opened(store) as scheduler:
         jobs = jobs_of(scheduler, stem, recurring=True)
         found = [job.key for job in jobs if job.state is not State.DEAD and job.key not in keys]
-    return [key for key in found if key.removeprefix(stem).isdecimal()]
+    return [key for key in found if crontab.KEY.fullmatch(key.removeprefix(stem))]
 
 
 def _name_of(file: BinaryIO) -> str:
