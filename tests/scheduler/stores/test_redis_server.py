@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import threading
+from contextlib import closing
 
 import pytest
 from writes import set_one
@@ -88,6 +89,23 @@ def test_newer_schema(redis_server, make):
     redis_server.execute("HSET", f"{make.prefix}:meta", "version", 99)
     with pytest.raises(StoreFormatError, match="has schema version 99, and this tickwheel knows 1 to 5: upgrade"):
         make()
+
+
+@pytest.mark.parametrize("change", [("HDEL", "layout"), ("HSET", "layout", "0123456789abcdef")])
+def test_a_layout_before_the_first_release(redis_server, make, change):
+    """
+    A store with another layout of its blobs is refused with its version and a remedy, and left as it is.
+    """
+    with closing(make()) as store:
+        set_one(store)
+    meta = f"{make.prefix}:meta"
+    redis_server.execute(change[0], meta, *change[1:])
+    before = redis_server.execute("HGETALL", meta), redis_server.execute("HGETALL", f"{make.prefix}:jobs")
+    said = r"never released \(schema version \d+, layout '\w+', not '\w+'\): run 'tickwheel export' with"
+    with pytest.raises(StoreFormatError, match=said) as caught:
+        make("&shards=99")
+    assert not caught.value.is_transient
+    assert before == (redis_server.execute("HGETALL", meta), redis_server.execute("HGETALL", f"{make.prefix}:jobs"))
 
 
 @pytest.mark.parametrize("name", ["meta", "jobs", "due:0"])

@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from tickwheel.scheduler.columns import ALL, NAMES, Column
 from tickwheel.scheduler.errors import StoreFormatError
+from tickwheel.scheduler.stores._unreleased import unreleased
 
 __all__ = ["checksum_of", "expand", "load_migrations", "load_queries", "version_of"]
 
@@ -38,7 +39,7 @@ def load_queries(package: str, placeholder: Callable[[Column], str]) -> dict[str
 
     Args:
         package: The package with the files.
-        placeholder: Returns what stands for the value of a column in `@values`.
+        placeholder: Returns the placeholder for the value of a column, in `@values`.
     """
     statements: dict[str, str] = {}
     for file in files(package).iterdir():
@@ -133,6 +134,4 @@ def version_of(row: Sequence[Any] | None, migrations: Sequence[str], url: str, *
         return version
     else:
         found = f"schema version {version}, checksum {checksum!r} where this one has {expected!r}"
-    what = f"{url} was made by a tickwheel that was never released ({found})"
-    remedy = "run 'tickwheel export' with the tickwheel that made it, and 'tickwheel import' into a new store"
-    raise StoreFormatError(what, f"{remedy}; this one was left as it is")
+    raise unreleased(url, found)

@@ -10,6 +10,8 @@ from hashlib import sha1
 from importlib.resources import files
 from typing import Final
 
+from tickwheel.scheduler.stores.redis._blob import CONSTANTS
+
 __all__ = ["SCRIPTS", "Script", "packed", "packed_lists"]
 
 _READING: Final = ("aside", "count", "count_due", "due", "nodes", "page", "read", "running", "shards")
@@ -37,11 +39,11 @@ class Script:
 
     def __init__(self, file: str, flags: str) -> None:
         """
-        Read *file*, and set what all share and the *flags* before it.
+        Read *file*, and set the *flags*, the positions in a blob and what all share before it.
         """
         folder = files(__package__).joinpath("scripts")
         parts = (folder.joinpath(f"{name}.lua").read_text("utf-8") for name in ("_common", file))
-        self.text = "\n".join((f"#!lua {flags}".rstrip(), *parts)).encode()
+        self.text = "\n".join((f"#!lua {flags}".rstrip(), CONSTANTS, *parts)).encode()
         self.digest = sha1(self.text, usedforsecurity=False).hexdigest().encode()
 
 

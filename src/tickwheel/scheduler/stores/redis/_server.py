@@ -8,6 +8,8 @@ from typing import Final
 
 from tickwheel.scheduler.errors import StoreError, StoreFormatError
 from tickwheel.scheduler.stores._sharding import SHARDS
+from tickwheel.scheduler.stores._unreleased import unreleased
+from tickwheel.scheduler.stores.redis._blob import LAYOUT
 from tickwheel.scheduler.stores.redis._connections import Connections
 
 __all__ = ["check_server", "loss_window", "make_schema"]
@@ -88,18 +90,22 @@ def make_schema(connections: Connections, url: str, wanted: int | None, first: i
     it was made, and is gone, its generations and epochs go on far beyond what they were.
 
     Raises:
-        StoreFormatError: If it is of a newer version, or has another number of partitions.
+        StoreFormatError: If it is of a newer version, was made before the first release, or has another number of
+            partitions.
     """
     number, total = partition = connections.partition
     own, usual = VERSION - (total == 1), max(_SHARDS_MIN, SHARDS // total)
-    answer = connections.run("open", own, wanted or 0, usual, first, partition.leap(), number, total)
-    version, there, first, partitions = (int(each) if each is not None and each.isdigit() else 0 for each in answer)
+    answer = connections.run("open", own, wanted or 0, usual, first, partition.leap(), number, total, LAYOUT)
+    *numbers, layout = answer
+    version, there, first, partitions = (int(each) if each is not None and each.isdigit() else 0 for each in numbers)
     if partitions != total:
         what = f"{url} has partitions={partitions}, and {total} were asked for"
         raise StoreFormatError(what, f"write partitions={partitions}, or move the jobs to another prefix=")
     if version > VERSION:
         what = f"{url} has schema version {version}, and this tickwheel knows 1 to {VERSION}"
         raise StoreFormatError(what, "upgrade tickwheel; the store was left as it is")
+    if version and layout != LAYOUT.encode():
+        raise unreleased(url, f"schema version {version}, layout {(layout or b'none').decode()!r}, not {LAYOUT!r}")
     if not version or not there:
         what = f"{url} holds something else where the store would be"
         raise StoreFormatError(what, "choose another prefix=, or another database")

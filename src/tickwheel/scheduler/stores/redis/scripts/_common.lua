@@ -1,6 +1,7 @@
 -- What every script begins with. KEYS[1] is where all keys of the store begin: a hash tag, so that a cluster keeps
 -- them together.
---   meta          hash    version, shards, first: how many shards there were then; server: which it was the last time;
+--   meta          hash    version, layout (see _blob.py), shards, first: how many shards there were then; server: which it
+--                         was the last time;
 --                         partitions: of how many this is one, if there are others (see _partition.py)
 --   generation    string  the last one given out
 --   epoch         string  the last one given out
@@ -110,33 +111,63 @@ local function due_of(blob)
     return (high - 2147483648) * 4294967296 + low
 end
 
+local function flags_of(blob)
+    return (struct.unpack('>I2', blob, FLAGS))
+end
+
+local function has(flags, flag)
+    return flags % (2 * flag) >= flag
+end
+
 -- Where the target of a blob ends, and where its handler does.
 local function ends_of(blob)
-    local target_size, handler_size = struct.unpack('>I2I4', blob, 31)
-    return 36 + target_size, 36 + target_size + handler_size
+    local target_size, handler_size = struct.unpack('>I2I4', blob, SIZES)
+    return HEAD + target_size, HEAD + target_size + handler_size
+end
+
+local function target_of(blob, target_end)
+    return has(flags_of(blob), HAS_TARGET) and blob:sub(HEAD + 1, target_end) or 'handler'
+end
+
+-- The value of an optional column with that flag, or nothing, and where the payload of the blob begins.
+local function column_of(blob, wanted)
+    local flags, value = flags_of(blob), nil
+    local _, stop = ends_of(blob)
+    stop = stop + (has(flags, HAS_SHARD) and 2 or 0)
+    local flag = FIRST_COLUMN
+    while flag <= LAST_COLUMN do
+        if has(flags, flag) then
+            local size = struct.unpack('>I4', blob, stop + 1)
+            if flag == wanted then
+                value = blob:sub(stop + 5, stop + 4 + size)
+            end
+            stop = stop + 4 + size
+        end
+        flag = 2 * flag
+    end
+    return value, stop + 1
 end
 
 -- A blob with the number of the shard where its job is, if that is not the one that its key had at first.
 local function placed(blob, shard)
     local _, head_end = ends_of(blob)
-    local flags = blob:byte(22)
-    local has_shard = flags % 128 >= 64
+    local flags = flags_of(blob)
+    local has_shard = has(flags, HAS_SHARD)
     local rest = head_end + (has_shard and 3 or 1)
-    return blob:sub(1, 21) .. string.char(has_shard and flags or flags + 64) .. blob:sub(23, head_end)
-        .. struct.pack('>I2', shard) .. blob:sub(rest)
+    return blob:sub(1, STATE) .. struct.pack('>I2', has_shard and flags or flags + HAS_SHARD)
+        .. blob:sub(FLAGS + 2, head_end) .. struct.pack('>I2', shard) .. blob:sub(rest)
 end
 
 -- The set that has the pending job of that blob, unless it is paused; the shard is the one that its key had at first, for a
 -- blob that names none.
 local function set_of(blob, shard)
-    local state, flags = blob:byte(21, 22)
-    if state ~= 3 and flags % 128 < 64 then
+    local state = blob:byte(STATE)
+    if state ~= 3 and not has(flags_of(blob), HAS_SHARD) then
         return 'due:' .. shard
     end
     local target_end, handler_end = ends_of(blob)
     if state == 3 then
-        local target = flags % 2 == 1 and blob:sub(37, target_end) or 'handler'
-        return 'aside:' .. target .. '\0' .. blob:sub(target_end + 1, handler_end)
+        return 'aside:' .. target_of(blob, target_end) .. '\0' .. blob:sub(target_end + 1, handler_end)
     end
     return 'due:' .. struct.unpack('>I2', blob, handler_end + 1)
 end

@@ -14,7 +14,7 @@ local owner, seen, drawn = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local assumed, begins = cmsgpack.unpack(ARGV[4]), cmsgpack.unpack(ARGV[5])
 local ends, others = cmsgpack.unpack(ARGV[6]), cmsgpack.unpack(ARGV[7])
 local records = cmsgpack.unpack(ARGV[8])
-local STATE, DEAD, PAUSED, ASIDE, NONE = 21, '\2', '\6', 3, '\0\0\0\0'
+local DEAD, PAUSED, ASIDE, NONE = '\2', '\6', 3, '\0\0\0\0'
 local sub = string.sub
 
 local owners = {}
@@ -62,9 +62,9 @@ for _, members in ipairs(begins) do
             return {'changed'}
         end
         local member = members[i]
-        local attempt = sub(member, 17, 20)
+        local attempt = sub(member, 17, PLACE)
         local rest = attempt == NONE and first or struct.pack('>I4', struct.unpack('>I4', attempt) + 1) .. number
-        append(new_running, sub(member, 21), sub(member, 1, 16) .. rest)
+        append(new_running, sub(member, PLACE + 1), sub(member, 1, 16) .. rest)
     end
     gone_due['due:' .. shard] = members
 end
@@ -76,7 +76,7 @@ end
 local ended = all('HMGET', at('running'), gone_running)
 for i = 1, #gone_running do
     local mark, place = ended[i], ends[2 * i]
-    if not mark or sub(mark, 1, 16) ~= sub(place, 1, 16) or sub(mark, 21, 22) ~= sub(place, 17, 18) then
+    if not mark or sub(mark, 1, 16) ~= sub(place, 1, 16) or sub(mark, PLACE + 1, PLACE + 2) ~= sub(place, 17, 18) then
         return {'changed'}
     end
 end
@@ -124,7 +124,7 @@ for i = 1, #others, 6 do
     elseif sub(head, STATE, STATE) == PAUSED then
         gone_paused[#gone_paused + 1] = key
     elseif head ~= '' then
-        append(listed(gone_due, set_of(head, shard)), sub(head, 1, 20) .. key)
+        append(listed(gone_due, set_of(head, shard)), sub(head, 1, PLACE) .. key)
     end
     if blob == '' then
         gone_jobs[#gone_jobs + 1] = key
@@ -142,7 +142,7 @@ for i = 1, #others, 6 do
             append(new_paused, 0, key)
         else
             local name = set_of(blob, shard)
-            append(listed(new_due, name), 0, sub(blob, 1, 20) .. key)
+            append(listed(new_due, name), 0, sub(blob, 1, PLACE) .. key)
             if blob:byte(STATE) == ASIDE then
                 has_news = true
             else

@@ -15,15 +15,8 @@ if redis.call('ZCARD', order) ~= redis.call('ZCARD', at('dead')) then
 end
 
 local function without_payload(blob)
-    local _, stop = ends_of(blob)
-    local flags = blob:byte(22)
-    stop = stop + (flags % 128 >= 64 and 2 or 0) + (flags % 4 >= 2 and 8 or 0)
-    for _, bit in ipairs({4, 8, 16, 32, 128}) do
-        if flags % (2 * bit) >= bit then
-            stop = stop + 4 + struct.unpack('>I4', blob, stop + 1)
-        end
-    end
-    return blob:sub(1, stop)
+    local _, payload_at = column_of(blob)
+    return blob:sub(1, payload_at - 1)
 end
 
 local keys, frames = redis.call('ZRANGE', order, ARGV[1], ARGV[1] + ARGV[2] - 1, 'REV'), {}

@@ -62,9 +62,8 @@ end
 local function cut_off(blob, mark, before)
     local high, low, generation, attempt = struct.unpack('>I4I4I8I4', mark)
     local target_end, handler_end = ends_of(blob)
-    local target = blob:byte(22) % 2 == 1 and blob:sub(37, target_end) or 'handler'
     return '[' .. table.concat({
-        whole(now), whole(generation), whole(attempt), '"cut_off"', cjson.encode(before), cjson.encode(target),
+        whole(now), whole(generation), whole(attempt), '"cut_off"', cjson.encode(before), cjson.encode(target_of(blob, target_end)),
         cjson.encode(blob:sub(target_end + 1, handler_end)), whole((high - 2147483648) * 4294967296 + low),
     }, ',') .. ']'
 end
@@ -77,7 +76,7 @@ end
 local running = (#mine > share or #tails > 0) and redis.call('HGETALL', at('running')) or {}
 for i = 1, #running, 2 do
     local key, mark = running[i], running[i + 1]
-    local shard = struct.unpack('>I2', mark, 21)
+    local shard = struct.unpack('>I2', mark, PLACE + 1)
     local epoch = is_surplus[shard]
     if epoch then
         if not tail_of[shard] then
@@ -91,7 +90,7 @@ for i = 1, #running, 2 do
             redis.call('HSET', at('shard:' .. tail), 'owner', owner, 'epoch', epoch)
         end
         shard = tail_of[shard]
-        redis.call('HSET', at('running'), key, mark:sub(1, 20) .. struct.pack('>I2', shard))
+        redis.call('HSET', at('running'), key, mark:sub(1, PLACE) .. struct.pack('>I2', shard))
         redis.call('HSET', at('jobs'), key, placed(redis.call('HGET', at('jobs'), key), shard))
     end
     busy[shard] = true
@@ -128,13 +127,13 @@ end
 running = redis.call('HGETALL', at('running'))
 for i = 1, #running, 2 do
     local key, mark = running[i], running[i + 1]
-    local shard = struct.unpack('>I2', mark, 21)
+    local shard = struct.unpack('>I2', mark, PLACE + 1)
     if rescued[shard] then
         local blob = redis.call('HGET', at('jobs'), key)
         -- One that was paused while it ran goes where paused ones are.
-        local is_paused = blob:byte(22) >= 128
-        redis.call('HSET', at('jobs'), key, mark:sub(1, 20) .. (is_paused and '\6' or blob:sub(21, 21)) .. blob:sub(22))
-        redis.call('ZADD', at(is_paused and 'paused' or 'due:' .. shard), 0, (is_paused and '' or mark:sub(1, 20)) .. key)
+        local is_paused = has(flags_of(blob), HAS_PAUSE)
+        redis.call('HSET', at('jobs'), key, mark:sub(1, PLACE) .. (is_paused and '\6' or blob:sub(STATE, STATE)) .. blob:sub(FLAGS))
+        redis.call('ZADD', at(is_paused and 'paused' or 'due:' .. shard), 0, (is_paused and '' or mark:sub(1, PLACE)) .. key)
         redis.call('HDEL', at('running'), key)
         keep_record(key, cut_off(blob, mark, before_of[shard]))
         rescued[shard] = rescued[shard] + 1

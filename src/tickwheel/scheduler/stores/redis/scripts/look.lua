@@ -29,7 +29,7 @@ for n = 5, #ARGV, 5 do
         members[#members + 1] = redis.call('ZRANGE', due, beyond, '+', 'BYLEX', 'LIMIT', 0, 1)[1]
     end
     for i, member in ipairs(members) do
-        members[i] = member:sub(21)
+        members[i] = member:sub(PLACE + 1)
     end
     append(found, changed, mark)
     found[#found + 1] = frames_of(members, true)

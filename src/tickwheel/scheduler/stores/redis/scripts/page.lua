@@ -18,29 +18,11 @@ local function is_before(a, b)
     return a_high < b_high or (a_high == b_high and a_low < b_low)
 end
 
--- The last error of a job, whose optional fields begin at `start`: '' if it has none.
-local function error_of(blob, start)
-    local flags = blob:byte(22)
-    local function has(bit)
-        return flags % (2 * bit) >= bit
-    end
-    start = start + (has(64) and 2 or 0) + (has(2) and 8 or 0)
-    for _, bit in ipairs({4, 8}) do
-        if has(bit) then
-            start = start + 4 + struct.unpack('>I4', blob, start)
-        end
-    end
-    if not has(16) then
-        return ''
-    end
-    return blob:sub(start + 4, start + 3 + struct.unpack('>I4', blob, start))
-end
-
 local function is_wanted(blob, mark)
-    if is_pending and (mark or blob:byte(21) == 2) then
+    if is_pending and (mark or blob:byte(STATE) == 2) then
         return false
     end
-    if is_recurring and blob:byte(22) % 16 < 8 then
+    if is_recurring and not has(flags_of(blob), HAS_RECURRENCE) then
         return false
     end
     if (first ~= '' and is_before(blob, first)) or (last ~= '' and not is_before(blob, last)) then
@@ -49,15 +31,14 @@ local function is_wanted(blob, mark)
     if not (has_handler or has_target or error_part ~= '') then
         return true
     end
-    local target_size, handler_size = struct.unpack('>I2I4', blob, 31)
-    local handler_at = 37 + target_size
-    if has_handler and blob:sub(handler_at, handler_at + handler_size - 1) ~= handler then
+    local target_end, handler_end = ends_of(blob)
+    if has_handler and blob:sub(target_end + 1, handler_end) ~= handler then
         return false
     end
-    if has_target and (target_size == 0 and 'handler' or blob:sub(37, handler_at - 1)) ~= target then
+    if has_target and target_of(blob, target_end) ~= target then
         return false
     end
-    return error_part == '' or (error_of(blob, handler_at + handler_size)):find(error_part, 1, true) ~= nil
+    return error_part == '' or (column_of(blob, HAS_ERROR) or ''):find(error_part, 1, true) ~= nil
 end
 
 local found, seen, size = {}, 0, 0

@@ -29,9 +29,9 @@ for _, name in ipairs(names) do
     if is_open and (has_skill[name] or has_skill[target]) then
         local from = at('aside:' .. name)
         for _, member in ipairs(redis.call('ZRANGE', from, 0, limit - #keys - 1)) do
-            local key = member:sub(21)
+            local key = member:sub(PLACE + 1)
             local blob = redis.call('HGET', at('jobs'), key)
-            redis.call('HSET', at('jobs'), key, placed(blob:sub(1, 20) .. '\0' .. blob:sub(22), shard))
+            redis.call('HSET', at('jobs'), key, placed(blob:sub(1, PLACE) .. '\0' .. blob:sub(FLAGS), shard))
             redis.call('ZREM', from, member)
             redis.call('ZADD', at('due:' .. shard), 0, member)
             keys[#keys + 1] = key
