@@ -21,7 +21,7 @@ from tickwheel.testing.store_suite import SharedStoreSuite, StoreSuite
 from tickwheel.testing.target_suite import TargetSuite
 from tickwheel.testing.wheel_suite import WheelSuite
 
-THINGS = ("wheel", "target", "store", "verb", "HTTP operation", "metric")
+THINGS = ("wheel", "target", "store", "column", "verb", "HTTP operation", "metric")
 
 
 def subclasses_of(suite: str, root, folder: str) -> str:

@@ -5,12 +5,14 @@ The documents that `--json` prints: those of the HTTP API, field by field, made 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import fields
 from datetime import UTC, datetime
-from typing import Any
+from operator import attrgetter
+from typing import Any, Final
 
 from tickwheel.scheduler import HistoryRecord, Incident, Job
-from tickwheel.scheduler.model import Pause
+from tickwheel.scheduler.model import Pause, RetryPolicy
 
 __all__ = ["incident_document", "instant", "job_document", "pause_document", "record_document", "schedule_document"]
 
@@ -26,25 +28,11 @@ def job_document(job: Job) -> dict[str, Any]:
     """
     Return *job* as `GET /v1/jobs/{key}` does.
     """
-    return {
-        "key": job.key,
-        "generation": job.generation,
-        "state": job.state.value,
-        "due_at": instant(job.due_at),
-        "target": job.target,
-        "handler": job.handler,
-        "payload": json.loads(job.payload),
-        "attempt": job.attempt,
-        "retry": job.retry.in_seconds(),
-        "expires_at": None if job.expires_at is None else instant(job.expires_at),
-        "recurrence": None if job.recurrence is None else json.loads(job.recurrence),
-        "error": job.error,
-        "trace": job.trace,
-        "first_set_at": instant(job.first_set_at),
-        "lacks_handler": job.lacks_handler,
-        "awaits_worker": job.awaits_worker,
-        "pause": job.pause and pause_document(job.pause),
-    }
+    document = {name: getattr(job, name) for name in _NAMES}
+    for name, shown in _SHOWN.items():
+        if document[name] is not None:
+            document[name] = shown(document[name])
+    return document
 
 
 def record_document(record: HistoryRecord) -> dict[str, Any]:
@@ -112,3 +100,18 @@ def pause_document(pause: Pause) -> dict[str, Any]:
     Return *pause* as the API does.
     """
     return {"at": instant(pause.at), "by": pause.by, "note": pause.note, "scope": pause.scope}
+
+
+_FIRST: Final = ("key", "generation", "state", "due_at", "target", "handler", "payload")
+_NAMES: Final = (*_FIRST, *(field.name for field in fields(Job) if field.name not in _FIRST))
+_SHOWN: Final[dict[str, Callable[[Any], Any]]] = {
+    "state": attrgetter("value"),
+    "due_at": instant,
+    "payload": json.loads,
+    "retry": RetryPolicy.in_seconds,
+    "expires_at": instant,
+    "recurrence": json.loads,
+    "first_set_at": instant,
+    "pause": pause_document,
+}
+"""How the fields are shown that are not shown as they are."""

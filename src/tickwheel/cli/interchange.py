@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from tickwheel.cli.values import epoch_seconds
-from tickwheel.scheduler import Job, RetryPolicy, SetRequest
+from tickwheel.scheduler import Job, RetryPolicy, SetRequest, columns
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.model import STOPPED
 from tickwheel.scheduler.recurrence import Interval, Recurrence
@@ -24,6 +24,8 @@ __all__ = ["csv_lines", "exported", "json_lines", "request_of"]
 
 _FIELDS: Final = frozenset(field.name for field in fields(SetRequest))
 _RETRY: Final = frozenset(field.name for field in fields(RetryPolicy))
+_AS_THEY_ARE: Final = [name for name in columns.DEFAULTS if name in _FIELDS and name != "retry"]
+"""The columns that are fields of a set by the same name, with the same value."""
 _NUMBERS: Final = frozenset({"delay", "every", "expires", "max_wait", "jitter", "misfire_grace"})
 _COUNTS: Final = frozenset({"max_runs"})
 _IN_MS: Final = {"misfire_grace": "grace_ms", "expires": "expires_ms"}  # there while a run is tried again
@@ -47,8 +49,7 @@ def exported(job: Job) -> dict[str, Any]:
     }
     if job.expires_at not in (None, STOPPED):
         line["expires"] = max(1, job.expires_at - job.due_at) / 1000  # a retry may come too late
-    if job.trace is not None:
-        line["trace"] = job.trace
+    line |= {name: value for name in _AS_THEY_ARE if (value := getattr(job, name)) != columns.DEFAULTS[name]}
     if job.recurrence is not None:
         del line["at"]  # it comes from the rule
         line |= _recurring(job, job.recurrence)

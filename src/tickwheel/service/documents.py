@@ -6,9 +6,11 @@ Instants go out as RFC 3339 in UTC, durations in seconds or milliseconds, as the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Annotated, Any, Literal, TypeAlias, cast
+from operator import attrgetter
+from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
 from msgspec import Meta, Raw, Struct
 
@@ -316,25 +318,11 @@ def job_document(job: Job) -> JobDocument:
     """
     Return *job* as it goes out.
     """
-    return JobDocument(  # in their order: to find the place of each by its name takes longer than all the rest
-        job.key,
-        job.generation,
-        job.state.value,
-        instant(job.due_at),
-        job.target,
-        job.handler,
-        Raw(job.payload),
-        job.attempt,
-        _retry_document(job.retry),
-        None if job.expires_at is None else instant(job.expires_at),
-        None if job.recurrence is None else Raw(job.recurrence.encode()),
-        job.error,
-        job.trace,
-        instant(job.first_set_at),
-        job.lacks_handler,
-        job.awaits_worker,
-        None if job.pause is None else pause_document(job.pause),
-    )
+    values = [*_OF_JOB(job)]
+    for index, shown in _SHOWN:
+        value = values[index]
+        values[index] = None if value is None else shown(value)
+    return JobDocument(*values)  # in their order: to find the place of each by its name takes longer than all the rest
 
 
 def pause_document(pause: Pause) -> PauseDocument:
@@ -397,3 +385,20 @@ def wheel_document(wheel: dict[str, Any], now_ns: int) -> WheelDocument:
     ]
     slot_max = max((count for level in levels for count in level.counts.values()), default=0)
     return WheelDocument(wheel["pending"], slot_max, wheel["cascades"], wheel["wakeups"], wheel["bytes"], levels)
+
+
+_OF_JOB: Final = attrgetter(*JobDocument.__struct_fields__)
+_SHOWN: Final[list[tuple[int, Callable[[Any], Any]]]] = [
+    (JobDocument.__struct_fields__.index(name), shown)
+    for name, shown in {
+        "state": attrgetter("value"),
+        "due_at": instant,
+        "payload": Raw,
+        "retry": _retry_document,
+        "expires_at": instant,
+        "recurrence": lambda text: Raw(text.encode()),
+        "first_set_at": instant,
+        "pause": pause_document,
+    }.items()
+]
+"""How the fields go out that do not go out as they are, by their index."""

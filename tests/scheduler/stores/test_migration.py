@@ -21,6 +21,7 @@ from tickwheel.scheduler import model
 from tickwheel.scheduler.errors import StoreError, StoreInUseError
 from tickwheel.scheduler.migration import Migration, SameStoreError, identity_of
 from tickwheel.scheduler.stores import open_store
+from tickwheel.testing.store_suite._columns import jobs_of_their_own
 
 NUMBERS = itertools.count()
 PATIENCE_S = 30.0
@@ -487,3 +488,19 @@ def test_another_migration_is_left_alone(stores, new_url):
     report = Migration(source, third).run()
     assert (report.moved, report.finished, report.is_complete) == (len(before), len(before), True)
     third.close()
+
+
+@pytest.mark.parametrize("stores", [("sqlite", "postgres"), ("postgres", "redis"), ("redis", "sqlite")], indirect=True)
+def test_each_column_is_moved(stores):
+    """
+    A job with a value of its own in one column has it in the other store, near or far.
+    """
+    source, target, _, _ = stores
+    now = source.now_ms()
+    wanted = {}
+    for due_at in (now + 60_000, now + 30 * 86_400_000):
+        for name, job in jobs_of_their_own(due_at):
+            wanted[f"{name} {due_at}"] = replace(job, key=f"{name} {due_at}")
+    source.apply([model.Set(job) for job in wanted.values()])
+    assert Migration(source, target, batch=BATCH).run().is_complete
+    assert {key: replace(target.get(key), generation=0) for key in wanted} == wanted

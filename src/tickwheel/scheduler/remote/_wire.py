@@ -5,7 +5,8 @@ Requests and answers as documents: the other side of `service.bodies` and `servi
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import quote
@@ -180,32 +181,23 @@ def job_of(document: Mapping[str, Any]) -> Job:
     """
     Return the job that *document* describes.
     """
-    retry, expires_at, recurrence = document["retry"], document["expires_at"], document["recurrence"]
-    return Job(
-        key=document["key"],
-        generation=document["generation"],
-        due_at=ms(document["due_at"]),
-        payload=checks.encode_payload(document["payload"]),
-        target=document["target"],
-        handler=document["handler"],
-        attempt=document["attempt"],
-        retry=RetryPolicy(
-            retry["attempts"],
-            retry["kind"],
-            round(retry["base_s"] * 1000),
-            round(retry["max_s"] * 1000),
-            retry["jitter"],
-            tuple(round(wait * 1000) for wait in retry["waits_s"]),
-        ),
-        expires_at=None if expires_at is None else ms(expires_at),
-        recurrence=None if recurrence is None else _TEXT.encode(recurrence),
-        state=State(document["state"]),
-        error=document["error"],
-        trace=document["trace"],
-        first_set_at=ms(document["first_set_at"]),
-        lacks_handler=document.get("lacks_handler", False),
-        awaits_worker=document.get("awaits_worker", False),
-        pause=None if (pause := document.get("pause")) is None else pause_of(pause),
+    found = {}
+    for field in fields(Job):
+        name = field.name
+        if name in document:
+            value, read = document[name], _READ.get(name)
+            found[name] = value if read is None or (value is None and name != "payload") else read(value)
+    return Job(**found)
+
+
+def _retry_of(retry: Mapping[str, Any]) -> RetryPolicy:
+    return RetryPolicy(
+        retry["attempts"],
+        retry["kind"],
+        round(retry["base_s"] * 1000),
+        round(retry["max_s"] * 1000),
+        retry["jitter"],
+        tuple(round(wait * 1000) for wait in retry["waits_s"]),
     )
 
 
@@ -297,3 +289,16 @@ def refusal_of(problem: Mapping[str, Any]) -> Answer | None:
     outcome = _REFUSALS.get(name_of(dict(problem)))
     job = problem.get("job")
     return None if outcome is None else Answer(outcome, None if job is None else job_of(job))
+
+
+_READ: Final[dict[str, Callable[[Any], Any]]] = {
+    "due_at": ms,
+    "payload": checks.encode_payload,
+    "retry": _retry_of,
+    "expires_at": ms,
+    "recurrence": _TEXT.encode,
+    "state": State,
+    "first_set_at": ms,
+    "pause": pause_of,
+}
+"""How the fields of a job are read that are not taken as they are."""

@@ -17,7 +17,7 @@ NEAR_MS: Final = 5_000
 FAR_MS: Final = 30 * 86_400_000
 _OF_ITS_OWN: Final[dict[str, Any]] = {
     "retry": RetryPolicy(2, base_ms=7),
-    "recurrence": '{"every_ms":5000,"anchor_at":1}',
+    "recurrence": '{"anchor_at":1,"every_ms":5000,"jitter_ms":0,"misfire":"once"}',
     "payload": b'"of its own"',
     "target": "log",
     "trace": "00-11111111111111111111111111111111-2222222222222222-01",

@@ -1,0 +1,70 @@
+"""
+A job as the service, the command line and the client show it: no column is lost on the way.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+
+import msgspec
+import pytest
+
+from tickwheel.cli import documents as command_line
+from tickwheel.cli.interchange import exported, request_of
+from tickwheel.scheduler import columns, model
+from tickwheel.scheduler.remote import _wire
+from tickwheel.scheduler.verbs.requests import SetRequest, set_write
+from tickwheel.service.documents import JobDocument, job_document
+from tickwheel.testing.store_suite._columns import jobs_of_their_own
+
+NOW = 1_800_000_000_000
+OWN = {
+    **dict(jobs_of_their_own(NOW)),
+    "state": model.Job("state", 3, NOW, state=model.State.DEAD),
+    "pause": model.Job("pause", 3, NOW, pause=model.Pause(NOW, "ops", "why", "handler:h")),
+    **{name: replace(model.Job(name, 3, NOW), **{name: True}) for name in columns.UNSTORED},
+}
+NOT_SET = {"attempt", "error", "state", "first_set_at", "pause", *columns.UNSTORED}
+"""Fields that a store decides, which an export leaves out."""
+
+
+def test_a_document_has_every_field():
+    """
+    The document of a job has the fields of `Job`, no other, and in no other form.
+    """
+    names = {field.name for field in fields(model.Job)}
+    assert set(JobDocument.__struct_fields__) == names
+    assert set(OWN) - {"plain"} == names - {"key", "generation", "due_at"}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_each_column_of_a_document(name):
+    """
+    The service's document is the command line's, and the client reads the same job from it.
+    """
+    job = OWN[name]
+    text = msgspec.json.encode(job_document(job))
+    assert json.loads(text) == json.loads(json.dumps(command_line.job_document(job)))
+    assert _wire.job_of(json.loads(text)) == job
+
+
+@pytest.mark.parametrize("name", sorted(OWN.keys() - NOT_SET - {"recurrence"}))  # its phase comes as a start
+def test_each_column_of_an_export(name):
+    """
+    What is exported, imported again, makes a job with the same values.
+    """
+    job = OWN[name]
+    line = json.loads(json.dumps(exported(job)))
+    again = set_write(request_of(line), NOW - 1_000, lambda *_: model.USUAL_RETRY).job
+    kept = {field.name for field in fields(model.Job)} - NOT_SET - {"generation", "due_at"}
+    assert {each: getattr(again, each) for each in kept} == {each: getattr(job, each) for each in kept}
+
+
+def test_every_field_of_a_set_that_is_a_column_is_exported():
+    """
+    A column that a set takes by the same name is in the line that an export writes.
+    """
+    names = {field.name for field in fields(SetRequest)} & {*columns.NAMES}
+    for name in names:
+        assert name in exported(OWN.get(name, OWN["plain"])), name
