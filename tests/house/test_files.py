@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-LINES_MAX = 400
-TEST_LINES_MAX = 500  # a suite reads from top to bottom, and needs no map
+LINES_MAX = 800  # the usual is 150; cohesion decides
+TEST_LINES_MAX = 800
 CLASSIC_LINES_MAX = 250
 BUILT = {".whl", ".so", ".pyd", ".dll", ".dylib", ".a", ".o", ".pyc", ".gz", ".zip", ".db"}
 CLASSIC = ("heap", "single", "rounds", "hierarchical", "cascading", "calendar_queue")
@@ -51,7 +51,7 @@ def lines_of(path: Path) -> int:
 
 def test_no_file_is_long(tracked, root):
     """
-    No source file has more than 400 lines, no test file more than 500, no classic wheel more than 250.
+    No source or test file has more than 800 lines, no classic wheel more than 250.
     """
     limits = {path.relative_to(root).as_posix(): TEST_LINES_MAX for path in (root / "tests").rglob("*.py")}
     limits |= {f"src/tickwheel/wheels/{name}.py": CLASSIC_LINES_MAX for name in CLASSIC}

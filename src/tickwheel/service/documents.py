@@ -388,17 +388,15 @@ def wheel_document(wheel: dict[str, Any], now_ns: int) -> WheelDocument:
 
 
 _OF_JOB: Final = attrgetter(*JobDocument.__struct_fields__)
-_SHOWN: Final[list[tuple[int, Callable[[Any], Any]]]] = [
-    (JobDocument.__struct_fields__.index(name), shown)
-    for name, shown in {
-        "state": attrgetter("value"),
-        "due_at": instant,
-        "payload": Raw,
-        "retry": _retry_document,
-        "expires_at": instant,
-        "recurrence": lambda text: Raw(text.encode()),
-        "first_set_at": instant,
-        "pause": pause_document,
-    }.items()
-]
-"""How the fields go out that do not go out as they are, by their index."""
+_FORMS: Final[dict[str, Callable[[Any], Any]]] = {
+    "state": attrgetter("value"),
+    "due_at": instant,
+    "payload": Raw,
+    "retry": _retry_document,
+    "expires_at": instant,
+    "recurrence": lambda text: Raw(text.encode()),
+    "first_set_at": instant,
+    "pause": pause_document,
+}
+"""How the fields of a job go out that do not go out as they are."""
+_SHOWN: Final = [(JobDocument.__struct_fields__.index(name), shown) for name, shown in _FORMS.items()]

@@ -115,7 +115,7 @@ class Byteas(Array):
 
 ARRAY_TYPES: Final = (Int2s, Int4s, Int8s, Texts, Byteas)
 
-_KINDS: Final = {"text": Texts, "bytes": Byteas, "int2": Int2s, "int4": Int4s, "int8": Int8s}
+_KINDS: Final[dict[str, type[Array]]] = {"text": Texts, "bytes": Byteas, "int2": Int2s, "int4": Int4s, "int8": Int8s}
 
 COLUMNS: Final = tuple(_KINDS[column.kind] for column in ALL)
 """The types of a job's columns, in the order of its row."""
