@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from tickwheel._later import later
 
-TYPE_CHECKING = False  # type checkers take it for true; `typing` itself would double the cost of the import
+TYPE_CHECKING = bool()  # noqa: UP018 - checkers take it for true, jedi for either; `typing` would double the cost of the import
 if TYPE_CHECKING:
     from tickwheel.aio import run
     from tickwheel.clock import BootClock, Clock, MonotonicClock

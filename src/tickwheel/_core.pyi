@@ -132,7 +132,7 @@ class Engine:
         when: Seconds,
         callback: Callable[[Unpack[_Ts]], object],
         /,
-        *args: *_Ts,
+        *args: Unpack[_Ts],
         slack: Seconds = 0.0,
         context: Context | None = None,
     ) -> Timer: ...
@@ -141,7 +141,7 @@ class Engine:
         delay: Seconds,
         callback: Callable[[Unpack[_Ts]], object],
         /,
-        *args: *_Ts,
+        *args: Unpack[_Ts],
         slack: Seconds = 0.0,
         context: Context | None = None,
     ) -> Timer: ...
@@ -187,12 +187,12 @@ class Timeout:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
     ) -> None: ...
     def expired(self, /) -> bool: ...
-    def reschedule(self, when: float | None, /) -> None: ...
+    def reschedule(self, when: Seconds | None, /) -> None: ...
     def when(self, /) -> float | None: ...
 
 def make_fast(cls: type[_T], /) -> type[_T]: ...
-def timeout(delay: float | None) -> Timeout: ...
-def timeout_at(when: float | None) -> Timeout: ...
+def timeout(delay: Seconds | None) -> Timeout: ...
+def timeout_at(when: Seconds | None) -> Timeout: ...
 
 @disjoint_base
 class TimerLoop:
@@ -207,10 +207,18 @@ class TimerLoop:
     def _run_ready(self) -> None: ...
     def _set_alarm(self, alarm: Alarm) -> None: ...
     def call_at(
-        self, when: float, callback: Callable[[Unpack[_Ts]], object], *args: *_Ts, context: Context | None = None
+        self,
+        when: Seconds,
+        callback: Callable[[Unpack[_Ts]], object],
+        *args: Unpack[_Ts],
+        context: Context | None = None,
     ) -> TimerHandle: ...
     def call_later(
-        self, delay: float, callback: Callable[[Unpack[_Ts]], object], *args: *_Ts, context: Context | None = None
+        self,
+        delay: Seconds,
+        callback: Callable[[Unpack[_Ts]], object],
+        *args: Unpack[_Ts],
+        context: Context | None = None,
     ) -> TimerHandle: ...
 
 @final

@@ -6,9 +6,37 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-__all__ = ["Callback", "Duration", "ErrorHandler", "Expired", "Instant", "Pending", "Seconds", "Unique"]
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    K = TypeVar("K", default=Any)
+    V = TypeVar("V", default=Any)
+    KeyT = TypeVar("KeyT", default=Any)
+    ValueT = TypeVar("ValueT", default=Any)
+else:  # before Python 3.13 there are no defaults
+    from typing import TypeVar
+
+    K = TypeVar("K")
+    V = TypeVar("V")
+    KeyT = TypeVar("KeyT")
+    ValueT = TypeVar("ValueT")
+
+__all__ = [
+    "Callback",
+    "Duration",
+    "ErrorHandler",
+    "Expired",
+    "Instant",
+    "K",
+    "KeyT",
+    "Pending",
+    "Seconds",
+    "Unique",
+    "V",
+    "ValueT",
+]
 
 Seconds: TypeAlias = float | timedelta
 """A delay, or an instant on a wheel's clock: seconds in an int or a float, or a timedelta."""

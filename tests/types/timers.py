@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from array import array
 from contextlib import AsyncExitStack
+from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import assert_type
+from zoneinfo import ZoneInfo
 
-from tickwheel import Context, Pending, Periodic, Timer, TimerWheel, aio, background
+from tickwheel import Context, Pending, Periodic, ShardedWheel, Timer, TimerWheel, aio, background
 from tickwheel.calendar import Misfire
 
 
@@ -118,3 +120,70 @@ def handles(wheel: TimerWheel) -> None:
     background(wheel)
 
     timer.restart("1")  # type: ignore[arg-type]
+
+
+def note(key: str, value: int) -> None:
+    """
+    Take the key and the value of a keyed timer.
+    """
+
+
+class Own(TimerWheel):
+    """
+    A wheel of one's own, of any keys.
+    """
+
+
+def keyed(bare: TimerWheel) -> TimerWheel:
+    """
+    A wheel is of the keys and values that its `on_expire` takes; one without is of any.
+    """
+    wheel = TimerWheel(on_expire=note)
+    assert_type(wheel, TimerWheel[str, int])
+    assert_type(TimerWheel.asyncio(on_expire=note), TimerWheel[str, int])
+    assert_type(TimerWheel.trio(on_expire=note), TimerWheel[str, int])
+    assert_type(ShardedWheel(2, on_expire=note, max_pending=5), ShardedWheel[str, int])
+    assert_type(wheel.get("a"), int | None)
+    assert_type(wheel.get("a", "none"), int | str)
+    assert_type(wheel.find("a"), tuple[int, float] | None)
+    assert_type(wheel.keys(), list[str])
+    assert_type(wheel.items(), list[tuple[str, int]])
+    wheel.set("a", 1, timedelta(seconds=1), context=copy_context())
+    wheel.drain(note)
+    named: TimerWheel[str, bytes] = TimerWheel()
+    named.call_cron("@daily", greet, "ada", tz=ZoneInfo("Europe/Berlin"), context=copy_context())
+    named.cancel_many([named.call_later(1, greet, "ada"), 7])
+    named.cancel_many(named.call_later_many([1.0], print))
+    named.move_many(array("q"), 1)
+    bare.set(1, None, 2)
+    Own().set(("any",), b"", 2)
+
+    wheel.set(1, 2, 3.0)  # type: ignore[arg-type]
+    wheel.set("a", "b", 3.0)  # type: ignore[arg-type]
+    wheel.move(1, 3.0)  # type: ignore[arg-type]
+    wheel.drain(fetch)  # type: ignore[arg-type]
+    wheel.cancel_many([1.5])  # type: ignore[list-item]
+    wheel.move_many(["a"], 1)  # type: ignore[list-item]
+    number: int = wheel.get("a")  # type: ignore[assignment]
+    TimerWheel.asyncio(on_expir=note)  # type: ignore[call-arg]
+    TimerWheel.asyncio(max_pending="3")  # type: ignore[arg-type]
+    ShardedWheel(2, on_expire=note, max_pendin=3)  # type: ignore[call-arg]
+    del number
+    return bare
+
+
+async def awaited(wheel: TimerWheel) -> None:
+    """
+    What coroutines await.
+    """
+    assert_type(await wheel.sleep(timedelta(seconds=1)), bool)
+    async for tick in wheel.every(1.0, until=5, times=3, missed="delay"):
+        assert_type(tick, float)
+    assert_type(await wheel.aclose(timeout=1), list[Pending])
+    await aio.sleep(timedelta(seconds=1))
+    async with aio.timeout(timedelta(seconds=1)):
+        await aio.wait_for(aio.sleep(1), timedelta(seconds=2))
+
+    wheel.every("1")  # type: ignore[arg-type]
+    wheel.every(1, missed="never")  # type: ignore[arg-type]
+    aio.timeout("1")  # type: ignore[arg-type]

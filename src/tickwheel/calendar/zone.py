@@ -7,13 +7,14 @@ Internal: other rooms use it, users do not.
 from __future__ import annotations
 
 import io
+from datetime import UTC, tzinfo
 from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo, available_timezones
 
 from tickwheel.errors import RecurrenceError
 
-__all__ = ["check_zone", "zone_of"]
+__all__ = ["check_zone", "zone_name", "zone_of"]
 
 _REMEDY: Final = "pass an IANA zone such as 'Europe/Berlin' or 'UTC'"
 _NO_DATABASE: Final = "this system has no zones but 'UTC': install some, as 'pip install tzdata' does"
@@ -21,6 +22,24 @@ _UTC: Final = b"TZif" + bytes(16 + 19) + b"\x01" + bytes(3) + b"\x04" + bytes(6)
 """The file of a zone whose clock never changes: a head with the numbers of what follows, one offset of 0, its name."""
 _NO_ZONES: Final = frozenset({"localtime", "posixrules", "Factory", "posix", "right"})
 """Files beside the IANA zones: they mean another zone on each machine, none at all, or count leap seconds."""
+
+
+def zone_name(tz: str | tzinfo) -> str:
+    """
+    Return the name of a zone that may be given as a ZoneInfo.
+
+    Raises:
+        RecurrenceError: If it has no name, as a ZoneInfo of a file.
+    """
+    if isinstance(tz, str):
+        return tz
+    if tz is UTC:
+        return "UTC"
+    if not isinstance(tz, ZoneInfo):
+        raise RecurrenceError("tz", tz, _REMEDY)
+    if tz.key is None:
+        raise RecurrenceError("tz", tz, f"it has no name: {_REMEDY}")
+    return tz.key
 
 
 def check_zone(tz: str) -> None:

@@ -4,29 +4,30 @@ The verbs of keyed timers: set, move and cancel.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from contextvars import Context
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar, overload
 
 from tickwheel.timers.keyed import Keyed
-from tickwheel.typing import Seconds
+from tickwheel.typing import K, Seconds, V
 
 __all__ = ["HOT_KEYED_VERBS", "KeyedVerbs"]
 
 HOT_KEYED_VERBS: Final = ("move", "set")
 """What a wheel takes over from its keys as it is, a Python call cheaper."""
 
+T = TypeVar("T")
+
 _ABSENT: Final = object()
 
 
-class KeyedVerbs:
+class KeyedVerbs(Generic[K, V]):
     """
     The verbs of a wheel for timers with a key, of which there is one for each key.
     """
 
     _keyed: Keyed
 
-    def set(self, key: Hashable, value: Any, delay: Seconds, *, context: Context | None = None) -> None:
+    def set(self, key: K, value: V, delay: Seconds, *, context: Context | None = None) -> None:
         """
         Let *key* expire in *delay* seconds: `on_expire(key, value)` is called.
 
@@ -50,7 +51,7 @@ class KeyedVerbs:
             set_in: Any = self._keyed.set  # the native method hands names on
             set_in(key, value, delay, context=context)
 
-    def move(self, key: Hashable, delay: Seconds) -> bool:
+    def move(self, key: K, delay: Seconds) -> bool:
         """
         Let *key* expire in *delay* seconds from now instead, with the value it has; return whether it was pending.
 
@@ -60,7 +61,7 @@ class KeyedVerbs:
         """
         return self._keyed.move(key, delay)
 
-    def cancel(self, key: Hashable) -> bool:
+    def cancel(self, key: K) -> bool:
         """
         Forget *key*; return True if it will never expire because of this call, False if it was not pending.
 
@@ -68,19 +69,25 @@ class KeyedVerbs:
         """
         return self._keyed.cancel(key)
 
-    def get(self, key: Hashable, default: Any = None) -> Any:
+    @overload
+    def get(self, key: K) -> V | None: ...
+
+    @overload
+    def get(self, key: K, default: T) -> V | T: ...
+
+    def get(self, key: K, default: Any = None) -> Any:
         """
         Return the value of a pending *key*, or *default*.
         """
         return self._keyed.get(key, default)
 
-    def find(self, key: Hashable) -> tuple[Any, float] | None:
+    def find(self, key: K) -> tuple[V, float] | None:
         """
         Return the value of a pending *key* and when it expires, in seconds of `time()`, or None.
         """
         return self._keyed.find(key)
 
-    def keys(self, limit: int | None = 100) -> list[Hashable]:
+    def keys(self, limit: int | None = 100) -> list[K]:
         """
         Return the keys that are pending, in order of their deadlines.
 
@@ -92,13 +99,13 @@ class KeyedVerbs:
         """
         return [key for key, _ in self.items(limit)]
 
-    def items(self, limit: int | None = 100) -> list[tuple[Hashable, Any]]:
+    def items(self, limit: int | None = 100) -> list[tuple[K, V]]:
         """
         Return the keys that are pending, each with its value, in order of their deadlines; arguments as of `keys`.
         """
         return [(pending.args[0], pending.args[1]) for pending in self._keyed.listed(limit)]
 
-    def __contains__(self, key: Hashable) -> bool:
+    def __contains__(self, key: K) -> bool:
         """
         Return whether *key* is pending.
         """

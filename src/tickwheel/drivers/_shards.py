@@ -15,23 +15,26 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar, overload
 
-from tickwheel.clock import to_delay
+from tickwheel.clock import Clock, to_delay
 from tickwheel.drivers._hot_keys import HotKeys
 from tickwheel.drivers._key_shard import KeyShard, OnExpire, jump_hash, stable_hash
 from tickwheel.drivers._timer_wheel import TimerWheel, hand_out
+from tickwheel.drivers.executors import Executor
 from tickwheel.drivers.fork import call_after_fork
 from tickwheel.errors import ClosedError, TooManyTimersError
 from tickwheel.timers.keyed import check_key
 from tickwheel.timers.locks import OUTERMOST, new_lock
-from tickwheel.typing import Pending, Seconds, Unique
+from tickwheel.typing import ErrorHandler, K, Pending, Seconds, Unique, V
 from tickwheel.wheels.contract import Wheel, checked_count
 
 __all__ = ["ShardedWheel"]
 
+T = TypeVar("T")
 
-class ShardedWheel(Unique):
+
+class ShardedWheel(Unique, Generic[K, V]):
     """
     Keyed timers over several wheels. All methods may be called from any thread.
 
@@ -44,7 +47,10 @@ class ShardedWheel(Unique):
             lasts; more than 1/64. None: none do.
         hot_max: How many keys may have one at once.
         make_wheel: Returns a wheel of some design for each shard; None for the native one.
-        options: As for `TimerWheel`, for each shard: clock, on_error, max_pending, executor.
+        clock: As for `TimerWheel`.
+        on_error: As for `TimerWheel`.
+        max_pending: As for `TimerWheel`, for each shard.
+        executor: As for `TimerWheel`.
 
     Raises:
         ValueError: If *shards* is below 1, *hot_max* below 0, or *hot_share* is outside of its range.
@@ -55,16 +61,24 @@ class ShardedWheel(Unique):
         self,
         shards: int = 4,
         *,
-        on_expire: Callable[[Any, Any], object],
+        on_expire: Callable[[K, V], object],
         hot_share: float | None = None,
         hot_max: int = 8,
         make_wheel: Callable[[], Wheel | None] = lambda: None,
-        **options: Any,
+        clock: Clock | None = None,
+        on_error: ErrorHandler | None = None,
+        max_pending: int | None = None,
+        executor: Executor | None = None,
     ) -> None:
         for option, value, least in (("shards", shards, 1), ("hot_max", hot_max, 0)):
             checked_count(value, option, least)
         self._on_expire = on_expire
-        self._options = options
+        self._options: dict[str, Any] = {
+            "clock": clock,
+            "on_error": on_error,
+            "max_pending": max_pending,
+            "executor": executor,
+        }
         self._make_wheel = make_wheel
         self._hot_keys = None if hot_share is None else HotKeys(hot_share)
         self._hot_max = hot_max
@@ -94,7 +108,7 @@ class ShardedWheel(Unique):
         """
         return True
 
-    def __contains__(self, key: Hashable) -> bool:
+    def __contains__(self, key: K) -> bool:
         """
         Return whether *key* is pending.
         """
@@ -106,7 +120,7 @@ class ShardedWheel(Unique):
         """
         return len(self._shards)
 
-    def set(self, key: Hashable, value: Any, delay: Seconds) -> None:
+    def set(self, key: K, value: V, delay: Seconds) -> None:
         """
         Let *key* expire in *delay* seconds; a pending key is moved and takes the new value.
 
@@ -119,7 +133,7 @@ class ShardedWheel(Unique):
                 raise ClosedError
             self._set(self._belongs(key), key, value, delay)
 
-    def move(self, key: Hashable, delay: Seconds) -> bool:
+    def move(self, key: K, delay: Seconds) -> bool:
         """
         Let *key* expire in *delay* seconds from now, with the value it has; return whether it was pending.
 
@@ -130,7 +144,7 @@ class ShardedWheel(Unique):
         with self._lock:
             return key in self._key_shards and self._move_to(self._belongs(key), key, delay)
 
-    def cancel(self, key: Hashable) -> bool:
+    def cancel(self, key: K) -> bool:
         """
         Forget *key*; return True if it will never expire because of this call.
         """
@@ -143,14 +157,20 @@ class ShardedWheel(Unique):
             self._end_life(key, key_shard)
             return True
 
-    def get(self, key: Hashable, default: Any = None) -> Any:
+    @overload
+    def get(self, key: K) -> V | None: ...
+
+    @overload
+    def get(self, key: K, default: T) -> V | T: ...
+
+    def get(self, key: K, default: Any = None) -> Any:
         """
         Return the value of a pending *key*, or *default*.
         """
         found = self.find(key)
         return default if found is None else found[0]
 
-    def find(self, key: Hashable) -> tuple[Any, float] | None:
+    def find(self, key: K) -> tuple[V, float] | None:
         """
         Return the value of a pending *key* and when it expires, in seconds of the shards' clock, or None.
         """
@@ -161,13 +181,13 @@ class ShardedWheel(Unique):
             found = None if key_shard is None else key_shard.wheel.find(key)
             return None if found is None else (found[0][1], found[1])
 
-    def keys(self, limit: int | None = 100) -> list[Hashable]:
+    def keys(self, limit: int | None = 100) -> list[K]:
         """
         Return the keys that are pending, in order of their deadlines; arguments as of `TimerWheel.keys`.
         """
         return [key for key, _ in self.items(limit)]
 
-    def items(self, limit: int | None = 100) -> list[tuple[Hashable, Any]]:
+    def items(self, limit: int | None = 100) -> list[tuple[K, V]]:
         """
         Return the keys that are pending, each with its value, in order of their deadlines; as `keys`.
         """
@@ -193,7 +213,7 @@ class ShardedWheel(Unique):
                 raise ClosedError
             self._shards.append(self._new_wheel())
 
-    def drain(self, fn: Callable[[Any, Any], object] | None = None) -> list[Pending]:
+    def drain(self, fn: Callable[[K, V], object] | None = None) -> list[Pending]:
         """
         Cancel everything that is pending and return it in order of its deadlines; *fn* as of `TimerWheel.drain`.
         """

@@ -8,7 +8,7 @@ import warnings
 import weakref
 from collections.abc import Callable
 from types import MethodType, TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from tickwheel import _core
 from tickwheel.clock import Clock, seconds, to_timeout
@@ -25,7 +25,7 @@ from tickwheel.timers.keyed import Keyed
 from tickwheel.timers.log import log_error
 from tickwheel.timers.periodic import Periodic
 from tickwheel.timers.standin import listed
-from tickwheel.typing import ErrorHandler, Pending, Seconds, Unique
+from tickwheel.typing import ErrorHandler, K, KeyT, Pending, Seconds, Unique, V, ValueT
 from tickwheel.wheels.contract import Wheel, checked_count, checked_limit
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _engines: Final[weakref.WeakValueDictionary[int, WheelEngine]] = weakref.WeakVal
 """The engines over wheels of some design, by the id of the wheel, which each holds."""
 
 
-class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
+class TimerWheel(TimerVerbs, KeyedVerbs[K, V], Unique):
     """
     Timers: any number of them, from any thread, never early.
 
@@ -73,7 +73,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
         wheel: Wheel | None = None,
         clock: Clock | None = None,
         driver: Driver | None = None,
-        on_expire: Callable[[Any, Any], object] | None = None,
+        on_expire: Callable[[K, V], object] | None = None,
         on_error: ErrorHandler | None = None,
         max_pending: int | None = None,
         executor: Executor | None = None,
@@ -85,7 +85,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
             ("executor", executor, "serve"),
             ("on_error", on_error, "__call__"),
         ):
-            if part is not None and not hasattr(part, verb):
+            if part is not None and (isinstance(part, type) or not hasattr(part, verb)):
                 message = f"{name} is {part!r}: pass an object with {verb}(), or None"
                 raise TypeError(message)
         if driver is None:
@@ -119,25 +119,57 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
                 self.__dict__[verb] = getattr(owner, verb)
 
     @classmethod
-    def asyncio(cls, *, loop: AbstractEventLoop | None = None, **options: Any) -> Self:
+    def asyncio(
+        cls,
+        *,
+        loop: AbstractEventLoop | None = None,
+        wheel: Wheel | None = None,
+        clock: Clock | None = None,
+        on_expire: Callable[[KeyT, ValueT], object] | None = None,
+        on_error: ErrorHandler | None = None,
+        max_pending: int | None = None,
+        executor: Executor | None = None,
+    ) -> TimerWheel[KeyT, ValueT]:
         """
         Return a wheel that fires on an event loop.
 
         Args:
             loop: Which one; None for the one that is running.
-            options: As for the class, `driver` apart.
+            wheel: As for the class, and so are the others.
+            clock: None for the loop's.
+            on_expire: See the class.
+            on_error: See the class.
+            max_pending: See the class.
+            executor: See the class.
 
         Raises:
             RuntimeError: If no loop is given and none is running.
         """
         from tickwheel.drivers._asyncio import AsyncioDriver  # noqa: PLC0415 - asyncio is imported where it is used
 
-        return cls(driver=AsyncioDriver(loop), **options)
+        return cast("type[TimerWheel[KeyT, ValueT]]", cls)(
+            driver=AsyncioDriver(loop),
+            wheel=wheel,
+            clock=clock,
+            on_expire=on_expire,
+            on_error=on_error,
+            max_pending=max_pending,
+            executor=executor,
+        )
 
     @classmethod
-    def trio(cls, **options: Any) -> Self:
+    def trio(
+        cls,
+        *,
+        wheel: Wheel | None = None,
+        clock: Clock | None = None,
+        on_expire: Callable[[KeyT, ValueT], object] | None = None,
+        on_error: ErrorHandler | None = None,
+        max_pending: int | None = None,
+        executor: Executor | None = None,
+    ) -> TimerWheel[KeyT, ValueT]:
         """
-        Return a wheel that fires in the trio that is running; options as of the class, `driver` apart.
+        Return a wheel that fires in the trio that is running; arguments as of `asyncio`.
 
         Raises:
             MissingExtraError: If trio is not installed.
@@ -145,19 +177,46 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
         """
         from tickwheel.drivers._trio import TrioDriver  # noqa: PLC0415 - few programs use trio
 
-        return cls(driver=TrioDriver(), **options)
+        return cast("type[TimerWheel[KeyT, ValueT]]", cls)(
+            driver=TrioDriver(),
+            wheel=wheel,
+            clock=clock,
+            on_expire=on_expire,
+            on_error=on_error,
+            max_pending=max_pending,
+            executor=executor,
+        )
 
     @classmethod
-    def anyio(cls, **options: Any) -> Self:
+    def anyio(
+        cls,
+        *,
+        wheel: Wheel | None = None,
+        clock: Clock | None = None,
+        on_expire: Callable[[KeyT, ValueT], object] | None = None,
+        on_error: ErrorHandler | None = None,
+        max_pending: int | None = None,
+        executor: Executor | None = None,
+    ) -> TimerWheel[KeyT, ValueT]:
         """
         Return a wheel for the back end of anyio that is running: `trio()` in a task of trio, else `asyncio()`.
+
+        Arguments are theirs.
 
         Raises:
             RuntimeError: If neither is running.
         """
         from tickwheel.drivers._trio import is_in_trio  # noqa: PLC0415 - few programs use trio
 
-        return cls.trio(**options) if is_in_trio() else cls.asyncio(**options)
+        make = cls.trio if is_in_trio() else cls.asyncio
+        return make(
+            wheel=wheel,
+            clock=clock,
+            on_expire=on_expire,
+            on_error=on_error,
+            max_pending=max_pending,
+            executor=executor,
+        )
 
     def __del__(self) -> None:
         if not hasattr(self, "_keyed"):  # it was never made
@@ -241,7 +300,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs, Unique):
             raise RuntimeError(message)
         return self._engine.fire_due(limit)
 
-    def drain(self, fn: Callable[[Any, Any], object] | None = None) -> list[Pending]:
+    def drain(self, fn: Callable[[K, V], object] | None = None) -> list[Pending]:
         """
         Cancel everything that is pending, and return it in order of its deadlines.
 

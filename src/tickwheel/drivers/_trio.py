@@ -45,6 +45,8 @@ class TrioDriver(DriverInLoop):
             trio = self._trio = import_module("trio")
         except ImportError:
             raise MissingExtraError("trio", "trio") from None
+        if not trio.lowlevel.in_trio_run():
+            raise RuntimeError("no trio is running: make the wheel inside of what trio.run() runs")
         self._token = trio.lowlevel.current_trio_token()
         clock = trio.lowlevel.current_clock()
         is_system = type(clock).__module__.startswith("trio.") and type(clock).__name__ == "SystemClock"

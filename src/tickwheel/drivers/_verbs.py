@@ -8,7 +8,7 @@ import weakref
 from array import array
 from collections.abc import Callable, Iterable
 from contextvars import Context
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVarTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, SupportsIndex, TypeVarTuple, Unpack
 
 from tickwheel.clock import NEVER, seconds, to_deadline
 from tickwheel.timers.contract import Engine, Timer
@@ -17,6 +17,8 @@ from tickwheel.timers.phase import Missed, Phase
 from tickwheel.typing import Instant, Seconds
 
 if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
     from tickwheel.calendar import Misfire
     from tickwheel.drivers._sleeps import Sleep, Ticks
     from tickwheel.timers.wall_phase import WallPhase
@@ -49,7 +51,7 @@ class TimerVerbs:
         delay: Seconds,
         callback: Callable[[*Ts], object],
         /,
-        *args: *Ts,
+        *args: Unpack[Ts],
         slack: Seconds = 0.0,
         context: Context | None = None,
     ) -> Timer:
@@ -77,7 +79,7 @@ class TimerVerbs:
         when: Seconds,
         callback: Callable[[*Ts], object],
         /,
-        *args: *Ts,
+        *args: Unpack[Ts],
         slack: Seconds = 0.0,
         context: Context | None = None,
     ) -> Timer:
@@ -93,7 +95,7 @@ class TimerVerbs:
         interval: Seconds,
         callback: Callable[[*Ts], object],
         /,
-        *args: *Ts,
+        *args: Unpack[Ts],
         first: Seconds | None = None,
         until: Seconds | None = None,
         times: int | None = None,
@@ -186,8 +188,8 @@ class TimerVerbs:
         line: str,
         callback: Callable[[*Ts], object],
         /,
-        *args: *Ts,
-        tz: str = "UTC",
+        *args: Unpack[Ts],
+        tz: str | ZoneInfo = "UTC",
         misfire: Misfire | Literal["once", "all", "skip"] = "once",
         times: int | None = None,
         jitter: Seconds = 0.0,
@@ -204,7 +206,7 @@ class TimerVerbs:
             line: Five fields, minute first, or six, second first; or `@daily` and its likes.
             callback: What to call. While it runs the next firing is not set: a series never runs twice at once.
             args: What to call it with.
-            tz: The IANA zone whose wall clock counts.
+            tz: The IANA zone whose wall clock counts, by its name or as a ZoneInfo.
             misfire: What to do about firings that were missed because the callback ran, or the clock was set forward:
                 "once", one late firing replaces all; "all", each is made up for at once; "skip", what is more than a
                 minute late is left out.
@@ -229,7 +231,7 @@ class TimerVerbs:
         return self._begin(by_cron(self._engine.clock, line, tz, misfire, jitter), callback, args, times, context)
 
     def call_at_wall(
-        self, when: Instant, callback: Callable[[*Ts], object], /, *args: *Ts, context: Context | None = None
+        self, when: Instant, callback: Callable[[*Ts], object], /, *args: Unpack[Ts], context: Context | None = None
     ) -> Periodic:
         """
         Call *callback* with *args* once, when the wall clock shows *when*; a past instant fires in the next turn.
@@ -293,7 +295,7 @@ class TimerVerbs:
         """
         return self._engine.call_later_many(delays, callback, slack=slack)
 
-    def cancel_many(self, timers: Iterable[Any], /) -> int:
+    def cancel_many(self, timers: Iterable[Timer | SupportsIndex], /) -> int:
         """
         Cancel *timers*, by handle or by id, and return how many of them were pending.
 
@@ -302,7 +304,7 @@ class TimerVerbs:
         """
         return self._engine.cancel_many(timers)
 
-    def move_many(self, timers: Iterable[Any], delays: Seconds | Iterable[Seconds], /) -> int:
+    def move_many(self, timers: Iterable[Timer | SupportsIndex], delays: Seconds | Iterable[Seconds], /) -> int:
         """
         Move *timers*, by handle or by id, to new delays from now; return how many of them are going to fire then.
 

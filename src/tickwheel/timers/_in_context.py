@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import Context
-from typing import TypeVar, TypeVarTuple
+from typing import TypeVar, TypeVarTuple, Unpack
 
 __all__ = ["call_in"]
 
@@ -14,7 +14,7 @@ R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
 
 
-def call_in(context: Context | None, call: Callable[[*Ts], R], *args: *Ts) -> R:
+def call_in(context: Context | None, call: Callable[[*Ts], R], *args: Unpack[Ts]) -> R:
     """
     Call *call* in *context*, or in a copy of it where another call is in it; None for the present context.
     """

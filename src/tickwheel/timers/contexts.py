@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeAlias, TypeVarTuple
+from typing import Any, Protocol, Self, TypeAlias, TypeVarTuple, Unpack
 
 from tickwheel.clock import to_seconds, to_timeout
 from tickwheel.errors import ContextCancelledError, DeadlineExceededError, TickwheelError
@@ -48,12 +48,12 @@ class Timers(Protocol):
         Return the time in seconds.
         """
 
-    def call_at(self, when: Seconds, callback: Callable[[*Ts], object], /, *args: *Ts) -> Timer:
+    def call_at(self, when: Seconds, callback: Callable[[*Ts], object], /, *args: Unpack[Ts]) -> Timer:
         """
         Call *callback* once the time is *when*.
         """
 
-    def call_later(self, delay: Seconds, callback: Callable[[*Ts], object], /, *args: *Ts) -> Timer:
+    def call_later(self, delay: Seconds, callback: Callable[[*Ts], object], /, *args: Unpack[Ts]) -> Timer:
         """
         Call *callback* in *delay* seconds.
         """
@@ -202,7 +202,7 @@ class Context(Unique):
         self.on_end(timer.cancel)
         return timer
 
-    def call_later(self, delay: Seconds, callback: Callable[[*Ts], object], /, *args: *Ts) -> Timer:
+    def call_later(self, delay: Seconds, callback: Callable[[*Ts], object], /, *args: Unpack[Ts]) -> Timer:
         """
         Call *callback* with *args* in *delay* seconds, unless the context ends before. Errors as of the wheel's.
 
@@ -210,7 +210,7 @@ class Context(Unique):
         """
         return self._bound(callback, args).start(self.timers().call_later, delay)
 
-    def call_at(self, when: Seconds, callback: Callable[[*Ts], object], /, *args: *Ts) -> Timer:
+    def call_at(self, when: Seconds, callback: Callable[[*Ts], object], /, *args: Unpack[Ts]) -> Timer:
         """
         Call *callback* with *args* at *when*, unless the context ends before. Errors as of the wheel's.
         """
@@ -254,14 +254,21 @@ def with_cancel(parent: Context) -> Context:
     """
     Return a child that can be cancelled alone.
     """
-    return parent.child()
+    return _parent(parent).child()
 
 
 def with_value(parent: Context, key: object, value: Any) -> Context:
     """
     Return a child that has *value* for *key*, and so do all below it.
     """
-    return parent.with_value(key, value)
+    return _parent(parent).with_value(key, value)
+
+
+def _parent(parent: Context) -> Context:
+    if not isinstance(parent, Context):
+        message = f"parent is {parent!r}: pass a context, such as background(wheel)"
+        raise TypeError(message)
+    return parent
 
 
 def with_timeout(parent: Context, delay: Seconds, *, timers: Timers | None = None) -> Context:
@@ -279,7 +286,7 @@ def with_timeout(parent: Context, delay: Seconds, *, timers: Timers | None = Non
         TypeError: If *delay* is no number, or there is no wheel.
         ClosedError: If the wheel is closed.
     """
-    wheel = parent.timers() if timers is None else timers
+    wheel = _parent(parent).timers() if timers is None else timers
     return with_deadline(parent, wheel.time() + to_seconds(delay, "delay"), timers=wheel)
 
 
@@ -289,7 +296,7 @@ def with_deadline(parent: Context, when: Seconds, *, timers: Timers | None = Non
 
     Arguments and errors are those of `with_timeout`.
     """
-    wheel = parent.timers() if timers is None else timers
+    wheel = _parent(parent).timers() if timers is None else timers
     deadline = to_seconds(when, "when")
     above = parent.deadline()
     if above is not None and wheel is not parent.timers():  # another clock, which need not agree with the parent's

@@ -11,7 +11,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Coroutine, Iterable
 from contextvars import Context
-from typing import Any, Protocol, SupportsIndex, TypeVarTuple
+from typing import Any, Protocol, SupportsIndex, TypeVarTuple, Unpack, runtime_checkable
 
 from tickwheel.clock import Clock
 from tickwheel.typing import Callback, ErrorHandler, Pending, Seconds
@@ -21,6 +21,7 @@ __all__ = ["DueTimer", "Engine", "Pending", "Timer"]
 Ts = TypeVarTuple("Ts")
 
 
+@runtime_checkable
 class Timer(Protocol):
     """
     A handle on one timer. Its states: pending, then firing, then fired; or pending, then cancelled.
@@ -157,7 +158,7 @@ class Engine(Protocol):
         when: Seconds,
         callback: Callable[[*Ts], object],
         /,
-        *args: *Ts,
+        *args: Unpack[Ts],
         slack: Seconds = 0.0,
         context: Context | None = None,
     ) -> Timer:
@@ -186,7 +187,7 @@ class Engine(Protocol):
         delay: Seconds,
         callback: Callable[[*Ts], object],
         /,
-        *args: *Ts,
+        *args: Unpack[Ts],
         slack: Seconds = 0.0,
         context: Context | None = None,
     ) -> Timer:

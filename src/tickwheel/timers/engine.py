@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextvars import Context, copy_context
-from typing import Any, Final, TypeVarTuple
+from typing import Any, Final, TypeVarTuple, Unpack
 
 from tickwheel.clock import NEVER, Clock, MonotonicClock, to_deadline, to_delay
 from tickwheel.errors import ClosedError, ReentrantError, TickwheelError, TooManyTimersError
@@ -81,7 +81,7 @@ class WheelEngine(BulkVerbs):
         when: Seconds,
         callback: Callable[[*Ts], object],
         /,
-        *args: *Ts,
+        *args: Unpack[Ts],
         slack: Seconds = 0.0,
         context: Context | None = None,
     ) -> WheelTimer:
@@ -96,7 +96,7 @@ class WheelEngine(BulkVerbs):
         delay: Seconds,
         callback: Callable[[*Ts], object],
         /,
-        *args: *Ts,
+        *args: Unpack[Ts],
         slack: Seconds = 0.0,
         context: Context | None = None,
     ) -> WheelTimer:

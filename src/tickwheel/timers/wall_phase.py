@@ -20,10 +20,12 @@ import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final, TypeAlias
+from zoneinfo import ZoneInfo
 
 from tickwheel.calendar import Cron, Misfire
 from tickwheel.calendar.instant import EPOCH, instant
 from tickwheel.calendar.misfire import MISFIRE_GRACE_MS
+from tickwheel.calendar.zone import zone_name
 from tickwheel.clock import NEVER, Clock
 from tickwheel.errors import InvalidValueError, RecurrenceError
 from tickwheel.timers.phase import Missed, Reading, to_jitter
@@ -167,11 +169,11 @@ class WallPhase:
             self._due = self._next + int(random.random() * self._jitter_ns)  # noqa: S311 - spreads load, guards nothing
 
 
-def by_cron(clock: Clock, line: str, tz: str, misfire: str, jitter: Seconds) -> WallPhase:
+def by_cron(clock: Clock, line: str, tz: str | ZoneInfo, misfire: str, jitter: Seconds) -> WallPhase:
     """
     Return the phase of a cron line that begins now; arguments and errors are those of `TimerVerbs.call_cron`.
     """
-    cron = Cron.parse(line, tz)
+    cron = Cron.parse(line, zone_name(tz))
     if misfire not in list(Misfire):
         raise InvalidValueError("misfire", misfire, f"pass one of {', '.join(Misfire)}")
 

@@ -1,0 +1,142 @@
+"""
+What the constructors and verbs take, and what they say of the rest.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import UTC, timedelta, timezone
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tickwheel import (
+    ManualDriver,
+    Periodic,
+    PoolExecutor,
+    ShardedWheel,
+    Timer,
+    TimerWheel,
+    background,
+    with_cancel,
+    with_deadline,
+    with_timeout,
+    with_value,
+)
+from tickwheel.testing import ManualClock
+from tickwheel.wheels import HeapWheel
+
+JEDI = """
+import jedi
+from tickwheel import {name}
+
+def names(text):
+    lines = text.splitlines()
+    return {{each.name for each in jedi.Script(text).complete(len(lines), len(lines[-1]))}}
+
+made = names("from tickwheel import {name}\\nit = {name}({args})\\nit.")
+print(sorted(each for each in dir({name}) if not each.startswith("_") and each not in made))
+print(sorted({{"TimerWheel", "with_timeout"}} - names("import tickwheel\\ntickwheel.")))
+"""
+
+
+@pytest.mark.parametrize("design", [None, HeapWheel], ids=["native", "heap"])
+def test_a_handle_is_a_timer(design):
+    """
+    A handle of any engine is an instance of `Timer`; a series, a key and a number are not.
+    """
+    wheel = TimerWheel(clock=ManualClock(), wheel=design and design())
+    assert isinstance(wheel.call_later(1, print), Timer)
+    assert not isinstance(wheel.call_every(1, print), Timer)
+    assert isinstance(wheel.call_every(1, print), Periodic)
+    assert not isinstance("key", Timer)
+    assert not isinstance(7, Timer)
+
+
+@pytest.mark.parametrize("tz", ["UTC", UTC, ZoneInfo("UTC"), "Europe/Berlin", ZoneInfo("Europe/Berlin")], ids=str)
+def test_zones(tz):
+    """
+    A zone is given by its name or as a ZoneInfo.
+    """
+    wheel = TimerWheel(clock=ManualClock())
+    assert str(wheel.call_cron("0 9 * * *", print, tz=tz).next_at().tzinfo) == str(tz)
+
+
+def test_other_zones():
+    """
+    What is no zone of the world is refused, with the remedy.
+    """
+    wheel = TimerWheel(clock=ManualClock())
+    for bad in (timezone(timedelta(hours=1)), 5, None, "Nowhere/City"):
+        with pytest.raises(ValueError, match=r"tz is .*: pass an IANA zone"):
+            wheel.call_cron("0 9 * * *", print, tz=bad)
+
+
+def test_parts_of_a_wheel():
+    """
+    A class in place of an object, and an object without the verb, are refused by the argument's name.
+    """
+    for name, part in (
+        ("executor", PoolExecutor),
+        ("driver", ManualDriver),
+        ("clock", ManualClock),
+        ("wheel", HeapWheel),
+    ):
+        with pytest.raises(TypeError, match=f"{name} is .*: pass an object with"):
+            TimerWheel(**{name: part})
+        with pytest.raises(TypeError, match=f"{name} is 5: pass an object with"):
+            TimerWheel(**{name: 5})
+
+
+def test_a_wheel_in_place_of_a_context():
+    """
+    The functions of contexts say that they want a context, and how to get one from a wheel.
+    """
+    wheel = TimerWheel(clock=ManualClock())
+    for call in (
+        lambda: with_timeout(wheel, 1),
+        lambda: with_deadline(wheel, 1),
+        lambda: with_cancel(wheel),
+        lambda: with_value(wheel, "key", 1),
+    ):
+        with pytest.raises(TypeError, match=r"parent is .*: pass a context, such as background\(wheel\)"):
+            call()
+    assert with_cancel(background(wheel)).err() is None
+
+
+def test_outside_of_trio():
+    """
+    A wheel for trio says where it has to be made.
+    """
+    with pytest.raises(RuntimeError, match=r"no trio is running: make the wheel inside of what trio\.run\(\) runs"):
+        TimerWheel.trio()
+
+
+def test_generics_at_run_time():
+    """
+    The classes can be subscripted, subclassed with keys and values, and made so.
+    """
+
+    class Own(TimerWheel[str, int]):
+        pass
+
+    for make in (TimerWheel[str, int], Own):
+        wheel = make(clock=ManualClock(), on_expire=print)
+        assert isinstance(wheel, TimerWheel)
+        wheel.set("key", 1, 1)
+        assert wheel.get("key") == 1
+    sharded = ShardedWheel[str, int](2, on_expire=print, clock=ManualClock())
+    sharded.set("key", 1, 1)
+    assert sharded.keys() == ["key"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "args"), [("TimerWheel", ""), ("ShardedWheel", "2, on_expire=print")])
+def test_what_jedi_completes(name, args):
+    """
+    An editor that runs on jedi completes every public name of the package's classes.
+    """
+    script = JEDI.format(name=name, args=args)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout.splitlines(), done.stderr) == (["[]", "[]"], "")
