@@ -18,7 +18,7 @@ from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
 
 from tickwheel.timers.error_copies import copy_error
 
-__all__ = ["OPEN", "Failure", "Flight", "Load", "Ticket", "held"]
+__all__ = ["OPEN", "FailedLoadError", "Failure", "Flight", "Load", "Ticket", "held"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -35,9 +35,19 @@ def held(lock: Any, step: Callable[P, T], *args: P.args, **keywords: P.kwargs) -
     Call *step* while holding a *lock*.
 
     On one line, since Python's tracing of lines, and so a debugger or a test, may raise on the way out of a `with`
-    that stands on two, before the lock is released; signals cannot.
+    on two lines, before the lock is released; signals cannot.
     """
     with lock: return step(*args, **keywords)  # fmt: skip  # noqa: E701
+
+
+class FailedLoadError(Exception):
+    """
+    Carries the error of a load, so that an exception from a signal, which may be of any type, is not taken for one.
+    """
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
 
 
 class Failure:
@@ -47,7 +57,7 @@ class Failure:
     Args:
         error: As the loader raised it.
         outer: The error that the thread was handling when it called the loader.
-        is_given: Whether the thread that loads raises the error itself; otherwise the first one who asks gets it.
+        is_given: Whether the thread that loads raises the error itself; otherwise the first waiter gets it.
     """
 
     __slots__ = ("_first", "_template", "_traceback", "is_exception")
@@ -130,7 +140,7 @@ class Flight:
         self.on_failure: Callable[[Any, list[Any]], object] | None = None
         """Called with the cache and the keys before the end of a load that fails."""
         self.waiters: dict[object, Callable[[], object]] = {}
-        """Who waits, and how to wake it."""
+        """The waiters, and how to wake each."""
 
     def is_over(self) -> bool:
         """

@@ -15,7 +15,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Protocol, TypeAlias
 
-from tickwheel.cache._flight import OPEN, Failure, Flight, Load, Ticket, held
+from tickwheel.cache._flight import OPEN, FailedLoadError, Failure, Flight, Load, Ticket, held
 from tickwheel.cache._loaded import Loaded
 from tickwheel.drivers.fork import call_after_fork
 from tickwheel.errors import LoadTimeoutError, ReentrantError, ValueTooLargeError
@@ -96,6 +96,9 @@ class Flights:
     def take(self, cache: Loading, keys: Iterable[Hashable], load_all: LoadsAll) -> dict[Any, Any]:
         """
         Return the values of *keys*; of those that nobody loads yet by `load_all`, called in this thread.
+
+        Raises:
+            FailedLoadError: With the error of a load, here or by another one.
         """
         todo: list[Any] = list(keys)
         values: dict[Any, Any] = {}
@@ -256,14 +259,14 @@ class Flights:
 
     def run(self, cache: Loading, flight: Flight, load_all: LoadsAll) -> dict[Any, Any]:
         """
-        Load in this thread and return the values; `end` wakes all that wait.
+        Load in this thread and return the values, or raise FailedLoadError; `end` wakes all that wait.
         """
         outer = sys.exception()
         try:
             return self._keep(cache, flight, load_all(list(flight.loads)))
-        except Exception as error:  # what is not an Exception ends this thread's work, not that of others: they load
+        except Exception as error:  # noqa: BLE001 - what is not an Exception ends this thread's work alone: others load
             self._fail(cache, flight, Failure(error, outer, is_given=True))
-            raise
+            raise FailedLoadError(error) from None
         finally:
             del outer
 
@@ -271,19 +274,21 @@ class Flights:
         """
         Load in a task of the running loop; return it.
         """
-        running = self._run_async(cache, flight, load_all)
+        running: Coroutine[Any, Any, None] | None = None
         try:
+            running = self._run_async(cache, flight, load_all)
             task = asyncio.ensure_future(running)
         except BaseException:  # of the loop's task factory, or of an eager task's first step, which has ended them
-            running.close()
+            if running is not None:
+                running.close()
             raise
         flight.task = task
+        task.add_done_callback(self._tasks.discard)
         self._tasks.add(task)
         task.add_done_callback(partial(self._land, cache, flight))
         return task
 
     def _land(self, cache: Loading, flight: Flight, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
         if not flight.is_ended and task.cancelled():  # before its first step
             flight.failure = Failure(asyncio.CancelledError())
         self.end(cache, flight)
@@ -348,7 +353,7 @@ class Flights:
 
     def end(self, cache: Loading, flight: Flight) -> None:
         """
-        Let a flight end: whoever waits for a load that is open gets the failure, or loads instead where there is none.
+        Let a flight end: waiters for a load that is open get the failure, or load instead where there is none.
 
         Callers do so twice, in one `finally` around the other: an exception from a signal may come in between.
         """
@@ -418,7 +423,7 @@ def _pause_s(flight: Flight) -> float:
         return _LOOK_AGAIN_S
     left_s = flight.until - time.monotonic()
     if left_s <= 0:
-        raise LoadTimeoutError(flight.timeout_s)
+        raise FailedLoadError(LoadTimeoutError(flight.timeout_s))
     return min(_LOOK_AGAIN_S, left_s)
 
 
@@ -453,7 +458,7 @@ def _ring(loop: asyncio.AbstractEventLoop, bell: asyncio.Event) -> None:
 
 def _opened(load: Load, loop: asyncio.AbstractEventLoop | None) -> tuple[Any] | None:
     """
-    Return or raise the outcome of a load that has ended, as a thread or a task of *loop* sees it.
+    Return the outcome of a load that has ended, or raise FailedLoadError, as a thread or a task of *loop* sees it.
 
     What ended another loop's task without being an Exception, such as its cancellation, is None: load here instead.
     """
@@ -464,7 +469,7 @@ def _opened(load: Load, loop: asyncio.AbstractEventLoop | None) -> tuple[Any] | 
         if not isinstance(outcome, Failure):
             return outcome  # type: ignore[no-any-return]
         if outcome.is_exception or load.flight.loop is loop:
-            raise outcome.error()
+            raise FailedLoadError(outcome.error())
         return None
     finally:
         del load, outcome

@@ -11,7 +11,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any, Final, Protocol, TypeAlias
 
-from tickwheel.cache._flight import Failure, Flight, Load, held
+from tickwheel.cache._flight import FailedLoadError, Failure, Flight, Load, held
 from tickwheel.cache._flights import Flights, Loading, LoadsAll
 from tickwheel.cache._refresh import Refresh
 from tickwheel.drivers.executors import PoolExecutor
@@ -79,15 +79,31 @@ class Loads:
         """
         Return the value of a *key*, whose lookup, where there are no rules, has missed it.
         """
-        take = self.take if self.has_rules else self._flights.take
-        return take(cache, (key,), _One(loader))[key]
+        if self.has_rules:
+            return self.take(cache, (key,), _One(loader))[key]
+        try:
+            return self._flights.take(cache, (key,), _One(loader))[key]
+        except FailedLoadError as failed:
+            error = failed.error
+        try:
+            raise error
+        finally:
+            del error  # its traceback holds this frame
 
     async def take_one_async(self, cache: Taking, key: Any, loader: Callable[[Any], Any]) -> Any:
         """
         Do the same with a loader that is awaited.
         """
-        take = self.take_async if self.has_rules else self._flights.take_async
-        return (await take(cache, (key,), _OneAwaited(loader)))[key]
+        if self.has_rules:
+            return (await self.take_async(cache, (key,), _OneAwaited(loader)))[key]
+        try:
+            return (await self._flights.take_async(cache, (key,), _OneAwaited(loader)))[key]
+        except FailedLoadError as failed:
+            error = failed.error
+        try:
+            raise error
+        finally:
+            del error  # its traceback holds this frame
 
     def take(self, cache: Taking, keys: Iterable[Hashable], load_all: LoadsAll) -> dict[Any, Any]:
         """
@@ -95,12 +111,17 @@ class Loads:
         """
         wanted = dict.fromkeys(keys)
         values, missing = self._look(cache, wanted, lambda due: self._refresh(cache, due, load_all))
+        error = None
         if missing:
             try:
                 values.update(self._flights.take(cache, missing, load_all))
-            except Exception:
-                if not self._fall_back(cache, values, missing):
-                    raise
+            except FailedLoadError as failed:
+                error = failed.error
+        try:
+            if error is not None and not self._fall_back(cache, values, missing, error):
+                raise error
+        finally:
+            del error  # its traceback holds this frame
         return {key: values[key] for key in wanted if key in values}
 
     async def take_async(self, cache: Taking, keys: Iterable[Hashable], load_all: LoadsAll) -> dict[Any, Any]:
@@ -109,12 +130,17 @@ class Loads:
         """
         wanted = dict.fromkeys(keys)
         values, missing = self._look(cache, wanted, lambda due: self._refresh_async(cache, due, load_all))
+        error = None
         if missing:
             try:
                 values.update(await self._flights.take_async(cache, missing, load_all))
-            except Exception:
-                if not self._fall_back(cache, values, missing):
-                    raise
+            except FailedLoadError as failed:
+                error = failed.error
+        try:
+            if error is not None and not self._fall_back(cache, values, missing, error):
+                raise error
+        finally:
+            del error  # its traceback holds this frame
         return {key: values[key] for key in wanted if key in values}
 
     def _look(
@@ -166,11 +192,11 @@ class Loads:
                     self._resting.pop(key, None)
             self._rests_kept = max(2 * len(self._resting), _RESTS_KEPT)
 
-    def _fall_back(self, cache: Taking, values: dict[Any, Any], missing: list[Any]) -> bool:
+    def _fall_back(self, cache: Taking, values: dict[Any, Any], missing: list[Any], error: BaseException) -> bool:
         """
         Answer what is there now, once loading it has failed; return whether that is all.
         """
-        if not self._error_ns:
+        if not self._error_ns or not isinstance(error, Exception):
             return False
         stale = 0
         for key in missing:
@@ -199,7 +225,7 @@ class Loads:
                 return
             try:
                 start(cache, flight, load_all)
-            except Exception as error:  # noqa: BLE001 - such as for want of threads: the value that is there will do
+            except (RuntimeError, MemoryError) as error:  # for want of threads: the value that is there will do
                 self._flights.give_up(cache, flight)
                 self._flights.count("refused", number)
                 log_error(error, load_all)
@@ -245,8 +271,8 @@ class Loads:
                 self._flights.run(cache, flight, load_all)
             finally:
                 self._flights.end(cache, flight)
-        except Exception as error:  # noqa: BLE001 - nobody waits for it
-            log_error(error, load_all)
+        except FailedLoadError as failed:  # nobody waits for it
+            log_error(failed.error, load_all)
         finally:
             self._flights.end(cache, flight)
 

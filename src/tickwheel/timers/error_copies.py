@@ -33,7 +33,7 @@ def copy_error(error: _E, traceback: TracebackType | None, outer: BaseException 
 
     Args:
         error: Is not changed if it can be copied.
-        traceback: Where the frames of whoever raises the copy are added.
+        traceback: Where raising the copy adds frames.
         outer: The error that was being handled before; the causes and contexts of the copy end before it.
     """
     twin = _twin(error)

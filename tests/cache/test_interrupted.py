@@ -1,0 +1,384 @@
+"""
+An exception from a signal may come between any two lines: it leaves no key, lock or slot behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import tickwheel.cache
+from tickwheel.cache import Refresh, TLRUCache, TTLCache, cached, cachedmethod
+from tickwheel.testing import ManualClock
+
+ROOM = str(Path(tickwheel.cache.__file__).parent)
+PATIENCE_S = 20.0
+
+
+class Zap(BaseException):
+    """
+    What a signal's handler raises, as Ctrl-C does.
+    """
+
+
+class Limit(Exception):  # noqa: N818 - as Celery's SoftTimeLimitExceeded
+    """
+    The same as an Exception, as a soft time limit is.
+    """
+
+
+class Interruption:
+    """
+    Raises at one line of the cache's own code, or at several.
+    """
+
+    def __init__(self, error, *numbers):
+        self.error, self.numbers = error, numbers
+        self.lines = 0
+        self.where = []
+
+    def __enter__(self):
+        sys.settrace(self.trace)
+        return self
+
+    def __exit__(self, *_):
+        sys.settrace(None)
+
+    def trace(self, frame, event, _):
+        """
+        Count lines, and raise at the chosen ones.
+        """
+        if not frame.f_code.co_filename.startswith(ROOM):
+            return None
+        if event == "line":
+            self.lines += 1
+            if self.lines in self.numbers:
+                self.where.append(f"{frame.f_code.co_name}:{frame.f_lineno}")
+                raise self.error
+        return self.trace
+
+
+class Rig:
+    """
+    A cache with a clock that is moved by hand, and everything that its public functions need.
+    """
+
+    def __init__(self, make):
+        self.clock = ManualClock()
+        self.cache = make(self.clock)
+        self.function = cached(self.cache)(str.upper)
+        self.loop = asyncio.new_event_loop()
+
+    async def load_async(self, key):
+        """
+        Load a key, after a step of the loop.
+        """
+        await asyncio.sleep(0)
+        return key
+
+    async def load_many_async(self, keys):
+        """
+        Load many keys.
+        """
+        await asyncio.sleep(0)
+        return dict.fromkeys(keys, 1)
+
+    def run(self, coroutine):
+        """
+        Run a coroutine, then what it has left on the loop.
+        """
+        try:
+            return self.loop.run_until_complete(coroutine)
+        finally:
+            self.loop.run_until_complete(self.settle())
+
+    async def settle(self):
+        """
+        Let the tasks end.
+        """
+        while len(asyncio.all_tasks()) > 1:
+            await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()})
+
+    def join(self):
+        """
+        Wait for what the cache loads in the background.
+        """
+        pool, self.cache._loads._pool = self.cache._loads._pool, None
+        if pool is not None:
+            pool.close()
+            assert pool.join(PATIENCE_S)
+
+    def close(self):
+        """
+        End what the cache has begun.
+        """
+        self.join()
+        self.loop.close()
+
+
+def plain(clock):
+    """
+    Return a cache that loads what is missing, and nothing else.
+    """
+    return TTLCache(1000, 60.0, timer=clock.monotonic)
+
+
+def renewing(clock):
+    """
+    Return one that loads in the background, where the first keys are in the last seconds of their life.
+    """
+    cache = TTLCache(
+        1000, 60.0, timer=clock.monotonic, refresh=Refresh(ahead=30.0, stale_while_revalidate=9.0, stale_if_error=90.0)
+    )
+    cache.update(dict.fromkeys(["old", "older"], 0))
+    clock.advance(50.0)
+    return cache
+
+
+def driven(clock):
+    """
+    Return one that is driven by a wheel.
+    """
+    return TTLCache(1000, 60.0, clock=clock)
+
+
+def by_function(clock):
+    """
+    Return one whose lives a function says.
+    """
+    return TLRUCache(1000, lambda _key, _value, now: now + 60.0, timer=clock.monotonic)
+
+
+class ByItems(TTLCache):
+    """
+    A subclass that has its own way with single items.
+    """
+
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value)
+
+
+def of_items(clock):
+    """
+    Return a cache of that subclass.
+    """
+    return ByItems(1000, 60.0, timer=clock.monotonic)
+
+
+class Owner:
+    """
+    An object with a method that is cached.
+    """
+
+    def __init__(self, cache):
+        self.cache = cache
+
+    @cachedmethod(lambda self: self.cache)
+    def twice(self, key):
+        """
+        Return the key twice.
+        """
+        return key * 2
+
+
+def fail(key):
+    """
+    Fail to load a key.
+    """
+    raise OSError(key)
+
+
+def frozen(rig):
+    """
+    Freeze the time for a while.
+    """
+    with rig.cache.timer as now:
+        assert rig.cache.timer() == now
+
+
+CALLS = {
+    "take": lambda rig: rig.cache.take("key", str.upper),
+    "take of what is there": lambda rig: rig.cache.take("old", str.upper),
+    "take that fails": lambda rig: rig.cache.take("key", fail),
+    "take_many": lambda rig: rig.cache.take_many(["key", "old", "other"], lambda keys: dict.fromkeys(keys, 1)),
+    "take_async": lambda rig: rig.run(rig.cache.take_async("key", rig.load_async)),
+    "take_async of what is there": lambda rig: rig.run(rig.cache.take_async("old", rig.load_async)),
+    "take_many_async": lambda rig: rig.run(rig.cache.take_many_async(["key", "old"], rig.load_many_async)),
+    "cached": lambda rig: rig.function("key"),
+    "cachedmethod": lambda rig: Owner(rig.cache).twice("key"),
+    "set": lambda rig: rig.cache.set("key", 1, ttl=5.0),
+    "setitem": lambda rig: rig.cache.__setitem__("key", 1),
+    "setdefault": lambda rig: rig.cache.setdefault("key", 1),
+    "set_many": lambda rig: rig.cache.set_many({"key": 1, "other": 2}),
+    "pop": lambda rig: rig.cache.pop("old", None),
+    "popitem": lambda rig: rig.cache and rig.cache.popitem(),
+    "get_many": lambda rig: rig.cache.get_many(["key", "old"]),
+    "touch": lambda rig: rig.cache.touch("old"),
+    "remaining": lambda rig: rig.cache.remaining("old"),
+    "expire": lambda rig: rig.cache.expire(),
+    "clear": lambda rig: rig.cache.clear(),
+    "cache_clear": lambda rig: rig.function.cache_clear(),
+    "views": lambda rig: (list(rig.cache.items()), list(rig.cache.values()), repr(rig.cache)),
+    "counts": lambda rig: (rig.cache.stats(), rig.function.cache_info(), rig.cache.currsize, len(rig.cache)),
+}
+CACHES = {"plain": plain, "renewing": renewing, "driven": driven, "by function": by_function, "by items": of_items}
+
+
+LOADING = {"run", "_keep", "_settle", "count", "_count", "held", "__call__", "<dictcomp>", "<lambda>"}
+"""An Exception in these is a failed load, as one in the loader is, which a value that was there may answer."""
+
+
+def in_thread(function, *args):
+    """
+    Return what a function returns in another thread, which must not hang.
+    """
+    outcome = []
+    thread = threading.Thread(target=lambda: outcome.append(function(*args)), daemon=True)
+    thread.start()
+    thread.join(PATIENCE_S)
+    assert outcome, "another thread hangs"
+    return outcome[0]
+
+
+def check(rig, where):
+    """
+    Verify that every key can be loaded, here, in another thread and on a loop, and that nothing is left behind.
+    """
+    cache, flights = rig.cache, rig.cache._loads._flights
+    rig.join()
+    cache.check()
+    for key in ("key", "old", "other", "new"):
+        cache.pop(key, None)
+        assert cache.take(key, lambda _: "here") == "here", where
+        cache.pop(key, None)
+        assert in_thread(cache.take, key, lambda _: "there") == "there", where
+        cache.pop(key, None)
+        assert rig.run(cache.take_async(key, rig.load_async)) == key, where
+    assert (flights._loads, flights._tasks) == ({}, set()), where
+    assert all(flight.is_over() for flight in cache._loads._background), where
+    ticket = cache._begin_load("key")
+    in_thread(cache.update, dict.fromkeys(["old", "other"], 1))
+    assert not cache._is_overtaken(ticket), f"{where}: a key is watched forever"
+    cache._end_loads([ticket])
+    if cache._wheel is not None:
+        rig.clock.advance(100.0)
+        assert len(cache._wheel) == 0, where
+        assert cache._counts()[2][0] > 0, f"{where}: the alarm did not ring"
+
+
+def interrupted(make, call, error, *numbers):
+    """
+    Return what came of a call that was interrupted, and how many lines it had, or None if it had fewer.
+    """
+    rig = Rig(make)
+    raised = None
+    try:
+        with Interruption(error, *numbers) as interruption:
+            try:
+                call(rig)
+            except (Zap, Limit, OSError, KeyError) as end:
+                raised = type(end)
+        check(rig, interruption.where)
+    finally:
+        rig.close()
+    return raised, interruption.where
+
+
+def rows():
+    """
+    Return every call on every cache with either exception; the usual run has a part of them.
+    """
+    usual = {"take", "take_many", "take_async", "cached", "set", "counts"}
+    for make in CACHES:
+        for call in CALLS:
+            for error in (Zap, Limit):
+                is_usual = error is Zap and (call in usual if make == "plain" else call == "take")
+                marks = [] if is_usual else [pytest.mark.slow]
+                yield pytest.param(make, call, error, marks=marks, id=f"{make}-{call}-{error.__name__}")
+
+
+@pytest.mark.parametrize(("make", "call", "error"), list(rows()))
+def test_at_every_line(make, call, error, caplog):
+    """
+    Whatever line of the cache's code raises, every key can be loaded afterwards, and the exception comes out.
+    """
+    caplog.set_level(logging.CRITICAL, "tickwheel")
+    caplog.set_level(logging.CRITICAL, "asyncio")
+    number, missing = 0, []
+    while True:
+        number += 1
+        raised, where = interrupted(CACHES[make], CALLS[call], error, number)
+        if not where:
+            break
+        if raised is not error and not (error is Limit and where[0].partition(":")[0] in LOADING):
+            missing += where
+    assert missing == [] or "async" in call  # where asyncio has it: of a task that nobody waits for, or a callback
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", CACHES)
+@pytest.mark.parametrize("call", ["take", "take_many", "cached"])
+@pytest.mark.parametrize("gap", [1, 2, 3, 5, 8])
+def test_at_two_lines(make, call, gap, caplog):
+    """
+    So it is when a second exception interrupts what the first one has begun to undo.
+    """
+    caplog.set_level(logging.CRITICAL, "tickwheel")
+    number = 0
+    while True:
+        number += 1
+        _, where = interrupted(CACHES[make], CALLS[call], Zap, number, number + gap)
+        if not where:
+            break
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", ["plain", "renewing"])
+def test_real_signals(make, caplog, monkeypatch):
+    """
+    Of 25,000 time limits, raised by a real timer's signals, none leaves a key behind that cannot be loaded.
+    """
+    caplog.set_level(logging.CRITICAL, "tickwheel")
+    monkeypatch.setattr(sys, "unraisablehook", id)  # a signal may come in a destructor, which cannot raise
+    rig, limits, poisoned, calls, is_on = Rig(CACHES[make]), 0, [], 0, False
+
+    def limit(*_):
+        if is_on:
+            raise Limit
+
+    former = signal.signal(signal.SIGALRM, limit)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.0002, 0.0002)
+        while limits < 25_000:
+            try:
+                is_on = True
+                while True:
+                    calls += 1
+                    rig.function(f"key {calls}")
+            except Limit:
+                pass
+            finally:
+                try:
+                    is_on = False
+                except Limit:
+                    is_on = False
+            limits += 1
+            try:
+                rig.function(f"key {calls}")
+            except Exception as error:  # noqa: BLE001 - whatever it is, the key is poisoned
+                poisoned.append(error)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, former)
+    assert poisoned == []
+    flights = rig.cache._loads._flights  # where two signals came at once, the next sweep forgets what they left
+    assert len(flights._loads) <= flights._sweep_at
+    flights._sweep_at = 0
+    check(rig, "signals")
+    rig.close()
