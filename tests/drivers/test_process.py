@@ -390,3 +390,46 @@ print("end")
         kind,
         "child ended with 0\nend\n",
     )
+
+
+@pytest.mark.parametrize("is_started", [True, False])
+def test_a_finalizer_sets_timers_while_the_interpreter_ends(kind, is_started):
+    """
+    Once nothing can be imported any more, all verbs still work, and what is wrong is refused by its own name.
+    """
+    expect(
+        f"""
+        import datetime, functools
+
+        class Late:
+            def __init__(self):
+                self.wheel, self.print, self.delta = wheel, print, datetime.timedelta(seconds=1)
+                self.partial, self.nan = functools.partial(at_the_end), float("nan")
+
+            def note(self, *_):
+                pass
+
+            def __del__(self):
+                wheel, say = self.wheel, self.print
+                try:
+                    __import__("colorsys")
+                except ImportError:
+                    say("too late to import")
+                say(wheel.call_later(1, self.note).cancel(), wheel.call_later(self.delta, self.partial).cancel())
+                say(wheel.call_later(1.0, say, slack=1.0).cancel(), wheel.call_every(1.0, self.note).cancel())
+                say(wheel.cancel_many(wheel.call_later_many([1.0, 2.0], self.note)))
+                wheel.set("a", 1, 1.0)
+                say(wheel.cancel("a"), len(wheel.pending()))
+                try:
+                    wheel.call_later(self.nan, say)
+                except ValueError as error:
+                    say(type(error).__name__)
+                say(len(wheel.close()))
+
+        if {is_started}:
+            wheel.call_later(100, print)
+        sys.modules["late"] = Late()
+        """,
+        kind,
+        f"too late to import\nTrue True\nTrue True\n2\nTrue {int(is_started)}\nInvalidDelayError\n{int(is_started)}\n",
+    )

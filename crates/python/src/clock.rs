@@ -1,9 +1,9 @@
 //! Reading the clock, and its seconds in nanoseconds.
 
-use pyo3::prelude::*;
 use crate::once::intern;
 use crate::system_clock::SystemClock;
 pub(crate) use crate::units::{seconds, to_ns};
+use pyo3::prelude::*;
 
 /// Where the time of an engine or a cache comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -41,8 +41,7 @@ unsafe extern "C" fn call_later(
             let slf = Bound::ref_from_ptr(py, &slf).cast_unchecked();
             let is_genuine = TimerLoop::is_call_at_genuine(slf)?;
             let delay = seconds_of(py, arguments.time, "delay")?;
-            let is_plain =
-                ffi::PyFloat_CheckExact(arguments.time) != 0 || ffi::PyLong_CheckExact(arguments.time) != 0;
+            let is_plain = ffi::PyFloat_CheckExact(arguments.time) != 0 || ffi::PyLong_CheckExact(arguments.time) != 0;
             if is_genuine && is_plain {
                 return file(slf, TimerLoop::now(slf)?.seconds() + delay, None, &arguments);
             }

@@ -178,7 +178,7 @@ pub(crate) unsafe fn seconds_of(py: Python<'_>, value: *mut ffi::PyObject, name:
             }
         } else if ffi::PyLong_Check(value) != 0 {
             let seconds = ffi::PyLong_AsDouble(value); // as Python adds one to a float: no float holds 10**400
-            return if seconds == -1.0 { PyErr::take(py).map_or(Ok(seconds), Err) } else { Ok(seconds) };
+            return if seconds < 0.0 { PyErr::take(py).map_or(Ok(seconds), Err) } else { Ok(seconds) };
         }
         units::read(&Borrowed::from_ptr(py, value), name).map(Number::seconds)
     }

@@ -8,6 +8,7 @@ pub(crate) mod fast_methods;
 pub(crate) mod free_list;
 pub(crate) mod member;
 pub(crate) mod method;
+pub(crate) mod modules;
 #[cfg(unwinds_threads)]
 mod parking;
 pub(crate) mod record;

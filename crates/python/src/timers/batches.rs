@@ -118,11 +118,7 @@ impl Batches {
     }
 
     /// A call begins, here or in a worker; returns its token, and what was kept of calls that are over, to be dropped with no cell entered.
-    pub(crate) fn begin(
-        &mut self,
-        call: Under,
-        ids: Vec<Id>,
-    ) -> (u64, Vec<Firing>) {
+    pub(crate) fn begin(&mut self, call: Under, ids: Vec<Id>) -> (u64, Vec<Firing>) {
         let over = self.take_over();
         self.last_token += 1;
         self.firings.push(Firing { token: self.last_token, call, ids, known: None });

@@ -169,9 +169,9 @@ enum Name<'py> {
 
 /// Handles or ids: a buffer of integers, or any iterable of either.
 fn names<'py>(timers: &Bound<'py, PyAny>) -> PyResult<Vec<Name<'py>>> {
-    let named = |id: i128| Name::Id(Id::from_u64(i64::try_from(id).unwrap_or(NO_ID).cast_unsigned()));
+    let with_id = |id: i128| Name::Id(Id::from_u64(i64::try_from(id).unwrap_or(NO_ID).cast_unsigned()));
     if let Some(ids) = buffer::integers(timers)? {
-        return Ok(ids.into_iter().map(named).collect());
+        return Ok(ids.into_iter().map(with_id).collect());
     }
     let names = timers.try_iter()?.map(|name| {
         let name = name?;
@@ -179,8 +179,8 @@ fn names<'py>(timers: &Bound<'py, PyAny>) -> PyResult<Vec<Name<'py>>> {
             return Ok(Name::Timer(name));
         }
         match name.extract::<i64>() {
-            Ok(id) => Ok(named(id.into())),
-            Err(error) if error.is_instance_of::<PyOverflowError>(name.py()) => Ok(named(NO_ID.into())),
+            Ok(id) => Ok(with_id(id.into())),
+            Err(error) if error.is_instance_of::<PyOverflowError>(name.py()) => Ok(with_id(NO_ID.into())),
             Err(error) if error.is_instance_of::<PyTypeError>(name.py()) => {
                 let text = format!("{} is not a timer: pass handles, or the ids of call_later_many", name.repr()?);
                 Err(PyTypeError::new_err(text))

@@ -8,6 +8,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::cpython::method::function_of;
+use crate::cpython::modules::COROUTINES;
 use crate::cpython::type_builder::KnownType;
 use crate::once::intern;
 use crate::timers::engine::Engine;
@@ -56,19 +57,15 @@ fn place(code: *mut ffi::PyObject) -> usize {
 #[cold]
 fn look(callback: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = callback.py();
-    if helpers(py)?.call_method1(intern!(py, "is_coroutine_function"), (callback,))?.is_truthy()? {
+    if COROUTINES.get(py)?.call_method1(intern!(py, "is_coroutine_function"), (callback,))?.is_truthy()? {
         return Err(refusal(callback)?);
     }
     Ok(())
 }
 
-fn helpers(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
-    py.import(intern!(py, "tickwheel.timers._coroutines"))
-}
-
 fn refusal(callback: &Bound<'_, PyAny>) -> PyResult<PyErr> {
     let py = callback.py();
-    let text: String = helpers(py)?.call_method1(intern!(py, "refusal"), (callback,))?.extract()?;
+    let text: String = COROUTINES.get(py)?.call_method1(intern!(py, "refusal"), (callback,))?.extract()?;
     Ok(PyTypeError::new_err(text))
 }
 
@@ -114,7 +111,7 @@ fn hand_on(
     source: &Bound<'_, PyAny>,
 ) -> PyResult<bool> {
     let py = result.py();
-    if !helpers(py)?.call_method1(intern!(py, "is_coroutine"), (result,))?.is_truthy()? {
+    if !COROUTINES.get(py)?.call_method1(intern!(py, "is_coroutine"), (result,))?.is_truthy()? {
         return Ok(false);
     }
     let Some(hook) = engine.hook(py, |hooks| &hooks.on_coroutine) else {

@@ -10,6 +10,7 @@ use tickwheel_core::{Wheel, NEVER};
 
 use crate::clock::Clock;
 use crate::cpython::cell::GilCell;
+use crate::cpython::modules::import_for_engines;
 use crate::cpython::reports::{checked, levels_list, stats_dict};
 use crate::timers::batches::Batches;
 use crate::timers::bulk;
@@ -25,6 +26,7 @@ impl Engine {
     #[new]
     #[pyo3(signature = (clock=None, *, max_pending=None))]
     fn new(py: Python<'_>, clock: Option<Bound<'_, PyAny>>, max_pending: Option<usize>) -> PyResult<Self> {
+        import_for_engines(py)?;
         let clock = match clock {
             Some(clock) => clock,
             None => py.import("tickwheel.clock")?.getattr("MonotonicClock")?.call0()?,

@@ -6,6 +6,7 @@ use tickwheel_core::{Expired, Id, Pop};
 
 use crate::cpython::call::Call;
 use crate::cpython::errors::raise;
+use crate::cpython::modules::STANDIN;
 use crate::cpython::reports::checked_limit;
 use crate::once::intern;
 use crate::timers::batches::Under;
@@ -206,7 +207,7 @@ unsafe fn refuse(py: Python<'_>, timer: *mut TimerObject) -> PyResult<()> {
             return Ok(());
         }
         let callback = Borrowed::from_ptr(py, (*timer).call.words()[0]).to_owned();
-        let stand_in = py.import(intern!(py, "tickwheel.timers.standin"))?.getattr(intern!(py, "StandIn"))?;
+        let stand_in = STANDIN.get(py)?.getattr(intern!(py, "StandIn"))?;
         if callback.is_instance(&stand_in)? {
             callback.call_method0(intern!(py, "refused"))?;
         }

@@ -4,6 +4,7 @@ use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use tickwheel_core::Id;
 
+use crate::cpython::modules::ARRAY;
 use crate::once::intern;
 
 /// An array that nobody else knows yet, with its places.
@@ -16,7 +17,7 @@ pub(crate) struct IdArray<'py> {
 impl<'py> IdArray<'py> {
     /// An array of `len` zeros.
     pub(crate) fn new(py: Python<'py>, len: usize) -> PyResult<Self> {
-        let kind = py.import(intern!(py, "array"))?.getattr(intern!(py, "array"))?;
+        let kind = ARRAY.get(py)?.getattr(intern!(py, "array"))?;
         let array = kind.call1(("q", [0]))?.mul(len)?;
         let buffer = if len == 0 { None } else { Some(PyBuffer::get(&array)?) };
         Ok(Self { array, buffer })

@@ -19,6 +19,7 @@ use crate::cpython::call::Call;
 use crate::cpython::cell::guard;
 use crate::cpython::fast_methods::{fast, FastMethods};
 use crate::cpython::member::offset_of_member;
+use crate::cpython::modules::import_for_engines;
 use crate::cpython::type_builder::Table;
 use crate::once::intern;
 use crate::timers::engine::Engine;
@@ -184,6 +185,7 @@ impl Keys {
 
     /// Begin with *entries*, a dict of objects of the class *kind*, which has slots `timer` and `value`: for `__init__`.
     fn _open(&self, entries: Py<PyDict>, kind: &Bound<'_, PyType>) -> PyResult<()> {
+        import_for_engines(kind.py())?; // also for a design in Python
         let slot = |name: &str| {
             let no_slot = || PyTypeError::new_err(format!("{kind} has no slot {name}"));
             offset_of_member(kind, name)?.ok_or_else(no_slot)

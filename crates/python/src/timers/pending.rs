@@ -6,6 +6,7 @@ use pyo3::types::{PyList, PyTuple};
 use tickwheel_core::{Expired, NEVER};
 
 use crate::clock::seconds;
+use crate::cpython::modules::TYPING;
 use crate::cpython::reports::checked_limit;
 use crate::once::intern;
 use crate::timers::engine::Engine;
@@ -49,7 +50,7 @@ fn described<'py>(py: Python<'py>, now: u64, rows: Vec<PyResult<Row<'py>>>) -> P
     if rows.is_empty() {
         return Ok(described);
     }
-    let pending = py.import(intern!(py, "tickwheel.typing"))?.getattr(intern!(py, "Pending"))?;
+    let pending = TYPING.get(py)?.getattr(intern!(py, "Pending"))?;
     for row in rows {
         let Row { callback, args, deadline, timer } = row?;
         described.append(pending.call1((callback, args, seconds(deadline), remaining(deadline, now), timer))?)?;

@@ -10,6 +10,7 @@ use tickwheel_core::NEVER;
 use crate::clock::{seconds, to_ns};
 use crate::cpython::cell::guard;
 use crate::cpython::fast_methods::{of_one, plain, FastMethods};
+use crate::cpython::modules::STANDIN;
 use crate::cpython::type_builder::{attribute, Table, TypeBuilder, LAST_ATTRIBUTE};
 use crate::memory::prefetch;
 use crate::once::intern;
@@ -113,7 +114,7 @@ unsafe extern "C" fn repr(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
 unsafe fn given(py: Python<'_>, object: *mut ffi::PyObject, at: usize) -> PyResult<*mut ffi::PyObject> {
     // SAFETY: the caller, who asks for an attribute, holds a reference to its timer.
     let parts = unsafe { parts(py, object.cast()) }?;
-    let given = py.import(intern!(py, "tickwheel.timers.standin"))?.call_method1(intern!(py, "given"), parts)?;
+    let given = STANDIN.get(py)?.call_method1(intern!(py, "given"), parts)?;
     Ok(given.get_item(at)?.unbind().into_ptr())
 }
 

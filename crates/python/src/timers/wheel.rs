@@ -8,6 +8,7 @@ use tickwheel_core::{Expired, Id, Pop, Wheel as Core};
 
 use crate::cpython::cell::GilCell;
 use crate::cpython::errors::raise;
+use crate::cpython::modules::TYPING;
 use crate::cpython::reports::{checked, checked_limit, levels_list, stats_dict};
 use crate::once::intern;
 
@@ -118,7 +119,7 @@ impl Wheel {
 }
 
 fn listed(py: Python<'_>, entries: Vec<Expired<Py<PyAny>>>) -> PyResult<Bound<'_, PyList>> {
-    let class = py.import(intern!(py, "tickwheel.typing"))?.getattr(intern!(py, "Expired"))?;
+    let class = TYPING.get(py)?.getattr(intern!(py, "Expired"))?;
     let listed = PyList::empty(py);
     for entry in entries {
         listed.append(class.call1((entry.id.to_u64(), entry.deadline, entry.payload))?)?;

@@ -196,7 +196,7 @@ pub(crate) fn all_ns(values: &Bound<'_, PyAny>, several: &str, name: &str) -> Py
     }
     if let Some((held, resolution)) = buffer_of(values, several)? {
         let numbers = held.read(py, |format, bytes| decode(format, resolution, bytes))?;
-        return numbers.or_else(|place| Err(wrong_item(values, place, name)));
+        return numbers.map_err(|place| wrong_item(values, place, name));
     }
     // SAFETY: each value is an object of ours for as long as it is read.
     values.try_iter()?.map(|value| unsafe { to_ns(py, value?.as_ptr(), name) }).collect()

@@ -1,5 +1,6 @@
 //! The gate as Python calls it.
 
+use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::units::{buffer, scalar};
@@ -41,6 +42,8 @@ fn integers(values: &Bound<'_, PyAny>) -> PyResult<Option<Vec<i128>>> {
 
 /// Put the functions into the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    // SAFETY: the GIL is held. Timedeltas are told by this, which cannot be loaded any more while the interpreter shuts down.
+    unsafe { ffi::PyDateTime_IMPORT() };
     module.add_function(wrap_pyfunction!(to_ns, module)?)?;
     module.add_function(wrap_pyfunction!(to_seconds, module)?)?;
     module.add_function(wrap_pyfunction!(delays_ns, module)?)?;

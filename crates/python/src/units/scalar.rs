@@ -195,7 +195,8 @@ pub(crate) fn is_one(value: &Bound<'_, PyAny>) -> bool {
         }
         (*ffi::Py_TYPE(object)).tp_iter.is_some() || ffi::PySequence_Check(object) != 0
     };
-    let has_no_dimension = || matches!(value.getattr_opt(intern!(py, "ndim")), Ok(Some(count)) if count.eq(0).unwrap_or(false));
+    let has_no_dimension =
+        || matches!(value.getattr_opt(intern!(py, "ndim")), Ok(Some(count)) if count.eq(0).unwrap_or(false));
     !is_sequence || is_text(value) || has_no_dimension()
 }
 

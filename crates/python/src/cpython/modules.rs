@@ -1,0 +1,37 @@
+//! Python modules that are used from here, kept once they are imported: while the interpreter shuts down, no import works any more, and
+//! finalizers may still set timers.
+
+use std::sync::OnceLock;
+
+use pyo3::prelude::*;
+
+use crate::once::made_once;
+
+/// A module, imported on first use.
+pub(crate) struct Module {
+    name: &'static str,
+    module: OnceLock<Py<PyModule>>,
+}
+
+impl Module {
+    const fn new(name: &'static str) -> Self {
+        Self { name, module: OnceLock::new() }
+    }
+
+    #[inline]
+    pub(crate) fn get<'py>(&'static self, py: Python<'py>) -> PyResult<&'py Bound<'py, PyModule>> {
+        let module = made_once(&self.module, || Ok(py.import(self.name)?.unbind()))?;
+        Ok(module.bind(py))
+    }
+}
+
+pub(crate) static ARRAY: Module = Module::new("array");
+pub(crate) static COROUTINES: Module = Module::new("tickwheel.timers._coroutines");
+pub(crate) static ERRORS: Module = Module::new("tickwheel.errors");
+pub(crate) static STANDIN: Module = Module::new("tickwheel.timers.standin");
+pub(crate) static TYPING: Module = Module::new("tickwheel.typing");
+
+/// Import all that an engine may need later.
+pub(crate) fn import_for_engines(py: Python<'_>) -> PyResult<()> {
+    [&ARRAY, &COROUTINES, &ERRORS, &STANDIN, &TYPING].into_iter().try_for_each(|module| module.get(py).map(drop))
+}
