@@ -54,3 +54,13 @@ def test_every_form_has_its_smoke_tests(quick_set, script):
     for form, classes in script.FORMS.items():
         kept = {line for line in quick_set.kept for name in script.names(classes) if line.startswith(f"{name}::")}
         assert len(kept) >= len(script.SMOKE), form
+
+
+def test_the_tests_at_other_dates_exist(quick_set, root):
+    """
+    Each line of the list of tests that read the time of day is a test.
+    """
+    listed = (root / "tests" / "wall_clock.txt").read_text("utf-8").splitlines()
+    files = {name.partition("::")[0] for name in quick_set.collected}
+    assert [name for name in listed if not (root / name.partition("::")[0]).is_file()] == []
+    assert [name for name in listed if name.partition("::")[0] in files and name not in quick_set.collected] == []

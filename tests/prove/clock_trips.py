@@ -30,7 +30,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["interposed", "judge", "main", "scenarios"]
+__all__ = ["build_clock", "interposed", "judge", "main", "scenarios"]
 
 Step = tuple[float, float]
 """So many seconds after the beginning the time of day is off by so many."""
@@ -68,15 +68,22 @@ def scenarios(trips: int, seed: int) -> dict[str, list[Step]]:
     }
 
 
+def build_clock(folder: Path) -> Path:
+    """
+    Compile the clock into *folder*, and return the library to preload.
+    """
+    library, source = folder / "clock.so", Path(__file__).with_name("interposed_clock.c")
+    compiler = os.environ.get("CC", "cc")
+    subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    return library
+
+
 @contextmanager
 def interposed(folder: Path) -> Iterator[tuple[dict[str, str], Any]]:
     """
     Lend the environment of a process with a clock that can be set, and the function that sets it, in seconds.
     """
-    library, shared = folder / "clock.so", folder / "offset"
-    source = Path(__file__).with_name("interposed_clock.c")
-    compiler = os.environ.get("CC", "cc")
-    subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    library, shared = build_clock(folder), folder / "offset"
     shared.write_bytes(bytes(8))
     with shared.open("r+b") as file, mmap.mmap(file.fileno(), 8) as offset:
 

@@ -1,0 +1,124 @@
+"""
+The tests that read the time of day, and the instants at which they run: options for tests/prove/dates.py.
+
+`--record-dates` notes the tests that read it, by the clock that counts its readers. `--from-instant` lets each test
+begin at one instant, by the clock that can be set, so that two seconds before midnight all of them live through it.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import time
+from pathlib import Path
+
+import pytest
+
+
+class Shared:
+    """
+    One number of the interposed clock, in the file that a variable names.
+    """
+
+    def __init__(self, variable):
+        with Path(os.environ[variable]).open("r+b") as file:
+            self.bytes = mmap.mmap(file.fileno(), 8)
+
+    def get(self):
+        """
+        Return it.
+        """
+        return struct.unpack("<q", self.bytes[:])[0]
+
+    def set(self, number):
+        """
+        Set it, for all processes that were started with the clock.
+        """
+        self.bytes[:] = struct.pack("<q", number)
+
+
+class Recorder:
+    """
+    Notes each test that reads the time of day, in its fixtures or itself, or lets another process read it.
+    """
+
+    def __init__(self, path):
+        self.path = path
+        self.count = Shared("INTERPOSED_READS")
+        self.reads = 0
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef):
+        """
+        Count for the test what its own fixtures read.
+        """
+        before = self.count.get()
+        try:
+            return (yield)
+        finally:
+            if fixturedef.scope == "function":
+                self.reads += self.count.get() - before
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_pyfunc_call(self, pyfuncitem):
+        """
+        Count what the test reads, and note it.
+        """
+        before = self.count.get()
+        try:
+            return (yield)
+        finally:
+            if self.reads + self.count.get() - before:
+                with self.path.open("a", encoding="utf-8") as file:
+                    print(pyfuncitem.nodeid, file=file)
+            self.reads = 0
+
+
+class Setter:
+    """
+    Sets the clock before each test.
+    """
+
+    def __init__(self, instant_s):
+        self.instant_ns = int(instant_s * 1e9)
+        self.offset = Shared("INTERPOSED_OFFSET")
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self):
+        """
+        Begin at the instant.
+        """
+        self.offset.set(self.instant_ns - (time.time_ns() - self.offset.get()))
+        return (yield)
+
+
+def pytest_addoption(parser):
+    """
+    Add the options.
+    """
+    group = parser.getgroup("time of day")
+    group.addoption("--only-listed", type=Path, metavar="FILE", help="run only the tests that FILE lists")
+    group.addoption("--record-dates", type=Path, metavar="FILE", help="append to FILE the tests that read it")
+    group.addoption("--from-instant", type=float, metavar="S", help="let each test begin at this Unix time")
+
+
+def pytest_configure(config):
+    """
+    Record, or set the clock.
+    """
+    if config.option.record_dates:
+        config.pluginmanager.register(Recorder(config.option.record_dates), "date-recorder")
+    if config.option.from_instant is not None:
+        config.pluginmanager.register(Setter(config.option.from_instant), "date-setter")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    """
+    Leave out what is not listed.
+    """
+    if config.option.only_listed:
+        listed = set(config.option.only_listed.read_text("utf-8").splitlines())
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in listed])
+        items[:] = [item for item in items if item.nodeid in listed]
