@@ -44,7 +44,7 @@ from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Standing
 from tickwheel.scheduler.verbs import writer
 
-__all__ = ["MUTANTS", "ON_A_FILE", "RARE", "WHOLE_DAYS"]
+__all__ = ["MUTANTS", "ON_A_FILE", "RARE", "SLOWLY", "SOON", "WHOLE_DAYS"]
 
 Mutant = Callable[[], AbstractContextManager[Any]]
 
@@ -396,6 +396,34 @@ WHOLE_DAYS = {
 }
 """By name, the first of the days on which a fault shows that some hours do not show: one day in eight, a busy one where
 that has to be."""
+
+SOON = {
+    "settles_without_epoch": 4,
+    "drops_an_arm": 2,
+    "forgets_the_rescue": 2,
+    "fires_twice": 2,
+    "is_somebody_else_at_each_start": 1,
+    "starts_over_when_emptied": 14,
+    "hands_over_what_runs": 4,
+    "refuses_ends_in_a_tail": 4,
+    "takes_nothing_up": 6,
+    "keeps_what_is_leased": 40,
+    "never_looks_back": 2,
+    "answers_before_the_commit": 4,
+    "forgets_what_it_waits_for": 8,
+    "takes_a_thread_for_started": 6,
+    "starts_what_is_queued": 2,
+    "gives_back_twice": 74,
+    "takes_a_retry_for_outdated": 44,
+    "trusts_ends_of_a_later_clock": 28,
+    "follows_the_wall_clock": 1,
+    "sees_no_step": 1,
+    "has_no_bulkhead": 1,
+}
+"""By name, the seed of an hour in which the fault shows; of the others it is 0."""
+
+SLOWLY = {"knows_itself_by_host_and_pid": 0, "takes_notes_unfenced": 4, "tries_again_what_was_stopped": 6}
+"""The same of two hours, for what an hour does not show."""
 
 ON_A_FILE = {"sees_no_step", "follows_the_wall_clock", "is_somebody_else_at_each_start", "has_no_bulkhead"}
 """Those about the time of day, which a file takes from its machine, about leases, which end on a cluster only, and

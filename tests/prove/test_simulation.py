@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from mutants import MUTANTS, ON_A_FILE, RARE, WHOLE_DAYS
+from mutants import MUTANTS, ON_A_FILE, RARE, SLOWLY, SOON, WHOLE_DAYS
 from simulation import Plan, check_history, run_seed, simulate
 
 HOURS = 6.0
@@ -32,6 +32,17 @@ def test_a_day_without_violations(seed):
     assert verdict.violations == ()
     assert verdict.counts["fired"] > 50
     assert verdict.counts["fault"] > 5
+    assert (verdict.counts["extended"] > 50) is (seed in PULLED)
+
+
+@pytest.mark.parametrize("seed", [0, 1, *PULLED])
+def test_an_hour_without_violations(seed):
+    """
+    The same of an hour, which shows most of the faults.
+    """
+    verdict = run_seed(seed, 1.0)
+    assert verdict.violations == ()
+    assert verdict.counts["fired"] > 50
     assert (verdict.counts["extended"] > 50) is (seed in PULLED)
 
 
@@ -57,15 +68,25 @@ def test_other_seeds_are_other_histories():
     assert simulate(Plan(2, 1.0, 20, 2)).digest() != simulate(Plan(4, 1.0, 20, 2)).digest()
 
 
+def days_of(name):
+    """
+    Yield the days on which the fault of this *name* may show, first those of an hour or two.
+    """
+    soon = Plan(SLOWLY[name], 2.0, 60, 12) if name in SLOWLY else Plan(SOON.get(name, 0), 1.0, 40, 8)
+    if name not in WHOLE_DAYS or name in SOON:
+        yield from (soon, replace(soon, seed=soon.seed + 2))
+    first = WHOLE_DAYS.get(name) or Plan(RARE.get(name, int(name in ON_A_FILE)), HOURS, 150, 20)
+    for seed in RARELY if name in RARE else LONG if name in WHOLE_DAYS else OFTEN:
+        yield replace(first, seed=first.seed + seed)
+
+
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_faulty_engine_is_found(name):
     """
     An engine or store with this fault breaks the promise within a few seeds, in the way that is expected of it.
     """
     mutant, kinds = MUTANTS[name]
-    first = WHOLE_DAYS.get(name) or Plan(RARE.get(name, int(name in ON_A_FILE)), HOURS, 150, 20)
-    for seed in RARELY if name in RARE else LONG if name in WHOLE_DAYS else OFTEN:
-        plan = replace(first, seed=first.seed + seed)
+    for plan in days_of(name):
         with mutant():
             history = simulate(plan)
         if kinds & {violation.kind for violation in check_history(history, plan.shards)}:
