@@ -1,16 +1,18 @@
 """
 All proofs of the durable scheduler, one after the other, and one table.
 
-    python tests/prove/prove.py [--seeds 200] [--cuts 300] [--jobs 10000] [--calls 4] [--only NAME ...]
+    python tests/prove/prove.py [--short] [--seeds 200] [--cuts 300] [--jobs 10000] [--calls 4] [--only NAME ...]
 
 Each proof is a program of its own, whose last line says what it counted. The exit code is 0 if all of them held; what
-did not is printed with the command, seed and all, that runs it again.
+did not is printed with the command, seed and all, that runs it again. The short form runs each in a smaller size, on
+days drawn at random.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import random
 import re
 import subprocess
 import sys
@@ -25,6 +27,19 @@ from servers import postgres, redis_url
 
 HERE = Path(__file__).parent
 CRASH = HERE.parent / "crash"
+SIZES = {
+    "seeds": (200, 12, "simulated days"),
+    "cuts": (300, 40, "power cuts"),
+    "jobs": (10_000, 500, "jobs under kill -9"),
+    "calls": (4, 107, "one store call in so many fails"),
+    "rounds": (5, 1, "rounds of SIGSTOP and of deployments"),
+    "seconds": (12, 6, "seconds of load before a failover"),
+    "trips": (12, 2, "trips of the clock"),
+    "firings": (1000, 100, "firings of each cron line"),
+}
+"""By option, how much there is of it in the long form and in the short one, and what it is."""
+DAYS = 10**6
+"""How many days the short form draws from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,42 +66,47 @@ def proofs(options: argparse.Namespace) -> Iterator[Proof]:
     """
     seeds, cuts, jobs = str(options.seeds), str(options.cuts), str(options.jobs)
     seconds = str(max(8.0, options.jobs / 150))
+    rounds = ("--rounds", str(options.rounds))
+    first = ("--first", str(options.first))
     simulation = ("-m", "simulation")
     kill = (str(CRASH / "kill9.py"), "--jobs", jobs, "--seconds", seconds, "--named", "--every", "1", "3")
     power = (str(HERE / "power_cut.py"), "--cuts")
-    zombie = (str(HERE / "sigstop.py"), "--rounds", str(max(1, options.seeds // 40)))
+    few = str(min(60, options.cuts))
+    zombie = (str(HERE / "sigstop.py"), *rounds)
     early = (str(HERE / "early.py"), "--jobs", str(10 * options.jobs))
     clock = (str(HERE / "clock_steps.py"), "--jobs", str(min(400, options.jobs)))
-    yield Proof("simulated days", (*simulation, "--seeds", seeds))
-    fleet = ("--first", "6", "--seeds", "1", "--hours", str(options.seeds * 24 / 200), "--nodes", "100")
+    failover = (str(HERE / "failover.py"), "--seconds", str(options.seconds), "--mode")
+    yield Proof("simulated days", (*simulation, *first, "--seeds", seeds))
+    cluster = str(options.first // 2 * 2 + 6)
+    fleet = ("--first", cluster, "--seeds", "1", "--hours", str(options.seeds * 24 / 200), "--nodes", "100")
     yield Proof("a simulated day of a hundred nodes", (*simulation, *fleet))
     yield Proof("model of the protocol", (str(HERE / "protocol_model.py"),))
-    yield Proof("store calls failed once", (str(HERE / "each_call.py"), "--every", str(options.calls)))
+    yield Proof("store calls failed once", (str(HERE / "each_call.py"), *first, "--every", str(options.calls)))
     yield Proof("kill -9, SQLite", kill)
     yield Proof("kill -9, PostgreSQL", kill, "kills")
     yield Proof("power cuts", (*power, cuts))
-    yield Proof("power cuts, NORMAL must lose", (*power, "60", "--synchronous", "normal"), expects=1)
-    yield Proof("power cuts, OFF must lose", (*power, "60", "--synchronous", "off"), expects=1)
+    yield Proof("power cuts, NORMAL must lose", (*power, few, "--synchronous", "normal"), expects=1)
+    yield Proof("power cuts, OFF must lose", (*power, few, "--synchronous", "off"), expects=1)
     yield Proof("SIGSTOP past the lease, PostgreSQL", zombie, "zombies")
     yield Proof("SIGSTOP past the lease, Redis", zombie, "redis")
-    rolling = (str(HERE / "rolling.py"), "--rounds", str(max(2, options.seeds // 40)))
+    rolling = (str(HERE / "rolling.py"), *rounds)
     yield Proof("rolling deployments, PostgreSQL", rolling, "deployments")
     yield Proof("rolling deployments, Redis", rolling, "redis")
     yield Proof("none early, SQLite", early)
     yield Proof("none early, PostgreSQL", early, "instants")
     yield Proof("none early, Redis", early, "redis")
-    yield Proof("clock trips, SQLite", (str(HERE / "clock_trips.py"),))
-    server_clock = str(HERE / "server_clock.py")
-    yield Proof("clock of the server, PostgreSQL", (server_clock, "--kind", "postgres"))
-    yield Proof("clock of the server, Redis", (server_clock, "--kind", "redis"))
-    yield Proof("failover, synchronous standby", (str(HERE / "failover.py"), "--mode", "sync"))
-    yield Proof("failover, lagging standby", (str(HERE / "failover.py"), "--mode", "async"))
-    yield Proof("failover, Redis Cluster", (str(HERE / "failover.py"), "--mode", "cluster"))
-    yield Proof("failover, Redis Cluster, three partitions", (str(HERE / "failover.py"), "--mode", "partitions"))
-    yield Proof("failover, Redis Sentinel", (str(HERE / "failover.py"), "--mode", "sentinels"))
+    yield Proof("clock trips, SQLite", (str(HERE / "clock_trips.py"), "--trips", str(options.trips)))
+    server_clock = (str(HERE / "server_clock.py"), "--rounds", str(min(2, options.rounds)), "--kind")
+    yield Proof("clock of the server, PostgreSQL", (*server_clock, "postgres"))
+    yield Proof("clock of the server, Redis", (*server_clock, "redis"))
+    yield Proof("failover, synchronous standby", (*failover, "sync"))
+    yield Proof("failover, lagging standby", (*failover, "async"))
+    yield Proof("failover, Redis Cluster", (*failover, "cluster"))
+    yield Proof("failover, Redis Cluster, three partitions", (*failover, "partitions"))
+    yield Proof("failover, Redis Sentinel", (*failover, "sentinels"))
     yield Proof("clock steps, SQLite", clock)
     yield Proof("clock steps, PostgreSQL", clock, "clocks")
-    yield Proof("cron lines and zones", (str(HERE / "crons.py"),))
+    yield Proof("cron lines and zones", (str(HERE / "crons.py"), "--firings", str(options.firings)))
 
 
 def run(proof: Proof, url: str) -> tuple[bool, str, float]:
@@ -134,14 +154,20 @@ def main() -> int:
     Run all proofs and print the table.
     """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=200, help="simulated days (default: %(default)s)")
-    parser.add_argument("--cuts", type=int, default=300, help="power cuts (default: %(default)s)")
-    parser.add_argument("--jobs", type=int, default=10_000, help="jobs under kill -9 (default: %(default)s)")
-    parser.add_argument("--calls", type=int, default=4, help="one store call in so many fails (default: %(default)s)")
+    parser.add_argument("--short", action="store_true", help="run each proof in its short form")
+    parser.add_argument("--first", type=int, default=None, help="the seed of the first day (default: 0; if short, any)")
+    for name, (long, short, what) in SIZES.items():
+        parser.add_argument(f"--{name}", type=int, default=None, help=f"{what} (default: {long}, short: {short})")
     parser.add_argument(
         "--only", nargs="*", default=None, metavar="WORD", help="only proofs whose name has one of these"
     )
     options = parser.parse_args()
+    for name, sizes in SIZES.items():
+        if getattr(options, name) is None:
+            setattr(options, name, sizes[options.short])
+    if options.first is None:
+        options.first = random.randrange(DAYS) if options.short else 0
+    print(f"prove: days from seed {options.first} on", flush=True)
     chosen = [
         each for each in proofs(options) if options.only is None or any(word in each.name for word in options.only)
     ]
