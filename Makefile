@@ -30,10 +30,10 @@ export CARGO_TERM_PROGRESS_WHEN ?= never
 SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md LICENSE \
 	$(shell find crates src -not -name '*.so' -not -name '*.pyc' -not -name __pycache__)
 
-.PHONY: test-full test-times test-part test-portable targets bench-peers bench-pythons symbols wheels sdist rootfs servers docs docs-serve screens help bench-core conformance prove run pythons test test-all check format lint types fuzz conformance-cache sanitize dev reference lock clean wheel
+.PHONY: test-full test-times test-dates prove-long test-part test-portable targets bench-peers bench-pythons symbols wheels sdist rootfs servers docs docs-serve screens help bench-core conformance prove run pythons test test-all check format lint types fuzz conformance-cache sanitize dev reference lock clean wheel
 
-help: ## print this
-	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+help:
+	@awk -f scripts/help.awk $(firstword $(MAKEFILE_LIST))
 
 # ---- what everything needs -------------------------------------------------------------------------------------------
 
@@ -65,23 +65,23 @@ $(VENV)/.wheel: $(SOURCES) $(VENV)/.build
 	@$(PIP) install --no-deps --force-reinstall $(VENV)/dist/tickwheel-*.whl
 	@touch $@
 
-wheel: $(VENV)/.wheel ## build the release wheel and install it into VENV
+wheel: $(VENV)/.wheel ## release: build the release wheel and install it into VENV
 	@ls $(VENV)/dist/*.whl
 
-wheels: pythons $(VENV)/.build $(VENV)/.wheels ## build and check wheels for Linux and macOS in VENV/wheels (VERSIONS="3.13" TARGETS=...)
+wheels: pythons $(VENV)/.build $(VENV)/.wheels ## release: build and check wheels for Linux and macOS in VENV/wheels (VERSIONS="3.13" TARGETS=...)
 	@rm -rf $(VENV)/wheels
 	@scripts/wheels $(BIN) $(VENV)/wheels "$(VERSIONS)" "$(TARGETS)"
 
-sdist: $(VENV)/.build $(VENV)/.dev ## build the sdist, and test it unpacked, as its users have it
+sdist: $(VENV)/.build $(VENV)/.dev ## release: build the sdist, and test it unpacked, as its users have it
 	@rm -rf $(VENV)/sdist
 	@$(BIN)/maturin sdist --out $(VENV)/sdist 2>/dev/null
 	@scripts/test-sdist $(BIN) $(VENV)/sdist
 
-rootfs: ## follow the Containerfile's steps with debootstrap and chroot, and try what they make (as root)
+rootfs: ## release: follow the Containerfile's steps with debootstrap and chroot, and try what they make (as root)
 	"$$(scripts/find-python)" -P scripts/rootfs.py build/rootfs
 
 # The release build has none: 0.98 MB instead of 5.56.
-symbols: $(VENV)/.wheel ## install the native module with debug symbols into VENV, for gdb, perf and valgrind
+symbols: $(VENV)/.wheel ## measure: install the native module with debug symbols into VENV, for gdb, perf and valgrind
 	@echo "make: building with symbols"
 	@rm -rf $(VENV)/symbols
 	@$(BIN)/maturin build --profile symbols --locked --quiet --interpreter $(BIN)/python --target-dir $(VENV)/target --out $(VENV)/symbols
@@ -90,7 +90,7 @@ symbols: $(VENV)/.wheel ## install the native module with debug symbols into VEN
 
 # ---- use -------------------------------------------------------------------------------------------------------------
 
-run: $(VENV)/.service $(VENV)/.wheel ## set everything up and serve (ARGS="--port 8000")
+run: $(VENV)/.service $(VENV)/.wheel ## first: set everything up and serve (ARGS="--port 8000")
 	@exec $(BIN)/tickwheel serve $(ARGS)
 
 # ---- check -----------------------------------------------------------------------------------------------------------
@@ -101,18 +101,21 @@ run: $(VENV)/.service $(VENV)/.wheel ## set everything up and serve (ARGS="--por
 PYTEST := env -u PYTHONPATH -u PYTHONDONTWRITEBYTECODE $(BIN)/python -P -m pytest
 SHARED_OUT := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
-test: $(VENV)/.tests ## run the quick tests, in five minutes, against the installed release wheel (ARGS="-k timer")
+test: $(VENV)/.tests ## first: run the quick tests, in five minutes, against the installed release wheel (ARGS="-k timer")
 	@cargo test --quiet --locked --package tickwheel-core
 	@$(PYTEST) --quick --cpu-limit 5 $(SHARED_OUT) $(ARGS)
 
-test-full: $(VENV)/.tests ## run all tests, in half an hour
+test-full: $(VENV)/.tests ## first: run all tests, in half an hour
 	@cargo test --quiet --locked --package tickwheel-core
 	@$(PYTEST) --cpu $(SHARED_OUT) $(ARGS)
 
-test-times: $(VENV)/.tests ## run all tests and list again in tests/full_only.txt which are not quick
+test-times: $(VENV)/.tests ## test: run all tests and list again in tests/full_only.txt which are not quick
 	@rm -f $(VENV)/times.jsonl
 	@$(PYTEST) --cpu-log $(VENV)/times.jsonl $(SHARED_OUT) $(ARGS)
 	@$(BIN)/python -P scripts/quick_set.py $(VENV)/times.jsonl
+
+test-dates: $(VENV)/.tests ## test: run the tests that read the time of day at eleven instants that break programs, in five minutes
+	@env -u PYTHONPATH -u PYTHONDONTWRITEBYTECODE $(BIN)/python tests/prove/dates.py $(ARGS)
 
 # What tests need. Each process would compile the test files for itself on a fresh clone, so one does it before.
 .PHONY: $(VENV)/.tests
@@ -121,7 +124,7 @@ $(VENV)/.tests: $(VENV)/.service $(VENV)/.dev $(VENV)/.bench $(VENV)/.wheel
 	@$(MAKE) --no-print-directory $(VENV)/bin/kubeconform || echo "make: no Go or no proxy of its modules here, so kubeconform does not check the manifests" >&2
 	@[ -e $@ ] || { $(PYTEST) --quick --collect-only -qq >/dev/null && touch $@; }
 
-servers: ## install the servers and the browser that tests start (apt or brew); starts no system service
+servers: ## test: install the servers and the browser that tests start (apt or brew); starts no system service
 	@scripts/servers
 
 # Those that the system lacks are unpacked where Debian's packages can be had. One that is missing then is in the table; it
@@ -132,7 +135,7 @@ pythons:
 	        echo "make: no Python $$version here, so nothing is tested on it"; \
 	done
 
-test-all: pythons ## run all tests on every supported Python, with a table at the end; fails where one is missing
+test-all: pythons ## test: run all tests on every supported Python, with a table at the end; fails where one is missing
 	@table=; failed=0; \
 	for version in $(VERSIONS); do \
 	    python=$$(scripts/find-python $$version 2>/dev/null) || { table+="$$version  missing, so not tested"$$'\n'; failed=1; continue; }; \
@@ -146,7 +149,7 @@ test-all: pythons ## run all tests on every supported Python, with a table at th
 PART := tests/aio tests/core tests/drivers
 PART_NEEDS := anyio cronsim hypothesis pytest pytest-timeout pytest-xdist trio tzdata uvloop
 
-test-part: pythons $(VENV)/.build ## run tests/aio, core and drivers on every Python that is here, on a quick build (VERSIONS="3.14 3.15")
+test-part: pythons $(VENV)/.build ## test: run tests/aio, core and drivers on every Python that is here, on a quick build (VERSIONS="3.14 3.15")
 	@table=; failed=0; \
 	for version in $(VERSIONS); do \
 	    scripts/find-python $$version >/dev/null 2>&1 || { table+="$$version  missing, so not tested"$$'\n'; continue; }; \
@@ -169,7 +172,7 @@ PORTABLE := tests/drivers tests/aio tests/scheduler/stores/test_memory.py tests/
 # What takes long and says nothing about the system.
 PORTABLE_LESS := not random and not thousand and not cpython
 
-test-portable: $(VENV)/.build $(VENV)/.service $(VENV)/.dev ## run a good part as on macOS and on Windows: what replaces Linux's own calls there
+test-portable: $(VENV)/.build $(VENV)/.service $(VENV)/.dev ## test: run a good part as on macOS and on Windows: what replaces Linux's own calls there
 	@rm -rf $(VENV)-portable; "$$(realpath $(BIN)/python)" -m venv $(VENV)-portable
 	@echo "$$(realpath $(VENV))"/lib/python3.*/site-packages >"$$(echo $(VENV)-portable/lib/python3.*/site-packages)/borrowed.pth"
 	@TICKWHEEL_PORTABLE=1 scripts/quick-build $(BIN) $(VENV)-portable
@@ -178,19 +181,19 @@ test-portable: $(VENV)/.build $(VENV)/.service $(VENV)/.dev ## run a good part a
 	        --dist loadfile -p no:cacheprovider -p no:tickwheel --as $$system -k "$(PORTABLE_LESS)" $(PORTABLE) $(ARGS) || failed=1; \
 	done; exit $$failed
 
-targets: ## let the compiler check the native module for other systems (TARGETS=...)
+targets: ## test: let the compiler check the native module for other systems (TARGETS=...)
 	@scripts/check-targets $(if $(filter command line,$(origin TARGETS)),$(TARGETS))
 
-check: lint types test ## everything that CI checks
+check: lint types test ## first: everything that CI checks
 
-format: $(VENV)/.dev ## write Python, Rust and JavaScript in their form
+format: $(VENV)/.dev ## first: write Python, Rust and JavaScript in their form
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 	cargo fmt --all
 	@$(MAKE) --no-print-directory $(VENV)/.biome || echo "make: no npm or no registry of its packages here, so JavaScript is left as it is" >&2
 	@if [ -e $(VENV)/.biome ]; then $(VENV)/biome/node_modules/.bin/biome check --write; fi
 
-lint: $(VENV)/.dev ## check form and style of Python, Rust and JavaScript, and the English
+lint: $(VENV)/.dev ## first: check form and style of Python, Rust and JavaScript, and the English
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/python -P scripts/prose.py
@@ -211,7 +214,7 @@ $(VENV)/bin/kubeconform: $(VENV)/.made
 	@command -v go >/dev/null && GOBIN=$(abspath $(BIN)) go install $(KUBECONFORM)
 	@touch $@
 
-types: $(VENV)/.service $(VENV)/.dev $(VENV)/.bench $(VENV)/.wheel ## check the types, and the stubs against the built module
+types: $(VENV)/.service $(VENV)/.dev $(VENV)/.bench $(VENV)/.wheel ## first: check the types, and the stubs against the built module
 	$(BIN)/mypy
 	$(BIN)/mypy --strict benchmarks
 	$(BIN)/mypy --strict tests/types
@@ -220,22 +223,25 @@ types: $(VENV)/.service $(VENV)/.dev $(VENV)/.bench $(VENV)/.wheel ## check the 
 	$(BIN)/python -P -m mypy.stubtest tickwheel._core --mypy-config-file pyproject.toml
 
 # Days of several nodes from seeds, kill -9, power cuts, zombies, clock steps, every store call failed, real cron lines.
-prove: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## prove that the scheduler loses nothing (minutes; ARGS="--seeds 2000")
+prove: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## first: prove in short that the scheduler loses nothing (20 minutes; ARGS="--only Redis failover")
+	$(BIN)/python tests/prove/prove.py --short $(ARGS)
+
+prove-long: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## test: prove it at length (hours; ARGS="--seeds 2000")
 	$(BIN)/python tests/prove/prove.py $(ARGS)
 
-fuzz: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## ten million random operations against the model
+fuzz: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## test: ten million random operations against the model
 	$(BIN)/python -P -m tickwheel.testing.fuzz $(ARGS)
 
 # Under valgrind every access to freed memory is seen; PYTHONMALLOC=malloc lets it see single objects. Not for undefined
 # values, which CPython's integers report by the dozen, nor for the tests that measure memory.
-sanitize: $(VENV)/.service $(VENV)/.dev symbols ## run the tests of the native engine under valgrind
+sanitize: $(VENV)/.service $(VENV)/.dev symbols ## test: run the tests of the native engine under valgrind
 	PYTHONMALLOC=malloc valgrind --quiet --error-exitcode=9 --leak-check=no --undef-value-errors=no \
 	    --suppressions=scripts/valgrind.supp $(BIN)/python -P -m pytest -p no:cacheprovider \
 	    tests/core tests/timers/test_native_engine.py tests/aio tests/cache \
 	    --ignore tests/core/test_endurance.py --ignore tests/aio/test_conformance.py $(ARGS)
 
 # CPython's tests are where its interpreter ships them (Debian's does not), the libraries' in their sdists.
-conformance: pythons ## run other people's tests on asyncio's loop and on ours; a table at the end (ARGS="--only tornado")
+conformance: pythons ## test: run other people's tests on asyncio's loop and on ours; a table at the end (ARGS="--only tornado")
 	@benches=; \
 	for version in $(VERSIONS); do \
 	    python=$$(scripts/find-python $$version) || continue; \
@@ -251,7 +257,7 @@ $(VENV)/.suites: $(VENV)/.conformance
 	@for sdist in $(VENV)/suites/*.tar.gz; do tar -xf $$sdist -C $(VENV)/suites; done
 	@touch $@
 
-conformance-cache: $(VENV)/.dev $(VENV)/.wheel ## run cachetools' whole suite with our classes
+conformance-cache: $(VENV)/.dev $(VENV)/.wheel ## test: run cachetools' whole suite with our classes
 	@rm -rf $(VENV)/cachetools && mkdir -p $(VENV)/cachetools
 	@$(PIP) download --no-deps --no-binary :all: --dest $(VENV)/cachetools cachetools==8.0.0
 	@tar -xf $(VENV)/cachetools/cachetools-8.0.0.tar.gz -C $(VENV)/cachetools
@@ -259,20 +265,20 @@ conformance-cache: $(VENV)/.dev $(VENV)/.wheel ## run cachetools' whole suite wi
 
 # ---- measure ---------------------------------------------------------------------------------------------------------
 
-bench-core: ## measure the core alone, without Python
+bench-core: ## measure: measure the core alone, without Python
 	cargo bench --quiet --locked --package tickwheel-core
 
-bench-%: $(VENV)/.service $(VENV)/.bench $(VENV)/.wheel ## measure: timers, aio, cache, durable, http, lab, observe, page or scale
+bench-%: $(VENV)/.service $(VENV)/.bench $(VENV)/.wheel ## measure: measure: timers, aio, cache, durable, http, lab, observe, page or scale
 	$(BIN)/python -m benchmarks $* --json bench-$*.json $(ARGS)
 
 bench-page: $(VENV)/.dev
 
 # The programs in Go, Rust, Java and JavaScript are built in target/peers; without its toolchain a peer is left out.
-bench-peers: $(VENV)/.wheel ## measure timers of Go, tokio, Netty, Kafka and Node beside ours, on one core (ARGS="--reps 5")
+bench-peers: $(VENV)/.wheel ## measure: measure timers of Go, tokio, Netty, Kafka and Node beside ours, on one core (ARGS="--reps 5")
 	$(BIN)/python -m benchmarks peers --json bench-peers.json $(ARGS)
 
 # Ratios to the same Python's asyncio; the nanoseconds of two Pythons are comparable on a quiet machine only.
-bench-pythons: pythons ## measure timers on every supported Python and print one table (ARGS="--reps 3")
+bench-pythons: pythons ## measure: measure timers on every supported Python and print one table (ARGS="--reps 3")
 	@files=; for version in $(VERSIONS); do \
 	    python=$$(scripts/find-python $$version 2>/dev/null) || { echo "make: no Python $$version here, so it is not measured"; continue; }; \
 	    venv=.venv-$$version; files="$$files $$venv/bench-timers.json"; \
@@ -283,24 +289,24 @@ bench-pythons: pythons ## measure timers on every supported Python and print one
 
 # ---- work ------------------------------------------------------------------------------------------------------------
 
-dev: ## set up .venv-dev with an editable install
+dev: ## first: set up .venv-dev with an editable install
 	@$(MAKE) --no-print-directory VENV=.venv-dev .venv-dev/.build .venv-dev/.service .venv-dev/.dev .venv-dev/.bench
 	VIRTUAL_ENV=$(abspath .venv-dev) .venv-dev/bin/maturin develop --release --locked --quiet
 
-screens: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## take the screenshots of the page again (needs chromium, chromium-driver and PostgreSQL)
+screens: $(VENV)/.service $(VENV)/.dev $(VENV)/.wheel ## write: take the screenshots of the page again (needs chromium, chromium-driver and PostgreSQL)
 	TICKWHEEL_SCREENS=write $(BIN)/python -P -m pytest tests/service/page/test_screens.py -q $(ARGS)
 
-docs: $(VENV)/.service $(VENV)/.docs $(VENV)/.wheel ## build the documentation site into build/site/VERSION, warnings as errors
+docs: $(VENV)/.service $(VENV)/.docs $(VENV)/.wheel ## write: build the documentation site into build/site/VERSION, warnings as errors
 	$(BIN)/python -P scripts/docs_site.py $(ARGS)
 
-docs-serve: ## build the documentation site and serve it on the loopback (ARGS="--port 8001")
+docs-serve: ## first: build the documentation site and serve it on the loopback (ARGS="--port 8001")
 	@$(MAKE) --no-print-directory docs ARGS="--serve $(ARGS)"
 
-reference: $(VENV)/.service $(VENV)/.wheel ## write the pages that are made from the code (names, HTTP API, metrics) into build/reference
+reference: $(VENV)/.service $(VENV)/.wheel ## write: write the pages that are made from the code (names, HTTP API, metrics) into build/reference
 	@mkdir -p build/reference
 	@for page in reference api metrics; do $(BIN)/python -P scripts/$$page.py > build/reference/$$page.md; done; ls build/reference/*.md
 
-lock: $(VENV)/.made ## pin the newest versions (requirements/*.txt)
+lock: $(VENV)/.made ## release: pin the newest versions (requirements/*.txt)
 	@$(PIP) install uv
 	@cd requirements; rm -f *.txt; \
 	compile="../$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --no-emit-find-links"; \
@@ -316,5 +322,5 @@ lock: $(VENV)/.made ## pin the newest versions (requirements/*.txt)
 	$$compile docs.in -o docs.txt; \
 	$$compile conformance.in -o conformance.txt
 
-clean: ## remove what make has built and installed
+clean: ## release: remove what make has built and installed
 	rm -rf .venv .venv-3.* .venv-part-* .venv*-portable .pythons .rust target build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,5 +1,5 @@
 """
-The tables with which `make test-all`, `make test-part` and `.ci/run` close, and their exit codes.
+The tables with which `make test-all`, `make test-part` and `.ci/run` close, their exit codes, and `make help`.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def ci(root, tmp_path):
 @pytest.mark.parametrize(("fails", "code", "last"), [("", 0, "== 3 passed in 1.00s =="), ("test", 2, "make: Error 1")])
 def test_ci_prints_the_seconds_of_each_step(ci, fails, code, last):
     """
-    The table stands right above pytest's summary, and once, whether or not a test fails.
+    The table is right above pytest's summary, and once, whether or not a test fails.
     """
     found, lines = ci(fails)
     assert (found, lines[-1]) == (code, last)
@@ -150,3 +150,17 @@ def test_a_step_that_fails_ends_ci_with_the_table(ci):
     assert found == 2
     assert lines[-1].endswith("altogether")
     assert not any("passed" in line for line in lines)
+
+
+def test_help_names_every_target(root):
+    """
+    Those that matter most come first, and each target with a text once.
+    """
+    command = ["make", "--no-print-directory", "help"]
+    lines = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.splitlines()
+    named = [line.split()[1] for line in lines if line.startswith("  make ")]
+    assert lines[0] == "The ten that matter most"
+    assert named[:2] == ["run", "test"]
+    assert lines[11] == ""
+    targets = re.findall(r"^([\w%-]+):.*## ", (root / "Makefile").read_text("utf-8"), re.MULTILINE)
+    assert sorted(named) == sorted(targets)
