@@ -92,10 +92,10 @@ def test_make_and_the_release_build_for_the_same_systems():
     assert set(line[1].split()) == targets
 
 
-@pytest.mark.parametrize("name", ["tests.yml", "release.yml"])
+@pytest.mark.parametrize("name", ["nightly.yml", "release.yml", "tests.yml"])
 def test_no_secret_and_no_needless_right(name):
     """
-    A workflow may only read the repository; publishing alone gets a token, in its environment, after all checks.
+    A workflow may only read; publishing alone gets a token, in its environment, after all checks.
     """
     text = (WORKFLOWS / name).read_text("utf-8")
     assert "secrets." not in text
@@ -107,11 +107,50 @@ def test_no_secret_and_no_needless_right(name):
             assert job["environment"] == "pypi"
             assert set(job["needs"]) == {"tests", "check"}
         else:
-            assert "permissions" not in job
+            assert set(job.get("permissions", found["permissions"]).values()) == {"read"}
         for step in job.get("steps", ()):
             if step.get("uses", "").startswith("actions/checkout@"):
                 assert step["with"]["persist-credentials"] is False
             assert "@" in step.get("uses", "@")
+
+
+def test_all_tests_run_each_night_and_before_a_release():
+    """
+    A push runs the quick tests; the night runs all of them, the proofs and the dates.
+    """
+    assert workflow("nightly.yml")["jobs"]["tests"]["with"] == {"all": True}
+    assert workflow("release.yml")["jobs"]["tests"]["with"] == {"all": True}
+    targets = workflow("nightly.yml")["jobs"]["linux"]["strategy"]["matrix"]["target"]
+    assert {"test-full", "test-dates", "prove-long"} <= set(targets)
+    made = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    assert set(targets) <= made
+
+
+def test_a_failed_night_names_its_commits(tmp_path):
+    """
+    The commits since the last good one are listed; without a good one, or with this very one, it says so.
+    """
+
+    def git(*arguments):
+        person = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
+        return subprocess.run(
+            ["git", *person, *arguments], cwd=tmp_path, check=True, capture_output=True, text=True
+        ).stdout
+
+    def since(good):
+        command = [ROOT / "scripts" / "commits-since", good]
+        return subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout.splitlines()
+
+    git("init", "--quiet")
+    commits = []
+    for subject in ("first", "second", "third"):
+        git("commit", "--quiet", "--allow-empty", "-m", subject)
+        commits.append(git("rev-parse", "HEAD").strip())
+    assert since(commits[0])[0] == f"::error::failed in {commits[0]}..{commits[2]}"
+    assert [line.partition(" ")[2] for line in since(commits[0])[1:]] == ["Ada: third", "Ada: second"]
+    assert since("") == [f"::error::failed at {commits[2]}, and no run before it has passed"]
+    assert "has passed before" in since(commits[2])[0]
+    assert "does not descend" in since("0" * 40)[0]
 
 
 def test_actionlint_finds_nothing():
