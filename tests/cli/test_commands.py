@@ -171,7 +171,7 @@ def test_change(run):
         "log",
     )
     before = json.loads(run("get", "tea", "--json").stdout)
-    assert run("change", "tea", "--payload", "2", "--attempts", "3").stdout.startswith("replaced")
+    assert run("change", "tea", "--payload", "2", "--attempts", "3").stdout.startswith("changed")
     after = json.loads(run("get", "tea", "--json").stdout)
     changed = {name for name, value in before.items() if after[name] != value}
     assert changed == {"generation", "payload", "retry"}

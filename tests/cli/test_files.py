@@ -103,7 +103,7 @@ def test_csv(run):
     assert run("import", "csv", "-", stdin=table).stdout == "imported 3 jobs\n"
     jobs = [json.loads(line) for line in run("list", "--json").stdout.splitlines()]
     assert [job["payload"] for job in jobs] == [{"n": 1}, "hello", None]
-    assert (jobs[1]["recurrence"]["every_ms"], jobs[1]["recurrence"]["runs_left"]) == (60_000, 5)
+    assert (jobs[1]["recurrence"]["every_ms"], jobs[1]["recurrence"]["max_runs"]) == (60_000, 5)
 
 
 ENDS = "a\u2028b\u2029c\x85d"

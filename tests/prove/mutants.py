@@ -19,7 +19,13 @@ from clock_mutants import (
     takes_a_retry_for_outdated,
     trusts_ends_of_a_later_clock,
 )
-from series_mutants import forgets_what_it_waits_for, lets_it_run_on, makes_up_for_nothing, skips_a_run
+from series_mutants import (
+    begins_again_when_set,
+    forgets_what_it_waits_for,
+    lets_it_run_on,
+    makes_up_for_nothing,
+    skips_a_run,
+)
 from simulation import Plan, _cluster, _table
 from simulation._cluster import Cluster
 from simulation._table import Table
@@ -484,6 +490,7 @@ MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "skips_a_run": (skips_a_run, {"series"}),
     "makes_up_for_nothing": (makes_up_for_nothing, {"series"}),
     "forgets_what_it_waits_for": (forgets_what_it_waits_for, {"series"}),
+    "begins_again_when_set": (begins_again_when_set, {"series"}),
     "lets_it_run_on": (lets_it_run_on, {"series"}),
     "ends_with_its_thread": (ends_with_its_thread, {"lost", "late", "silent"}),
     "takes_a_thread_for_started": (takes_a_thread_for_started, {"lost", "late", "silent"}),

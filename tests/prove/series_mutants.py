@@ -12,7 +12,13 @@ from tickwheel.scheduler.engine._overtaker import Overtaker
 from tickwheel.scheduler.recurrence import Overlap, Recurrence
 from tickwheel.scheduler.stores import _rules
 
-__all__ = ["forgets_what_it_waits_for", "lets_it_run_on", "makes_up_for_nothing", "skips_a_run"]
+__all__ = [
+    "begins_again_when_set",
+    "forgets_what_it_waits_for",
+    "lets_it_run_on",
+    "makes_up_for_nothing",
+    "skips_a_run",
+]
 
 
 def skips_a_run() -> Any:
@@ -47,4 +53,11 @@ def forgets_what_it_waits_for() -> Any:
     """
     A job that is to run now goes on with the instant after that, also where it had left that one out.
     """
-    return mock.patch.object(_rules, "ahead", lambda text, _due_at: text)
+    return mock.patch.object(_rules, "runs_besides", lambda job: job.recurrence)
+
+
+def begins_again_when_set() -> Any:
+    """
+    A set of the same rule is a new series, which owes nothing of the old one.
+    """
+    return mock.patch.object(_rules, "_is_kept", return_value=False)

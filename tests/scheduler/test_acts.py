@@ -23,8 +23,8 @@ def outcomes(scheduler, key):
     [
         ("none", [], []),
         ("failures", [], []),
-        ("usual", [], ["created", "replaced", "moved", "cancelled"]),
-        ("all", ["created", "moved", "cancelled"], ["created", "replaced", "moved", "cancelled"]),
+        ("usual", [], ["created", "changed", "moved", "cancelled"]),
+        ("all", ["created", "moved", "cancelled"], ["created", "changed", "moved", "cancelled"]),
     ],
 )
 def test_what_is_kept(url, make, keep, once, series):

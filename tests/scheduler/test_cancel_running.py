@@ -169,7 +169,7 @@ def test_the_end_of_a_series_that_is_gone(make, url, until, again):
     if again != "set":
         scheduler.cancel("k", running=again == "stop")
     if again != "cancel":
-        scheduler.set("k", every=60, handler="h")
+        scheduler.set("k", every=60, handler="h", mode="restart")
     go_on.set()
     ends = ("stopped", "succeeded")
 

@@ -131,7 +131,7 @@ def test_other_verbs(scheduler, clock, record):
     scheduler.set("k", every=10, handler="h", payload=1)
     scheduler.pause("k", note="why")
     again = scheduler.set("k", every=20, handler="h", payload=2)
-    assert (again.outcome, again.job.pause.note) == (Outcome.REPLACED, "why")
+    assert (again.outcome, again.job.pause.note) == (Outcome.CHANGED, "why")
     assert scheduler.set("k", every=20, handler="h", mode="keep").outcome is Outcome.KEPT
     assert scheduler.run_now("k").job.pause.note == "why"
     clock.advance(60)

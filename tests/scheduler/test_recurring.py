@@ -150,7 +150,7 @@ def test_max_runs(scheduler, clock, events):
     ends(told, JobSucceeded, 1)
     clock.advance(60)
     ends(told, JobDied, 1)
-    assert json.loads(scheduler.get("k").recurrence)["runs_left"] == 1
+    assert json.loads(scheduler.get("k").recurrence)["runs"] == 2
     clock.advance(60)
     assert ends(told, JobSucceeded, 2)[1].next_at is None
     assert scheduler.get("k") is None

@@ -126,7 +126,7 @@ def test_what_the_service_alone_knows(client):
     rule = json.loads(
         client.set("comes/back", cron="@every 1m", target="log", exclude=excluded, **bounds).job.recurrence
     )
-    assert (rule["every_ms"], rule["until"], rule["runs_left"], rule["grace_ms"]) == (
+    assert (rule["every_ms"], rule["until"], rule["max_runs"], rule["grace_ms"]) == (
         60_000,
         2_208_988_800_000,
         5,

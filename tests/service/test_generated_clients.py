@@ -40,7 +40,7 @@ stats = figures_get_stats.sync(client=client)
 assert stats.pending == 2 and stats.lateness.histogram[-1][0] is None, stats
 assert jobs_cancel.sync("té a/b", client=client).outcome == "cancelled"
 series = jobs_set.sync("series", client=client, body=SetBody(every=60, target="log", max_runs=9))
-assert (series.job.recurrence.every_ms, series.job.recurrence.runs_left) == (60_000, 9), series
+assert (series.job.recurrence.every_ms, series.job.recurrence.max_runs) == (60_000, 9), series
 """
 
 USE_TYPESCRIPT = """

@@ -33,7 +33,7 @@ def test_change(server):
     before = server.job("PUT", "changed", body).json["job"]
     tag = {"if-match": f'"{before["generation"]}"'}
     answer = server.job("POST", "changed", {"payload": None, "until": None, "retry": {"attempts": 2}}, tag, ":change")
-    assert (answer.status, answer.json["outcome"]) == (200, "replaced")
+    assert (answer.status, answer.json["outcome"]) == (200, "changed")
     after = answer.json["job"]
     assert (after["payload"], after["retry"]["attempts"], after["due_at"]) == (None, 2, before["due_at"])
     assert after["recurrence"] == {name: each for name, each in before["recurrence"].items() if name != "until"}

@@ -146,6 +146,10 @@ RULES = {
     "retried": {"every": "1h", "delay": 0, "misfire": "all", "expires": "2h", "retry": {"attempts": 2, "base_s": 3600}},
     "run ahead": {"every": "1h", "retry": {"attempts": 2, "base_s": 3600}},
 }
+LATER_RULES = {
+    "counted": {"every": "1h", "delay": 0, "target": "log", "handler": None},
+    "then": {"every": "1h", "delay": 0, "handler": "steps", "payload": "/nowhere/to/be/found"},
+}
 
 
 @pytest.mark.skipif(find_spec("jsonschema_rs") is None, reason="pip install schemathesis, which brings jsonschema-rs")
@@ -164,6 +168,11 @@ def test_rules_are_as_documented(server, document):
         live.firing("rules/retried", "failed")
         assert server.job("POST", "rules/run ahead", action=":run").status == 200
         live.firing("rules/run ahead", "failed")
+        for name, outcome in (("counted", "succeeded"), ("then", "running")):
+            body = {"target": "handler", **LATER_RULES[name]}
+            assert server.job("PUT", f"rules/{name}", body).status == 201
+            live.firing(f"rules/{name}", outcome)
+        assert server.job("PUT", "rules/then", body | {"payload": 2}).json["outcome"] == "changed"
     for path, kind, items, field in (
         ("/v1/jobs?prefix=rules/", "PageDocument", "jobs", "recurrence"),
         ("/v1/schedules?prefix=rules/", "SchedulesDocument", "schedules", "rule"),
@@ -171,14 +180,14 @@ def test_rules_are_as_documented(server, document):
         answer = server.ask("GET", path)
         jsonschema_rs.validate(closed | {"$ref": f"#/components/schemas/{kind}"}, answer.json)
         rules = [item[field] for item in answer.json[items]]
-        assert len(rules) == len(RULES)
+        assert len(rules) == len(RULES) + len(LATER_RULES)
         found.update(*rules)
     assert found == set(schemas["RuleDocument"]["properties"])
     preview = server.ask("GET", "/v1/schedules:next?every=60&max_runs=2").json
     jsonschema_rs.validate(closed | {"$ref": "#/components/schemas/RunsDocument"}, preview)
     is_rule = jsonschema_rs.validator_for(closed | {"$ref": "#/components/schemas/RuleDocument"}).is_valid
     assert is_rule(preview["rule"])
-    assert not is_rule(preview["rule"] | {"runs_left": None})
+    assert not is_rule(preview["rule"] | {"max_runs": None})
     assert not is_rule({"misfire": "once", "jitter_ms": 0})
     server.ask("POST", "/v1/jobs:bulk", {"do": "cancel", "prefix": "rules/"})
 
@@ -206,8 +215,15 @@ def test_outcomes_are_those_of_writes(server, document, tmp_path):
         server.job("PUT", "runs", {"delay": 0, "handler": "steps", "payload": str(tmp_path / "never")})
         live.firing("runs", "running")
         found += [outcome(server.ask("DELETE", "/v1/jobs/runs?running=true"))]
+        series = {"every": 3600, "handler": "fails", "retry": {"attempts": 1}}
+        for more in ({}, {}, {"payload": 2}, {"payload": 2, "mode": "restart", "delay": 0, "max_runs": 1}):
+            found += [outcome(server.job("PUT", "series", series | more))]
+        live.firing("series", "died")
+        found += [outcome(server.job("PUT", "series", series | {"max_runs": 1}))]
     words = ["created", "replaced", "moved", "paused", "resumed", "kept", "cancelled", "replayed", "stopping"]
-    assert found == words
+    series_words = ["unchanged", "changed", "restarted", "dead"]
+    assert found == [*words, "created", *series_words]
+    words += series_words
     schemas = document["components"]["schemas"]
     assert set(schemas["AnswerDocument"]["properties"]["outcome"]["enum"]) == set(words)
     assert set(schemas["ResultDocument"]["properties"]["outcome"]["enum"]) == {*words, "refused"}

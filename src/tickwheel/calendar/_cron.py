@@ -17,13 +17,14 @@ Both take names, ranges, steps, lists, 0 or 7 for Sunday, `?` as `*` in a day fi
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from tickwheel.calendar import _days, _fields, _zones
-from tickwheel.calendar.zone import check_zone, zone_of
+from tickwheel.calendar.zone import check_zone, zone_data, zone_of
 from tickwheel.errors import RecurrenceError
 
 if TYPE_CHECKING:
@@ -113,6 +114,13 @@ class Cron:
         The zone itself.
         """
         return zone_of(self.tz)
+
+    @property
+    def meaning(self) -> Hashable:
+        """
+        A value that is equal for all spellings of the line and of its zone.
+        """
+        return self.is_literal, _fields.meaning_of(six_fields(self.line)), zone_data(self.tz)
 
     @property
     def is_literal(self) -> bool:

@@ -7,6 +7,7 @@ Why cronsim, and what it and croniter do differently: docs/decisions/cron-calend
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from datetime import date, datetime, time, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -17,7 +18,17 @@ from tickwheel.errors import MissingExtraError
 if TYPE_CHECKING:
     from cronsim import CronSim
 
-__all__ = ["WHOLE_DAY", "BadFieldError", "Clock", "NeverFiresError", "check", "clock_of", "names_day", "next_wall"]
+__all__ = [
+    "WHOLE_DAY",
+    "BadFieldError",
+    "Clock",
+    "NeverFiresError",
+    "check",
+    "clock_of",
+    "meaning_of",
+    "names_day",
+    "next_wall",
+]
 
 Clock: TypeAlias = tuple[frozenset[int], frozenset[int], frozenset[int]]
 """
@@ -25,6 +36,9 @@ The hours, minutes and seconds that a line names.
 """
 
 WHOLE_DAY: Final[Clock] = (frozenset(range(24)), frozenset(range(60)), frozenset(range(60)))
+_EVERY_DAY: Final[frozenset[object]] = frozenset(range(1, 32))
+_EVERY_WEEKDAY: Final[frozenset[object]] = frozenset(range(7))
+_SUNDAY: Final = 7
 _SECOND = timedelta(seconds=1)
 _YEARS = 50
 _LAST_YEAR = 9900
@@ -81,6 +95,31 @@ def clock_of(fields: str) -> Clock:
     """
     simulator, _ = _readers(fields)[0]  # they differ in their days alone
     return frozenset(simulator.hours), frozenset(simulator.minutes), frozenset(simulator.seconds)
+
+
+@lru_cache(maxsize=4096)
+def meaning_of(fields: str) -> Hashable:
+    """
+    Return a value that is equal for all spellings of six readable *fields*.
+    """
+    return frozenset(
+        (
+            *(frozenset(each) for each in (simulator.seconds, simulator.minutes, simulator.hours, simulator.months)),
+            _days_of(simulator),
+            special,
+        )
+        for simulator, special in _readers(fields)
+    )
+
+
+def _days_of(simulator: CronSim) -> Hashable:
+    days: frozenset[object] = frozenset(simulator.days)
+    weekdays: frozenset[object] = frozenset(0 if each == _SUNDAY else each for each in simulator.weekdays)
+    if simulator.day_and:
+        return days, weekdays
+    if days == _EVERY_DAY or weekdays == _EVERY_WEEKDAY:
+        return _EVERY_DAY, _EVERY_WEEKDAY
+    return "either", days, weekdays
 
 
 def names_day(fields: str, day: date) -> bool:

@@ -57,6 +57,7 @@ def record_document(record: HistoryRecord) -> dict[str, Any]:
         "traceback": record.traceback,
         "trace": record.trace,
         "note": record.note,
+        "nominal_at": None if record.nominal_at is None else instant(record.nominal_at),
     }
 
 

@@ -79,8 +79,8 @@ def _recurring(job: Job, text: str) -> dict[str, Any]:
         line["exclude"] = rule["exclude"]
     if "tz" in rule:
         line["tz"] = rule["tz"]
-    if "runs_left" in rule:
-        line["max_runs"] = rule["runs_left"]
+    if "max_runs" in rule:
+        line["max_runs"] = rule["max_runs"]
     return line
 
 

@@ -104,8 +104,8 @@ def _rule(job: Job) -> str:
         parts.append(f"spread over {_seconds(rule['jitter_ms'])}")
     if "until" in rule:
         parts.append(f"until {local_time(rule['until'])}")
-    if "runs_left" in rule:
-        parts.append(f"{rule['runs_left']} left")
+    if "max_runs" in rule:
+        parts.append(f"{rule['max_runs'] - rule.get('runs', 0)} left")
     if rule["misfire"] != "once":
         grace = f" if later than {_seconds(rule['grace_ms'])}" if "grace_ms" in rule else ""
         parts.append(f"missed runs: {rule['misfire']}{grace}")

@@ -26,7 +26,7 @@ __all__ = ["command"]
 @click.option("--keep-payload", is_flag=True, help="Keep the payload of the job that is there, if there is one.")
 @click.option(
     "--mode",
-    type=click.Choice(["replace", "keep", "earliest"]),
+    type=click.Choice(["replace", "keep", "earliest", "restart"]),
     default="replace",
     show_default=True,
     help="What to do with a pending job of this key.",

@@ -31,7 +31,7 @@ from tickwheel.scheduler.engine.pulls import Pulls
 from tickwheel.scheduler.engine.recent import FiringRecord
 from tickwheel.scheduler.engine.resources import Resources
 from tickwheel.scheduler.errors import StoreInUseError
-from tickwheel.scheduler.model import Answer, Job, Pause, Write, scope_over
+from tickwheel.scheduler.model import Answer, Job, Outcome, Pause, Write, scope_over
 from tickwheel.scheduler.stores import Node, Store, make_store
 from tickwheel.scheduler.targets import Firing, Target
 from tickwheel.scheduler.verbs.client import Client
@@ -210,6 +210,9 @@ class Core:
             for era, jobs in elapsed_of(writes, answers).items():
                 owner.counted(jobs, era)
             owner.written(*lives_of(writes, answers))
+        for answer in answers:
+            if answer.outcome is Outcome.DEAD and answer.job is not None:
+                _log.warning("%r is a dead letter: replay it, or set it with mode='restart'", answer.job.key)
         if self.hooks.is_curious:
             for event in events_of(writes, answers):
                 self.hooks.emit(event)

@@ -40,8 +40,8 @@ class HistoryRecord(NamedTuple):
         attempt: Which one, from 1; 0 of an act.
         outcome: "succeeded", "failed" (it is tried again), "died" (no attempt is left), "snoozed", "expired", or
             "cut_off": its process ended before it did, or lost the right to it; or "stopped": somebody asked for that
-            while it ran. Of an act "created", "replaced", "moved", "cancelled", "replayed", "paused", "resumed" or
-            "stopping".
+            while it ran. Of an act "created", "replaced", "changed", "restarted", "moved", "cancelled", "replayed",
+            "paused", "resumed" or "stopping".
         by: The node that ran it, by the name of that life of it; of what was cut off by a stop, "". Of an act the
             process that asked for it, or the token.
         target: The kind of place it went to.
@@ -53,6 +53,8 @@ class HistoryRecord(NamedTuple):
         traceback: Where: the last frames of the exception and of what it came from, cut to 4,000 characters, or None.
         trace: The W3C traceparent of its span, or of the setting, or None.
         note: What its handler noted last, such as a short result, cut to 200 characters; None if that was nothing.
+        nominal_at: The instant that the rule of a recurring job named for the run, before any jitter; None of an act,
+            of a job that fires once, and of what was cut off.
     """
 
     number: int
@@ -71,3 +73,4 @@ class HistoryRecord(NamedTuple):
     traceback: str | None = None
     trace: str | None = None
     note: str | None = None
+    nominal_at: int | None = None

@@ -86,7 +86,9 @@ class SetMode(StrEnum):
     KEEP = "keep"
     """Leave the first as it is: first wins."""
     EARLIEST = "earliest"
-    """Take the new payload, and the earlier of the two instants."""
+    """Take the new payload, and the earlier of the two instants; a recurring job keeps its phase."""
+    RESTART = "restart"
+    """Begin a new series in place of the old one, which owes nothing any more."""
 
 
 @record
@@ -166,6 +168,11 @@ class Set:
     A job that has started goes on, and its settle is refused: it has become an older generation. A paused one stays
     paused. A dead one is replaced. Both begin a new life, to which no mode applies; they answer REPLACED and CREATED.
 
+    A recurring job over a series keeps what that owes: it answers UNCHANGED, without a write, where rule, payload and
+    the rest are the same, else CHANGED, or CANCELLED where no run is left by the new rule. One that runs goes on, and
+    the change counts from its end on. A dead series with the same runs answers DEAD and stays as it is. RESTARTED
+    answers a new series, asked for by mode. FINISHED answers a rule without any run that has no series to change.
+
     Attributes:
         job: What to store. Its generation and state are ignored; its `first_set_at` counts for a new life, 0 means now.
         mode: What to do with a pending one.
@@ -174,6 +181,8 @@ class Set:
         era: For an instant that counts elapsed time, by which setting of the clock it was counted. It is not stored.
         over: What is known of the attempt that is counted for the live job; without it the set is TOO_LATE.
         keeps_payload: Whether the payload is that of the live job, where there is one.
+        has_phase: Whether an interval's phase was asked for, by `at=`; otherwise a series keeps the one it has.
+        is_over: Whether the rule names no run from now on, so that it can only change a series.
         if_due_at: Only a pending job that is due at this instant, whose attempts and error are kept; one that runs is
             TOO_LATE, another instant is WRONG_GENERATION.
         actor: By whom, if the history is to have that: a record in the same transaction, if it took effect, and the
@@ -187,6 +196,8 @@ class Set:
     era: int | None = None
     over: AttemptStatus | None = None
     keeps_payload: bool = False
+    has_phase: bool = False
+    is_over: bool = False
     if_due_at: int | None = None
     actor: Actor | None = None
 

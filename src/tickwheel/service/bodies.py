@@ -136,7 +136,8 @@ class SetBody(Body, frozen=True):
     retry: RetryBody | None = None
     expires: Annotated[Span | None, Meta(description="Seconds after which a run is not worth firing.")] = None
     mode: Annotated[
-        Literal["replace", "keep", "earliest"], Meta(description="What to do with a pending job of this key.")
+        Literal["replace", "keep", "earliest", "restart"],
+        Meta(description="What to do with a pending job of this key."),
     ] = "replace"
     max_wait: Annotated[
         Span | None, Meta(description="With replace: seconds after the first set past which it is not put off.")

@@ -53,7 +53,19 @@ Moment: TypeAlias = Annotated[datetime, Meta(tz=True)]
 """An instant as it goes out; the schema then says that it is a date and time, and clients read it as one."""
 
 Written: TypeAlias = Literal[
-    "created", "replaced", "kept", "moved", "cancelled", "replayed", "paused", "resumed", "stopping"
+    "created",
+    "replaced",
+    "kept",
+    "unchanged",
+    "changed",
+    "restarted",
+    "dead",
+    "moved",
+    "cancelled",
+    "replayed",
+    "paused",
+    "resumed",
+    "stopping",
 ]
 """What came of a write that was not refused; a refused one is answered with a problem."""
 

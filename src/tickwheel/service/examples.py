@@ -61,6 +61,7 @@ _RECORD: Final[dict[str, Any]] = {
     "traceback": None,
     "trace": None,
     "note": "page 12",
+    "nominal_at": "2030-01-01T09:00:00Z",
 }
 _PAUSED: Final[dict[str, Any]] = {
     "at": _SET_AT,
@@ -229,7 +230,14 @@ ANSWERS: Final[dict[Any, Any]] = {
     RunsDocument: {"rule": _RULE, "runs": _RUNS},
     LeasesDocument: {
         "leases": [
-            {"fire_id": _FIRE_ID, "attempt": 1, "is_last_attempt": False, "until": "2030-01-01T09:05:00Z", "job": _JOB}
+            {
+                "fire_id": _FIRE_ID,
+                "attempt": 1,
+                "is_last_attempt": False,
+                "until": "2030-01-01T09:05:00Z",
+                "nominal_at": "2030-01-01T09:00:00Z",
+                "job": _JOB,
+            }
         ]
     },
     EndedDocument: {"outcome": "acknowledged"},

@@ -70,10 +70,11 @@ class RecordDocument(Struct, frozen=True):
     """
     One attempt that ended: succeeded, failed (and is tried again), died, snoozed, expired, stopped, or cut_off.
 
-    `cut_off`: its process ended before it did. Or an act, whose attempt is 0: created, replaced, moved, cancelled,
-    stopping (it was running, and asked to stop), replayed, paused, resumed. `at` is when it was, `by` the node that ran
-    it, or the process or token that asked for it. `lateness_ms` is null if it never began, `took_ms` also if nobody
-    knows. `note` is what its handler noted last, such as a short result.
+    `cut_off`: its process ended before it did. Or an act, whose attempt is 0: created, replaced, changed, restarted,
+    moved, cancelled, stopping (it was running, and asked to stop), replayed, paused, resumed. `at` is when it was, `by`
+    the node that ran it, or the process or token that asked for it. `lateness_ms` is null if it never began, `took_ms`
+    also if nobody knows. `note` is what its handler noted last, such as a short result. `nominal_at` is the instant
+    that the rule of a recurring job named for the run, the same for all attempts.
     """
 
     number: int
@@ -92,6 +93,7 @@ class RecordDocument(Struct, frozen=True):
     traceback: str | None
     trace: str | None
     note: str | None
+    nominal_at: Moment | None
 
 
 class HistoryDocument(Struct, frozen=True):
@@ -312,4 +314,5 @@ def _record(record: HistoryRecord) -> RecordDocument:
         traceback=record.traceback,
         trace=record.trace,
         note=record.note,
+        nominal_at=None if record.nominal_at is None else instant(record.nominal_at),
     )

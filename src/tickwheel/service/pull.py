@@ -25,6 +25,7 @@ from starlette.types import Receive
 
 from tickwheel.scheduler import AsyncScheduler, JobLease, LeaseEndedError, StoreError, checks
 from tickwheel.scheduler.engine.pulls import check_lease
+from tickwheel.scheduler.recurrence import nominal_of
 from tickwheel.service.bodies import AckBody, ExtendBody, LeaseBody, NackBody, ReleaseBody
 from tickwheel.service.documents import JobDocument, Moment, instant, job_document
 from tickwheel.service.guard import expired, remaining_s
@@ -56,12 +57,15 @@ _T = TypeVar("_T")
 class LeaseDocument(Struct, frozen=True):
     """
     One firing in a worker's hands: `job` is as it was before; `attempt` is this one.
+
+    `nominal_at` is the instant that the rule of a recurring job named for the run, the same for all attempts.
     """
 
     fire_id: str
     attempt: int
     is_last_attempt: bool
     until: Moment
+    nominal_at: Moment | None
     job: JobDocument
 
 
@@ -395,6 +399,13 @@ def _read(answered: asyncio.Future[Any]) -> None:
 
 
 def _document(lease: JobLease) -> LeaseDocument:
+    job = lease.job
+    nominal_at = nominal_of(job.key, job.due_at, job.recurrence)
     return LeaseDocument(
-        lease.fire_id, lease.attempt, lease.is_last_attempt, instant(lease.until), job_document(lease.job)
+        lease.fire_id,
+        lease.attempt,
+        lease.is_last_attempt,
+        instant(lease.until),
+        None if nominal_at is None else instant(nominal_at),
+        job_document(job),
     )

@@ -45,7 +45,7 @@ class _StoreLines:
 
 
 _STORE_LINES: Final = _StoreLines()
-REFUSALS: Final = frozenset({Outcome.NOT_FOUND, Outcome.TOO_LATE, Outcome.WRONG_GENERATION})
+REFUSALS: Final = frozenset({Outcome.NOT_FOUND, Outcome.TOO_LATE, Outcome.WRONG_GENERATION, Outcome.FINISHED})
 
 
 def document_reply(document: Any, status: int = 200, *headers: tuple[bytes, bytes]) -> Reply:
@@ -87,6 +87,9 @@ def refusal_of(key: str, answer: Answer, wanted: int | None) -> ProblemError:
         return ProblemError("job_not_found", what, value=key, remedy=remedy, job=_shown(answer))
     if answer.outcome is Outcome.TOO_LATE:
         return ProblemError("too_late", f"job {show(key)} is running", value=key, job=_shown(answer))
+    if answer.outcome is Outcome.FINISHED:
+        remedy = "name a later instant"
+        return ProblemError("invalid_value", f"until: no run is due until then: {remedy}", remedy=remedy)
     found = "there is none" if job is None else f"it has {job.generation}"
     asked = "no job" if wanted == 0 else f"generation {wanted}"
     headers = {} if job is None else {"etag": f'"{job.generation}"'}

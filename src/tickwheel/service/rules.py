@@ -15,12 +15,14 @@ class RuleDocument(Struct, frozen=True):
     """
     The rule of a recurring job: `cron` in the zone `tz`, or every `every_ms` in the phase of `anchor_at`.
 
-    Instants are in ms, and fields without a value are left out. `runs_left` counts the next run, `until` is the last
-    instant that is allowed, `exclude` what is left out, in the zone `tz`. With `skip`, a run may begin `grace_ms` late,
-    a minute if that is absent.
+    Instants are in ms, and fields without a value are left out. `until` is the last instant that is allowed, `max_runs`
+    how many runs the series has, `runs` how many have ended, `exclude` what is left out, in the zone `tz`. With `skip`,
+    a run may begin `grace_ms` late, a minute if that is absent.
     `run_at` is the instant of a run that is tried again or was due while another one lasted, and `expires_ms` for how
     long a run is worth firing, while one is tried again. `next_at` is when the series goes on at the earliest, after a
-    run that was to be at once or is tried again.
+    run that was to be at once or is tried again. `nominal_at` is the instant that the rule named for the next run,
+    before any jitter, where `due_at` does not show it. `then` is what was set while a run lasts, and counts once that
+    has ended.
     """
 
     misfire: Literal["once", "all", "skip"]
@@ -30,13 +32,16 @@ class RuleDocument(Struct, frozen=True):
     every_ms: int | UnsetType = UNSET
     anchor_at: int | UnsetType = UNSET
     until: int | UnsetType = UNSET
-    runs_left: int | UnsetType = UNSET
+    max_runs: int | UnsetType = UNSET
+    runs: int | UnsetType = UNSET
     exclude: list[str] | UnsetType = UNSET
     overlap: Literal["skip", "once", "all", "cancel"] | UnsetType = UNSET
     grace_ms: int | UnsetType = UNSET
     run_at: int | UnsetType = UNSET
     next_at: int | UnsetType = UNSET
+    nominal_at: int | UnsetType = UNSET
     expires_ms: int | UnsetType = UNSET
+    then: str | UnsetType = UNSET
 
 
 Rule: TypeAlias = Annotated[Raw, Meta(extra_json_schema={"$ref": "#/components/schemas/RuleDocument"})]

@@ -6,6 +6,7 @@ It is written from the protocol, not from the stores' rules, with dumb loops and
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
@@ -34,10 +35,13 @@ from tickwheel.scheduler.model import (
     key_of,
 )
 
-__all__ = ["LENGTH", "NEW", "StoreModel"]
+__all__ = ["LENGTH", "NEW", "StoreModel", "is_same_series"]
 
 LENGTH = ',"expires_ms":'
 """Before the length of a run that was tried again, at the end of its recurrence."""
+
+_STATE: Final = frozenset(("anchor_at", "runs", "run_at", "next_at", "nominal_at", "expires_ms", "then"))
+"""The facts of a recurrence that are not of its rule, or only say where a new series begins."""
 
 NEW: Final = -1
 """A place for a generation, or a time of the store's clock, that the model cannot know."""
@@ -109,6 +113,11 @@ class StoreModel:
         live_generation = 0 if job is None or job.state == "dead" else job.generation
         if write.if_generation is not None and write.if_generation != live_generation:
             return Outcome.WRONG_GENERATION, job
+        if write.mode == "replace" and is_same_series(write, job):
+            return Outcome.UNCHANGED, job
+        return self._take(write, job, live_generation)
+
+    def _take(self, write: Set, job: Job | None, live_generation: int) -> tuple[Outcome, Job | None]:
         if job is not None and job.state == "running":
             if not _is_known(write, job):
                 return Outcome.TOO_LATE, job
@@ -128,7 +137,8 @@ class StoreModel:
             new = replace(new, pause=job.pause, payload=job.payload if write.keeps_payload else new.payload)
         if new.expires_at is not None:
             new = replace(new, expires_at=new.expires_at - write.job.due_at + due_at)
-        return (Outcome.REPLACED if live_generation else Outcome.CREATED), new
+        over_live = Outcome.RESTARTED if write.mode == SetMode.RESTART else Outcome.REPLACED
+        return (over_live if live_generation else Outcome.CREATED), new
 
     def _change(self, write: Set, job: Job | None) -> tuple[Outcome, Job | None]:
         if job is None or job.state == "dead":
@@ -251,3 +261,21 @@ def _as_known(write: Contested, job: Job) -> Job:
     if write.over.standing == "withdrawn":
         return replace(job, state=State.PENDING, attempt=job.attempt - 1)
     return replace(job, state=State.PENDING) if write.over.standing == "cut_off" else job
+
+
+def is_same_series(write: Set, before: Job | None) -> bool:
+    """
+    Return whether *write* states the rule and the payload again that the live job *before* has.
+    """
+    if before is None or before.state == "dead":
+        return False
+    rules = [_rule_of(job) for job in (before, write.job)]
+    parts = [(job.payload, job.target, job.handler, job.retry) for job in (before, write.job)]
+    return rules[0] is not None and rules[0] == rules[1] and parts[0] == parts[1]
+
+
+def _rule_of(job: Job) -> dict[str, object] | None:
+    if not (job.recurrence or "").startswith("{"):
+        return None
+    facts = json.loads(job.recurrence or "")
+    return {name: value for name, value in facts.items() if name not in _STATE} if "misfire" in facts else None

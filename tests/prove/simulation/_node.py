@@ -4,9 +4,11 @@ A node: a machine's process with a real scheduler, which is killed and started a
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 from simulation._day import LONG_EACH_S, QUEUE
@@ -19,8 +21,9 @@ from simulation.history import Answered, Called, Deployed, Ended, Fault, Fired, 
 from tickwheel.errors import ClosedError
 from tickwheel.observe.events import FiringEvent, JobFired
 from tickwheel.scheduler import DeadLetter, Firing, Retry, RetryPolicy, Scheduler, SchedulerOptions, Snooze
+from tickwheel.scheduler.checks import decode_payload
 from tickwheel.scheduler.errors import JobStoppedError, StoreError
-from tickwheel.scheduler.model import Answer
+from tickwheel.scheduler.model import Answer, Job
 
 __all__ = ["Node", "Surroundings", "planned"]
 
@@ -209,6 +212,7 @@ class Node:
             else:
                 break
         self.scheduler = scheduler
+        self._declare(scheduler)
         if self._is_client or not _fails_to_start(scheduler):
             return
         history, fault = self._around.history, f"start {self.name}"  # the first is the line's, the next is the engine's
@@ -219,6 +223,17 @@ class Node:
             history.add(Fault(run.now_ns, fault, is_over=True))
         while self.scheduler is scheduler and _fails_to_start(scheduler):
             run.sleep(10 * _S)
+
+    def _declare(self, scheduler: Scheduler) -> None:
+        """
+        Let the callers of this node state all recurring jobs again, as a program does at its start.
+        """
+        try:
+            jobs = scheduler.list(recurring=True, limit=1_000).jobs
+        except (StoreError, ClosedError, TripError):
+            return
+        for job in jobs:
+            self.ask("set", job.key, partial(_set_again, job))
 
     def _register(self, scheduler: Scheduler, machine: SimulatedMachine) -> None:
         run, history, world = self._around.run, self._around.history, self._around.world
@@ -265,6 +280,25 @@ class Node:
         if isinstance(event, FiringEvent) and not isinstance(event, JobFired):
             now, kind = self._around.run.now_ns, type(event).__name__
             self._around.history.add(Ended(now, machine.name, event.key, event.generation, event.attempt, kind))
+
+
+def _set_again(job: Job, scheduler: Scheduler, _number: int) -> Answer:
+    rule = json.loads(job.recurrence or "{}")
+    fields: dict[str, Any] = {
+        name: rule[name] for name in ("cron", "tz", "misfire", "overlap", "exclude") if name in rule
+    }
+    if "every_ms" in rule:
+        fields["every"] = rule["every_ms"] / 1_000
+    payload = decode_payload(job.payload)
+    return scheduler.set(
+        job.key,
+        handler=job.handler,
+        target=job.target,
+        payload=payload,
+        retry=job.retry,
+        if_generation=job.generation,
+        **fields,
+    )
 
 
 def planned(payload: Any, attempt: int) -> str:

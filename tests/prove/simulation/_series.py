@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from simulation._weather import Weather
 from simulation.history import Committed, Fired, Returned
-from tickwheel.scheduler.model import Job, Move, Outcome, Redate, Settle, key_of
+from tickwheel.scheduler.model import Answer, Job, Move, Outcome, Redate, Set, Settle, key_of
+from tickwheel.testing._store_model import is_same_series
 
 __all__ = ["Series", "may_be_left_out"]
 
@@ -46,11 +47,12 @@ class Series:
         self._returned: dict[str, int] = {}
         self._awaited: dict[str, tuple[int, int]] = {}
 
-    def changed(self, event: Committed, before: Job | None) -> None:
+    def changed(self, event: Committed, before: Job | None) -> str | None:
         """
         Take notice of what callers do: a run now is one besides, and the series goes on with the instant it waits for.
 
-        That moves with a clock that is set, if it counts elapsed time.
+        That moves with a clock that is set, if it counts elapsed time. Say what is wrong if a rule that was declared
+        again has changed anything.
         """
         write, outcome = event.write, event.answer.outcome
         if (
@@ -63,6 +65,8 @@ class Series:
                 self._awaited.pop(write.key, None)
             elif before.state == "pending" and not before.attempt and before.due_at > event.store_ms + _NEAR_MS:
                 self._awaited.setdefault(write.key, (before.due_at, event.at))
+        elif isinstance(write, Set) and (wrong := _loses(write, before, event.answer)):
+            return wrong
         elif outcome in (Outcome.CREATED, Outcome.REPLACED, Outcome.CANCELLED):
             self._awaited.pop(key_of(write), None)
         elif isinstance(write, Redate) and outcome is Outcome.MOVED and write.job.key in self._awaited:
@@ -70,6 +74,7 @@ class Series:
             is_elapsed = "every_ms" in json.loads(write.recurrence or "{}")  # an instant of the wall clock stays
             by = write.due_at - write.job.due_at if is_elapsed else 0
             self._awaited[write.job.key] = (awaited + by, event.at)
+        return None
 
     def fired(self, event: Fired) -> None:
         """
@@ -179,6 +184,12 @@ class _Way:
         if self.policy != "skip" or instant > self.settled + _NEAR_MS:
             return False
         return not self.makes_up_all or instant > self.run.begun - _NEAR_MS
+
+
+def _loses(write: Set, before: Job | None, answer: Answer) -> str | None:
+    if not is_same_series(write, before) or answer.outcome in (Outcome.UNCHANGED, Outcome.WRONG_GENERATION):
+        return None
+    return f"{write.job.key!r} was declared again, and is {answer.outcome}"
 
 
 def may_be_left_out(job: Job, store_ms: int) -> bool:

@@ -315,7 +315,8 @@ class _Checker:
         if outcome is Outcome.RESUMED:
             self._paused.pop(key_of(write), None)
         self._callers.committed(event, key_of(write))
-        self._series.changed(event, before)
+        if what := self._series.changed(event, before):
+            self._add("series", event.at, what)
         if what := self._callers.due_too_soon(event):
             self._add("short", event.at, what)
         if isinstance(write, Begin) and outcome is Outcome.BEGUN:

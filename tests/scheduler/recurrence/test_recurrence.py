@@ -3,6 +3,7 @@ Intervals, missed runs, jitter, and the text that is stored.
 """
 
 import itertools
+from dataclasses import replace
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
@@ -141,11 +142,11 @@ def test_max_runs():
     """
     Each run that ends counts, one that was left out does not, and after the last one there is none.
     """
-    series = Recurrence(MINUTELY, runs_left=2)
+    series = Recurrence(MINUTELY, max_runs=2)
     assert list(series.upcoming("k", NOON, 5)) == [NOON + 60_000]
     assert series.after_run("k", NOON, NOON, NOON, has_run=False) == (NOON + 60_000, series)
     due_at, rest = series.after_run("k", NOON, NOON, NOON + 5, has_run=True)
-    assert (due_at, rest) == (NOON + 60_000, Recurrence(MINUTELY, runs_left=1))
+    assert (due_at, rest) == (NOON + 60_000, Recurrence(MINUTELY, max_runs=2, runs=1))
     assert rest.after_run("k", due_at, due_at, due_at, has_run=True)[0] is None
 
 
@@ -155,13 +156,14 @@ def test_all_goes_on_from_the_run_that_was_retried():
     """
     series = Recurrence(MINUTELY, Misfire.ALL)
     postponed = series.postponed("k", NOON, NOON).postponed("k", NOON + 90_000, NOON + 90_000)
-    assert postponed == Recurrence(MINUTELY, Misfire.ALL, run_at=NOON)
+    assert postponed == Recurrence(MINUTELY, Misfire.ALL, run_at=NOON, nominal_at=NOON)
     begun = NOON + 200_000
-    assert postponed.after_run("k", begun, begun, begun + 1, has_run=True) == (NOON + 60_000, series)
+    assert postponed.after_run("k", begun, begun, begun + 1, has_run=True) == (NOON + 60_000, replace(series, runs=1))
     again = Recurrence(MINUTELY).postponed("k", NOON, NOON)
-    assert again == Recurrence(MINUTELY, next_at=NOON)
+    assert again == Recurrence(MINUTELY, next_at=NOON, nominal_at=NOON)
     assert again.postponed("k", NOON + 7, NOON + 7) == again
-    assert again.after_run("k", NOON + 9, NOON + 9, NOON + 9, has_run=True) == (NOON + 60_000, Recurrence(MINUTELY))
+    once_more = (NOON + 60_000, Recurrence(MINUTELY, runs=1))
+    assert again.after_run("k", NOON + 9, NOON + 9, NOON + 9, has_run=True) == once_more
 
 
 @pytest.mark.parametrize("misfire", Misfire)
@@ -171,14 +173,15 @@ def test_a_run_ahead_of_the_series(misfire):
     """
     begun, pending = NOON + 10_000, NOON + 150_000
     series, ahead = Recurrence(MINUTELY, misfire), Recurrence(MINUTELY, misfire, next_at=pending)
-    assert ahead.after_run("k", begun, begun, begun + 1, has_run=True) == (pending, series)
+    goes_on = (pending, replace(series, runs=1))
+    assert ahead.after_run("k", begun, begun, begun + 1, has_run=True) == goes_on
     assert list(ahead.upcoming("k", begun, 3)) == [pending, NOON + 180_000, NOON + 240_000]
     again = ahead.postponed("k", begun, begun)
-    assert again.after_run("k", NOON + 70_000, NOON + 70_000, NOON + 70_001, has_run=True) == (pending, series)
+    assert again.after_run("k", NOON + 70_000, NOON + 70_000, NOON + 70_001, has_run=True) == goes_on
     stopping = Recurrence(MINUTELY, misfire, next_at=pending, overlap=Overlap.CANCEL)
     assert stopping.overtaken_at("k", begun, begun) == pending
     assert stopping.overtaken_at("k", begun, pending) == NOON + 180_000
-    last = Recurrence(MINUTELY, misfire, next_at=pending, runs_left=1)
+    last = Recurrence(MINUTELY, misfire, next_at=pending, max_runs=1)
     assert last.after_run("k", begun, begun, begun, has_run=True)[0] is None
 
 
@@ -207,8 +210,9 @@ def test_the_length_of_a_run_that_is_tried_again():
     """
     series = Recurrence(MINUTELY)
     postponed = series.postponed("k", NOON, NOON, 5_000).postponed("k", NOON + 4_000, NOON + 4_000, 1_000)
-    assert postponed == Recurrence(MINUTELY, expires_ms=5_000)
-    assert postponed.after_run("k", NOON + 4_500, NOON + 4_500, NOON + 4_600, has_run=True) == (NOON + 60_000, series)
+    assert postponed == Recurrence(MINUTELY, nominal_at=NOON, expires_ms=5_000)
+    goes_on = (NOON + 60_000, replace(series, runs=1))
+    assert postponed.after_run("k", NOON + 4_500, NOON + 4_500, NOON + 4_600, has_run=True) == goes_on
 
 
 def test_a_clock_that_was_set():
@@ -259,7 +263,7 @@ def test_jitter_moves_each_run_alike():
     [
         Recurrence(MINUTELY, Misfire.SKIP, 5),
         Recurrence(Cron.parse("0 9 * * mon-fri", "Europe/Berlin"), Misfire.ALL),
-        Recurrence(MINUTELY, Misfire.SKIP, 5, grace_ms=1_000, until=NOON, runs_left=3),
+        Recurrence(MINUTELY, Misfire.SKIP, 5, grace_ms=1_000, until=NOON, max_runs=3, runs=2, nominal_at=5, then="x"),
         Recurrence(MINUTELY, Misfire.ALL, run_at=NOON, next_at=NOON + 5),
         Recurrence(MINUTELY, expires_ms=5),
         Recurrence(Interval(60_000, NOON, "Asia/Tokyo")),

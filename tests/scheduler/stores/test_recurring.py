@@ -75,7 +75,7 @@ def test_the_end_of_a_series(server_url, make, events, bound):
     told.wait_for(lambda: told.items and getattr(told.items[-1], "next_at", first) is None)
     done = [each.next_at for each in told.of(JobSucceeded)]
     assert done == [first + 100, first + 200, first + 300, None]
-    assert [rule.get("runs_left") for rule in rules] == ([None] * 4 if bound == "until" else [4, 3, 2, 1])
+    assert [rule.get("runs", 0) for rule in rules] == [0, 1, 2, 3]
     assert [rule.get("until") for rule in rules] == [first + 300 if bound == "until" else None] * 4
     assert scheduler.get("k") is None
     assert scheduler.stats()["pending"] == 0

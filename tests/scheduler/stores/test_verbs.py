@@ -99,8 +99,8 @@ def test_changed_in_part(any_url, make):
     assert client.change("k", payload=3, if_generation=before.generation).outcome is Outcome.WRONG_GENERATION
     often = client.change("k", cron="30 * * * *", jitter=0, if_generation=after.generation).job
     assert (often.due_at // 60_000) % 60 == 30
-    assert json.loads(often.recurrence)["runs_left"] == 9
-    acts = ["created", "paused", "replaced", "replaced"]
+    assert json.loads(often.recurrence)["max_runs"] == 9
+    acts = ["created", "paused", "changed", "changed"]
     assert [record.outcome for record in reversed(client.history("k"))] == acts
 
 

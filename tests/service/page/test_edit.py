@@ -73,7 +73,7 @@ def test_undone_rule(server, page):
         page.click(".edit button", "Save")
         page.wait_for(lambda: server.job("GET", "edited").json["recurrence"] != before["recurrence"])
         page.click(".toast button", "Undo")
-        page.wait_for(lambda: server.job("GET", "edited").json["recurrence"].get("runs_left") == 5)
+        page.wait_for(lambda: server.job("GET", "edited").json["recurrence"].get("max_runs") == 5)
         page.wait_for(lambda: server.job("GET", "edited").json["due_at"] == before["due_at"])
         after = server.job("GET", "edited").json["recurrence"]
         assert (after["anchor_at"] - before["recurrence"]["anchor_at"]) % 600_000 == 0
@@ -131,11 +131,11 @@ def test_ends_and_policies(server, page):
     page.fill(".edit [name=overlap]", "all")
     page.fill(".edit [name=misfire]", "skip")
     page.click(".edit button", "Save")
-    page.wait_for(lambda: server.job("GET", "edited").json["recurrence"].get("runs_left") == 9)
+    page.wait_for(lambda: server.job("GET", "edited").json["recurrence"].get("max_runs") == 9)
     after = server.job("GET", "edited").json
     assert after["due_at"] == before["due_at"]
     policies = {"overlap": "all", "misfire": "skip"}
-    assert after["recurrence"] == before["recurrence"] | policies | {"runs_left": 9}
+    assert after["recurrence"] == before["recurrence"] | policies | {"max_runs": 9}
     opened(server, page, "edited")
     page.fill(".edit [name=until]", "2050-01-01T00:00:00Z")
     page.fill(".edit [name=max_runs]", "")
@@ -147,7 +147,7 @@ def test_ends_and_policies(server, page):
     assert rule["until"] == 2_524_608_000_000
     assert rule["every_ms"] == 600_000
     assert policies.items() <= rule.items()
-    assert not rule.get("runs_left")
+    assert not rule.get("max_runs")
     opened(server, page, "edited")
     page.fill(".edit [name=until]", "")
     page.fill(".edit [name=exclude]", "")

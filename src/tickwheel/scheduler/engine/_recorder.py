@@ -17,6 +17,7 @@ from tickwheel.scheduler._options import HistoryOptions
 from tickwheel.scheduler.engine._staged_job import StagedJob
 from tickwheel.scheduler.engine._verdict import Ending, Verdict
 from tickwheel.scheduler.model import HistoryRecord
+from tickwheel.scheduler.recurrence import nominal_of
 
 __all__ = ["Recorder"]
 
@@ -83,6 +84,7 @@ class Recorder:
             verdict.traceback,
             _trace_of(entry),
             None if progress is None else progress.note or None,
+            nominal_of(job.key, job.due_at, job.recurrence),
         )
         self.count += 1
         return replace(verdict, settle=replace(verdict.settle, record=record, is_first=True))

@@ -121,7 +121,7 @@ class Redater:
             return None
         if not self._elapsed.is_old(job) and self._clock.monotonic() > self._sure_at:
             return None
-        recurrence = replace(Recurrence.from_text(job.recurrence), next_at=None)
+        recurrence = replace(Recurrence.from_text(job.recurrence), next_at=None, nominal_at=None)
         try:
             due_at = recurrence.next(job.key, self._clock.now_ms())
         except RecurrenceError:  # its firing says so

@@ -27,7 +27,12 @@ __all__ = ["Withdrawals"]
 _REST_S: Final = 0.25
 """How long a job that was given back for another process rests in the store, so that its write finds it pending."""
 
-_REPLACED: Final = frozenset((Outcome.CANCELLED, Outcome.MOVED, Outcome.REPLACED, Outcome.KEPT, Outcome.PAUSED))
+_REPLACED: Final = frozenset(
+    (
+        *(Outcome.CANCELLED, Outcome.MOVED, Outcome.REPLACED, Outcome.CHANGED, Outcome.RESTARTED),
+        *(Outcome.KEPT, Outcome.PAUSED),
+    )
+)
 
 
 class Withdrawals:

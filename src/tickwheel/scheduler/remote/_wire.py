@@ -230,6 +230,7 @@ def record_of(document: Mapping[str, Any]) -> HistoryRecord:
         traceback=document["traceback"],
         trace=document["trace"],
         note=document.get("note"),
+        nominal_at=None if document.get("nominal_at") is None else ms(document["nominal_at"]),
     )
 
 

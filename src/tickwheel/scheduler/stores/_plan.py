@@ -122,7 +122,7 @@ class Plan:
                 elif isinstance(write, Settle):
                     if write.record is not None:
                         plan.notable.append((index, write.record, write.is_first))
-                    if is_guessing and write.how is done and write.due_at is None:
+                    if is_guessing and write.how is done and write.due_at is None and job.recurrence is None:
                         ends.append(job)
                         answers[index] = GONE
                         continue

@@ -15,6 +15,8 @@ _ACTS: Final = frozenset(
     (
         Outcome.CREATED,
         Outcome.REPLACED,
+        Outcome.CHANGED,
+        Outcome.RESTARTED,
         Outcome.MOVED,
         Outcome.CANCELLED,
         Outcome.REPLAYED,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from operator import attrgetter
 from typing import Final, TypeAlias
 
@@ -36,7 +37,21 @@ from tickwheel.scheduler.model import (
     Write,
 )
 from tickwheel.scheduler.stores._rows import with_other
-from tickwheel.scheduler.stores._series import ahead, length_of, of_next_life, put_off
+from tickwheel.scheduler.stores._series import (
+    Definition,
+    at_end,
+    changed,
+    changed_dead,
+    gone_on,
+    is_series,
+    length_of,
+    moved,
+    of_next_life,
+    runs_besides,
+    then_of,
+    wanted_of,
+    without_then,
+)
 
 __all__ = [
     "ATTEMPT",
@@ -91,11 +106,15 @@ def decide(  # noqa: C901, PLR0911 - one for each kind of write
     """
     match write:
         case Set():
+            if job is not None and _is_kept(write, job):
+                return _change_series(write, job, now, next_generation)
+            if write.is_over:
+                return Answer(Outcome.FINISHED, job), job
             return (_set if write.if_due_at is None else _change)(write, job, now, next_generation)
         case Begin() | SetAside():
             return _begin_or_set_aside(write, job)
         case Settle():
-            return _settle(write, job, next_generation)
+            return _settle(write, job, now, next_generation)
         case Move():
             return _move(write, job, now, next_generation)
         case Cancel():
@@ -151,6 +170,55 @@ def rescued(job: Job) -> Job:
     return replace(job, state=State.PENDING)
 
 
+def _is_kept(write: Set, job: Job) -> bool:
+    """
+    Return whether *write* changes the series of *job*, rather than setting a job in its place.
+    """
+    if job.recurrence is None or write.job.recurrence is None or write.mode is SetMode.RESTART:
+        return False
+    if not is_series(job) or not is_series(write.job):  # texts of others: nothing is known of what they owe
+        return False
+    wanted = Definition.of(write.job).series
+    return job.state is not State.DEAD or Definition.of(job).series.has_same_runs(wanted, has_phase=write.has_phase)
+
+
+def _change_series(  # noqa: PLR0911 - one for each answer
+    write: Set, job: Job, now: int, next_generation: NextGeneration
+) -> Decision:
+    is_dead = job.state is State.DEAD
+    if write.if_generation not in (None, 0 if is_dead else job.generation):
+        return Answer(Outcome.WRONG_GENERATION, job), job
+    if is_dead:
+        return Answer(Outcome.DEAD, job), job
+    if write.mode is SetMode.KEEP:
+        return Answer(Outcome.KEPT, job), job
+    wanted = wanted_of(write, job)
+    is_waiting = write.mode is SetMode.EARLIEST and job.state is State.PENDING
+    comes_earlier = is_waiting and write.job.due_at < job.due_at
+    if Definition.at_last(job).is_like(wanted) and not comes_earlier:
+        return Answer(Outcome.UNCHANGED, job), job
+    known = _known(job, write.over)
+    if known is None:
+        return Answer(Outcome.TOO_LATE, job), job
+    if known.state is State.RUNNING:
+        after = at_end(known, wanted)
+        return Answer(Outcome.CHANGED, after), after
+    return _change_pending(write, known, wanted, now, next_generation)
+
+
+def _change_pending(write: Set, job: Job, wanted: Definition, now: int, next_generation: NextGeneration) -> Decision:
+    pending = changed(job, wanted, now, next_generation)
+    if pending is None:
+        return Answer(Outcome.CANCELLED, job), None
+    if write.mode is SetMode.EARLIEST and write.job.due_at < pending.due_at:
+        due_at = write.job.due_at
+        text = moved(pending, due_at, is_put_off=False)
+        pending = replace(pending, due_at=due_at, expires_at=_shifted(pending, due_at), recurrence=text)
+    if pending.trace != write.job.trace:
+        pending = replace(pending, trace=write.job.trace)
+    return Answer(Outcome.CHANGED, pending), pending
+
+
 def _set(write: Set, job: Job | None, now: int, next_generation: NextGeneration) -> Decision:
     wanted, before = write.job, job
     due_at, payload, first_set_at = wanted.due_at, wanted.payload, wanted.first_set_at or now
@@ -181,7 +249,8 @@ def _set(write: Set, job: Job | None, now: int, next_generation: NextGeneration)
         first_set_at,
         None if before is None else before.pause,
     )
-    return Answer(Outcome.REPLACED if is_live else _CREATED, stored), stored
+    over_live = Outcome.RESTARTED if write.mode is SetMode.RESTART else Outcome.REPLACED
+    return Answer(over_live if is_live else _CREATED, stored), stored
 
 
 def _change(write: Set, job: Job | None, now: int, next_generation: NextGeneration) -> Decision:
@@ -209,13 +278,13 @@ def _move(write: Move, job: Job | None, now: int, next_generation: NextGeneratio
     known = _known(job, write.over)
     if known is None or known.state is State.RUNNING:
         return Answer(Outcome.TOO_LATE, job), job
-    moved = _next_life(known, write.due_at, next_generation())
-    if moved.recurrence is not None and write.keeps_next:
-        if not known.attempt and known.due_at > write.due_at:
-            moved = replace(moved, recurrence=ahead(moved.recurrence, known.due_at))
-    elif moved.recurrence is not None and write.due_at > now:
-        moved = replace(moved, recurrence=put_off(moved.recurrence))
-    return Answer(Outcome.MOVED, moved), moved
+    text = known.recurrence
+    if text is not None and not write.keeps_next:
+        text = moved(known, write.due_at, is_put_off=write.due_at > now)
+    elif text is not None and not known.attempt and known.due_at > write.due_at:
+        text = runs_besides(known)
+    after = _next_life(replace(known, recurrence=text), write.due_at, next_generation())
+    return Answer(Outcome.MOVED, after), after
 
 
 def _cancel(write: Cancel, job: Job | None) -> Decision:
@@ -278,9 +347,9 @@ def _replay(write: Replay, job: Job | None, now: int, next_generation: NextGener
         return Answer(Outcome.NOT_FOUND, job), job
     if write.if_generation not in (None, job.generation):
         return Answer(Outcome.WRONG_GENERATION, job), job
+    if job.recurrence is not None:  # a series that had ended missed nothing
+        job = replace(job, recurrence=moved(job, write.due_at, is_put_off=True))
     again = replace(_next_life(job, write.due_at, next_generation()), first_set_at=now)
-    if again.recurrence is not None:
-        again = replace(again, recurrence=put_off(again.recurrence))  # a series that had ended missed nothing
     return Answer(Outcome.REPLAYED, again), again
 
 
@@ -308,11 +377,14 @@ def _begin_or_set_aside(write: Begin | SetAside, job: Job | None) -> Decision:
     return BEGUN, replace(job, state=State.RUNNING, attempt=job.attempt + 1, lacks_handler=False)
 
 
-def _settle(write: Settle, job: Job | None, next_generation: NextGeneration) -> Decision:
+def _settle(write: Settle, job: Job | None, now: int, next_generation: NextGeneration) -> Decision:
     if job is None or job.state is State.DEAD:
         return NOT_FOUND, job
     if not _is_same_firing(job, write.job) or job.state is not State.RUNNING:
         return WRONG_GENERATION, job
+    then = then_of(job)
+    if then is not None:
+        return _settle_and_change(write, job, then, now, next_generation)
     if write.how is Settled.DONE:
         if write.due_at is None:
             return GONE, None
@@ -331,6 +403,23 @@ def _settle(write: Settle, job: Job | None, next_generation: NextGeneration) -> 
     else:
         after = replace(job, state=State.DEAD, attempt=write.attempt, error=write.error, pause=None)
     return Answer(Outcome.SETTLED, after), after
+
+
+def _settle_and_change(
+    write: Settle, job: Job, then: Definition, now: int, next_generation: NextGeneration
+) -> Decision:
+    """
+    Settle a run by its own rule, and go on with the definition that was set while it lasted.
+    """
+    before = replace(job, recurrence=without_then(job.recurrence))
+    write = replace(write, recurrence=without_then(write.recurrence))
+    draw = cache(next_generation)  # a store has reserved one for each write
+    _, after = _settle(write, before, now, draw)
+    if after is None:
+        after = gone_on(before, then, now)
+    if after is not None:
+        after = changed(after, then, now, draw) if after.state is State.PENDING else changed_dead(after, then)
+    return (GONE if after is None else Answer(Outcome.SETTLED, after)), after
 
 
 def _redate(write: Redate, job: Job | None) -> Decision:

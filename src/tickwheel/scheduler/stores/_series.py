@@ -1,36 +1,273 @@
 """
-All that stores know of the text of a recurrence: the runs that a series waits for, and how long a run is worth firing.
+The rules by which a set changes a series that exists, and what other writes do to the text of a recurrence.
+
+    the series of the key    the same rule and payload       another rule or payload
+    pending                  unchanged, nothing is written   changed: a new generation, its attempts kept
+    running                  unchanged, nothing is written   changed: the new definition counts once the run has ended
+    dead                     dead, nothing is written        dead, unless other runs are asked for: then a new series
+
+A text that is not one of `Recurrence` is opaque, and is replaced as that of a job that fires once.
 """
 
 from __future__ import annotations
 
+import json
 import re
+from contextlib import suppress
+from dataclasses import astuple, replace
+from typing import TYPE_CHECKING, NamedTuple
 
-__all__ = ["ahead", "length_of", "of_next_life", "put_off"]
+from tickwheel.errors import MissingExtraError, RecurrenceError
+from tickwheel.scheduler.errors import InvalidRecurrenceError
+from tickwheel.scheduler.model import STOPPED, Job, RetryPolicy, Set, State
+from tickwheel.scheduler.recurrence import Recurrence
 
-# As they are in a canonical text, where another name always comes before them.
-_WAITS = re.compile(r',"(?:next_at|run_at)":\d+')
-_AGAIN = re.compile(r',"(?:expires_ms|next_at|run_at)":')
-_BEFORE_NEXT_AT = re.compile(r'"misfire":"\w+"')
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "Definition",
+    "at_end",
+    "changed",
+    "changed_dead",
+    "gone_on",
+    "is_series",
+    "length_of",
+    "moved",
+    "of_next_life",
+    "runs_besides",
+    "then_of",
+    "wanted_of",
+    "without_then",
+]
+
 _LENGTH = re.compile(r',"expires_ms":(-?\d+)')
+"""As it is in a canonical text, where another name always comes before it."""
 
 
-def put_off(text: str) -> str:
+class Definition(NamedTuple):
     """
-    Return the recurrence *text* of a job that is moved to later: its series goes on from there.
+    The parts of a series that callers set.
+
+    Attributes:
+        series: Its rule; the state of it does not count.
+        payload: Encoded.
+        target: The kind of place.
+        handler: Which one of that kind.
+        retry: The policy.
+        expires_ms: For how long after its instant a run is worth firing, or None.
+        has_phase: Whether the phase of an interval was asked for.
     """
-    return _WAITS.sub("", text)
+
+    series: Recurrence
+    payload: bytes
+    target: str
+    handler: str
+    retry: RetryPolicy
+    expires_ms: int | None
+    has_phase: bool = False
+
+    @classmethod
+    def of(cls, job: Job, *, has_phase: bool = False) -> Definition:
+        """
+        Return the definition that *job* has now.
+
+        Raises:
+            InvalidRecurrenceError: If its recurrence is opaque.
+        """
+        series = Recurrence.from_text(job.recurrence or "")
+        length = series.expires_ms
+        if length is None and job.expires_at not in (None, STOPPED):
+            length = job.expires_at - job.due_at
+        return cls(series, job.payload, job.target, job.handler, job.retry, length, has_phase)
+
+    @classmethod
+    def at_last(cls, job: Job) -> Definition:
+        """
+        Return the definition that was set last: that of *job*, or the one that counts once its run has ended.
+
+        Raises:
+            InvalidRecurrenceError: If its recurrence is opaque.
+        """
+        now = cls.of(job)
+        return now if now.series.then is None else cls.from_text(now.series.then)
+
+    @classmethod
+    def from_text(cls, text: str) -> Definition:
+        """
+        Read what `to_text` wrote.
+        """
+        series, payload, target, handler, retry, length, has_phase = json.loads(text)
+        *policy, waits_ms = retry
+        retry = RetryPolicy(*policy, tuple(waits_ms))
+        return cls(Recurrence.from_text(series), payload.encode(), target, handler, retry, length, has_phase)
+
+    def to_text(self) -> str:
+        """
+        Return the definition as text.
+        """
+        rule = self.series.to_text()
+        parts = (rule, self.payload.decode(), self.target, self.handler, astuple(self.retry))
+        return json.dumps((*parts, self.expires_ms, self.has_phase), separators=(",", ":"))
+
+    def is_like(self, other: Definition) -> bool:
+        """
+        Return whether *other*, which is wanted, is the same.
+        """
+        mine, wanted = self[2:6], other[2:6]
+        is_same = mine == wanted and self.series.is_like(other.series, has_phase=other.has_phase)
+        return is_same and _is_same_json(self.payload, other.payload)
 
 
-def ahead(text: str, due_at: int) -> str:
+def is_series(job: Job) -> bool:
     """
-    Return the recurrence *text* of a job that waited until *due_at* and runs earlier: its series goes on from there.
+    Return whether the recurrence of *job* can be read.
+    """
+    if job.recurrence is None:
+        return False
+    try:
+        Recurrence.from_text(job.recurrence)
+    except InvalidRecurrenceError:
+        return False
+    return True
+
+
+def wanted_of(write: Set, job: Job) -> Definition:
+    """
+    Return the definition that *write* asks for, given the *job* that its key has.
+    """
+    wanted = Definition.of(write.job, has_phase=write.has_phase)
+    return wanted._replace(payload=Definition.at_last(job).payload) if write.keeps_payload else wanted
+
+
+def changed(job: Job, wanted: Definition, now: int, next_generation: Callable[[], int]) -> Job | None:
+    """
+    Return the pending *job* with the definition that is *wanted*, or None if its series is over by that.
+    """
+    before = Definition.of(job)
+    has_begun = job.attempt > 0
+    try:
+        due_at, series = before.series.turned_into(
+            wanted.series, job.key, job.due_at, now, has_begun=has_begun, has_phase=wanted.has_phase
+        )
+    except (RecurrenceError, MissingExtraError):  # the search gave up: the run that is due says so
+        due_at, series = job.due_at, replace(wanted.series, runs=before.series.runs)
+    if due_at is None:
+        return None
+    base = due_at
+    if series.expires_ms is not None and job.expires_at is not None:
+        base = job.expires_at - series.expires_ms
+        series = replace(series, expires_ms=wanted.expires_ms)
+    return replace(
+        job,
+        generation=next_generation(),
+        due_at=due_at,
+        payload=wanted.payload,
+        target=wanted.target,
+        handler=wanted.handler,
+        retry=wanted.retry,
+        attempt=min(job.attempt, wanted.retry.attempts - 1),  # one is left, whatever the new policy
+        expires_at=None if wanted.expires_ms is None else base + wanted.expires_ms,
+        recurrence=series.to_text(),
+        state=State.PENDING,
+        lacks_handler=False,
+    )
+
+
+def changed_dead(job: Job, wanted: Definition) -> Job:
+    """
+    Return the dead *job* with the definition that is *wanted*, by which a replay goes on.
+    """
+    before = Definition.of(job).series
+    state = {name: getattr(before, name) for name in ("runs", "run_at", "next_at", "nominal_at", "expires_ms")}
+    text = replace(wanted.series, **state).to_text()
+    _, _, target, handler, retry, *_ = wanted
+    return replace(job, payload=wanted.payload, target=target, handler=handler, retry=retry, recurrence=text)
+
+
+def at_end(job: Job, wanted: Definition) -> Job:
+    """
+    Return the running *job*, which gets the definition that is *wanted* once its run has ended.
+    """
+    before = Definition.of(job)
+    series = before.series
+    then = None if before.is_like(wanted) else wanted._replace(series=_rule(wanted.series)).to_text()
+    return replace(job, recurrence=replace(series, then=then).to_text())
+
+
+def then_of(job: Job) -> Definition | None:
+    """
+    Return the definition that was set while the run of *job* lasted, or None.
+    """
+    if job.recurrence is None or '"then":' not in job.recurrence:
+        return None
+    text = Recurrence.from_text(job.recurrence).then
+    return None if text is None else Definition.from_text(text)
+
+
+def gone_on(job: Job, wanted: Definition, now: int) -> Job | None:
+    """
+    Return *job* after the last run by its own rule, where the one that is *wanted* names another, or None.
+    """
+    series = Recurrence.from_text(job.recurrence or "")
+    runs = series.runs + 1
+    after = replace(series, runs=runs, max_runs=None, until=None, run_at=None, next_at=None, nominal_at=None, then=None)
+    if wanted.series.max_runs is not None and runs >= wanted.series.max_runs:
+        return None
+    with suppress(InvalidRecurrenceError):
+        due_at = after.next(job.key, max(job.due_at, now))
+        if due_at is not None:
+            return replace(job, due_at=due_at, attempt=0, state=State.PENDING, recurrence=after.to_text())
+    return None
+
+
+def without_then(text: str | None) -> str | None:
+    """
+    Return the recurrence *text* without a definition that counts later.
+    """
+    if text is None or '"then":' not in text:
+        return text
+    return replace(Recurrence.from_text(text), then=None).to_text()
+
+
+def moved(job: Job, due_at: int, *, is_put_off: bool) -> str | None:
+    """
+    Return the recurrence of *job* when its run is moved to *due_at*.
+
+    The run keeps the instant that the rule named for it, unless it is moved to a later one of the series. A run that is
+    moved to an earlier instant is one besides: the series goes on from there, with the instant that was waited for.
+
+    Args:
+        job: As it was.
+        due_at: The instant, in ms since the epoch.
+        is_put_off: Whether the series goes on from there.
+    """
+    if not is_series(job):
+        return job.recurrence
+    series = Recurrence.from_text(job.recurrence or "")
+    nominal, wanted = series.named(job.key, job.due_at), due_at - series.shift_ms(job.key)
+    if wanted < nominal:
+        nominal = due_at
+    with suppress(RecurrenceError, MissingExtraError):
+        if wanted >= nominal and series.nominal(wanted - 1) == wanted:
+            nominal = wanted
+    if is_put_off:
+        series = replace(series, next_at=None, run_at=None)
+    return replace(series, nominal_at=None if nominal == wanted else nominal).to_text()
+
+
+def runs_besides(job: Job) -> str | None:
+    """
+    Return the recurrence of *job*, which waits for its instant and runs earlier: its series goes on from that.
 
     A run that is tried again is the same run, and one that was to run now already leaves the series where that did.
     """
-    if _AGAIN.search(text):
-        return text
-    return _BEFORE_NEXT_AT.sub(rf'\g<0>,"next_at":{due_at}', text, count=1)
+    if not is_series(job):
+        return job.recurrence
+    series = Recurrence.from_text(job.recurrence or "")
+    if series.next_at is not None or series.is_postponed(job.due_at):
+        return job.recurrence
+    return replace(series, next_at=job.due_at, nominal_at=None).to_text()
 
 
 def length_of(text: str) -> int | None:
@@ -46,3 +283,17 @@ def of_next_life(text: str) -> str:
     Return the recurrence *text* of a job that is due at the instant of a run again.
     """
     return _LENGTH.sub("", text)
+
+
+def _rule(series: Recurrence) -> Recurrence:
+    return replace(series, runs=0, run_at=None, next_at=None, nominal_at=None, expires_ms=None, then=None)
+
+
+def _is_same_json(first: bytes, second: bytes) -> bool:
+    if first == second:
+        return True
+    try:
+        texts = [json.dumps(json.loads(each), sort_keys=True) for each in (first, second)]
+    except (ValueError, RecursionError):
+        return False
+    return texts[0] == texts[1]

@@ -5,6 +5,7 @@ The headers that describe a firing, beside the payload: the same names for every
     tickwheel-fire-id     key/generation/attempt, percent-encoded
     tickwheel-attempt     which attempt this is, from 1
     tickwheel-due-at      the job's instant, in ms since the epoch
+    tickwheel-nominal-at  the instant that the rule of a recurring job named for this run, the same for all attempts
     traceparent           of the firing's span, or else of the span that set the job
 """
 
@@ -28,6 +29,8 @@ def headers(firing: Firing) -> dict[str, str]:
         "tickwheel-attempt": str(firing.attempt),
         "tickwheel-due-at": str(job.due_at),
     }
+    if (nominal_at := firing.nominal_at) is not None:
+        found["tickwheel-nominal-at"] = str(nominal_at)
     if firing.trace is not None:
         found["traceparent"] = firing.trace
     return found

@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 from tickwheel.observe.events import Event
 from tickwheel.scheduler.errors import JobStoppedError
 from tickwheel.scheduler.model import Answer, Job, Progress
+from tickwheel.scheduler.recurrence import nominal_of
 from tickwheel.typing import Duration
 
 __all__ = [
@@ -133,6 +134,17 @@ class Firing:
         """
         life = f"{self.job.first_set_at}/{self.job.key}".encode()
         return f"tw_{blake2b(life, digest_size=12).hexdigest()}_{self.job.generation}"
+
+    @property
+    def nominal_at(self) -> int | None:
+        """
+        The instant that the job's rule named for this run, before any jitter, in ms since the epoch.
+
+        It is the same for all attempts of a run, after snoozes, moves and takeovers, so compute the day of a report
+        from it. With misfire="once" it is the first of the instants that were missed. It is None for a job that fires
+        once.
+        """
+        return nominal_of(self.job.key, self.job.due_at, self.job.recurrence)
 
     @property
     def lateness_ms(self) -> float:

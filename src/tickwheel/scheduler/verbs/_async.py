@@ -26,7 +26,7 @@ from tickwheel.scheduler.verbs.backfill import Backfill, BackfillRange, backfill
 from tickwheel.scheduler.verbs.bulk import BulkAnswer, BulkFields, BulkProgress
 from tickwheel.scheduler.verbs.change import ChangeFields
 from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, PauseJobs, ReplayJobs, ResumeJobs, SetJobs, Verb
-from tickwheel.scheduler.verbs.requests import ListRest, SetFields, SetRequest, When, check_requests
+from tickwheel.scheduler.verbs.requests import ListRest, SetFields, SetRequest, When, answered, check_requests
 from tickwheel.typing import Duration, Instant
 
 __all__ = ["AsyncScheduler"]
@@ -101,11 +101,11 @@ class AsyncScheduler(Common):
         """
         request = SetRequest(key, **fields)
         if conn is not None:
-            return (await self._do(SetJobs((request,)), conn))[0]
+            return answered((await self._do(SetJobs((request,)), conn))[0], request)
         client = self._core.client
         if client.is_stale:
             await asyncio.to_thread(client.refresh)
-        return await self._replies.awaitable(client.set(request))
+        return answered(await self._replies.awaitable(client.set(request)), request)
 
     async def set_many(self, requests: Iterable[SetRequest], *, conn: object = None) -> list[Answer]:
         """

@@ -19,7 +19,7 @@ from tickwheel.scheduler.verbs.backfill import Backfill, BackfillRange, backfill
 from tickwheel.scheduler.verbs.bulk import BulkAnswer, BulkFields, BulkProgress
 from tickwheel.scheduler.verbs.change import ChangeFields
 from tickwheel.scheduler.verbs.jobs import CancelJobs, MoveJobs, PauseJobs, ReplayJobs, ResumeJobs, SetJobs, Verb
-from tickwheel.scheduler.verbs.requests import ListRest, SetFields, SetRequest, When, check_requests
+from tickwheel.scheduler.verbs.requests import ListRest, SetFields, SetRequest, When, answered, check_requests
 from tickwheel.typing import Duration, Instant
 
 __all__ = ["Scheduler"]
@@ -95,7 +95,9 @@ class Scheduler(Fleet):
         """
         Set the job of *key*; a pending one of that key is replaced, unless `mode` says otherwise.
 
-        The job is durable when this returns.
+        The job is durable when this returns. A recurring job that exists goes on: it keeps its next run, a run that is
+        under way or owed, its attempts and its count. With the same rule and payload nothing is written, so a program
+        may set its recurring jobs at each start.
 
         Args:
             key: 1 to 512 bytes of UTF-8.
@@ -105,7 +107,9 @@ class Scheduler(Fleet):
             **fields: Those of `SetRequest`: delay or at, payload, handler, every, cron, ...
 
         Returns:
-            CREATED, REPLACED, KEPT or WRONG_GENERATION, and the job as it now is.
+            CREATED, REPLACED, KEPT or WRONG_GENERATION, and the job as it now is. Of a recurring job that exists:
+            UNCHANGED, CHANGED (after its end, for a run under way), CANCELLED where no run is left, RESTARTED, or DEAD
+            where it has ended as a dead letter, which `replay` or mode="restart" revives.
 
         Raises:
             InvalidJobError: A value that no job can have; its message names value and remedy. Nothing was stored.
@@ -116,7 +120,8 @@ class Scheduler(Fleet):
             ClosedError: After `stop`.
         """
         request = SetRequest(key, **fields)
-        return self._core.client.set(request).result() if conn is None else self._do(SetJobs((request,)), conn)[0]
+        answer = self._core.client.set(request).result() if conn is None else self._do(SetJobs((request,)), conn)[0]
+        return answered(answer, request)
 
     def set_many(self, requests: Iterable[SetRequest], *, conn: object = None) -> list[Answer]:
         """
@@ -268,8 +273,9 @@ class Scheduler(Fleet):
         """
         Change some of the pending job of *key*, such as its payload or its cron line; the rest stays as it is.
 
-        Phase, attempts, a pause and the runs that are left stay. It is due when it was, unless `every`, `cron`, `tz` or
-        `exclude` is given: then when the new rule says, except for a run that is tried again.
+        Attempts, a pause and the count of runs stay. The due time stays the same unless `every`, `cron`, `tz` or
+        `exclude` changes; a run that is owed or tried again keeps it in any case. A recurring job that runs changes
+        once its run has ended.
 
         Args:
             key: The job's.
@@ -277,7 +283,8 @@ class Scheduler(Fleet):
             **fields: payload, target, handler, retry, expires; of a recurring job also its rule: see `ChangeFields`.
 
         Returns:
-            REPLACED, TOO_LATE (it is running), NOT_FOUND or WRONG_GENERATION, and the job as it now is.
+            CHANGED or UNCHANGED for a recurring job, REPLACED or TOO_LATE (it is running) for one that fires once,
+            NOT_FOUND or WRONG_GENERATION, and the job as it now is.
 
         Raises:
             InvalidJobError: For a value that the job cannot have, a rule for a job that fires once, or no field.

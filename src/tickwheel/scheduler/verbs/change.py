@@ -1,8 +1,9 @@
 """
 Change some of a job, and leave the rest of it as it is.
 
-The job is read, and set again on the condition that it is still pending, of the same generation and due at the same
-instant: so the rules of what depends on what are here alone, and nothing that others did meanwhile is undone.
+The job is read, and set again on the condition that it still has the same generation and, where it fires once, is
+pending and due at the same instant: so nothing that others did meanwhile is undone. A recurring job goes on as it does
+when it is set: see `stores._series`.
 
 Internal: other rooms use it, users do not.
 """
@@ -18,11 +19,12 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 from tickwheel.scheduler import checks
 from tickwheel.scheduler._registry import Registry
 from tickwheel.scheduler._retry import check_policy
-from tickwheel.scheduler.errors import InvalidJobError, InvalidRecurrenceError
-from tickwheel.scheduler.model import STOPPED, Actor, Answer, Job, RetryPolicy, Set
+from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.scheduler.model import STOPPED, Actor, Answer, Job, RetryPolicy, Set, State
 from tickwheel.scheduler.recurrence import Cron, Interval, Misfire, Recurrence
+from tickwheel.scheduler.stores._series import Definition
 from tickwheel.scheduler.verbs._condition import on_what_is_read
-from tickwheel.scheduler.verbs.recurring import first_run
+from tickwheel.scheduler.verbs.recurring import first_run, no_run
 from tickwheel.scheduler.verbs.requests import SetRequest
 from tickwheel.typing import Duration, Instant
 
@@ -45,7 +47,7 @@ class ChangeFields(TypedDict, total=False):
         handler: Another one of that kind.
         retry: Another policy; None for that of the handler, or else the scheduler's.
         expires: Seconds after its instant, or None for no end.
-        every: Another interval, the first run one interval from now; in place of a cron line, too.
+        every: Another interval, counted from the last nominal run; in place of a cron line, from now.
         cron: Another line; in place of an interval, too.
         tz: Another zone of `cron` and `exclude`.
         misfire: What to do about missed runs.
@@ -53,7 +55,7 @@ class ChangeFields(TypedDict, total=False):
         overlap: What to do about instants that pass while a run lasts; None for what is so by default.
         jitter: Seconds over which the runs of different keys are spread.
         until: The instant after which no run is due, or None for no end.
-        max_runs: After how many runs from now on the job is gone, or None for no end.
+        max_runs: After how many runs since the series began the job is gone, or None for no end.
         exclude: What is left out of the series, in place of what was.
     """
 
@@ -84,7 +86,7 @@ _PARTS: Final = {
     "overlap": ("overlap",),
     "jitter": ("jitter_ms",),
     "until": ("until",),
-    "max_runs": ("runs_left",),
+    "max_runs": ("max_runs",),
     "exclude": ("exclude",),
 }
 """What each field of a rule decides of a `Recurrence`; all else of it stays to the letter."""
@@ -127,56 +129,50 @@ def _writes(job: Job, fields: ChangeFields, registry: Registry, now: int, actor:
     """
     Return the one write that changes *fields* of *job*.
     """
-    target, handler = fields.get("target", job.target), fields.get("handler", job.handler) or ""
+    was = job if job.recurrence is None else Definition.at_last(job)
+    target, handler = fields.get("target", was.target), fields.get("handler", was.handler) or ""
     if "target" in fields or "handler" in fields:
         registry.check(target, handler)
-    retry = job.retry
+    retry = was.retry
     if "retry" in fields:
         policy = fields["retry"]
         retry = registry.retry_of(target, handler) if policy is None else check_policy(policy)
-    due_at, recurrence = job.due_at, job.recurrence
     rule: dict[str, Any] = {name: value for name, value in fields.items() if name in _PARTS}
-    if rule and recurrence is None:
+    if rule and job.recurrence is None:
         name, value = next(iter(rule.items()))
         raise InvalidJobError(name, value, "the job fires once: set it again, with every= or cron=")
-    if rule and recurrence is not None:
-        due_at, recurrence = _rescheduled(job, Recurrence.from_text(recurrence), rule, now)
-    expires_at = job.expires_at
+    recurrence, length = job.recurrence, None
+    if isinstance(was, Definition):
+        length = was.expires_ms
+        recurrence = _ruled(job, was.series, rule, now).to_text()
+    elif job.expires_at not in (None, STOPPED):
+        length = job.expires_at - job.due_at
     if "expires" in fields:
         expires = fields["expires"]
-        expires_at = None if expires is None else due_at + checks.span_ms("expires", expires)
-        recurrence = _without_length(recurrence)
-    elif expires_at not in (None, STOPPED) and due_at != job.due_at:
-        length = None if recurrence is None else Recurrence.from_text(recurrence).expires_ms
-        expires_at = due_at + (expires_at - job.due_at if length is None else length)
-        recurrence = _without_length(recurrence)
+        length = None if expires is None else checks.span_ms("expires", expires)
     after = replace(
         job,
-        due_at=due_at,
-        payload=checks.encode_payload(fields["payload"]) if "payload" in fields else job.payload,
+        payload=checks.encode_payload(fields["payload"]) if "payload" in fields else was.payload,
         target=target,
         handler=handler,
         retry=retry,
-        expires_at=expires_at,
+        expires_at=job.expires_at if job.expires_at == STOPPED else None if length is None else job.due_at + length,
         recurrence=recurrence,
     )
     noted = None if actor is None or (recurrence is None and not actor.is_always) else actor
-    return [Set(after, if_generation=job.generation, if_due_at=job.due_at, actor=noted)]
+    due_at = job.due_at if recurrence is None else None
+    return [Set(after, if_generation=job.generation, if_due_at=due_at, actor=noted)]
 
 
-def _without_length(text: str | None) -> str | None:
+def _ruled(job: Job, before: Recurrence, given: dict[str, Any], now: int) -> Recurrence:
     """
-    Return a recurrence without what a run that is tried again keeps there: how long it is worth firing.
-    """
-    return text and replace(Recurrence.from_text(text), expires_ms=None).to_text()
+    Return the rule *before* of *job* with what is *given*.
 
-
-def _rescheduled(job: Job, before: Recurrence, given: dict[str, Any], now: int) -> tuple[int, str]:
+    Raises:
+        InvalidRecurrenceError: If no run is due by it.
     """
-    Return the instant of *job* by its rule with what is *given*, and the rule's text.
-
-    The instant stays unless the series is another one; that of a run which is tried again stays in any case.
-    """
+    if not given:
+        return before
     has_new_rule = "every" in given or "cron" in given
     _, text = first_run(SetRequest(job.key, **_as_set(before, given, has_new_rule=has_new_rule)), job.key, None, now)
     asked = Recurrence.from_text(text)
@@ -184,24 +180,13 @@ def _rescheduled(job: Job, before: Recurrence, given: dict[str, Any], now: int) 
         asked = replace(asked, rule=replace(asked.rule, anchor_at=before.rule.anchor_at))  # another zone, the old phase
     parts = {part for name in given for part in _PARTS[name]}
     after = replace(before, **{part: getattr(asked, part) for part in parts})
-    shift, is_timed, rule, begins = after.shift_ms(job.key), bool(given.keys() & _TIMED), after.rule, now
-    if has_new_rule and isinstance(rule, Interval):
-        begins = rule.anchor_at - rule.every_ms + 1  # the first run is one interval from now
-    if is_timed and after.run_at is not None:
-        after = replace(after, run_at=max(begins, after.run_at))  # the new series begins now, and makes up for nothing
-    if after.next_at is not None:
-        after = replace(after, next_at=None if is_timed else after.next_at + shift - before.shift_ms(job.key))
-    if not is_timed or job.attempt or before.run_at is not None:
-        due_at = job.due_at + shift - before.shift_ms(job.key)
-    else:
-        found = after.next(job.key, begins - 1 + shift)
-        if found is None:
-            raise InvalidRecurrenceError("until", after.until, "no run is due until then: name a later instant")
-        due_at = max(now, found)
-    last = max(due_at, after.next_at or due_at)
-    if "until" in given and after.until is not None and last - shift > after.until:
-        raise InvalidRecurrenceError("until", given["until"], "no run is due until then: name a later instant")
-    return due_at, after.to_text()
+    series = Recurrence.from_text(job.recurrence or "")
+    if ("until" in given or given.keys() & _TIMED) and job.state is State.PENDING:
+        due_at, left = series.turned_into(after, job.key, job.due_at, now, has_begun=job.attempt > 0)
+        last = max(due_at or 0, left.next_at or 0) - left.shift_ms(job.key)
+        if due_at is None or ("until" in given and after.until is not None and last > after.until):
+            raise no_run(after.until)
+    return after
 
 
 def _as_set(before: Recurrence, given: dict[str, Any], *, has_new_rule: bool) -> dict[str, Any]:
@@ -212,7 +197,7 @@ def _as_set(before: Recurrence, given: dict[str, Any], *, has_new_rule: bool) ->
     fields: dict[str, Any] = {
         "misfire": before.misfire,
         "overlap": before.overlap,
-        "max_runs": before.runs_left,
+        "max_runs": before.max_runs,
         "exclude": [str(each) for each in before.exclude],
         "tz": rule.tz,
     }

@@ -19,8 +19,8 @@ _OWN = (Begin, Settle, Redate)
 _TIMED = (Set, Move)
 """Those that may carry an era."""
 
-_CREATED, _REPLACED, _MOVED = Outcome.CREATED, Outcome.REPLACED, Outcome.MOVED  # an enum is slow to look into
-_NEW_LIVES = frozenset((_CREATED, _REPLACED, _MOVED, Outcome.REPLAYED))
+_DATED = frozenset((Outcome.CREATED, Outcome.REPLACED, Outcome.CHANGED, Outcome.RESTARTED, Outcome.MOVED))
+_NEW_LIVES = _DATED | {Outcome.REPLAYED}
 
 
 def lives_of(writes: Sequence[Write], answers: Sequence[Answer]) -> tuple[list[Job], list[str]]:
@@ -33,7 +33,7 @@ def lives_of(writes: Sequence[Write], answers: Sequence[Answer]) -> tuple[list[J
         job = answer.job
         if job is None or isinstance(write, _OWN):
             continue
-        if answer.outcome in _NEW_LIVES:
+        if answer.outcome in _NEW_LIVES and job.state is State.PENDING:
             jobs[job.key] = job
         elif answer.outcome is Outcome.CANCELLED or (answer.outcome is Outcome.PAUSED and job.state is State.PENDING):
             jobs.pop(job.key, None)
@@ -53,7 +53,7 @@ def elapsed_of(writes: Sequence[Write], answers: Sequence[Answer]) -> dict[int, 
         if not isinstance(write, _TIMED) or (era := write.era) is None:
             continue
         outcome, job = answer.outcome, answer.job
-        if job is not None and (outcome is _CREATED or outcome is _REPLACED or outcome is _MOVED):
+        if job is not None and outcome in _DATED:
             if era != last:
                 last, jobs = era, found.setdefault(era, [])
             jobs.append(job)
@@ -69,7 +69,7 @@ def events_of(writes: Sequence[Write], answers: Sequence[Answer]) -> Iterator[Ev
         if job is None or isinstance(write, _OWN):
             continue
         match answer.outcome:
-            case Outcome.CREATED | Outcome.REPLACED | Outcome.KEPT:
+            case Outcome.CREATED | Outcome.REPLACED | Outcome.KEPT | Outcome.CHANGED | Outcome.RESTARTED:
                 yield JobSet(job.key, job.generation, job.due_at, job.target, job.handler, answer.outcome)
             case Outcome.MOVED:
                 yield JobMoved(job.key, job.generation, job.due_at)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tickwheel.calendar.misfire import MISFIRE_GRACE_MS
@@ -24,7 +25,17 @@ if TYPE_CHECKING:
     from tickwheel.scheduler.verbs.requests import SetRequest
     from tickwheel.typing import Duration
 
-__all__ = ["EXCLUDE_MAX", "RUNS_MAX", "check_once", "exclusions", "first_run", "interval_of", "runs_found", "runs_of"]
+__all__ = [
+    "EXCLUDE_MAX",
+    "RUNS_MAX",
+    "check_once",
+    "exclusions",
+    "first_run",
+    "interval_of",
+    "no_run",
+    "runs_found",
+    "runs_of",
+]
 
 EXCLUDE_MAX = 366
 RUNS_MAX = 1 << 31
@@ -77,11 +88,12 @@ def check_once(request: SetRequest) -> None:
             raise InvalidJobError(name, value, "it is for recurring jobs: pass every= or cron=, or leave it out")
 
 
-def first_run(request: SetRequest, key: str, start: int | None, now: int) -> tuple[int, str]:
+def first_run(request: SetRequest, key: str, start: int | None, now: int) -> tuple[int | None, str]:
     """
     Return the first instant and the canonical text of a recurring request, in the phase of *start* if it has one.
 
-    An interval whose start has passed begins now, with one late run, and goes on in phase; a line of cron waits.
+    An interval whose start has passed begins now, with one late run, and goes on in phase; a line of cron waits. The
+    instant is None if no run is due until `until=`: a series that exists may owe one all the same.
 
     Raises:
         InvalidRecurrenceError: If there is no such rule, or it never fires.
@@ -116,9 +128,19 @@ def first_run(request: SetRequest, key: str, start: int | None, now: int) -> tup
     due = recurrence.nominal(after, range(_PASSES_MAX))
     if due is None or (recurrence.until is not None and recurrence.until < now):
         if request.until is not None:
-            raise InvalidRecurrenceError("until", request.until, "no run is due until then: name a later instant")
+            return None, recurrence.to_text()
         raise InvalidRecurrenceError("cron", request.cron, "it does not fire within 50 years of its start")
-    return max(due + recurrence.shift_ms(key), now), recurrence.to_text()
+    due_at = due + recurrence.shift_ms(key)
+    if due_at < now:
+        due_at, recurrence = now, replace(recurrence, nominal_at=due)
+    return due_at, recurrence.to_text()
+
+
+def no_run(until: object) -> InvalidRecurrenceError:
+    """
+    Return the error of a new series whose *until* comes before its first run.
+    """
+    return InvalidRecurrenceError("until", until, "no run is due until then: name a later instant")
 
 
 def runs_of(job: Job, count: int, passes: Iterable[object] | None = None) -> Iterator[int]:

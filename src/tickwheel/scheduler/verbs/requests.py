@@ -15,8 +15,19 @@ from tickwheel._core import make_fast
 from tickwheel.scheduler import checks
 from tickwheel.scheduler._retry import check_policy
 from tickwheel.scheduler.errors import InvalidJobError
-from tickwheel.scheduler.model import USUAL_RETRY, Actor, Job, JobQuery, RetryPolicy, Set, SetMode, State
-from tickwheel.scheduler.verbs.recurring import check_once, first_run, interval_of
+from tickwheel.scheduler.model import (
+    USUAL_RETRY,
+    Actor,
+    Answer,
+    Job,
+    JobQuery,
+    Outcome,
+    RetryPolicy,
+    Set,
+    SetMode,
+    State,
+)
+from tickwheel.scheduler.verbs.recurring import check_once, first_run, interval_of, no_run
 from tickwheel.typing import Duration, Instant
 
 __all__ = [
@@ -27,6 +38,7 @@ __all__ = [
     "SetFields",
     "SetRequest",
     "When",
+    "answered",
     "check_requests",
     "due_at",
     "flag",
@@ -85,7 +97,8 @@ class SetRequest:
         handler: Which one of that kind: the handler's name, the URL.
         retry: What to do when it fails; None for the handler's policy, or else the scheduler's.
         expires: Seconds after its instant from which on it is not worth firing.
-        mode: What to do with a pending job of that key: "replace" it, "keep" it, or take the "earliest" instant.
+        mode: What to do with a pending job of that key: "replace" it, "keep" it, or take the "earliest" instant. A
+            recurring job goes on, by the new rule if that differs; "restart" begins a new series in its place.
         max_wait: With "replace": seconds after the first set past which the instant is not moved.
         if_generation: Only if the live job has this generation; 0: only if there is none.
         every: Seconds between runs, for a job that recurs in a fixed phase.
@@ -98,7 +111,8 @@ class SetRequest:
             "skip".
         jitter: Seconds over which the runs of different keys are spread; the same shift for a key each time.
         until: The instant after which no run is due, not counting the jitter; one at this instant is.
-        max_runs: After how many runs the job is gone; retries and runs that were left out do not count.
+        max_runs: After how many runs since the series began the job is gone; retries and runs that were left out do not
+            count.
         exclude: What is left out of the series: days such as "2026-12-25" and "2026-12-24/2027-01-02", and cron lines
             such as "* * * * SAT,SUN"; at most 366.
         trace: A W3C traceparent, to link the firing to.
@@ -236,13 +250,15 @@ def set_write(
     key = checks.check_key(request.key)
     handler = request.handler or ""
     retry = check_policy(request.retry) if request.retry is not None else retry_of(request.target, handler)
+    first: int | None
     if request.every is None and request.cron is None:
-        due, recurrence = due_at(request.delay, request.at, now), None
+        first, recurrence = due_at(request.delay, request.at, now), None
         check_once(request)
     else:
         has_start = request.delay is not None or request.at is not None
         start = due_at(request.delay, request.at, now, least=0) if has_start else None
-        due, recurrence = first_run(request, key, start, now)
+        first, recurrence = first_run(request, key, start, now)
+    due = now if first is None else first
     job = Job(
         key,
         0,
@@ -260,13 +276,38 @@ def set_write(
     max_wait = None if request.max_wait is None else checks.span_ms("max_wait", request.max_wait)
     if max_wait is not None and mode is not _REPLACE:
         raise InvalidJobError("max_wait", request.max_wait, f"it bounds mode='replace' only, not {mode.value!r}")
-    is_elapsed = request.at is None and (request.cron is None or interval_of(request.every, request.cron) is not None)
+    if mode is SetMode.RESTART and recurrence is None:
+        raise InvalidJobError("mode", request.mode, "it is for recurring jobs: pass every= or cron=, or leave it out")
+    is_interval = recurrence is not None and interval_of(request.every, request.cron) is not None
+    is_elapsed = request.at is None and (recurrence is None or is_interval)
     keeps = request.keep_payload is not False and flag("keep_payload", request.keep_payload)
     if keeps and request.payload is not None:
         raise InvalidJobError("keep_payload", keeps, "pass payload= or keep_payload=True, not both")
     generation = None if request.if_generation is None else checks.check_generation(request.if_generation)
     noted = None if actor is None or (recurrence is None and not actor.is_always) else actor
-    return Set(job, mode, max_wait, generation, era if is_elapsed else None, keeps_payload=keeps, actor=noted)
+    return Set(
+        job,
+        mode,
+        max_wait,
+        generation,
+        era if is_elapsed else None,
+        keeps_payload=keeps,
+        has_phase=is_interval and request.at is not None,
+        is_over=first is None,
+        actor=noted,
+    )
+
+
+def answered(answer: Answer, request: SetRequest) -> Answer:
+    """
+    Return the *answer* to *request*.
+
+    Raises:
+        InvalidRecurrenceError: If no run is due until its `until=`, and there is no series.
+    """
+    if answer.outcome is Outcome.FINISHED:
+        raise no_run(request.until)
+    return answer
 
 
 def trial(request: SetRequest, now: int) -> Job:
@@ -278,7 +319,10 @@ def trial(request: SetRequest, now: int) -> Job:
         InvalidDelayError: See there.
         TypeError: See there.
     """
-    return set_write(request, now, lambda _target, _handler: USUAL_RETRY).job
+    write = set_write(request, now, lambda _target, _handler: USUAL_RETRY)
+    if write.is_over:
+        raise no_run(request.until)
+    return write.job
 
 
 def due_at(delay: Duration | None, at: Instant | None, now: int, *, least: int | None = None) -> int:

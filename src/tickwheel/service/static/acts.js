@@ -111,13 +111,14 @@ function comingBack({
   grace_ms,
   exclude,
   until,
-  runs_left,
+  max_runs,
+  runs = 0,
 }) {
   const common = { tz, misfire, overlap, jitter: jitter_ms / 1000 };
   if (grace_ms) common.misfire_grace = grace_ms / 1000;
   if (until) common.until = until / 1000;
   if (exclude) common.exclude = exclude;
-  if (runs_left) common.max_runs = runs_left;
+  if (max_runs) common.max_runs = max_runs - runs;
   if (cron) return { cron, ...common };
   const rounds = Math.max(0, Math.ceil((now_ms() - anchor_at) / every_ms)); // the same phase, from the next run on
   return { every: every_ms / 1000, at: (anchor_at + rounds * every_ms) / 1000, ...common };

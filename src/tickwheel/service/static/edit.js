@@ -63,7 +63,7 @@ function ruleFields(rule) {
     when,
     input("tz", rule.cron ? "in the zone" : "Zone of what is left out", rule.tz ?? "UTC", { required: true }),
     input("until", "Until", rule.until ? new Date(rule.until).toISOString() : "", { placeholder: "with no end" }),
-    input("max_runs", "Runs left", rule.runs_left ?? "", { type: "number", min: 1, placeholder: "with no end" }),
+    input("max_runs", "Runs in all", rule.max_runs ?? "", { type: "number", min: 1, placeholder: "with no end" }),
     pick("overlap", "Runs due while one lasts", OVERLAPS, rule.overlap ?? ""),
     pick("misfire", "Missed runs", MISFIRES, rule.misfire),
     input(

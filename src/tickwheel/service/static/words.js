@@ -104,12 +104,13 @@ export function recurrence({
   jitter_ms,
   exclude,
   until: last,
-  runs_left,
+  max_runs,
+  runs = 0,
 }) {
   const rule = cron ? `${cron} in ${tz}` : `every ${length(every_ms)}`;
   const jitter = jitter_ms ? `, spread over ${length(jitter_ms)}` : "";
   const but = exclude ? `, but not ${exclude.join(", ")}` : "";
-  const end = (last ? `, until ${moment(last)}` : "") + (runs_left ? `, ${plural(runs_left, "run")} left` : "");
+  const end = (last ? `, until ${moment(last)}` : "") + (max_runs ? `, ${plural(max_runs - runs, "run")} left` : "");
   const missed =
     misfire === "once" ? "" : `, missed runs: ${misfire}${grace_ms ? ` if later than ${length(grace_ms)}` : ""}`;
   return rule + but + jitter + end + missed + (overlap ? `, runs due while one lasts: ${overlap}` : "");

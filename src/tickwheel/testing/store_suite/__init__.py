@@ -42,6 +42,7 @@ from tickwheel.testing.store_suite._pause import PauseTests
 from tickwheel.testing.store_suite._redate import RedateTests
 from tickwheel.testing.store_suite._replay import ReplayTests
 from tickwheel.testing.store_suite._scopes import ScopeTests
+from tickwheel.testing.store_suite._series import SeriesTests
 from tickwheel.testing.store_suite._set import SetTests
 from tickwheel.testing.store_suite._settle import SettleTests
 
@@ -52,6 +53,7 @@ class StoreSuite(
     OpenTests,
     SetTests,
     ColumnTests,
+    SeriesTests,
     MoveTests,
     CancelTests,
     ReplayTests,

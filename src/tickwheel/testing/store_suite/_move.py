@@ -4,7 +4,9 @@ Move: another instant for a pending job.
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from typing import Any
 
 from tickwheel.scheduler.model import Move, Outcome
 from tickwheel.testing.store_suite._base import StoreTests
@@ -33,27 +35,32 @@ class MoveTests(StoreTests):
         """
         A recurring job that is moved to later forgets the run that it waited for, one that is to run now does not.
         """
-        waits = '{"anchor_at":5,"every_ms":7,"jitter_ms":0,"misfire":"once","overlap":"all","run_at":12,"runs_left":3}'
-        goes_on = waits.replace('"run_at":12,', "")
+        rule = {"anchor_at": 5, "every_ms": 7, "jitter_ms": 0, "misfire": "once", "overlap": "all", "runs": 3}
         with self.rig() as rig:
-            for after, expected in ((9_000, goes_on), (0, waits)):
-                rig.pending("key", 1_000, recurrence=waits)
-                assert rig.move("key", after).outcome is Outcome.MOVED
-                assert rig.get("key").recurrence == expected
+            for after, waits in ((9_000, {}), (0, {"run_at": 12})):
+                key = f"key {after}"
+                pending = rig.pending(key, 1_000, recurrence=_text(rule | {"run_at": 12}))
+                assert rig.move(key, after).outcome is Outcome.MOVED
+                found = json.loads(rig.get(key).recurrence or "")
+                assert found.pop("nominal_at", rig.now + after) in (pending.due_at, rig.now + after)
+                assert found == rule | waits
 
     def test_a_run_ahead(self) -> None:
         """
         A recurring job that is to run now besides notes what it waited for, once, unless it is tried again or is late.
         """
-        rule = '{"anchor_at":5,"every_ms":7,"jitter_ms":0,"misfire":"once","overlap":"all","runs_left":3}'
         with self.rig() as rig:
-            noted = rule.replace(',"overlap"', f',"next_at":{rig.now + 1_000},"overlap"')
-            again = noted.replace("next_at", "run_at")
+            facts = {"anchor_at": 5, "every_ms": 1, "jitter_ms": 0, "misfire": "once", "overlap": "all", "runs": 3}
+            rule, noted = _text(facts), _text(facts | {"next_at": rig.now + 1_000})
+            again = _text(facts | {"run_at": rig.now + 1_000})
             cases = ((1_000, rule, 0, noted), (0, noted, 0, noted), (2_000, noted, 0, noted), (2_000, again, 0, again))
             for after, before, attempt, expected in (*cases, (1_000, rule, 1, rule), (-1_000, rule, 0, rule)):
+                if rig.store.get("key") is not None:
+                    rig.cancel("key")
                 rig.pending("key", after, recurrence=before, attempt=attempt)
                 answer = rig.do(Move("key", rig.now, keeps_next=True))
                 assert (answer.outcome, rig.get("key").recurrence) == (Outcome.MOVED, expected)
+            rig.cancel("key")
             rig.pending("key", 1_000, recurrence=noted)
             assert rig.move("key", 9_000).outcome is Outcome.MOVED
             assert rig.get("key").recurrence == rule
@@ -121,3 +128,7 @@ class MoveTests(StoreTests):
             assert moved is not None
             assert rig.begin(job) is Outcome.WRONG_GENERATION
             assert rig.begin(moved) is Outcome.BEGUN
+
+
+def _text(rule: dict[str, Any]) -> str:
+    return json.dumps(rule, sort_keys=True, separators=(",", ":"))

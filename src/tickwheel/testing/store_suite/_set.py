@@ -229,13 +229,13 @@ class SetTests(StoreTests):
             for mode in SetMode:
                 old = rig.running(f"key {mode}", 1_000, first_set_at=5)
                 answer = rig.set(old.key, 9_000, mode, over=rig.status(old.key, Standing.STARTED))
-                assert answer.outcome is Outcome.REPLACED
+                assert answer.outcome is (Outcome.RESTARTED if mode is SetMode.RESTART else Outcome.REPLACED)
                 assert answer.job is not None
                 assert answer.job.due_at == rig.now + 9_000
                 assert answer.job.first_set_at >= rig.now
                 assert rig.settle(old).outcome is Outcome.WRONG_GENERATION
                 assert rig.get(old.key) == answer.job
-            assert rig.counts() == (3, 0, 0)
+            assert rig.counts() == (len(SetMode), 0, 0)
 
     def test_over_a_dead_job(self) -> None:
         """
@@ -247,7 +247,7 @@ class SetTests(StoreTests):
                 answer = rig.set(key, 7, mode)
                 assert answer.outcome is Outcome.CREATED
                 assert rig.get(key).error is None
-            assert rig.counts() == (3, 0, 0)
+            assert rig.counts() == (len(SetMode), 0, 0)
 
     def test_generations_are_never_used_twice(self) -> None:
         """

@@ -323,9 +323,13 @@ def _sets_apart(plan: Plan) -> bool:
     Return whether all careful writes are sets of different keys, for which there may be none.
     """
     writes = plan.careful
-    if not all(isinstance(write, Set) and not write.if_generation and write.if_due_at is None for *_, write in writes):
+    if not all(isinstance(write, Set) and _may_be_new(write) for *_, write in writes):
         return False
     return len({key for _, key, _ in writes}) == len(writes)
+
+
+def _may_be_new(write: Set) -> bool:
+    return not write.if_generation and write.if_due_at is None and not write.is_over
 
 
 def _change(name: str, values: Sequence[Array], expected: int) -> Steps[None]:

@@ -2,13 +2,16 @@
 
 -- name: insert_records
 INSERT INTO tickwheel_history (
-    at, key, generation, attempt, outcome, by, target, handler, due_at, begun_at, took_ms, error, traceback, trace, note
+    at, key, generation, attempt, outcome, by, target, handler, due_at, begun_at, took_ms, error, traceback, trace, note,
+    nominal_at
 )
 SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::integer[], %s::text[], %s::text[], %s::text[], %s::text[],
-    %s::bigint[], %s::double precision[], %s::double precision[], %s::text[], %s::text[], %s::text[], %s::text[]);
+    %s::bigint[], %s::double precision[], %s::double precision[], %s::text[], %s::text[], %s::text[], %s::text[],
+    %s::bigint[]);
 
 -- name: history
-SELECT number, at, key, generation, attempt, outcome, by, target, handler, due_at, begun_at, took_ms, error, traceback, trace, note
+SELECT number, at, key, generation, attempt, outcome, by, target, handler, due_at, begun_at, took_ms, error, traceback, trace, note,
+    nominal_at
 FROM tickwheel_history WHERE key = %s AND number < %s
 ORDER BY key DESC, number DESC LIMIT %s;
 

@@ -33,7 +33,9 @@ def history(call: Callable[..., Any], base: str, key: str, before: int | None, l
 
 
 def _member_of(record: HistoryRecord) -> bytes:
-    values = record[3:] if record.note is not None else record[3:-1]  # nodes without notes can read what has none
+    values = list(record[3:])
+    while values[-1] is None:  # as the scripts write them
+        values.pop()
     return _TEXT.encode((record.at, *values)).encode()
 
 

@@ -2,8 +2,9 @@
 
 -- name: insert_record
 INSERT INTO tickwheel_history (
-    at, key, generation, attempt, outcome, by, target, handler, due_at, begun_at, took_ms, error, traceback, trace, note
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+    at, key, generation, attempt, outcome, by, target, handler, due_at, begun_at, took_ms, error, traceback, trace, note,
+    nominal_at
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: cut_off
 -- columns: those that the history keeps of an attempt
@@ -13,7 +14,8 @@ SELECT ?, key, generation, attempt, 'cut_off', coalesce((SELECT owner FROM tickw
 FROM tickwheel_job WHERE shard = 0 AND due_at = ? AND generation = ?;
 
 -- name: history
-SELECT number, at, key, generation, attempt, outcome, by, target, handler, due_at, begun_at, took_ms, error, traceback, trace, note
+SELECT number, at, key, generation, attempt, outcome, by, target, handler, due_at, begun_at, took_ms, error, traceback, trace, note,
+    nominal_at
 FROM tickwheel_history WHERE key = ? AND number < ?
 ORDER BY number DESC LIMIT ?;
 

@@ -112,7 +112,8 @@ CREATE TABLE tickwheel_history (
     error text,
     traceback text,
     trace text,
-    note text
+    note text,
+    nominal_at bigint
 );
 
 CREATE INDEX tickwheel_history_key ON tickwheel_history (key, number);

@@ -106,7 +106,8 @@ CREATE TABLE tickwheel_history (
     error TEXT,
     traceback TEXT,
     trace TEXT,
-    note TEXT
+    note TEXT,
+    nominal_at INTEGER
 );
 
 CREATE INDEX tickwheel_history_key ON tickwheel_history (key, number);
