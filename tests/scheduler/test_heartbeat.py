@@ -4,12 +4,14 @@ What a node reports of itself, and that nothing depends on it.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from tickwheel.observe.events import StoreFailed
 from tickwheel.scheduler import Scheduler, StoreError
+from tickwheel.scheduler._runtime import Runtime
 from tickwheel.scheduler.engine._heartbeat import Heartbeat
 from tickwheel.scheduler.engine.figures import Figures
 from tickwheel.scheduler.stores import Abilities, MemoryStore
@@ -47,11 +49,12 @@ def node():
         store=store,
         owner="node",
         hooks=None,
-        runtime=SimpleNamespace(monotonic=lambda: now_s[0]),
+        runtime=replace(Runtime(), monotonic=lambda: now_s[0]),
         clock=SimpleNamespace(now_ms=lambda: 7),
         options=SimpleNamespace(workers=4),
     )
-    heartbeat = Heartbeat(resources, figures, lambda: {"staged": 3}, list, lambda: 0.5)
+    leases = SimpleNamespace(pause_s=lambda: 0.5, is_renewing=False)
+    heartbeat = Heartbeat(resources, figures, lambda: {"staged": 3}, list, leases)
     return SimpleNamespace(heartbeat=heartbeat, now_s=now_s, store=store, figures=figures)
 
 

@@ -4,6 +4,7 @@ Leases with an end: renewed, distrusted in time, lost and handed over.
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 import pytest
@@ -168,6 +169,80 @@ def test_what_workers_pulled_before_it_was_lost(make, until):
     for ask in (lambda: scheduler.extend(lease.fire_id, 600), lambda: scheduler.ack(lease.fire_id)):
         with pytest.raises(LeaseEndedError, match="another process has taken its shard over"):
             ask()
+
+
+class Hanging(Leasing):
+    """
+    A leasing store whose reports hang while the test wants that.
+    """
+
+    def __init__(self):
+        super().__init__(length_ms=90)
+        self.is_reported, self.may_go_on = threading.Event(), threading.Event()
+        self.may_go_on.set()
+
+    def report(self, owner, figures):
+        """
+        Hang.
+        """
+        if not self.may_go_on.is_set():
+            self.is_reported.set()
+        assert self.may_go_on.wait(60), (owner, figures)
+
+
+@pytest.mark.parametrize("hanging", ["report", "hook of a loss", "hook of a failure", "log"])
+def test_only_renewals_are_made_in_the_thread_that_renews(make, record, until, hanging, caplog):
+    """
+    However long a report, a hook or a log takes, leases are renewed in time, and jobs fire.
+    """
+    store = Hanging()
+    scheduler = make(store).start()
+    scheduler.handler("h")(record)
+    hangs, goes_on = store.is_reported, store.may_go_on
+
+    def hang(*_):
+        if not goes_on.is_set():
+            hangs.set()
+            assert goes_on.wait(60)
+        return True
+
+    if hanging == "report":
+        goes_on.clear()
+    elif hanging == "log":
+        caplog.handler.addFilter(hang)
+        goes_on.clear()
+        store.acquire = raising_once(store.acquire, RuntimeError("not a store's"))
+    else:
+        scheduler.subscribe(hang, routine=False)
+        goes_on.clear()
+        if hanging == "hook of a loss":
+            store._epoch = 2
+        else:
+            store.acquire = raising_once(store.acquire, StoreError("down", "wait", is_transient=True))
+    try:
+        assert hangs.wait(60)
+        renewals = store.renewals_in_time
+        until(lambda: store.renewals_in_time >= renewals + 10)
+        scheduler.set("k", delay=0, handler="h", payload=1)
+        assert record.wait(1) == [1]
+        assert not goes_on.is_set()
+    finally:
+        goes_on.set()
+        caplog.handler.removeFilter(hang)
+
+
+def raising_once(function, error):
+    """
+    Return what raises *error* at the first call, and does what *function* does at all others.
+    """
+    errors = [error]
+
+    def call(*arguments):
+        if errors:
+            raise errors.pop()
+        return function(*arguments)
+
+    return call
 
 
 class Noting(Leasing):

@@ -1,5 +1,7 @@
 """
 The heartbeat: what this node reports of itself to all that share its store, with each renewal of its leases.
+
+It has a thread of its own, because a report may take long, and the next renewal may not wait for it.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tickwheel._version import __version__
+from tickwheel.scheduler.engine._leases import Leases
 from tickwheel.scheduler.engine.figures import Figures
 from tickwheel.scheduler.engine.resources import Resources
 
@@ -24,14 +27,15 @@ _RECENT_MAX: Final = 50
 
 class Heartbeat:
     """
-    The figures of one node. Made and beaten by one thread at a time; `figures` by any.
+    The figures of one node, and the thread that reports them. `ask` and `figures` may be called from any thread.
 
     Args:
         resources: What all roles share.
         figures: What it has done.
         sizes: Returns what it is busy with.
         progress: Returns how far that has come.
-        pause_s: Returns the time from one beat to the next, by which others know that one is missing.
+        leases: Know the time from one beat to the next, by which others know that one is missing; and have news for
+            the hooks, which may take as long as they like here.
     """
 
     def __init__(
@@ -40,7 +44,7 @@ class Heartbeat:
         figures: Figures,
         sizes: Callable[[], dict[str, int]],
         progress: Callable[[], list[dict[str, Any]]],
-        pause_s: Callable[[], float],
+        leases: Leases,
     ) -> None:
         self._store = resources.store
         self._owner = resources.owner
@@ -49,10 +53,46 @@ class Heartbeat:
         self._figures = figures
         self._sizes = sizes
         self._progress = progress
-        self._pause_s = pause_s
+        self._leases = leases
         self._started_at = resources.clock.now_ms()
         self._places = resources.options.workers
         self._past = deque([self._now()])
+        self._current_thread = resources.runtime.current_thread
+        self._is_stopped = False
+        self._asked = resources.runtime.event()
+        self._thread = resources.runtime.thread(target=self._run, name="tickwheel-heartbeat", daemon=True)
+
+    def start(self) -> None:
+        """
+        Report once, and from then on when asked.
+        """
+        self.beat()
+        if self._leases.is_renewing:
+            self._thread.start()
+
+    def ask(self) -> None:
+        """
+        Report soon, in the heartbeat's own thread; what is asked while a report is under way is one more report.
+        """
+        self._asked.set()
+
+    def stop(self, timeout_s: float) -> None:
+        """
+        Report nothing more, and wait up to *timeout_s* for a report that is under way.
+        """
+        self._is_stopped = True
+        self._asked.set()
+        if self._thread.is_alive() and self._thread is not self._current_thread():
+            self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        while True:
+            self._asked.wait()
+            self._asked.clear()
+            self._leases.tell_news()
+            if self._is_stopped:
+                return
+            self.beat()
 
     def beat(self) -> None:
         """
@@ -67,7 +107,7 @@ class Heartbeat:
             return
         try:
             self._store.report(self._owner, self.figures())
-        except Exception as error:  # noqa: BLE001 - the thread of the leases must not end
+        except Exception as error:  # noqa: BLE001 - this thread must not end
             self._hooks.failed("reporting figures", error)
 
     def figures(self) -> dict[str, Any]:
@@ -79,7 +119,7 @@ class Heartbeat:
         return {
             "version": __version__,
             "started_at": self._started_at,
-            "every_s": round(self._pause_s(), 3),
+            "every_s": round(self._leases.pause_s(), 3),
             "fired": number["fired"],
             "failed": number["failed"],
             "dead": number["dead_total"],

@@ -5,12 +5,17 @@ A store that a lock of the system guards gives leases without an end; they are r
 only to notice that they were lost. Others are renewed at a third of their length. They are trusted on the monotonic
 clock only, from before the call that granted them, up to a margin before their end: a paused process finds out before
 it acts, not after.
+
+The thread that renews does nothing else, since it has a deadline: hooks, logs and reports are left to the heartbeat's
+thread, and what waited for a renewal goes on in the timers' thread.
 """
 
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from tickwheel.observe.events import OwnershipGained, OwnershipLost
@@ -46,6 +51,9 @@ class Leases:
         self._clock = resources.clock
         self._hooks = resources.hooks
         self._way = way
+        self._monotonic = resources.runtime.monotonic
+        self._current_thread = resources.runtime.current_thread
+        self._news: deque[Callable[[], object]] = deque()
         self._stopped = resources.runtime.event()
         self._thread = resources.runtime.thread(target=self._renew, name="tickwheel-leases", daemon=True)
         self._trusted_until: float | None = None
@@ -63,9 +71,17 @@ class Leases:
             StoreError: If the store does not answer.
         """
         self._take(self._store.acquire)
+        self.tell_news()
         abilities = self._store.abilities
         if abilities.has_many_owners or abilities.renew_s or any(lease.until is not None for lease in self.held):
             self._thread.start()
+
+    @property
+    def is_renewing(self) -> bool:
+        """
+        True while the thread that renews runs.
+        """
+        return self._thread.is_alive()
 
     def is_trusted(self) -> bool:
         """
@@ -77,7 +93,7 @@ class Leases:
         """
         Return whether the store has answered within the length of a lease, and, if it has one owner, that this is it.
         """
-        if not self._thread.is_alive():  # there is nothing to renew
+        if not self.is_renewing:  # there is nothing to renew
             return True
         has_right = self._store.abilities.has_many_owners or bool(self.held)
         return has_right and self._clock.monotonic() - self._answered_at <= _RENEWALS * self.pause_s()
@@ -95,19 +111,29 @@ class Leases:
         Stop renewing, and hand over.
         """
         self._stopped.set()
-        if self._thread.is_alive():
+        if self._thread.is_alive() and self._thread is not self._current_thread():
             self._thread.join()
         self.held = ()
         self._way.owns((), set())  # what a stop that was interrupted has left may not start
         self._store.release(self._owner)
 
+    def tell_news(self) -> None:
+        """
+        Tell the hooks which shards were gained and lost, and which renewals failed, since the last call.
+        """
+        while self._news:
+            self._news.popleft()()
+
     def _renew(self) -> None:
-        while not self._stopped.wait(self.pause_s()):
+        begun_at = self._monotonic()
+        while not self._stopped.wait(max(0.0, begun_at + self.pause_s() - self._monotonic())):
+            begun_at = self._monotonic()
             try:
                 self._take(self._renewed)
             except Exception as error:  # noqa: BLE001 - this thread must not end: nothing would fire any more
                 self.failures += 1
-                self._hooks.failed("renewing leases", error)
+                self._news.append(partial(self._hooks.failed, "renewing leases", error))
+                self._way.not_renewed()
             else:
                 self.renewals += 1
                 self._way.renewed()
@@ -142,9 +168,9 @@ class Leases:
             self._way.owns(leases, {epoch for _, epoch in old - new})
         self.held = leases  # only now: if that raised, the next renewal says it again
         for shard, epoch in sorted(new - old):
-            self._hooks.emit(OwnershipGained(shard, epoch, rescued[shard]))
+            self._news.append(partial(self._hooks.emit, OwnershipGained(shard, epoch, rescued[shard])))
         for shard, epoch in sorted(old - new):
-            self._hooks.emit(OwnershipLost(shard, epoch, is_handed_over))
+            self._news.append(partial(self._hooks.emit, OwnershipLost(shard, epoch, is_handed_over)))
 
     def pause_s(self) -> float:
         """

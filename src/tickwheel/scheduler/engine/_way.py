@@ -28,7 +28,12 @@ class Way(Protocol):
 
     def renewed(self) -> None:
         """
-        Do what was not done for lack of trust in a lease.
+        Do what was not done for lack of trust in a lease; the caller does not wait for it.
+        """
+
+    def not_renewed(self) -> None:
+        """
+        Report that a renewal failed; the caller does not wait for it.
         """
 
     def may_begin(self) -> bool:

@@ -79,7 +79,7 @@ class Owner:
         self.withdrawals = Withdrawals(resources, self.staged, self._settler, self._dispatcher.stop, way=self)
         self._watcher = Watcher(resources, way=self)
         self._pruner = Pruner(resources, recorder, self._has_first_shard)
-        self.heartbeat = Heartbeat(resources, figures, self.sizes, self.progress, self.leases.pause_s)
+        self.heartbeat = Heartbeat(resources, figures, self.sizes, self.progress, self.leases)
 
     def start(self) -> None:
         """
@@ -103,7 +103,7 @@ class Owner:
                 stager.start()
             self._watcher.start()
             self._pruner.start()
-            self.heartbeat.beat()
+            self.heartbeat.start()
         except StoreError:  # there are no leases
             raise
         except BaseException:
@@ -161,6 +161,7 @@ class Owner:
             StoreError: If the store does not answer.
         """
         self._settler.close()
+        self.heartbeat.stop(_CLOSING_S)
         self.leases.release()
 
     def sizes(self) -> dict[str, int]:
@@ -340,10 +341,22 @@ class Owner:
     def renewed(self) -> None:
         """
         Go on with what was held back for lack of trust, let go of what is others', and report to the other nodes.
+
+        All of that is left to other threads: the caller has the next renewal to make.
         """
+        with suppress(ClosedError):  # a stop gives everything back
+            self._resources.pacer.call_later(0, self._go_on)
+        self.heartbeat.ask()
+
+    def not_renewed(self) -> None:
+        """
+        Report that a renewal failed, in another thread.
+        """
+        self.heartbeat.ask()
+
+    def _go_on(self) -> None:
         self._let_go()
         self._armer.resume()
-        self.heartbeat.beat()
 
     def _let_go(self) -> None:
         """
