@@ -132,7 +132,7 @@ def test_each_end_at_each_other_node(nodes, until):
 
 def test_a_node_that_is_gone(nodes, until):
     """
-    A lease ends with its node: its worker is told so at once, and the firing goes to a worker at another node.
+    A lease ends with its node: its worker learns it at once, and the firing goes to a worker at another node.
     """
     until(lambda: have_shared(nodes))
     fill(nodes[2], "gone", retry={"attempts": 2})

@@ -327,7 +327,7 @@ class Pulls:
         self, waits: list[asyncio.Future[list[LeaseDocument]]], peers: Sequence[Peer], name: str, taken: object
     ) -> None:
         """
-        End the *waits* that are left, and give back what they bring all the same; *taken* was answered.
+        End the *waits* that are left, and give back what they bring nevertheless; *taken* was answered.
         """
         waits[0].cancel()  # its scheduler gives back what it brings
         ending = {"verb": "end_wait", "body": name}
