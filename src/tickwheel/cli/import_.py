@@ -5,10 +5,11 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 import click
 
@@ -20,6 +21,7 @@ from tickwheel.cli.options import json_option, opened, store_option
 from tickwheel.cli.output import counted, print_json, printable, progress
 from tickwheel.errors import TickwheelError
 from tickwheel.scheduler import Scheduler, SetRequest
+from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.model import State
 
 __all__ = ["command"]
@@ -27,6 +29,7 @@ __all__ = ["command"]
 _SHOWN_MAX = 20
 _BATCH = 1000
 _STDIN = "<stdin>"
+_ARGUMENT: Final = re.compile(r"\b([a-z_]+)=(?![=\w])")
 
 
 @click.group("import")
@@ -120,19 +123,24 @@ def import_csv(file: BinaryIO, store: str, as_json: bool) -> None:
 
     The fields are those of a set, and its key; a payload is JSON, or else plain text.
     """
-    _import_lines(interchange.csv_lines(io.StringIO(_text(file), newline="")), store, as_json=as_json)
+    lines = interchange.csv_lines(io.StringIO(_text(file), newline=""))
+    _import_lines(lines, store, as_json=as_json, has_columns=True)
 
 
-def _import_lines(lines: Iterable[interchange.Line], store: str, *, as_json: bool) -> None:
-    requests = []
+def _import_lines(lines: Iterable[interchange.Line], store: str, *, as_json: bool, has_columns: bool = False) -> None:
+    requests, seen = [], dict[str, int]()
     for number, line in lines:  # all are read before any is set
-        with _naming(number):
-            requests.append((number, interchange.request_of(line)))
-    _set_all(requests, store)
+        with _naming(number, has_columns=has_columns):
+            request = interchange.request_of(line)
+            first = seen.setdefault(request.key, number)
+            if first != number:
+                raise InvalidJobError("key", request.key, f"line {first} has it already: give each job one line")
+            requests.append((number, request))
+    _set_all(requests, store, has_columns=has_columns)
     _print_counts(len(requests), 0, as_json=as_json)
 
 
-def _set_all(requests: Sequence[tuple[int, SetRequest]], store: str) -> None:
+def _set_all(requests: Sequence[tuple[int, SetRequest]], store: str, *, has_columns: bool = False) -> None:
     """
     Set all *requests*, each with the number of its line, with a progress bar on a terminal.
     """
@@ -145,29 +153,30 @@ def _set_all(requests: Sequence[tuple[int, SetRequest]], store: str) -> None:
             try:
                 scheduler.set_many([request for _, request in chunk])
             except (TickwheelError, TypeError):
-                _set_each(scheduler, chunk, start)
+                _set_each(scheduler, chunk, start, has_columns=has_columns)
             advance(len(chunk))
 
 
-def _set_each(scheduler: Scheduler, chunk: Sequence[tuple[int, SetRequest]], done: int) -> None:
+def _set_each(scheduler: Scheduler, chunk: Sequence[tuple[int, SetRequest]], done: int, *, has_columns: bool) -> None:
     """
     Set the jobs of *chunk* one by one, to find the one that cannot be set.
     """
     for number, request in chunk:
-        with _naming(number, f"; {counted(done, 'job')} set before it"):
+        with _naming(number, f"; {counted(done, 'job')} set before it", has_columns=has_columns):
             scheduler.set_many([request])
         done += 1
 
 
 @contextmanager
-def _naming(number: int, addition: str = "") -> Iterator[None]:
+def _naming(number: int, addition: str = "", *, has_columns: bool) -> Iterator[None]:
     """
-    Name the line of a value that cannot be used.
+    Name the line of a value that cannot be used, and columns in place of arguments where the lines have them.
     """
     try:
         yield
     except (ValueError, TypeError) as error:
-        raise Refused(ExitCode.USAGE, f"line {number}: {error}{addition}") from None
+        text = _ARGUMENT.sub(r"the column \1", str(error)) if has_columns else str(error)
+        raise Refused(ExitCode.USAGE, f"line {number}: {text}{addition}") from None
 
 
 def _print_counts(imported: int, left_out: int, *, as_json: bool, **further: int) -> None:

@@ -13,7 +13,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
+from tickwheel.calendar.zone import check_zone, zone_of
 from tickwheel.cli.values import epoch_seconds
 from tickwheel.scheduler import Job, RetryPolicy, SetRequest, columns
 from tickwheel.scheduler.errors import InvalidJobError
@@ -95,9 +97,14 @@ def request_of(line: dict[str, Any]) -> SetRequest:
     if "key" not in line:
         raise InvalidJobError("key", None, "each line needs one")
     request = dict(line)
-    for name in ("at", "until"):
-        if isinstance(request.get(name), str):
-            request[name] = _moment(name, request[name])
+    zone = None if request.get("tz") is None else _zone(request["tz"])
+    moments = [name for name in ("at", "until") if isinstance(request.get(name), str)]
+    for name in moments:
+        request[name] = _moment(name, request[name], zone)
+    if zone is not None and request.get("every") is None and request.get("cron") is None:
+        if not any(getattr(request[name], "tzinfo", None) is zone for name in moments):
+            raise InvalidJobError("tz", request["tz"], "it is the zone of nothing here: leave it out")
+        del request["tz"]  # the instant has it
     if isinstance(request.get("retry"), dict):
         unknown = request["retry"].keys() - _RETRY
         if unknown:
@@ -172,7 +179,14 @@ def _instant(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
-def _moment(name: str, text: str) -> datetime | float:
+def _zone(tz: object) -> ZoneInfo:
+    if not isinstance(tz, str):
+        raise InvalidJobError("tz", tz, "pass the name of a zone, such as 'Europe/Berlin'")
+    check_zone(tz)
+    return zone_of(tz)
+
+
+def _moment(name: str, text: str, zone: ZoneInfo | None) -> datetime | float:
     try:
         seconds = epoch_seconds(text)
     except ValueError as error:
@@ -180,6 +194,7 @@ def _moment(name: str, text: str) -> datetime | float:
     if seconds is not None:
         return seconds
     try:
-        return datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         raise InvalidJobError(name, text, "write ISO 8601 with an offset, or seconds since the epoch") from None
+    return moment if zone is None or moment.tzinfo is not None else moment.replace(tzinfo=zone)

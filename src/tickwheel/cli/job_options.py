@@ -28,7 +28,13 @@ def job_options(*, has_defaults: bool) -> Callable[[F], F]:
     options = [
         click.option("--every", type=DURATION, help="Run at this interval, in a fixed phase."),
         click.option("--cron", metavar="LINE", help="Run by the calendar, as in '0 9 * * MON-FRI'."),
-        click.option("--tz", metavar="ZONE", help="The zone of --cron and --exclude.", **usual("UTC")),
+        click.option(
+            "--tz",
+            metavar="ZONE",
+            is_eager=True,  # times are read in it
+            help="The zone of --cron and --exclude, and of times without an offset, which are local otherwise.",
+            **usual("UTC"),
+        ),
         exclude_option,
         click.option(
             "--misfire",

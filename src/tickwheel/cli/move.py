@@ -12,7 +12,7 @@ import click
 from tickwheel.cli.bulk import bulk_options, change_all, is_bulk
 from tickwheel.cli.options import complete_key, generation_option, json_option, opened, store_option
 from tickwheel.cli.output import print_answer
-from tickwheel.cli.values import DURATION, MOMENT
+from tickwheel.cli.values import DURATION, MOMENT, check_zone_is_used
 
 __all__ = ["command"]
 
@@ -21,13 +21,19 @@ __all__ = ["command"]
 @click.argument("key", required=False, shell_complete=complete_key)
 @click.option("--delay", type=DURATION, help="How long from now, as in 3, 10m, 2h30m.")
 @click.option("--at", type=MOMENT, help="When, as in 2030-01-01T09:00; local time unless it has an offset.")
+@click.option(
+    "--tz", metavar="ZONE", is_eager=True, help="The zone of times without an offset, which are local otherwise."
+)
 @click.option("--by", "shift", type=DURATION, help="With a filter: by how much, as in 1h, or -30m for earlier.")
 @click.option("--over", type=DURATION, help="With a filter: spread them over so long, from --at or from now on.")
 @bulk_options
 @generation_option
 @store_option
 @json_option
+@click.pass_context
 def command(
+    context: click.Context,
+    /,
     *,
     key: str | None,
     delay: float | None,
@@ -42,6 +48,8 @@ def command(
     """
     Give the pending job KEY another instant; or move all jobs that a filter chooses by a length of time or over one.
     """
+    del chosen["tz"]  # times were read in it
+    check_zone_is_used(context, at, chosen.get("due_from"), chosen.get("due_until"))
     many = is_bulk(chosen, key, if_generation)
     if many == (shift is None and over is None) or (many and delay is not None):
         message = "move one job by --delay or --at, and those of a filter with --by or --over"

@@ -16,7 +16,7 @@ from tickwheel.cli.documents import instant, schedule_document
 from tickwheel.cli.listing import jobs_of
 from tickwheel.cli.options import exclude_option, json_option, key_argument, opened, store_option
 from tickwheel.cli.output import counted, local_time, print_json, print_rows
-from tickwheel.cli.values import DURATION, MOMENT
+from tickwheel.cli.values import DURATION, MOMENT, check_zone_is_used
 from tickwheel.scheduler import Job
 from tickwheel.scheduler.verbs.recurring import runs_found, runs_of
 from tickwheel.scheduler.verbs.requests import SetRequest, trial
@@ -52,7 +52,14 @@ def list_schedules(prefix: str, count: int, store: str, as_json: bool) -> None:
 
 @command.command("next")
 @click.argument("line")
-@click.option("--tz", metavar="ZONE", default="UTC", show_default=True, help="The zone of LINE and --exclude.")
+@click.option(
+    "--tz",
+    metavar="ZONE",
+    is_eager=True,
+    default="UTC",
+    show_default=True,
+    help="The zone of LINE and --exclude, and of --until without an offset.",
+)
 @exclude_option
 @click.option("--until", type=MOMENT, help="After this no run is due, as in 2030-01-01T09:00.")
 @click.option("--max-runs", type=int, metavar="N", help="How many runs there are.")
@@ -73,17 +80,23 @@ def next_runs(line: str, count: int, key: str, **fields: Any) -> None:
 @key_argument
 @click.option("--since", type=MOMENT, required=True, help="The first instant of the range, as in 2029-12-01T00:00.")
 @click.option("--until", type=MOMENT, required=True, help="The first after it; at most when the next run is due.")
+@click.option(
+    "--tz", metavar="ZONE", is_eager=True, help="The zone of times without an offset, which are local otherwise."
+)
 @click.option("--rate", type=float, metavar="N", help="So many runs a second, one after the other; else all now.")
 @click.option("--limit", type=int, default=1_000, show_default=True, help="How many runs at most.")
 @click.option("--dry-run", is_flag=True, help="Count the runs, and set none.")
 @store_option
 @json_option
-def backfill(key: str, store: str, as_json: bool, dry_run: bool, **asked: Any) -> None:
+@click.pass_context
+def backfill(context: click.Context, /, *, key: str, store: str, as_json: bool, dry_run: bool, **asked: Any) -> None:
     """
     Run the recurring job KEY once more for each of its instants in a range of the past.
 
     Each run is a job of its own, whose key is KEY, an @, and the instant.
     """
+    del asked["tz"]  # times were read in it
+    check_zone_is_used(context, asked["since"], asked["until"])
     with opened(store) as scheduler:
         answer = scheduler.backfill(key, dry_run=dry_run, **asked)
     next_at = None if answer.next_at is None else instant(answer.next_at)

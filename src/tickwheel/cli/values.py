@@ -11,12 +11,24 @@ import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 import click
+from click.core import ParameterSource
 
 from tickwheel.calendar import duration
+from tickwheel.calendar.zone import check_zone, zone_of
+from tickwheel.errors import RecurrenceError
 
-__all__ = ["DURATION", "JSON", "MOMENT", "DurationRange", "OutputPath", "epoch_seconds"]
+__all__ = [
+    "DURATION",
+    "JSON",
+    "MOMENT",
+    "DurationRange",
+    "OutputPath",
+    "check_zone_is_used",
+    "epoch_seconds",
+]
 
 _CENTURY_S: Final = 36_525 * 86_400
 _COMPACT: Final = re.compile(r"((?:19|20)\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?:\d{4}|\d{6})?")
@@ -69,7 +81,7 @@ class DurationRange(_Duration):
 
 class _Moment(click.ParamType[datetime | float]):
     """
-    An ISO 8601 time, in the local zone where it has none, or seconds since the epoch.
+    An ISO 8601 time or seconds since the epoch. A time without an offset is in the zone of `--tz`, or else a local one.
     """
 
     name = "time"
@@ -84,7 +96,11 @@ class _Moment(click.ParamType[datetime | float]):
         if seconds is not None:
             return seconds
         try:
-            return datetime.fromisoformat(value).astimezone()
+            moment = datetime.fromisoformat(value)
+            zone = None if ctx is None or moment.tzinfo is not None else _given_zone(ctx)
+            return moment.astimezone() if zone is None else moment.replace(tzinfo=zone)
+        except RecurrenceError as error:
+            self.fail(str(error), param, ctx)
         except (ValueError, OverflowError):
             self.fail(
                 f"{value!r} is not a time: write local time as in 2030-01-01T09:00, add an offset, or write "
@@ -128,6 +144,33 @@ class OutputPath(click.Path):
         if not (os.access(path, os.W_OK) if path.exists() else os.access(folder, os.W_OK | os.X_OK)):
             self.fail(f"{str(path)!r} cannot be written: name a file in a folder that is there, and yours", param, ctx)
         return path
+
+
+def _given_zone(ctx: click.Context) -> ZoneInfo | None:
+    """
+    Return the zone of `--tz`, an eager option, if it was given.
+
+    Raises:
+        RecurrenceError: If there is no such zone.
+    """
+    if ctx.get_parameter_source("tz") in {None, ParameterSource.DEFAULT}:
+        return None
+    check_zone(ctx.params["tz"])
+    return zone_of(ctx.params["tz"])
+
+
+def check_zone_is_used(ctx: click.Context, *moments: datetime | float | None) -> None:
+    """
+    Refuse a `--tz` in which none of *moments* was read.
+
+    Raises:
+        UsageError: Naming the zone, and what to do.
+    """
+    zone = _given_zone(ctx)
+    if zone is not None and not any(isinstance(each, datetime) and each.tzinfo is zone for each in moments):
+        tz = ctx.params["tz"]
+        message = f"--tz {tz} is not the zone of anything here: leave it out, or give a time without an offset"
+        raise click.UsageError(message)
 
 
 def epoch_seconds(text: str) -> float | None:
