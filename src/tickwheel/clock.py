@@ -38,8 +38,6 @@ NEVER: Final = 2**63 - 1
 """The deadline that no clock reaches: the largest int64, 292 years of nanoseconds."""
 
 
-
-
 @runtime_checkable
 class Clock(Protocol):
     """

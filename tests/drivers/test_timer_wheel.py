@@ -7,6 +7,7 @@ from __future__ import annotations
 import copy
 import gc
 import inspect
+import math
 import pickle
 import threading
 import weakref
@@ -314,3 +315,24 @@ def test_many_moves_on_a_wheel_of_limited_span():
     assert wheel.stats()["moves"] == 0
     assert wheel.move_many([*ids, *timers], [0.6, float("inf"), 0.8, 0]) == 4
     wheel.check()
+
+
+@pytest.mark.parametrize("slack", [0.001, 0.4, 1.0, 1e6, math.inf])
+@pytest.mark.parametrize("offset", [0.0, 0.003, 0.0999, 0.7])
+def test_slack_stays_within_a_limited_span(slack, offset):
+    """
+    A delay that fits a design's span is accepted with any slack; only one that is too long itself is refused.
+    """
+    clock = ManualClock()
+    wheel = TimerWheel(clock=clock, wheel=SingleWheel(tick=0.1, slots=10))
+    for _ in range(20):
+        clock.advance(0.017)
+        clock.jump(offset)
+        for delay in (0.9, 0.899, 0.5):
+            timer = wheel.call_later(delay, print, slack=slack)
+            assert wheel.time() + delay - 1e-9 <= timer.when() <= wheel.time() + 0.9 + 1e-9
+            assert wheel.call_at(wheel.time() + 0.8, print, slack=slack).when() <= wheel.time() + 0.9 + 1e-9
+        wheel.call_later_many([0.9, 0.5], print, slack=slack)
+        with pytest.raises(SpanExceededError):
+            wheel.call_later(1.0, print, slack=slack)
+        wheel.drain()

@@ -15,7 +15,9 @@ from tickwheel.wheels import HeapWheel, RoundsWheel
 WHEELS: dict[str, Any] = {
     "native": lambda clock: TimerWheel(clock=clock, driver=ManualDriver(), on_expire=print),
     "heap": lambda clock: TimerWheel(clock=clock, driver=ManualDriver(), on_expire=print, wheel=HeapWheel()),
-    "rounds": lambda clock: TimerWheel(clock=clock, driver=ManualDriver(), on_expire=print, wheel=RoundsWheel(tick=0.1)),
+    "rounds": lambda clock: TimerWheel(
+        clock=clock, driver=ManualDriver(), on_expire=print, wheel=RoundsWheel(tick=0.1)
+    ),
     "without on_expire": lambda clock: TimerWheel(clock=clock, driver=ManualDriver()),
     "sharded": lambda clock: ShardedWheel(2, clock=clock, on_expire=print),
 }

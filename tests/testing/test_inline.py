@@ -292,22 +292,33 @@ def test_start_and_stop(manual_clock):
         scheduler.start()
 
 
-def same_key(scheduler, count):
+def same_key(scheduler, _count):
+    """
+    Set the same key again.
+    """
     scheduler.set("k", delay=0, handler="again")
 
 
 def new_keys(scheduler, count):
+    """
+    Set another key.
+    """
     scheduler.set(f"k{count}", delay=0, handler="again")
 
 
 def past_instants(scheduler, count):
+    """
+    Set another key, due long ago.
+    """
     scheduler.set(f"k{count}", at=0, handler="again")
 
 
 def two_at_once(scheduler, count):
+    """
+    Set one or two of seven keys.
+    """
     for number in range(2 - count % 2):
         scheduler.set(f"k{(count + number) % 7}", delay=0, handler="again")
-
 
 
 @pytest.mark.parametrize("goes_on", [same_key, new_keys, past_instants, two_at_once])
@@ -332,7 +343,7 @@ def test_a_chain_of_jobs_without_end_is_found_out(scheduler, manual_clock, monke
 
 def test_a_turn_fires_each_job_that_was_due(scheduler, manual_clock, monkeypatch, seen):
     """
-    More jobs at one instant than a chain may have turns are no chain.
+    More jobs at one instant than a chain may have turns are not a chain.
     """
     monkeypatch.setattr("tickwheel.testing.manual_clock.TURNS_MAX", 50)
     for number in range(200):

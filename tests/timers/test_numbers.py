@@ -30,23 +30,37 @@ S = 10**9
 
 
 class AFloat(float):
-    pass
+    """
+    A subclass.
+    """
 
 
 class AnInt(int):
-    pass
+    """
+    A subclass.
+    """
 
 
 class ADelta(timedelta):
-    pass
+    """
+    A subclass.
+    """
 
 
 class Index:
+    """
+    An integer by `__index__` alone.
+    """
+
     def __index__(self) -> int:
         return 30
 
 
 class Floating:
+    """
+    A number by `__float__` alone.
+    """
+
     def __float__(self) -> float:
         return 30.5
 
@@ -72,7 +86,10 @@ VALUES: list[tuple[Any, int]] = [
     (np.float16(30.5), 30_500_000_000),
     (np.longdouble("0.1"), 100_000_000),
     (np.longdouble(30.5), 30_500_000_000),
-    *((kind(30), 30 * S) for kind in (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)),
+    *(
+        (kind(30), 30 * S)
+        for kind in (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
+    ),
     (np.bool_(True), S),
     (np.array(30.5), 30_500_000_000),
     (np.array(30), 30 * S),
@@ -101,7 +118,7 @@ REFUSED: list[tuple[Any, type[Exception]]] = [
     (b"30", TypeError),
     (30 + 0j, TypeError),
     (time(0, 0, 30), TypeError),
-    (datetime(2026, 1, 1), TypeError),  # noqa: DTZ001 - naive or not, it is no length of time
+    (datetime(2026, 1, 1), TypeError),  # noqa: DTZ001 - naive or not, it is not a length of time
     (math.nan, InvalidDelayError),
     (Decimal("NaN"), InvalidDelayError),
     (Decimal("sNaN"), InvalidDelayError),
@@ -127,7 +144,7 @@ REFUSED: list[tuple[Any, type[Exception]]] = [
 
 class Rig:
     """
-    A wheel on a manual clock that does not fire by itself, and one timer, one key and one id on it.
+    A wheel on a manual clock that does not fire unasked, and one timer, one key and one id on it.
     """
 
     def __init__(self, design: Any) -> None:
@@ -139,46 +156,73 @@ class Rig:
         self.ids = self.wheel.call_later_many([math.inf], print)
 
     def of_key(self) -> float:
+        """
+        Return when the key expires.
+        """
         found = self.wheel.find("k")
         assert found is not None
         return found[1]
 
     def earliest(self) -> float:
+        """
+        Return the earliest deadline.
+        """
         return self.wheel.pending(1)[0].deadline
 
 
 def restarted(rig: Rig, value: Any) -> float:
+    """
+    Return the deadline after `restart`.
+    """
     assert rig.timer.restart(value)
     return rig.timer.when()
 
 
 def rescheduled(rig: Rig, value: Any) -> float:
+    """
+    Return the deadline after `reschedule`.
+    """
     assert rig.timer.reschedule(value)
     return rig.timer.when()
 
 
 def key_set(rig: Rig, value: Any) -> float:
+    """
+    Return the deadline of a pending key that is set.
+    """
     rig.wheel.set("k", 2, value)
     return rig.of_key()
 
 
 def new_key(rig: Rig, value: Any) -> float:
+    """
+    Return the deadline of a new key.
+    """
     rig.wheel.cancel("k")
     rig.wheel.set("k", 2, value)
     return rig.of_key()
 
 
 def key_moved(rig: Rig, value: Any) -> float:
+    """
+    Return the deadline of a key that is moved.
+    """
     assert rig.wheel.move("k", value)
     return rig.of_key()
 
 
 def missing_key(rig: Rig, value: Any) -> float:
+    """
+    Read the value for a key that is not pending, too.
+    """
     assert not rig.wheel.move("none", value)
     return key_moved(rig, value)
 
 
 def sharded(rig: Rig, value: Any) -> float:
+    """
+    Return the deadline of a key on shards.
+    """
     shards = ShardedWheel(2, clock=rig.clock, on_expire=print)
     shards.set("a", 1, value)
     assert shards.move("a", value)
@@ -188,6 +232,9 @@ def sharded(rig: Rig, value: Any) -> float:
 
 
 def many(rig: Rig, value: Any) -> float:
+    """
+    Return the deadline of one of many.
+    """
     ids = rig.wheel.call_later_many([value, math.inf], print)
     earliest = rig.earliest()
     assert rig.wheel.cancel_many(ids) == len(ids)
@@ -195,6 +242,9 @@ def many(rig: Rig, value: Any) -> float:
 
 
 def many_of_a_tuple(rig: Rig, value: Any) -> float:
+    """
+    Return the deadline of one of a tuple.
+    """
     ids = rig.wheel.call_later_many((value, math.inf), print)
     earliest = rig.earliest()
     assert rig.wheel.cancel_many(ids) == len(ids)
@@ -202,6 +252,9 @@ def many_of_a_tuple(rig: Rig, value: Any) -> float:
 
 
 def many_of_objects(rig: Rig, value: Any) -> float:
+    """
+    Return the deadline of one of an array of objects.
+    """
     values = np.empty(1, object)
     values[0] = value
     ids = rig.wheel.call_later_many(values, print)
@@ -211,32 +264,50 @@ def many_of_objects(rig: Rig, value: Any) -> float:
 
 
 def moved_by_one(rig: Rig, value: Any) -> float:
+    """
+    Return the deadline after one delay for all.
+    """
     assert rig.wheel.move_many(rig.ids, value) == 1
     return rig.earliest()
 
 
 def moved_by_each(rig: Rig, value: Any) -> float:
+    """
+    Return the deadline after one delay for each.
+    """
     assert rig.wheel.move_many(rig.ids, [value]) == 1
     return rig.earliest()
 
 
 def context_timer(rig: Rig, value: Any) -> float:
+    """
+    Return the deadline of a timer of a context.
+    """
     return background(rig.wheel).call_later(value, print).when()
 
 
 def context_timeout(rig: Rig, value: Any) -> float:
+    """
+    Return the deadline of a context.
+    """
     deadline = with_timeout(background(rig.wheel), value).deadline()
     assert deadline is not None
     return deadline
 
 
 def context_deadline(rig: Rig, value: Any) -> float:
+    """
+    Return the deadline of a context.
+    """
     deadline = with_deadline(background(rig.wheel), value).deadline()
     assert deadline is not None
     return deadline
 
 
 def cache_ttl(rig: Rig, value: Any) -> float:
+    """
+    Return the life of an entry.
+    """
     cache: TTLCache[str, int] = TTLCache(10, value, clock=rig.clock)
     cache["a"] = 1
     remaining = cache.remaining("a")
@@ -245,6 +316,9 @@ def cache_ttl(rig: Rig, value: Any) -> float:
 
 
 def cache_set(rig: Rig, value: Any) -> float:
+    """
+    Return the life of an entry that is set with its own.
+    """
     cache: TTLCache[str, int] = TTLCache(10, 5, clock=rig.clock)
     cache.set("a", 1, value if value is not None else "none")
     remaining = cache.remaining("a")
@@ -253,6 +327,9 @@ def cache_set(rig: Rig, value: Any) -> float:
 
 
 def cache_touched(rig: Rig, value: Any) -> float:
+    """
+    Return the life of an entry that is touched.
+    """
     cache: TTLCache[str, int] = TTLCache(10, 5, clock=rig.clock)
     cache["a"] = 1
     cache.touch("a", ttl=value if value is not None else "none")
@@ -262,16 +339,25 @@ def cache_touched(rig: Rig, value: Any) -> float:
 
 
 def refresh(_rig: Rig, value: Any) -> float:
+    """
+    Return the time before the end when a load begins.
+    """
     return seconds(Refresh(ahead=value).ahead_ns)
 
 
 def clock_moved(_rig: Rig, value: Any) -> float:
+    """
+    Return how far a manual clock moved.
+    """
     clock = ManualClock(0)
     clock.advance(value)
     return clock.monotonic()
 
 
 def queue(rig: Rig, value: Any) -> float:
+    """
+    Return the delay of an item.
+    """
     offered: DelayQueue[str] = DelayQueue(clock=rig.clock)
     offered.offer("a", value)
     _item, remaining = offered.close()[0]
@@ -309,6 +395,9 @@ VERBS: dict[str, Any] = {
 
 @pytest.fixture(params=[None, HeapWheel], ids=["native", "python"])
 def rig(request):
+    """
+    Return a rig of each engine in turn.
+    """
     return Rig(request.param)
 
 
@@ -319,7 +408,7 @@ def test_each_verb_reads_each_type(rig, verb):
     """
     for value, ns in VALUES:
         expected = seconds(ns)
-        if verb == "with_deadline" or verb == "with_timeout":
+        if verb in {"with_deadline", "with_timeout"}:
             expected = to_seconds(value, "value")
             assert to_ns(expected, "value") == ns or ns > to_ns(expected, "value") >= ns - 1, value
         assert VERBS[verb](rig, value) == expected, (verb, value)
@@ -328,7 +417,7 @@ def test_each_verb_reads_each_type(rig, verb):
 @pytest.mark.parametrize("verb", VERBS)
 def test_each_verb_refuses_by_name(rig, verb):
     """
-    Every verb refuses what is no length of time, names it, and changes nothing.
+    Every verb refuses what is not a length of time, names it, and changes nothing.
     """
     before = rig.wheel.pending()
     for value, error in REFUSED:
@@ -483,7 +572,7 @@ def test_other_buffers(rig):
 )
 def test_arrays_that_are_refused(rig, values, error, text):
     """
-    An array with anything that is no length of time is refused by name, and nothing is set or moved.
+    An array with anything that is not a length of time is refused by name, and nothing is set or moved.
     """
     before = rig.wheel.pending()
     with pytest.raises(error, match=text):

@@ -119,7 +119,7 @@ class TimerClock:
         if passed_s < _WATCH_S:
             return
         rate = (reading - since) / passed_s
-        factor = next((factor for factor in _RATES if abs(rate / factor - 1) < 0.02), None)
+        factor = next((factor for factor in _RATES if math.isclose(rate, factor, rel_tol=0.02)), None)
         if factor is not None and factor == self._suspect:
             message = f"timer returned {reading!r}, in {_RATES[factor]}: return seconds, {_REMEDY}"
             raise ValueError(message)

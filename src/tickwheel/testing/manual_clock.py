@@ -18,7 +18,7 @@ from tickwheel.wheels.contract import checked_deadline
 __all__ = ["Attached", "ManualClock"]
 
 TURNS_MAX: Final = 20_000
-"""Maximum number of turns without progress: at deadlines reached before, or past the target. More are an endless loop."""
+"""Maximum number of turns without progress, at deadlines reached before or past the target: more never end."""
 
 
 class Attached(Protocol):

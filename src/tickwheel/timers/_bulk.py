@@ -22,6 +22,7 @@ from tickwheel.wheels.contract import Wheel
 
 __all__ = ["BulkTimer", "BulkVerbs"]
 
+
 class BulkTimer(WheelTimer):
     """
     A timer that nobody has a handle of: its callback gets an array with its id.
@@ -88,7 +89,7 @@ class BulkVerbs(ABC, Unique):
         self._by_id.update(zip(ids, timers, strict=True))
         return ids
 
-    def has_id(self, id: SupportsIndex, /) -> bool:  # noqa: A002 - as the protocol says
+    def has_id(self, id: SupportsIndex, /) -> bool:
         """
         Return whether *id* is that of a pending timer of `call_later_many`.
         """

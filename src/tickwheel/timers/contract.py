@@ -213,7 +213,7 @@ class Engine(Protocol):
             TooManyTimersError: If not all of them fit below max_pending.
         """
 
-    def has_id(self, id: SupportsIndex, /) -> bool:  # noqa: A002 - what it is
+    def has_id(self, id: SupportsIndex, /) -> bool:
         """
         Return whether *id* is that of a pending timer of `call_later_many`.
         """

@@ -2,8 +2,8 @@
 The times of a series at an interval, in fixed phase.
 
 Firing number n has its time at first + n * interval, where the interval is a whole number of nanoseconds, rounded as a
-delay is: call_every(0.1) fires when call_later(n * 0.1) does, and nothing adds up, however long it runs. What happens when firings are missed is a choice; the
-three are those of tokio's `MissedTickBehavior`:
+delay is: call_every(0.1) fires when call_later(n * 0.1) does, and nothing adds up, however long it runs. What happens
+when firings are missed is a choice; the three are those of tokio's `MissedTickBehavior`:
 
     time       0    1    2    3    4    5        the callback of 1 takes until 3.5
     skip       x    x-----------)  x    x        goes on with the next one in phase

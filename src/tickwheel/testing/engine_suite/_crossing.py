@@ -60,19 +60,31 @@ class Subject:
 
 
 def by_cancel_many(subject: Subject) -> bool:
+    """
+    End it in bulk.
+    """
     return subject.rig.engine.cancel_many([subject.name()]) == 1
 
 
 def by_array(subject: Subject) -> bool:
+    """
+    End it in bulk, named in an array.
+    """
     names = array("q", [subject.id]) if subject.id else [subject.name()]
     return subject.rig.engine.cancel_many(names) == 1
 
 
 def by_move_many(subject: Subject) -> bool:
+    """
+    Move it in bulk.
+    """
     return subject.rig.engine.move_many([subject.name()], LATER) == 1
 
 
 def by_delays(subject: Subject) -> bool:
+    """
+    Move it in bulk, to an array of delays.
+    """
     names = array("q", [subject.id]) if subject.id else [subject.name()]
     return subject.rig.engine.move_many(names, array("d", [LATER])) == 1
 
@@ -87,32 +99,52 @@ HANDLE_MOVES: Final[dict[str, Callable[[Subject], bool]]] = {
 
 
 def nothing(_subject: Subject) -> None:
-    pass
+    """
+    Leave it as it is.
+    """
 
 
 def end(subject: Subject) -> None:
+    """
+    Cancel it.
+    """
     assert by_cancel_many(subject)
 
 
 def move(subject: Subject) -> None:
+    """
+    Move it.
+    """
     assert by_move_many(subject)
 
 
 def move_and_end(subject: Subject) -> None:
+    """
+    Move it, and cancel the new life.
+    """
     move(subject)
     end(subject)
 
 
 def move_twice(subject: Subject) -> None:
+    """
+    Move it, and move the new life.
+    """
     move(subject)
     move(subject)
 
 
 def drain(subject: Subject) -> None:
+    """
+    Drain the engine.
+    """
     subject.rig.engine.drain()
 
 
 def move_and_drain(subject: Subject) -> None:
+    """
+    Move it, and drain the engine.
+    """
     move(subject)
     drained = subject.rig.engine.drain()
     assert len(drained) == 1
@@ -121,6 +153,9 @@ def move_and_drain(subject: Subject) -> None:
 
 
 def close(subject: Subject) -> None:
+    """
+    Close the engine.
+    """
     subject.rig.engine.close()
 
 
@@ -165,17 +200,17 @@ class CrossingTests(EngineTests):
             subject.rig.engine.call_later(1e-9, ask)
             subject.rig.turn_to(5)
 
-        self._cross(STATES, place, is_called=True)
+        self._cross(STATES, place)
 
     def test_from_a_sibling(self) -> None:
         """
         In the callback of a timer that is due at the same time and was set before.
         """
 
-        def place(subject: Subject, ask: Callable[[], None]) -> None:
+        def place(subject: Subject, _ask: Callable[[], None]) -> None:
             subject.rig.turn_to(10)
 
-        self._cross(STATES, place, is_called=True, before=True)
+        self._cross(STATES, place, before=True)
 
     def test_from_a_batch(self) -> None:
         """
@@ -186,7 +221,7 @@ class CrossingTests(EngineTests):
             subject.rig.engine.call_later_many([1e-9], lambda _: ask())
             subject.rig.turn_to(5)
 
-        self._cross(STATES, place, is_called=True)
+        self._cross(STATES, place)
 
     def test_from_its_own_callback(self) -> None:
         """
@@ -230,7 +265,9 @@ class CrossingTests(EngineTests):
             for timer in taken:
                 timer.run()
 
-        waiting = {name: OWN_STATES[name] for name in ("firing", "a new life", "a new life, cancelled", "firing, closed")}
+        waiting = {
+            name: OWN_STATES[name] for name in ("firing", "a new life", "a new life, cancelled", "firing, closed")
+        }
         self._cross(waiting, place, is_waiting=True)
 
     def test_after_it_fired(self) -> None:
@@ -255,7 +292,6 @@ class CrossingTests(EngineTests):
         states: dict[str, tuple[Callable[[Subject], None], bool, bool]],
         place: Callable[[Subject, Callable[[], None]], None],
         *,
-        is_called: bool = False,
         before: bool = False,
         is_own: bool = False,
         is_waiting: bool = False,
@@ -293,7 +329,7 @@ class CrossingTests(EngineTests):
                     else:
                         assert subject.handle.pending() == is_pending, what
                     former = subject.fired
-                    is_void = is_waiting and (verb in moves and can_move or "new life" in state)
+                    is_void = is_waiting and ((verb in moves and can_move) or "new life" in state)
                     has_fired = is_own or is_fired or (is_waiting and not is_void)
                     assert former == has_fired, f"{what}: fired {former} times"
                     rig.turn_to(10_000)
