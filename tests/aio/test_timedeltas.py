@@ -1,5 +1,5 @@
 """
-Every length of time in `aio` may be a timedelta, and what is none is refused by its name.
+Every length of time in `aio` may be a timedelta, and anything else is refused by its name.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def test_timedeltas_of_the_loop():
 
 
 @LOOPS
-@pytest.mark.parametrize("bad", ["1", b"1", [1], datetime(2026, 1, 1)], ids=repr)  # noqa: DTZ001 - it is no length
-def test_what_is_no_length(make, bad):
+@pytest.mark.parametrize("bad", ["1", b"1", [1], datetime(2026, 1, 1)], ids=repr)  # noqa: DTZ001 - it is not a length
+def test_what_is_not_a_length(make, bad):
     """
     The error names the argument and its value, and says what to pass.
     """

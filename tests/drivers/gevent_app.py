@@ -59,7 +59,7 @@ def fired_in_time(start):
     kept = start(call)
     assert called.wait(20), "it was not called"
     other.join()
-    assert len(turns) > 10, "the hub stood still"
+    assert len(turns) > 10, "the hub was held up"
     del kept
     return all(each != HUB for each in threads)
 

@@ -65,7 +65,7 @@ def test_zones(tz):
 
 def test_other_zones():
     """
-    What is no zone of the world is refused, with the remedy.
+    Anything else is refused, with the remedy.
     """
     wheel = TimerWheel(clock=ManualClock())
     for bad in (timezone(timedelta(hours=1)), 5, None, "Nowhere/City"):

@@ -71,7 +71,7 @@ class Sleep(StandIn):
 
     def cancel(self) -> bool:
         """
-        End it; return True if it will never fire because of this call. Whoever awaits it gets False.
+        End it; return True if it will never fire because of this call. Awaiting it then gives False.
         """
         is_cancelled = self._set_timer.cancel()
         if is_cancelled:

@@ -327,6 +327,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], Unique):
         try:
             return self._keyed.end(self._engine.close)
         finally:
+            self._engine.close()  # also if a signal handler raised before it was
             self._driver.stop()
 
     def closed(self) -> bool:

@@ -126,11 +126,12 @@ class BoundCallback(StandIn):
     it has nothing to do where it has ended, or was refused.
     """
 
+    _forget: Callable[[], object] = bool
+
     def __init__(self, ending: Ending, callback: Callback, args: tuple[Any, ...]) -> None:
         self._ending = ending
         self._callback = callback
         self._args = args
-        self._forget: Callable[[], object] = bool
 
     def __del__(self) -> None:
         self._forget()  # which takes no lock: this is called wherever memory is freed

@@ -18,9 +18,14 @@ class Run(Coroutine[Any, Any, Any]):
     A `finally` inside of an `async def` would not run then.
     """
 
+    _then: Callable[[], object] | None = None
+
     def __init__(self, coroutine: Coroutine[Any, Any, Any], then: Callable[[], object]) -> None:
+        self._then = then
         self._coroutine = coroutine
-        self._then: Callable[[], object] | None = then
+
+    def __del__(self) -> None:
+        self._end()  # it was never awaited: an exception came before
 
     def __repr__(self) -> str:
         return f"<Run of {self._coroutine!r}>"

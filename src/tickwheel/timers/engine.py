@@ -40,6 +40,8 @@ class WheelEngine(BulkVerbs):
     """
     Timers over a *wheel* of any design; `timers.contract.Engine` says what each method promises.
 
+    An exception that a signal handler raises inside of the wheel, between two lines, may leave it inconsistent.
+
     Args:
         wheel: An empty wheel, from now on this engine's alone.
         clock: Where time comes from; the system's monotonic clock unless given.

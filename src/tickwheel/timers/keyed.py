@@ -89,8 +89,8 @@ class Keyed(Keys, Unique):
                         if not entry.timer.restart(delay):  # which also refuses a delay that is none
                             self._forget(entry)
                             continue
+                        entry.timer.cancel()  # first: the native part moves what is pending, and asks no more
                         entry.is_live = False
-                        entry.timer.cancel()
                     else:
                         former = self._renew(entry, value, delay)
                         if former is not None:
@@ -104,19 +104,18 @@ class Keyed(Keys, Unique):
         """
         Set the timer of a new *entry*; return False, with nothing set, if its key has an entry by now.
         """
-        timer = self._engine.call_later(delay, entry, context=context)
-        entry.timer = timer if context is None else cast("Timer", _TimerInContext(timer))
-        entry.is_live = True
+        timer, other = None, None
         try:
+            timer = self._engine.call_later(delay, entry, context=context)
+            entry.timer = timer if context is None else cast("Timer", _TimerInContext(timer))
+            entry.is_live = True
             other = self._entries.setdefault(entry.key, entry)
-        except BaseException:
-            entry.is_live = False
-            entry.timer.cancel()
-            raise
+        finally:
+            if other is not entry and timer is not None:  # there is another one, or a key or a signal handler raised
+                timer.cancel()
+                entry.is_live = False
         if other is entry:
             return True
-        entry.is_live = False
-        entry.timer.cancel()
         if self._find(entry.key) is None:
             self._forget(other)
         return False
@@ -184,21 +183,35 @@ class Keyed(Keys, Unique):
 
         What leaves a callback of a context and is not an `Exception` is raised once all have ended.
         """
-        entries = []
-        with self._lock:
-            pending = end()
-            ended = listed(pending)
-            for each in pending:
-                if isinstance(each.callback, _Entry):
-                    each.callback.is_live = False
-            while self._entries:
-                entries.append(self._entries.popitem()[1])
-            for entry in entries:
-                if entry.is_live and entry.timer.pending():
-                    self._entries.setdefault(entry.key, entry)  # a signal handler has set it meanwhile
-        del entries
-        end_all(pending)
+        pending: list[Pending] = []
+        try:
+            with self._lock:
+                try:
+                    pending = end()
+                    ended = listed(pending)
+                finally:  # also if a signal handler raises
+                    entries = self._take_ended(pending)
+            del entries  # without the lock
+            end_all(pending)
+        except BaseException:  # a signal handler may have raised anywhere; what has ended does so once
+            end_all(pending)
+            raise
         return ended
+
+    def _take_ended(self, pending: list[Pending]) -> list[_Entry]:
+        """
+        Take out the entries that have ended with *pending*, and return all, to be let go without the lock.
+        """
+        for each in pending:
+            if isinstance(each.callback, _Entry):
+                each.callback.is_live = False
+        entries = []
+        while self._entries:
+            entries.append(self._entries.popitem()[1])
+        for entry in entries:
+            if entry.is_live and entry.timer.pending():
+                self._entries.setdefault(entry.key, entry)  # a signal handler has set it meanwhile
+        return entries
 
     def after_fork(self) -> None:
         """

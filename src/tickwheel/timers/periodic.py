@@ -291,28 +291,28 @@ class Periodic(StandIn):
         """
         Fire, and set the next firing; if the callback returns a coroutine, at the end of that.
         """
-        # A series that only counts time fires with its timer, and asks no clock before.
-        now = None if isinstance(self._phase, Phase) else self._read()
-        with self._lock:
-            if self._is_over or self._is_paused or self._is_firing or self._timer.pending():
-                return None  # the last two: it was resumed, or its interval set, while this firing waited
-            is_due = self._is_extra or now is None or self._is_due(now)
-            if is_due:
-                self._was_extra, self._is_extra = self._is_extra, False
-                self.fired += 1
-                self._is_firing = True
-                self._is_over = self.fired == self._times
-        if not is_due:
-            self._go_on(now)
-            return None
-        result = None
+        result, is_due, is_left = None, False, False
         try:
-            result = self._callback(*self._args)
-        finally:
-            if self._engine.on_coroutine is None or not is_coroutine(result):
-                self._go_on()
-            else:
-                result = Run(result, self._go_on)
+            # A series that only counts time fires with its timer, and asks no clock before.
+            now = None if isinstance(self._phase, Phase) else self._read()
+            with self._lock:
+                if self._is_over or self._is_paused or self._is_firing or self._timer.pending():
+                    is_left = True  # the last two: it was resumed, or its interval set, while this firing waited
+                    return None
+                if self._is_extra or now is None or self._is_due(now):
+                    self._is_firing = True
+                    self._was_extra, self._is_extra = self._is_extra, False
+                    self.fired += 1
+                    self._is_over = self._times is not None and self.fired >= self._times
+                    is_due = True
+            if is_due:
+                result = self._callback(*self._args)
+                if self._engine.on_coroutine is not None and is_coroutine(result):
+                    result = Run(result, self._go_on)
+                    is_left = True
+        finally:  # also if a signal handler raises: then it has either fired, or is still due
+            if not is_left:
+                self._go_on(None if is_due else self._read())
         return result
 
     def given(self) -> tuple[Callback, tuple[Any, ...]]:
@@ -371,11 +371,10 @@ class Periodic(StandIn):
         """
         Set the next firing; that is the same one as before where a *look* at the clock found that it is not due.
         """
-        now = self._read() if look is None else look
         try:
+            now = self._read() if look is None else look
             with self._lock:
-                if look is None:
-                    self._is_firing = False
+                self._is_firing = False
                 if self._is_over:
                     return
                 was_extra, self._was_extra = self._was_extra, False
@@ -383,6 +382,14 @@ class Periodic(StandIn):
                     self.missed += self._phase.go_on(now)
                 if not self._is_paused:
                     self._set_next(now)
+        except Exception:
+            raise
+        except BaseException:  # a signal handler has raised in between
+            with self._lock:
+                self._is_firing = False
+                if not (self._is_over or self._is_paused or self._timer.pending()):
+                    self._set_next(self._read())
+            raise
         finally:
             if self._is_over:
                 self._let_go()
