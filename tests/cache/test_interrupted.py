@@ -9,15 +9,13 @@ import logging
 import signal
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 
-import tickwheel.cache
 from tickwheel.cache import Refresh, TLRUCache, TTLCache, cached, cachedmethod
 from tickwheel.testing import ManualClock
+from tickwheel.testing.cache_suite import Interruption
 
-ROOM = str(Path(tickwheel.cache.__file__).parent)
 PATIENCE_S = 20.0
 
 
@@ -31,37 +29,6 @@ class Limit(Exception):  # noqa: N818 - as Celery's SoftTimeLimitExceeded
     """
     The same as an Exception, as a soft time limit is.
     """
-
-
-class Interruption:
-    """
-    Raises at one line of the cache's own code, or at several.
-    """
-
-    def __init__(self, error, *numbers):
-        self.error, self.numbers = error, numbers
-        self.lines = 0
-        self.where = []
-
-    def __enter__(self):
-        sys.settrace(self.trace)
-        return self
-
-    def __exit__(self, *_):
-        sys.settrace(None)
-
-    def trace(self, frame, event, _):
-        """
-        Count lines, and raise at the chosen ones.
-        """
-        if not frame.f_code.co_filename.startswith(ROOM):
-            return None
-        if event == "line":
-            self.lines += 1
-            if self.lines in self.numbers:
-                self.where.append(f"{frame.f_code.co_name}:{frame.f_lineno}")
-                raise self.error
-        return self.trace
 
 
 class Rig:

@@ -231,7 +231,7 @@ def test_errors_of_extensions():
     """
     A class of an extension that inherits from a builtin error is copied like any other.
     """
-    import sqlite3  # noqa: PLC0415
+    import sqlite3  # noqa: PLC0415 - not every Python has it
 
     with pytest.raises(sqlite3.OperationalError) as caught:
         sqlite3.connect(":memory:").execute("select nothing")

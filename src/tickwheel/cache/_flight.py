@@ -37,7 +37,7 @@ def held(lock: Any, step: Callable[P, T], *args: P.args, **keywords: P.kwargs) -
     On one line, since Python's tracing of lines, and so a debugger or a test, may raise on the way out of a `with`
     on two lines, before the lock is released; signals cannot.
     """
-    with lock: return step(*args, **keywords)  # fmt: skip  # noqa: E701
+    with lock: return step(*args, **keywords)  # noqa: E701 - see above # fmt: skip
 
 
 class FailedLoadError(Exception):

@@ -55,7 +55,8 @@ impl Cache {
         has_item_methods: bool,
     ) -> PyResult<()> {
         let rules = Rules {
-            life: life_ns,
+            life: life_ns.min(max_age_ns),
+            max_age: max_age_ns,
             jitter,
             has_sizer: sizer.is_some(),
             has_lifetime: lifetime.is_some(),

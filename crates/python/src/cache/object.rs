@@ -337,19 +337,19 @@ impl Cache {
             };
             let (now, deadline): (u64, u64) = lifetime.bind(py).call1((entry.key, entry.value))?.extract()?;
             let life = if deadline >= NEVER { NEVER } else { deadline.saturating_sub(now) };
-            let life = life.min(self.store.with(py, |store| store.max_age));
+            let life = life.min(self.rule(py, |rules| rules.max_age));
             return Ok(Terms { now, life, size, keeps_deadline });
         }
         let now = self.now(py)?;
         let (life, jitter) = match entry.life {
             Life::Usual | Life::Kept => self.rule(py, |rules| (rules.life, rules.jitter)),
-            Life::About(life) => (life, self.rule(py, |rules| rules.jitter)),
-            Life::Exactly(life) => (life, 0.0),
+            Life::About(life) => self.rule(py, |rules| (life.min(rules.max_age), rules.jitter)),
+            Life::Exactly(life) => self.rule(py, |rules| (life.min(rules.max_age), 0.0)),
         };
-        let life = self.store.with(py, |store| {
-            let life = if life >= NEVER || jitter == 0.0 { life } else { store.jittered(life, jitter) };
-            life.min(store.max_age)
-        });
+        if life >= NEVER || jitter == 0.0 {
+            return Ok(Terms { now, life, size, keeps_deadline });
+        }
+        let life = self.store.with(py, |store| store.jittered(life, jitter).min(store.max_age));
         Ok(Terms { now, life, size, keeps_deadline })
     }
 
