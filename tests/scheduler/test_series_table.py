@@ -35,7 +35,7 @@ def table():
 
 class World:
     """
-    A series whose handler does as it is told.
+    A series whose handler follows a list of results.
     """
 
     def __init__(self):

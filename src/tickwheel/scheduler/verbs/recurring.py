@@ -93,7 +93,7 @@ def first_run(request: SetRequest, key: str, start: int | None, now: int) -> tup
     Return the first instant and the canonical text of a recurring request, in the phase of *start* if it has one.
 
     An interval whose start has passed begins now, with one late run, and goes on in phase; a line of cron waits. The
-    instant is None if no run is due until `until=`: a series that exists may owe one all the same.
+    instant is None if no run is due until `until=`: a series that exists may still owe one.
 
     Raises:
         InvalidRecurrenceError: If there is no such rule, or it never fires.

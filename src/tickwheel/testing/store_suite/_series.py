@@ -131,7 +131,7 @@ class SeriesTests(StoreTests):
 
     def test_the_end(self) -> None:
         """
-        An end counts where the series stands: runs that were made count, one that is owed is made, and then none.
+        An end counts from the begin of the series: runs that were made count, one that is owed is made, and then none.
         """
         with self.rig() as rig:
             _waits(rig, _KEY, runs=3)
