@@ -153,3 +153,49 @@ def test_a_row_holds_every_value(column):
     is_same = _rows.is_same_but("key")
     other = model.Job("key", 1, 2)
     assert is_same(job, other) == (column.name == "key")
+
+
+class Nothing(dict):
+    """
+    NULL for any name.
+    """
+
+    def __missing__(self, name):
+        return None
+
+
+@pytest.mark.parametrize("name", SQLITE)
+def test_sqlite_prepares_every_statement(name):
+    """
+    No statement names a table or a column that there is not.
+    """
+    keys = "SELECT shelf, key, due_at, generation FROM tickwheel_key"
+    statement = SQLITE[name].replace("(:keys)", f"({keys})" if name in {"page", "end_of_reach"} else "('key')")
+    statement = statement.replace(":shelves", "0")
+    values = Nothing() if re.search(r":\w", statement) else [None] * statement.count("?")
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        _schema.migrate(connection, "url")
+        connection.execute(f"EXPLAIN {statement}", values)
+
+
+def test_postgres_prepares_every_statement(postgres, database, open_database):
+    """
+    No statement names a table or a column that there is not; the server finds the types of all its parameters.
+    """
+    psycopg = pytest.importorskip("psycopg")
+    open_database().close()
+    refused = {}
+    with psycopg.connect(postgres.url(database), autocommit=True) as connection:
+        for name, statement in POSTGRES.items():
+            numbers = {}
+            text = re.sub(
+                r"%(?:\((\w+)\))?s",
+                lambda found: f"${numbers.setdefault(found[1] or len(numbers), len(numbers) + 1)}",  # noqa: B023
+                statement,
+            ).replace("%%", "%")
+            try:
+                if not text.startswith("COPY"):  # it cannot be prepared; each new job goes through it
+                    connection.execute(f"PREPARE {name} AS {text}")
+            except psycopg.Error as error:
+                refused[name] = str(error)
+    assert refused == {}
