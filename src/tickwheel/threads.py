@@ -28,7 +28,6 @@ __all__ = [
     "Event",
     "Gate",
     "Lock",
-    "RLock",
     "Semaphore",
     "Thread",
     "current_thread",
@@ -75,7 +74,8 @@ get_ident: Final = original(_thread, "get_ident")
 sleep: Final = original(time, "sleep")
 
 if TYPE_CHECKING:
-    from threading import Condition, Event, Lock, RLock, Semaphore
+    from threading import Condition, Event, Lock, Semaphore
+    from threading import RLock as RLock  # noqa: PLC0414 - other modules take it, and it has no docstring to be public
 else:
     Lock: Final = original(_thread, "allocate_lock")
     RLock: Final = _thread.RLock

@@ -15,7 +15,7 @@ __all__ = ["Scheduled", "WakeUp"]
 
 class WakeUp:
     """
-    What a foreign turn of the loop takes for a timer's handle: it runs what is due in the wheel.
+    Runs what is due in the wheel, in place of a timer's handle, for a turn of the loop that is not ours.
     """
 
     _cancelled = False

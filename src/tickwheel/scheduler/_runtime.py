@@ -51,7 +51,7 @@ class Runtime:
     call_lock: Callable[[], Lock] = lambda: threading.Lock()  # noqa: PLW0108 - gevent may replace it at any time
     gate: Callable[[], Gate] = Gate
     thread: Callable[..., Thread] = Thread
-    current_thread: Callable[[], Thread] = current_thread
+    current_thread: Callable[[], threading.Thread] = current_thread
     random: Callable[[], float] = random.random
     token: Callable[[int], str] = secrets.token_hex
     timers: Callable[..., TimerWheel] = TimerWheel

@@ -291,7 +291,7 @@ class Periodic(StandIn):
         """
         Fire, and set the next firing; if the callback returns a coroutine, at the end of that.
         """
-        result, is_due, is_left = None, False, False
+        result, now, is_due, is_left = None, None, False, False
         try:
             # A series that only counts time fires with its timer, and asks no clock before.
             now = None if isinstance(self._phase, Phase) else self._read()
@@ -312,7 +312,7 @@ class Periodic(StandIn):
                     is_left = True
         finally:  # also if a signal handler raises: then it has either fired, or is still due
             if not is_left:
-                self._go_on(None if is_due else self._read())
+                self._go_on(None if is_due else now or self._read())
         return result
 
     def given(self) -> tuple[Callback, tuple[Any, ...]]:
