@@ -33,18 +33,27 @@ impl Number {
     /// An exact number: `ns` is its nanoseconds, rounded away from zero, and `value` its seconds as the nearest float.
     ///
     /// Where floats do not count nanoseconds one by one (past 104 days), the result is raised until it does not read as less than `value`.
-    pub(super) fn exact(ns: i128, value: f64) -> Self {
+    #[inline]
+    pub(super) fn exact(ns: i128, value: impl FnOnce() -> f64) -> Self {
+        if ns.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS {
+            return Self::Ns(ns as i64);
+        }
+        Self::Ns(Self::raised(ns, value()))
+    }
+
+    #[cold]
+    fn raised(ns: i128, value: f64) -> i64 {
         let never = i128::from(NEVER);
         let mut ns = ns.clamp(-never, never) as i64;
         while ns > 0 && ns < NEVER.cast_signed() && (ns as f64 / 1e9) < value {
             ns += 1;
         }
-        Self::Ns(ns)
+        ns
     }
 
     /// Whole seconds.
     pub(super) fn whole(value: i64) -> Self {
-        Self::exact(i128::from(value) * i128::from(NS_PER_S), value as f64)
+        Self::exact(i128::from(value) * i128::from(NS_PER_S), || value as f64)
     }
 
     /// Nanoseconds, rounded away from zero.

@@ -71,15 +71,15 @@ impl Resolution {
         }
         let count = i128::from(ticks) * i128::from(self.count);
         match self.unit {
-            Unit::Ns(1) => Ok(Some(Number::exact(count, count as f64 / 1e9))),
+            Unit::Ns(1) => Ok(Some(Number::exact(count, || count as f64 / 1e9))),
             Unit::Ns(length) => {
                 let ns = count * i128::from(length);
-                Ok(Some(Number::exact(ns, (ns / 1_000) as f64 / 1e6)))
+                Ok(Some(Number::exact(ns, || (ns / 1_000) as f64 / 1e6)))
             }
             Unit::PerNs(parts) => {
                 let parts = i128::from(parts);
                 let up = (parts - 1) * count.signum();
-                Ok(Some(Number::exact((count + up) / parts, 0.0)))
+                Ok(Some(Number::exact((count + up) / parts, || 0.0)))
             }
             Unit::Calendar => Err("years and months have no fixed length: pass days or seconds"),
             Unit::Generic => Err("it has no unit: pass one, as in numpy.timedelta64(5, \"s\")"),

@@ -1,5 +1,7 @@
 //! One number or time, of whatever type.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -61,16 +63,44 @@ pub(crate) fn read(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Number> {
         return match delta.cast_exact::<PyDelta>() {
             Ok(_) => Ok(timedelta(delta)),
             // pandas' Timedelta is a timedelta, with nanoseconds that a timedelta does not have.
-            Err(_) => match value.getattr_opt(intern!(value.py(), "asm8"))? {
-                Some(fine) if numpy::is_timedelta(&fine) => read(&fine, name),
-                _ => Ok(timedelta(delta)),
-            },
+            Err(_) if is_fine(value) => {
+                let fine = value.getattr(intern!(value.py(), "asm8"))?;
+                if numpy::is_timedelta(&fine) {
+                    read(&fine, name)
+                } else {
+                    Ok(timedelta(delta))
+                }
+            }
+            Err(_) => Ok(timedelta(delta)),
         };
     }
     match numpy::read(value, name)? {
         Some(number) => Ok(number),
         None => foreign(value, name),
     }
+}
+
+/// The version of the class of timedeltas that was looked at last and has no units of its own; 0 is none. No two classes have one
+/// version, and the interpreter gives a class a new one whenever it changes.
+static PLAIN: AtomicU32 = AtomicU32::new(0);
+
+/// Whether a timedelta's class can say what it is in NumPy's units.
+#[inline]
+fn is_fine(value: &Bound<'_, PyAny>) -> bool {
+    // SAFETY: a living object has a type.
+    let version = unsafe { (*value.get_type_ptr()).tp_version_tag };
+    (version == 0 || version != PLAIN.load(Ordering::Relaxed)) && look(value)
+}
+
+#[cold]
+fn look(value: &Bound<'_, PyAny>) -> bool {
+    let kind = value.get_type();
+    let is_fine = kind.hasattr(intern!(value.py(), "asm8")).unwrap_or(false);
+    if !is_fine {
+        // SAFETY: the type is alive, and has a version by now.
+        PLAIN.store(unsafe { (*kind.as_type_ptr()).tp_version_tag }, Ordering::Relaxed);
+    }
+    is_fine
 }
 
 /// # Safety
@@ -90,7 +120,7 @@ unsafe fn int(object: *mut ffi::PyObject) -> Number {
 fn timedelta(delta: &Bound<'_, PyDelta>) -> Number {
     let whole = i128::from(delta.get_days()) * 86_400 + i128::from(delta.get_seconds());
     let us = whole * 1_000_000 + i128::from(delta.get_microseconds());
-    Number::exact(us * 1_000, us as f64 / 1e6)
+    Number::exact(us * 1_000, || us as f64 / 1e6)
 }
 
 /// A number of another library: exact if it has `as_integer_ratio`, or an integer by `__index__`, otherwise by `__float__`.
@@ -145,7 +175,7 @@ fn foreign(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Number> {
     let (numerator, denominator): (Bound<'_, PyAny>, Bound<'_, PyAny>) = ratio.call0()?.extract()?;
     let scaled = numerator.abs()?.mul(NS_PER_S)?;
     let ns: i64 = scaled.neg()?.floor_div(denominator)?.neg()?.extract().unwrap_or(NEVER.cast_signed());
-    Ok(Number::exact(if float < 0.0 { -i128::from(ns) } else { ns.into() }, float))
+    Ok(Number::exact(if float < 0.0 { -i128::from(ns) } else { ns.into() }, || float))
 }
 
 /// The integer that `__index__` returns.
