@@ -16,6 +16,14 @@ BARS = (
     Bar("call_later+cancel", against="asyncio", at_least=10),
     Bar("call_later+cancel", against="rloop", at_least=2.5),
     Bar("call_later+cancel, int", against="tickwheel", against_work="call_later+cancel", at_least=0.9),
+    *(
+        Bar(f"call_later+cancel, {name}", against="tickwheel", against_work="call_later+cancel", at_least=at_least)
+        for names, at_least in (
+            (("bool", "float subclass", "timedelta", "numpy.float64"), 1 / 1.5),
+            (("numpy.int64", "numpy.timedelta64"), 1 / 3),
+        )
+        for name in names
+    ),
     Bar("reschedule", at_most=80),
     Bar("reschedule", against="asyncio", at_least=15),
     Bar("reschedule, own list", at_most=70),

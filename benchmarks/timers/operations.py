@@ -14,12 +14,16 @@ import statistics
 import time
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from datetime import timedelta
 from functools import partial
 from itertools import cycle, islice
 from threading import Event
+from typing import Any
 
 from benchmarks.model import Measure
 from benchmarks.timers.contenders import Contender, Work, do_nothing
+from tickwheel import TimerWheel
 
 __all__ = ["CONDITIONS", "OPERATIONS"]
 
@@ -34,6 +38,10 @@ CONDITIONS = {
         "outside"
     ),
     "call_later+cancel, int": "the same with the delay as an int, in turns with the other, chunk by chunk",
+    **{
+        f"call_later+cancel, {name}": f"the same with the delay as a {name}"
+        for name in ("bool", "float subclass", "timedelta", "numpy.float64", "numpy.int64", "numpy.timedelta64")
+    },
     "call_later+cancel, turns included": (
         "the same with a turn of the loop after every 1,000, which counts: purges are inside"
     ),
@@ -84,6 +92,27 @@ def filled(contender: Contender, pending: int, draw: random.Random) -> list[obje
     return contender.fill(delays, do_nothing)
 
 
+class Length(float):
+    """
+    A float in disguise.
+    """
+
+
+def delays_of_types(timers: object) -> list[tuple[str, Any]]:
+    """
+    Return a delay of each type that *timers* take, by the type's name.
+    """
+    delays: list[tuple[str, Any]] = [("int", 7200)]
+    if isinstance(timers, TimerWheel):
+        delays += [("bool", True), ("float subclass", Length(7200)), ("timedelta", timedelta(hours=2))]
+        with suppress(ImportError):
+            import numpy as np  # noqa: PLC0415 - the benchmark runs without it
+
+            delays += [("numpy.float64", np.float64(7200)), ("numpy.int64", np.int64(7200))]
+            delays.append(("numpy.timedelta64", np.timedelta64(2, "h")))
+    return delays
+
+
 def call_later_cancel(contender: Contender, pending: int, chunks: int, found: list[Measure]) -> Work:
     """
     Set a timer and cancel it, as every request with a time limit does.
@@ -97,18 +126,22 @@ def call_later_cancel(contender: Contender, pending: int, chunks: int, found: li
         for delay in delays:
             timers.call_later(delay, do_nothing).cancel()
 
-    floats, ints = [7200.0] * CHUNK, [7200] * CHUNK
+    floats = [7200.0] * CHUNK
+    others = {name: [delay] * CHUNK for name, delay in delays_of_types(timers)}
     yield None
-    spent, spent_on_ints, whole = [], [], 0.0
+    spent, whole = [], 0.0
+    spent_on: dict[str, list[tuple[int, int]]] = {name: [] for name in others}
     for _ in range(chunks):
         begin = time.process_time_ns()
         spent.append(timed(partial(step, floats)))
         yield None
         whole += (time.process_time_ns() - begin) / (chunks * CHUNK)
-        spent_on_ints.append(timed(partial(step, ints)))
-        yield None
+        for name, values in others.items():
+            spent_on[name].append(timed(partial(step, values)))
+            yield None
     found += per_operation("call_later+cancel", spent, CHUNK)
-    found += per_operation("call_later+cancel, int", spent_on_ints, CHUNK)
+    for name, spent_on_one in spent_on.items():
+        found += per_operation(f"call_later+cancel, {name}", spent_on_one, CHUNK)
     found.append(Measure("call_later+cancel, turns included", whole, "ns", "cpu"))
     del handles
 

@@ -11,6 +11,7 @@ Internal: other rooms use it, users do not.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Hashable
 from contextvars import Context, copy_context
 from typing import Any, cast
@@ -70,9 +71,15 @@ class Keyed(Keys, Unique):
         Raise TypeError if *key*, which is not pending, is a timer, or the id of one in bulk.
         """
         check_key(key)
-        if hasattr(key, "__index__") and self._engine.has_id(key):
+        if self._is_id(key):
             message = f"key is {key!r}, the id of a timer without a key: pass it to cancel_many or move_many, in a list"
             raise TypeError(message)
+
+    def _is_id(self, key: object) -> bool:
+        try:
+            return hasattr(key, "__index__") and self._engine.has_id(operator.index(key))  # type: ignore[call-overload]
+        except TypeError:  # such as an array's scalar that is not an integer
+            return False
 
     def _set(self, key: Hashable, value: Any, delay: Seconds, *, context: Context | None = None) -> None:
         check_key(key)

@@ -20,13 +20,31 @@ LATER: Final = 40e-9
 """The delay that a verb moves it to."""
 
 
+class CrossingRig:
+    """
+    An engine that is moved to times after its start.
+    """
+
+    def __init__(self, rig: Rig) -> None:
+        self.engine = rig.engine
+        self.clock = rig.clock
+        self.start = rig.start
+
+    def turn_to(self, at: int) -> None:
+        """
+        Go on to the time *at*, in nanoseconds, and fire what is due.
+        """
+        self.clock.jump((self.start + at - self.clock.monotonic_ns()) / 1e9)
+        self.engine.fire_due()
+
+
 @dataclass
 class Subject:
     """
     One timer, by its handle or its id, and how often it fired.
     """
 
-    rig: Rig
+    rig: CrossingRig
     handle: Any = None
     id: int = 0
     fired: int = 0
@@ -304,7 +322,7 @@ class CrossingTests(EngineTests):
                 for verb, call in {**ends, **moves}.items():
                     what = f"{verb} by {'id' if by_id else 'handle'}, {state}"
                     rig = CrossingRig(self.rig())
-                    subject = Subject(rig)  # type: ignore[arg-type]
+                    subject = Subject(rig)
                     asked: list[bool] = []
 
                     def ask(
@@ -346,21 +364,3 @@ class CrossingTests(EngineTests):
             assert len(rig.engine.call_later_many([1], print)) == 1, what
         except ClosedError:
             assert rig.engine.closed(), what
-
-
-class CrossingRig:
-    """
-    An engine that is moved to times after its start.
-    """
-
-    def __init__(self, rig: Rig) -> None:
-        self.engine = rig.engine
-        self.clock = rig.clock
-        self.start = rig.start
-
-    def turn_to(self, at: int) -> None:
-        """
-        Go on to the time *at*, in nanoseconds, and fire what is due.
-        """
-        self.clock.jump((self.start + at - self.clock.monotonic_ns()) / 1e9)
-        self.engine.fire_due()
