@@ -1,9 +1,25 @@
-//! Reading the clock, and its seconds in nanoseconds.
+//! Reading the clock, and the one gate for numbers and times: it turns a type, or a buffer's format and unit, into nanoseconds, or refuses
+//! the value by name.
+//!
+//! An exact number (an int, a Fraction, a Decimal, a timedelta of Python, NumPy or pandas) becomes the least number of nanoseconds that
+//! is not below it. A float becomes the least `n` with `n / 1e9 >= value`, so that 0.1 is 100,000,000 ns. Below zero the same holds of
+//! the magnitude, so that the sign survives.
+
+pub(crate) mod buffer;
+mod conversion;
+mod functions;
+mod number;
+mod numpy;
+mod scalar;
 
 use crate::once::intern;
 use crate::system_clock::SystemClock;
-pub(crate) use crate::units::{seconds, to_ns};
+
+pub(crate) use conversion::invalid;
+pub(crate) use functions::register;
+pub(crate) use number::{seconds, Number};
 use pyo3::prelude::*;
+pub(crate) use scalar::{is_one, read, to_ns};
 
 /// Where the time of an engine or a cache comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

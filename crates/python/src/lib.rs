@@ -10,7 +10,6 @@ mod memory;
 mod once;
 mod system_clock;
 mod timers;
-mod units;
 
 use pyo3::exceptions::PyImportError;
 use pyo3::ffi;
@@ -44,7 +43,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     aio::set::register(module)?;
     aio::timeout::register(module)?;
     cpython::record::register(module)?;
-    units::register(module)?;
+    clock::register(module)?;
     json::register(module)?;
     module.add_class::<aio::alarm::Alarm>()?;
     module.add_class::<aio::deadlines::Deadlines>()?;

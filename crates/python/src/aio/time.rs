@@ -8,12 +8,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyString, PyType};
 use tickwheel_core::NEVER;
 
-use crate::clock::seconds;
+use crate::clock::{read, seconds, Number};
 use crate::cpython::errors::raise;
 use crate::cpython::method::function_of;
 use crate::once::intern;
 use crate::system_clock::SystemClock;
-use crate::units::{self, Number};
 
 /// Whether a class still has the attribute that was found at the start, patched neither there nor in a base nor overridden.
 pub(crate) struct Genuine {
@@ -177,10 +176,10 @@ pub(crate) unsafe fn seconds_of(py: Python<'_>, value: *mut ffi::PyObject, name:
                 return Ok(seconds);
             }
         } else if ffi::PyLong_Check(value) != 0 {
-            let seconds = ffi::PyLong_AsDouble(value); // as Python adds one to a float: no float holds 10**400
+            let seconds = ffi::PyFloat_AsDouble(value); // as Python adds one to a float: no float holds 10**400
             return if seconds < 0.0 { PyErr::take(py).map_or(Ok(seconds), Err) } else { Ok(seconds) };
         }
-        units::read(&Borrowed::from_ptr(py, value), name).map(Number::seconds)
+        read(&Borrowed::from_ptr(py, value), name).map(Number::seconds)
     }
 }
 

@@ -33,5 +33,6 @@ pub(crate) static TYPING: Module = Module::new("tickwheel.typing");
 
 /// Import all that an engine may need later.
 pub(crate) fn import_for_engines(py: Python<'_>) -> PyResult<()> {
+    crate::clock::invalid(py)?;
     [&ARRAY, &COROUTINES, &ERRORS, &STANDIN, &TYPING].into_iter().try_for_each(|module| module.get(py).map(drop))
 }

@@ -121,9 +121,13 @@ parked! {
     fn PyList_New();
     fn PyLong_AsLong();
     fn PyLong_AsLongLongAndOverflow();
+    fn PyNumber_Absolute();
     fn PyNumber_Add();
+    fn PyNumber_Float();
+    fn PyNumber_FloorDivide();
     fn PyNumber_Index();
     fn PyNumber_Multiply();
+    fn PyNumber_Negative();
     fn PyObject_Call();
     fn PyObject_CallNoArgs();
     fn PyObject_CallOneArg();

@@ -12,7 +12,6 @@ use tickwheel_core::Id;
 use crate::once::intern;
 use crate::timers::handle::{TimerObject, FIRING};
 use crate::timers::id_array::number;
-use crate::timers::timer::TYPE;
 
 /// A call of a batch's callback that is under way, or waits for a worker.
 pub(crate) struct Firing {
@@ -56,7 +55,6 @@ impl Voided {
         let Some((timer, array, id)) = self.0 else { return Ok(()) };
         // SAFETY: the reference keeps the timer, which was made by `flush`.
         unsafe {
-            debug_assert!(TYPE.is_of(timer.bind(py)));
             let object = timer.as_ptr().cast::<TimerObject>();
             if (*object).index != FIRING {
                 return Ok(());

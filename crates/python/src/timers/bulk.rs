@@ -5,6 +5,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use tickwheel_core::{Id, NEVER};
 
+use crate::clock::{buffer, is_one, read, Number};
 use crate::timers::batches::Voided;
 use crate::timers::coroutine;
 use crate::timers::engine::Engine;
@@ -13,7 +14,6 @@ use crate::timers::payload::Payload;
 use crate::timers::pending::release;
 use crate::timers::set::loosened;
 use crate::timers::timer;
-use crate::units::{buffer, is_one, read, Number};
 
 /// `Engine.call_later_many`.
 pub(crate) fn set<'py>(
@@ -169,7 +169,7 @@ enum Name<'py> {
 
 /// Handles or ids: a buffer of integers, or any iterable of either.
 fn names<'py>(timers: &Bound<'py, PyAny>) -> PyResult<Vec<Name<'py>>> {
-    let with_id = |id: i128| Name::Id(Id::from_u64(i64::try_from(id).unwrap_or(NO_ID).cast_unsigned()));
+    let with_id = |id: i64| Name::Id(Id::from_u64(id.cast_unsigned()));
     if let Some(ids) = buffer::integers(timers)? {
         return Ok(ids.into_iter().map(with_id).collect());
     }
@@ -179,8 +179,8 @@ fn names<'py>(timers: &Bound<'py, PyAny>) -> PyResult<Vec<Name<'py>>> {
             return Ok(Name::Timer(name));
         }
         match name.extract::<i64>() {
-            Ok(id) => Ok(with_id(id.into())),
-            Err(error) if error.is_instance_of::<PyOverflowError>(name.py()) => Ok(with_id(NO_ID.into())),
+            Ok(id) => Ok(with_id(id)),
+            Err(error) if error.is_instance_of::<PyOverflowError>(name.py()) => Ok(with_id(NO_ID)),
             Err(error) if error.is_instance_of::<PyTypeError>(name.py()) => {
                 let text = format!("{} is not a timer: pass handles, or the ids of call_later_many", name.repr()?);
                 Err(PyTypeError::new_err(text))

@@ -3,7 +3,7 @@
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::units::{buffer, scalar};
+use crate::clock::{buffer, scalar};
 
 /// Return *value* seconds in nanoseconds, rounded away from zero; 2**63 - 1 and its negative stand for everything beyond.
 #[pyfunction]
@@ -36,7 +36,7 @@ fn is_one(value: &Bound<'_, PyAny>) -> bool {
 /// Return the integers of a buffer of integers, or None if *values* is not one.
 #[pyfunction]
 #[pyo3(signature = (values, /))]
-fn integers(values: &Bound<'_, PyAny>) -> PyResult<Option<Vec<i128>>> {
+fn integers(values: &Bound<'_, PyAny>) -> PyResult<Option<Vec<i64>>> {
     buffer::integers(values)
 }
 

@@ -10,10 +10,11 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
+use crate::clock::conversion::{is_text, not_a_number, refusal, shown};
+use crate::clock::number::{least_ns, Number, USUAL};
+use crate::clock::numpy::{self, Resolution};
+use crate::clock::scalar::{self, to_ns};
 use crate::once::intern;
-use crate::units::number::{least_ns, Number, USUAL};
-use crate::units::numpy::{self, Resolution};
-use crate::units::scalar::{is_text, not_a_number, refusal, shown, to_ns};
 
 /// How an item of a buffer is to be read.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -120,9 +121,6 @@ impl Held {
         let mut view = Box::new(ffi::Py_buffer::new());
         // SAFETY: what was got is released, at the latest when the result is dropped; its format is text or null, for bytes.
         unsafe {
-            if ffi::PyObject_CheckBuffer(values.as_ptr()) == 0 {
-                return Ok(None);
-            }
             if ffi::PyObject_GetBuffer(values.as_ptr(), &raw mut *view, ffi::PyBUF_FULL_RO) != 0 {
                 drop(PyErr::take(py)); // a dtype that no buffer can have: its items are asked
                 return Ok(None);
@@ -149,7 +147,8 @@ impl Held {
             if len == 0 {
                 return Ok(read(self.1, &[]));
             }
-            if ffi::PyBuffer_IsContiguous(view, b'C' as _) != 0 {
+            let is_dense = view.strides.is_null() || *view.strides == view.itemsize;
+            if is_dense && view.suboffsets.is_null() {
                 return Ok(read(self.1, std::slice::from_raw_parts(view.buf.cast(), len)));
             }
             let mut copy = vec![0_u8; len];
@@ -237,19 +236,19 @@ fn decode(format: Format, resolution: Option<Resolution>, bytes: &[u8]) -> Resul
 #[cold]
 fn wrong_item(values: &Bound<'_, PyAny>, place: usize, name: &str) -> PyErr {
     let item = values.get_item(place);
-    let error = item.and_then(|item| super::read(&item, name).map(|_| not_a_number(&item, name)));
+    let error = item.and_then(|item| scalar::read(&item, name).map(|_| not_a_number(&item, name)));
     error.unwrap_or_else(|error| error)
 }
 
-/// The integers of a buffer of integers, those past 64 bits as None; None if it is not one.
-pub(crate) fn integers(values: &Bound<'_, PyAny>) -> PyResult<Option<Vec<i128>>> {
+/// The integers of a buffer of integers, those past `i64` as 0, which is no id; None if it is not one.
+pub(crate) fn integers(values: &Bound<'_, PyAny>) -> PyResult<Option<Vec<i64>>> {
     if numpy::is_plain_array(values) == Some(false) || is_text(values) {
         return Ok(None);
     }
     match Held::of(values)? {
         Some(held) if matches!(held.1.kind, Kind::Signed | Kind::Unsigned) => held
             .read(values.py(), |format, bytes| {
-                bytes.chunks_exact(format.size).map(|item| format.integer(item)).collect()
+                bytes.chunks_exact(format.size).map(|item| i64::try_from(format.integer(item)).unwrap_or(0)).collect()
             })
             .map(Some),
         _ => Ok(None),

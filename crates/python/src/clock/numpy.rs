@@ -10,9 +10,9 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
+use crate::clock::conversion::{by_float, by_index, not_a_number, refusal, shown};
+use crate::clock::number::Number;
 use crate::once::intern;
-use crate::units::number::Number;
-use crate::units::scalar::{by_float, by_index, not_a_number, read as read_any, refusal, shown};
 
 /// How long a tick of a unit is: a number of nanoseconds, or a part of one.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -178,16 +178,25 @@ fn is_sub(value: &Bound<'_, PyAny>, kind: &Py<PyType>) -> bool {
     unsafe { ffi::PyType_IsSubtype(value.get_type_ptr(), kind.as_ptr().cast()) != 0 }
 }
 
-/// Read a number or time of NumPy's; None if it is not NumPy's.
+/// What NumPy has to say of a value.
+pub(super) enum Found<'py> {
+    Number(Number),
+    /// The only item of an array.
+    Item(Bound<'py, PyAny>),
+    /// It is not NumPy's.
+    Foreign,
+}
+
+/// Read a number or time of NumPy's.
 #[inline]
-pub(super) fn read(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<Number>> {
-    let Some(types) = types(value.py()) else { return Ok(None) };
+pub(super) fn read<'py>(value: &Bound<'py, PyAny>, name: &str) -> PyResult<Found<'py>> {
+    let Some(types) = types(value.py()) else { return Ok(Found::Foreign) };
     if is_exact(value, &types.timedelta) {
         // SAFETY: the object is of the type whose layout was checked.
         let seen = unsafe { &*value.as_ptr().cast::<TimedeltaObject>() };
         return match types.codes.get(seen.code as usize).copied().flatten() {
-            Some(unit) => timedelta(value, Resolution { unit, count: seen.count }, seen.ticks, name).map(Some),
-            None => timedelta_slowly(value, name).map(Some),
+            Some(unit) => timedelta(value, Resolution { unit, count: seen.count }, seen.ticks, name).map(Found::Number),
+            None => timedelta_slowly(value, name).map(Found::Number),
         };
     }
     if is_sub(value, &types.array) {
@@ -195,19 +204,19 @@ pub(super) fn read(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<Numb
         if !has_no_dimension || !is_exact(value, &types.array) {
             return Err(refusal(value, name)); // also what is masked, or has a unit of its own
         }
-        return read_any(&value.get_item(())?, name).map(Some);
+        return value.get_item(()).map(Found::Item);
     }
     if !is_sub(value, &types.generic) {
-        return Ok(None);
+        return Ok(Found::Foreign);
     }
     if is_sub(value, &types.timedelta) {
-        return timedelta_slowly(value, name).map(Some);
+        return timedelta_slowly(value, name).map(Found::Number);
     }
     if is_sub(value, &types.integer) {
-        return by_index(value).map(Some);
+        return by_index(value).map(Found::Number);
     }
     if is_exact(value, &types.bool_) {
-        return Ok(Some(Number::whole(value.is_truthy()?.into())));
+        return Ok(Found::Number(Number::whole(value.is_truthy()?.into())));
     }
     if is_sub(value, &types.floating) {
         let float = by_float(value)?;
@@ -215,7 +224,7 @@ pub(super) fn read(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<Numb
             return Err(not_a_number(value, name));
         }
         // A long double may be more than the float that is nearest to it.
-        return Ok(Some(Number::Float(if value.gt(float)? { float.next_up() } else { float })));
+        return Ok(Found::Number(Number::Float(if value.gt(float)? { float.next_up() } else { float })));
     }
     let is_nat = value.ne(value).unwrap_or(false);
     Err(if is_nat { not_a_number(value, name) } else { refusal(value, name) })

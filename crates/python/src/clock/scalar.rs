@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyComplex, PyDelta, PyDeltaAccess, PyString};
+use pyo3::types::{PyComplex, PyDelta, PyDeltaAccess, PyString};
 use tickwheel_core::NEVER;
 
-use crate::cpython::errors::raise;
+use crate::clock::conversion::{by_float, by_index, int, is_text, not_a_number, refusal};
+use crate::clock::number::{least_ns, Number, NS_PER_S, USUAL};
+use crate::clock::numpy::{self, Found};
 use crate::once::intern;
-use crate::units::number::{least_ns, Number, NS_PER_S, USUAL};
-use crate::units::numpy;
 
 /// Whole seconds whose nanoseconds a float counts one by one, so that they read as neither less nor more.
 const EXACT: std::ops::RangeInclusive<i64> = 0..=(1 << 53) / NS_PER_S as i64;
@@ -60,23 +60,19 @@ pub(crate) fn read(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Number> {
         }
     }
     if let Ok(delta) = value.cast::<PyDelta>() {
-        return match delta.cast_exact::<PyDelta>() {
-            Ok(_) => Ok(timedelta(delta)),
+        if delta.cast_exact::<PyDelta>().is_err() && is_fine(value) {
             // pandas' Timedelta is a timedelta, with nanoseconds that a timedelta does not have.
-            Err(_) if is_fine(value) => {
-                let fine = value.getattr(intern!(value.py(), "asm8"))?;
-                if numpy::is_timedelta(&fine) {
-                    read(&fine, name)
-                } else {
-                    Ok(timedelta(delta))
-                }
+            let fine = value.getattr(intern!(value.py(), "asm8"))?;
+            if numpy::is_timedelta(&fine) {
+                return read(&fine, name);
             }
-            Err(_) => Ok(timedelta(delta)),
-        };
+        }
+        return Ok(timedelta(delta));
     }
     match numpy::read(value, name)? {
-        Some(number) => Ok(number),
-        None => foreign(value, name),
+        Found::Number(number) => Ok(number),
+        Found::Item(item) => read(&item, name),
+        Found::Foreign => foreign(value, name),
     }
 }
 
@@ -101,20 +97,6 @@ fn look(value: &Bound<'_, PyAny>) -> bool {
         PLAIN.store(unsafe { (*kind.as_type_ptr()).tp_version_tag }, Ordering::Relaxed);
     }
     is_fine
-}
-
-/// # Safety
-///
-/// `object` is an int.
-unsafe fn int(object: *mut ffi::PyObject) -> Number {
-    let mut overflow = 0;
-    // SAFETY: the caller's.
-    let value = unsafe { ffi::PyLong_AsLongLongAndOverflow(object, &raw mut overflow) };
-    if overflow == 0 {
-        Number::whole(value)
-    } else {
-        Number::Ns(NEVER.cast_signed() * i64::from(overflow))
-    }
 }
 
 fn timedelta(delta: &Bound<'_, PyDelta>) -> Number {
@@ -178,29 +160,6 @@ fn foreign(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Number> {
     Ok(Number::exact(if float < 0.0 { -i128::from(ns) } else { ns.into() }, || float))
 }
 
-/// The integer that `__index__` returns.
-pub(super) fn by_index(value: &Bound<'_, PyAny>) -> PyResult<Number> {
-    // SAFETY: a new reference to an int, or null with an exception set.
-    unsafe {
-        let index = Bound::from_owned_ptr_or_err(value.py(), ffi::PyNumber_Index(value.as_ptr()))?;
-        Ok(int(index.as_ptr()))
-    }
-}
-
-/// The float that `__float__` returns.
-pub(super) fn by_float(value: &Bound<'_, PyAny>) -> PyResult<f64> {
-    // SAFETY: a new reference to a float, or null with an exception set.
-    unsafe {
-        let float = Bound::from_owned_ptr_or_err(value.py(), ffi::PyNumber_Float(value.as_ptr()))?;
-        Ok(ffi::PyFloat_AS_DOUBLE(float.as_ptr()))
-    }
-}
-
-/// Whether a value is text, whose characters and bytes are not numbers of seconds.
-pub(crate) fn is_text(value: &Bound<'_, PyAny>) -> bool {
-    value.is_instance_of::<PyString>() || value.is_instance_of::<PyBytes>() || value.is_instance_of::<PyByteArray>()
-}
-
 /// Whether an array of another library has more than one item, or items that are not plain numbers: times, text, complex numbers.
 fn has_dimensions_or_unit(value: &Bound<'_, PyAny>) -> bool {
     let py = value.py();
@@ -234,27 +193,4 @@ pub(crate) fn is_one(value: &Bound<'_, PyAny>) -> bool {
 fn is_signalling_nan(value: &Bound<'_, PyAny>) -> bool {
     let answer = value.call_method0(intern!(value.py(), "is_nan")).and_then(|answer| answer.is_truthy());
     answer.unwrap_or(false)
-}
-
-#[cold]
-pub(super) fn not_a_number(value: &Bound<'_, PyAny>, name: &str) -> PyErr {
-    raise(value.py(), "InvalidDelayError", (name, value))
-}
-
-#[cold]
-pub(super) fn refusal(value: &Bound<'_, PyAny>, name: &str) -> PyErr {
-    let kind = value.get_type();
-    let kind = kind.name().map_or_else(|_| "this".into(), |name| name.to_string());
-    let text = format!("{name} is {}: pass seconds as a number or a timedelta, not {kind}", shown(value));
-    PyTypeError::new_err(text)
-}
-
-/// The repr of a value, cut where it is long.
-#[cold]
-pub(super) fn shown(value: &Bound<'_, PyAny>) -> String {
-    let text = value.repr().map_or_else(|_| "an object".into(), |text| text.to_string());
-    match text.char_indices().nth(200) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text,
-    }
 }
