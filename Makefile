@@ -103,7 +103,7 @@ SHARED_OUT := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 test: $(VENV)/.tests ## first: run the quick tests, in five minutes, against the installed release wheel (ARGS="-k timer")
 	@cargo test --quiet --locked --package tickwheel-core
-	@$(PYTEST) --quick --cpu-limit 5 $(SHARED_OUT) $(ARGS)
+	@$(PYTEST) --quick --cpu-limit=5 $(SHARED_OUT) $(ARGS)
 
 test-full: $(VENV)/.tests ## first: run all tests, in half an hour
 	@cargo test --quiet --locked --package tickwheel-core
@@ -111,7 +111,7 @@ test-full: $(VENV)/.tests ## first: run all tests, in half an hour
 
 test-times: $(VENV)/.tests ## test: run all tests and list again in tests/full_only.txt which are not quick
 	@rm -f $(VENV)/times.jsonl
-	@$(PYTEST) --cpu-log $(VENV)/times.jsonl $(SHARED_OUT) $(ARGS)
+	@$(PYTEST) --cpu-log=$(VENV)/times.jsonl $(SHARED_OUT) $(ARGS)
 	@$(BIN)/python -P scripts/quick_set.py $(VENV)/times.jsonl
 
 test-dates: $(VENV)/.tests ## test: run the tests that read the time of day at eleven instants that break programs, in five minutes

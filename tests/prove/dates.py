@@ -27,8 +27,8 @@ ROOT = Path(__file__).parents[2]
 LIST = ROOT / "tests" / "wall_clock.txt"
 LEFT_OUT = ("prove", "house", "deploy", "conformance", "lab", "crash", "core", "service/page")
 """Folders whose tests start programs that are not ours, have a clock of their own, or say nothing of dates."""
-CPU_S = 0.2
-"""A test that uses more is not run eleven times."""
+CPU_S = 0.1
+"""A test that uses more is not run eleven times; nor is more than one case of a function."""
 PYTEST = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout", "120"]
 INSTANTS = (
     ("2026-11-28 15:59:58", "UTC", "Saturday afternoon, Sunday in Tokyo"),
@@ -57,7 +57,7 @@ def run(library: Path, instant: tuple[str, str, str], arguments: list[str]) -> s
         offset.write(bytes(8))
         offset.flush()
         clock = {"LD_PRELOAD": str(library), "INTERPOSED_OFFSET": offset.name, "TZ": zone}
-        command = [*PYTEST, "--only-listed", str(LIST), "--from-instant", str(since), *arguments, *files]
+        command = [*PYTEST, f"--only-listed={LIST}", f"--from-instant={since}", *arguments, *files]
         return subprocess.run(command, cwd=ROOT, env=os.environ | clock, capture_output=True, text=True, check=False)
 
 
@@ -69,10 +69,11 @@ def record(library: Path, arguments: list[str]) -> int:
     reads.write_bytes(bytes(8))
     clock = {"LD_PRELOAD": str(library), "INTERPOSED_READS": str(reads)}
     left_out = [f"--ignore=tests/{folder}" for folder in LEFT_OUT]
-    command = [*PYTEST, "--quick", "--record-dates", str(found), "--cpu-log", str(costs), *left_out, *arguments]
+    command = [*PYTEST, "--quick", f"--record-dates={found}", f"--cpu-log={costs}", *left_out, *arguments]
     code = subprocess.run(command, cwd=ROOT, env=os.environ | clock, check=False).returncode
     dear = {name for name, cpu_s, _ in map(json.loads, costs.read_text("utf-8").splitlines()) if cpu_s > CPU_S}
-    names = sorted(set(found.read_text("utf-8").splitlines()) - dear)
+    cheap = sorted(set(found.read_text("utf-8").splitlines()) - dear)
+    names = list({name.partition("[")[0]: name for name in reversed(cheap)}.values())[::-1]
     LIST.write_text("".join(f"{name}\n" for name in names), "utf-8")
     print(f"{len(names)} tests read the time of day")
     return code
