@@ -49,11 +49,19 @@ FOUNDATION = {
 }
 # Rooms whose public modules are alternatives: each knows its contract, none knows another or what is above it.
 ALTERNATIVES = {
-    "scheduler.stores": {"scheduler.columns", "scheduler.model", "scheduler.errors", "scheduler.stores.contract"},
+    "scheduler.stores": {
+        "scheduler.columns",
+        "scheduler.definition",
+        "scheduler.errors",
+        "scheduler.model",
+        "scheduler.recurrence",
+        "scheduler.stores.contract",
+    },
     "scheduler.targets": {
         "scheduler.checks",
         "scheduler.errors",
         "scheduler.model",
+        "scheduler.recurrence",
         "scheduler.targets.contract",
         "scheduler.tracebacks",
     },

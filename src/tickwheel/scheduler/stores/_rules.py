@@ -12,6 +12,7 @@ from functools import cache
 from operator import attrgetter
 from typing import Final, TypeAlias
 
+from tickwheel.scheduler.definition import Definition
 from tickwheel.scheduler.model import (
     STOPPED,
     Adopt,
@@ -38,7 +39,6 @@ from tickwheel.scheduler.model import (
 )
 from tickwheel.scheduler.stores._rows import with_other
 from tickwheel.scheduler.stores._series import (
-    Definition,
     at_end,
     changed,
     changed_dead,

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 from tickwheel.scheduler import checks
 from tickwheel.scheduler._registry import Registry
 from tickwheel.scheduler._retry import check_policy
+from tickwheel.scheduler.definition import Definition
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.model import STOPPED, Actor, Answer, Job, RetryPolicy, Set, State
 from tickwheel.scheduler.recurrence import Cron, Interval, Misfire, Recurrence
-from tickwheel.scheduler.stores._series import Definition
 from tickwheel.scheduler.verbs._condition import on_what_is_read
 from tickwheel.scheduler.verbs.recurring import first_run, no_run
 from tickwheel.scheduler.verbs.requests import SetRequest
