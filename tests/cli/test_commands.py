@@ -399,3 +399,14 @@ def test_no_command(run):
     answer = run("explode")
     assert answer.returncode == 2
     assert "explode" in answer.stderr
+
+
+def test_a_series_set_again(run):
+    """
+    The same rule changes nothing, another one changes the series, and a new series has to be asked for.
+    """
+    rule = ("set", "series", "--every", "1h", "--target", "log")
+    assert run(*rule).stdout.startswith("created series")
+    assert run("set", "series", "--every", "3600s", "--target", "log").stdout.startswith("unchanged series")
+    assert run(*rule, "--payload", "2").stdout.startswith("changed series")
+    assert run(*rule, "--payload", "2", "--mode", "restart").stdout.startswith("restarted series")

@@ -257,3 +257,22 @@ def test_figures(server):
     assert b'tickwheel_jobs{state="pending"}' in metrics.body
     assert b'tickwheel_lateness_seconds_bucket{le="+Inf"}' in metrics.body
     assert server.ask("GET", "/healthz").status == server.ask("GET", "/readyz").status == 200
+
+
+def test_a_series_set_again(server):
+    """
+    A PUT or a batch of the same rule writes nothing, however it is spelled; another one goes on where the series is.
+    """
+    body = {"every": 3600, "target": "pull", "handler": "a", "payload": {"n": 1, "m": 2}}
+    job = server.job("PUT", "series", body).json["job"]
+    for same in ({}, {"every": "1h"}, {"every": "PT1H", "delay": 5}, {"payload": {"m": 2, "n": 1}}):
+        answer = server.job("PUT", "series", body | same)
+        assert (answer.status, answer.json["outcome"], answer.json["job"]) == (200, "unchanged", job), same
+        item = {"do": "set", "key": "series", **body, **same}
+        (result,) = server.ask("POST", "/v1/jobs:batch", {"items": [item]}).json["results"]
+        assert (result["status"], result["outcome"], result["generation"]) == (200, "unchanged", job["generation"])
+    changed = server.job("PUT", "series", body | {"payload": 2})
+    assert (changed.json["outcome"], changed.json["job"]["due_at"]) == ("changed", job["due_at"])
+    assert server.job("PUT", "series", body | {"mode": "restart"}).json["outcome"] == "restarted"
+    ended = server.job("PUT", "ended", body | {"until": "2001-01-01T00:00:00Z"})
+    assert (ended.status, "no run is due until then" in ended.json["detail"]) == (422, True)

@@ -67,9 +67,9 @@ class Definition(NamedTuple):
         Read what `to_text` wrote.
         """
         series, payload, target, handler, retry, length, has_phase = json.loads(text)
-        *policy, waits_ms = retry
-        retry = RetryPolicy(*policy, tuple(waits_ms))
-        return cls(Recurrence.from_text(series), payload.encode(), target, handler, retry, length, has_phase)
+        attempts, kind, base_ms, max_ms, jitter, waits_ms = retry
+        policy = RetryPolicy(attempts, kind, base_ms, max_ms, jitter, tuple(waits_ms))
+        return cls(Recurrence.from_text(series), payload.encode(), target, handler, policy, length, has_phase)
 
     def to_text(self) -> str:
         """
