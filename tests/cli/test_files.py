@@ -10,10 +10,11 @@ from dataclasses import replace
 import pytest
 
 from tickwheel.cli.interchange import exported, request_of
-from tickwheel.scheduler import Job
+from tickwheel.scheduler import Job, RetryPolicy
 from tickwheel.scheduler.model import USUAL_RETRY
 from tickwheel.scheduler.recurrence import Interval, Recurrence
 from tickwheel.scheduler.verbs.requests import set_write
+from tickwheel.testing import InlineScheduler, ManualClock
 
 LINES = """\
 {"key": "a", "at": "2050-01-01T00:00:00Z", "target": "log", "payload": {"big": 12345678901234567890}, "expires": 60}
@@ -93,6 +94,36 @@ def test_a_start_to_come_is_exported(run):
     assert run("import", "jsonl", "-", "--store", "sqlite:///copy.db", stdin=exported_line).returncode == 0
     assert run("export", "--store", "sqlite:///copy.db").stdout == exported_line
     assert json.loads(exported_line)["at"] == "2081-01-01T09:00:00.000+00:00"
+
+
+def test_a_series_is_imported_where_it_was_exported():
+    """
+    A series that is imported where it was exported is unchanged, whatever it owes: the line names its rule.
+    """
+    clock = ManualClock()
+    scheduler = InlineScheduler(clock)
+
+    @scheduler.handler("h", retry=RetryPolicy(attempts=3, base_ms=600_000))
+    def handler(payload):
+        if payload == "fails":
+            raise OSError
+
+    scheduler.start()
+    rules = {
+        "counted": {"every": "1h", "jitter": "5m", "max_runs": 9},
+        "calendar": {"cron": "0 9 * * 1-5", "tz": "Europe/Berlin", "misfire": "skip", "misfire_grace": "5m"},
+        "late": {"every": "7h", "at": 1_000_000_000, "until": 4_000_000_000, "exclude": ["2040-01-01"]},
+        "tried again": {"every": "1h", "expires": "20m", "overlap": "once", "payload": "fails"},
+    }
+    for key, rule in rules.items():
+        scheduler.set(key, handler="h", **rule)
+    clock.advance(3_600 + 301)
+    assert scheduler.get("tried again").attempt == 1
+    for key in rules:
+        job = scheduler.get(key)
+        answer = scheduler.set_many([request_of(json.loads(json.dumps(exported(job))))])[0]
+        assert (answer.outcome, answer.job) == ("unchanged", job)
+    scheduler.stop()
 
 
 def test_csv(run):

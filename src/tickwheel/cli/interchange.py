@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 from tickwheel.calendar.zone import check_zone, zone_of
 from tickwheel.cli.values import epoch_seconds
 from tickwheel.scheduler import Job, RetryPolicy, SetRequest, columns
+from tickwheel.scheduler.definition import Definition
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.model import STOPPED
 from tickwheel.scheduler.recurrence import Interval, Recurrence
@@ -50,7 +51,8 @@ def exported(job: Job) -> dict[str, Any]:
         "retry": {field.name: getattr(retry, field.name) for field in fields(retry)},
     }
     if job.expires_at not in (None, STOPPED):
-        line["expires"] = max(1, job.expires_at - job.due_at) / 1000  # a retry may come too late
+        length = job.expires_at - job.due_at if job.recurrence is None else Definition.of(job).expires_ms
+        line["expires"] = max(1, length or 0) / 1000  # a retry may come too late
     line |= {name: value for name in _AS_THEY_ARE if (value := getattr(job, name)) != columns.DEFAULTS[name]}
     if job.recurrence is not None:
         del line["at"]  # it comes from the rule
