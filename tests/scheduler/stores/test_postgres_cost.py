@@ -70,7 +70,7 @@ def nodes_of(plan):
         ("jobs_overdue", {"shards": [0], "floors": [-(2**63)], "until": -1, "limit": 20}, 0),
         ("jobs_ahead", {**HERE, "until": 1_000, "limit": 20}, 21),
         ("jobs_ahead", {**HERE, "until": FAR + 20, "limit": 100}, 73),
-        ("take_notes", {"owner": "owner", "epochs": [1], **HERE}, 1),
+        ("take_notes", {"owner": "owner", "epochs": [1], "limit": 100, **HERE}, 1),
         ("job_of_key", ("near 7",), 1),
         ("jobs_by_key", (["near 7", "far 7", "nobody"],), 2),
         ("end_of_reach", PAGE, 11),

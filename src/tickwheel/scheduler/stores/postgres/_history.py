@@ -27,7 +27,7 @@ def history(connection: Connection, key: str, before: int | None, limit: int) ->
     """
     Return the newest records of *key* with numbers below *before*.
     """
-    values = (key, _EVER if before is None else before, limit)
+    values = {"key": key, "before": _EVER if before is None else before, "limit": limit}
     return [HistoryRecord(*row) for row in connection.execute(SQL["history"], values).fetchall()]
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any, Final
 
 from tickwheel.scheduler.model import Job
 from tickwheel.scheduler.stores._rows import in_int64, job_of
@@ -16,24 +17,34 @@ from tickwheel.scheduler.stores.postgres._queries import SQL
 __all__ = ["look"]
 
 
+_NOTES_MAX: Final = 4_000
+"""Maximum number of notes that one look takes; their jobs come with their payloads."""
+
+
 def look(
     connection: Connection, owner: str | None, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool
-) -> list[Sight]:
+) -> tuple[list[Sight], bool]:
     """
     Return what *owner* sees, as the method of the store says: notes, which are taken away, and then what is due.
+
+    And whether there may be more notes.
     """
     marked = [cursor for cursor in cursors if cursor.mark is not None]
-    changed: dict[int, list[Job]] = {}
+    notes: list[Any] = []
     if with_changes and marked:
-        changed = _by_shard(connection, "take_notes", {"owner": owner, **_columns(marked)})
-    ahead = _by_shard(connection, "jobs_ahead", {"until": in_int64(until), "limit": limit + 1, **_columns(cursors)})
-    return [Sight.of(changed.get(each.shard, []), 0, ahead.get(each.shard, []), until, limit) for each in cursors]
+        values = {"owner": owner, "limit": _NOTES_MAX, **_columns(marked)}
+        notes = connection.execute(SQL["take_notes"], values).fetchall()
+    values = {"until": in_int64(until), "limit": limit + 1, **_columns(cursors)}
+    changed, ahead = _by_shard(notes), _by_shard(connection.execute(SQL["jobs_ahead"], values).fetchall())
+    sights = [Sight.of(changed[each.shard], 0, ahead[each.shard], until, limit) for each in cursors]
+    return sights, len(notes) == _NOTES_MAX
 
 
-def _by_shard(connection: Connection, name: str, values: dict[str, object]) -> dict[int, list[Job]]:
+def _by_shard(rows: list[Any]) -> defaultdict[int, list[Job]]:
     found: defaultdict[int, list[Job]] = defaultdict(list)
-    for row in connection.execute(SQL[name], values).fetchall():
-        found[row[0]].append(job_of(row[1:]))
+    for number, *row in rows:
+        if row[0] is not None:
+            found[number].append(job_of(tuple(row)))
     return found
 
 

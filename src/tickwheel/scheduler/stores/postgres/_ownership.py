@@ -7,7 +7,7 @@ and the epoch under which that was begun.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from tickwheel.scheduler.stores._reports import KEPT_MS
 from tickwheel.scheduler.stores.contract import Lease
@@ -15,17 +15,29 @@ from tickwheel.scheduler.stores.postgres._batch import add_counts, run
 from tickwheel.scheduler.stores.postgres._connections import Connection
 from tickwheel.scheduler.stores.postgres._queries import SQL
 
-__all__ = ["acquire", "release", "renew"]
+__all__ = ["FIRST_TAIL", "CutOff", "acquire", "release", "renew", "rescue_again"]
 
 FIRST_TAIL: Final = 1_000_000
 """The numbers of tails begin here; the statements know it, too."""
 
 
-def acquire(connection: Connection, owner: str, lease_ms: int) -> list[Lease]:
+class CutOff(NamedTuple):
+    """
+    An attempt of a former owner whose job another transaction held locked when its shard was taken over.
+    """
+
+    shard: int
+    key: str
+    generation: int
+    attempt: int
+
+
+def acquire(connection: Connection, owner: str, lease_ms: int) -> tuple[list[Lease], list[CutOff]]:
     """
     Extend what *owner* holds, and take free shards up to its fair share, and all free tails.
 
-    It takes as many round trips for many as for one.
+    It takes as many round trips for many as for one, and waits for no row of what it takes: attempts that could not be
+    rescued because of that are returned, too.
     """
     now = _cut(connection)
     leases, missing, has_free_tails = _keep(connection, owner, now, lease_ms)
@@ -34,9 +46,11 @@ def acquire(connection: Connection, owner: str, lease_ms: int) -> list[Lease]:
         free += connection.execute(SQL["free_shards"], (now, missing)).fetchall()
     if has_free_tails:
         free += connection.execute(SQL["free_tails"], (now,)).fetchall()
+    locked: list[CutOff] = []
     if free:
-        leases += _take(connection, owner, now, lease_ms, free)
-    return sorted(leases, key=lambda lease: lease.shard)
+        taken, locked = _take(connection, owner, now, lease_ms, free)
+        leases += taken
+    return sorted(leases, key=lambda lease: lease.shard), locked
 
 
 def renew(connection: Connection, owner: str, lease_ms: int) -> list[Lease]:
@@ -44,6 +58,18 @@ def renew(connection: Connection, owner: str, lease_ms: int) -> list[Lease]:
     Extend what *owner* holds and may keep: what is more than its fair share is left to others.
     """
     return _keep(connection, owner, _cut(connection), lease_ms)[0]
+
+
+def rescue_again(connection: Connection, locked: list[CutOff]) -> tuple[int, list[CutOff]]:
+    """
+    Rescue the attempts that were *locked*; return how many were, with a note of each, and which are locked still.
+    """
+    shards, keys, generations, attempts = map(list, zip(*locked, strict=True))
+    values = {"shards": shards, "keys": keys, "generations": generations, "attempts": attempts}
+    rescued, still = _rescued(connection, "rescue_again", values)
+    if rescued:
+        connection.execute(SQL["write_shards"], (list(rescued), [-number for number in rescued.values()]))
+    return sum(rescued.values()), still
 
 
 def release(connection: Connection, owner: str) -> None:
@@ -87,18 +113,34 @@ def _end_tails(connection: Connection, shards: list[int]) -> set[int]:
     return {row[0] for row in connection.execute(SQL["end_tails"], (tails,)).fetchall()} if tails else set()
 
 
-def _take(connection: Connection, owner: str, now: int, lease_ms: int, free: list[tuple[int, int]]) -> list[Lease]:
+def _take(
+    connection: Connection, owner: str, now: int, lease_ms: int, free: list[tuple[int, int]]
+) -> tuple[list[Lease], list[CutOff]]:
     """
     Take *free* shards, which are locked, and rescue the jobs that run there: as many as the number beside each.
     """
     shards, running = map(list, zip(*free, strict=True))
     rescued: dict[int, int] = {}
+    locked: list[CutOff] = []
     if any(running):
-        rescued.update(connection.execute(SQL["rescue_jobs"], (shards, running)).fetchall())
-    run(connection, add_counts(sum(rescued.values()), -sum(rescued.values()), 0))
+        rescued, locked = _rescued(connection, "rescue_jobs", (shards, running))
     connection.execute(SQL["delete_notes"], (shards,))
-    taken = connection.execute(SQL["take_shards"], (owner, now + lease_ms, lease_ms, shards)).fetchall()
-    return [Lease(shard, epoch, now + lease_ms, rescued.get(shard, 0), now) for shard, epoch in taken]
+    until, left = now + lease_ms, [each.shard for each in locked]
+    values = {"owner": owner, "until": until, "lease_ms": lease_ms, "left": left, "shards": shards}
+    taken = connection.execute(SQL["take_shards"], values).fetchall()
+    return [Lease(shard, epoch, until, rescued.get(shard, 0), now) for shard, epoch in taken], locked
+
+
+def _rescued(connection: Connection, name: str, values: Any) -> tuple[dict[int, int], list[CutOff]]:
+    rescued: dict[int, int] = {}
+    locked: list[CutOff] = []
+    for shard, number, *attempt in connection.execute(SQL[name], values).fetchall():
+        if number:
+            rescued[shard] = number
+        else:
+            locked.append(CutOff(shard, *attempt))
+    run(connection, add_counts(sum(rescued.values()), -sum(rescued.values()), 0))
+    return rescued, locked
 
 
 def _gather_counts(connection: Connection) -> None:

@@ -90,6 +90,8 @@ class PostgresStore:
         self._floors, self._making = Floors(), Lock()
         self._owner: str | None = None
         self._warned_of = ""
+        self._locked: list[_ownership.CutOff] = []
+        self._has_more_notes = False
         self._sets_new = True  # until a look finds jobs of their keys, and again once it finds none
 
     def __repr__(self) -> str:
@@ -201,8 +203,10 @@ class PostgresStore:
 
     def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[Sight]:
         with self._floors.doubted(), self._open_connections().reading() as connection:
-            sights = look(connection, self._owner, cursors, until, limit, with_changes=with_changes)
+            sights, has_more = look(connection, self._owner, cursors, until, limit, with_changes=with_changes)
         self._floors.lower(job.due_at for sight in sights for job in sight.changed)
+        if has_more:
+            self._announce_notes()
         return sights
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
@@ -246,7 +250,8 @@ class PostgresStore:
         before = time.monotonic()
         with self._open_connections().writing() as connection:
             self._notice_as_owner(connection)
-            leases = _ownership.acquire(connection, owner, int(self._lease_s * 1000))
+            leases, locked = _ownership.acquire(connection, owner, int(self._lease_s * 1000))
+        self._locked += locked
         if self._owner is None and self._listener is not None and self.abilities.has_notify:
             self._listener.listen()
         self._hold(owner, leases, before)
@@ -258,7 +263,23 @@ class PostgresStore:
             self._notice_as_owner(connection)
             leases = _ownership.renew(connection, owner, int(self._lease_s * 1000))
         self._hold(owner, leases, before)
+        self._rescue_again()
         return leases
+
+    def _rescue_again(self) -> None:
+        """
+        Rescue attempts of former owners whose jobs were locked when their shards were taken over.
+        """
+        if locked := [each for each in self._locked if each.shard in self._owned]:
+            with self._open_connections().writing() as connection:
+                rescued, locked = _ownership.rescue_again(connection, locked)
+            if rescued:
+                self._announce_notes()
+        self._locked = locked
+
+    def _announce_notes(self) -> None:
+        self._has_more_notes = True
+        self.wake()
 
     def _notice_as_owner(self, connection: Connection) -> None:
         notice_server(connection, self.url, self._shards)
@@ -311,7 +332,9 @@ class PostgresStore:
         return [Node(owner, until, at, figures and json.loads(figures)) for owner, until, at, figures in rows]
 
     def wait_for_change(self, timeout_s: float) -> bool:
-        return self._listener is not None and self._listener.wait(timeout_s)
+        has_heard = self._listener is not None and self._listener.wait(0.0 if self._has_more_notes else timeout_s)
+        has_more, self._has_more_notes = self._has_more_notes, False
+        return has_heard or has_more
 
     def wake(self) -> None:
         if self._listener is not None:

@@ -10,13 +10,14 @@ SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::integer[], %s::
     %s::bigint[]);
 
 -- name: history
+-- By the index of keys alone: an equation would let the server read the records of all keys in the order of numbers.
 SELECT number, at, key, generation, attempt, outcome, by, target, handler, due_at, begun_at, took_ms, error, traceback, trace, note,
     nominal_at
-FROM tickwheel_history WHERE key = %s AND number < %s
-ORDER BY key DESC, number DESC LIMIT %s;
+FROM tickwheel_history WHERE key >= %(key)s AND (key, number) < (%(key)s, %(before)s)
+ORDER BY key DESC, number DESC LIMIT %(limit)s;
 
 -- name: count_history
-SELECT count(*) FROM tickwheel_history;
+SELECT count(*) FROM (SELECT number FROM tickwheel_history ORDER BY number OFFSET 0) AS records;
 
 -- name: count_old_history
 -- Numbers grow with time, but for clocks that differ: what is behind a younger one waits until that has gone.
@@ -34,15 +35,19 @@ DELETE FROM tickwheel_history WHERE number <= (
 -- name: long_histories
 -- The keys that have more than so many records, each with the newest that is to go.
 SELECT key, (
-    SELECT number FROM tickwheel_history AS h WHERE h.key = long.key ORDER BY key DESC, number DESC LIMIT 1 OFFSET %(most)s
+    SELECT number FROM tickwheel_history AS h WHERE h.key >= long.key AND h.key <= long.key
+    ORDER BY key DESC, number DESC LIMIT 1 OFFSET %(most)s
 )
-FROM (SELECT key FROM tickwheel_history GROUP BY key HAVING count(*) > %(most)s LIMIT %(limit)s) AS long;
+FROM (SELECT key FROM tickwheel_history GROUP BY key HAVING count(*) > %(most)s ORDER BY key LIMIT %(limit)s) AS long;
 
 -- name: shorten_histories
-DELETE FROM tickwheel_history WHERE number IN (
-    SELECT found.number FROM unnest(%s::text[], %s::bigint[]) AS long (key, number) CROSS JOIN LATERAL (
-        SELECT h.number FROM tickwheel_history AS h WHERE h.key = long.key AND h.number <= long.number
-        ORDER BY h.key, h.number
+DELETE FROM tickwheel_history AS h
+USING (
+    SELECT found.ctid FROM unnest(%s::text[], %s::bigint[]) AS long (key, number) CROSS JOIN LATERAL (
+        SELECT h.ctid FROM tickwheel_history AS h
+        WHERE h.key >= long.key AND (h.key, h.number) <= (long.key, long.number)
+        ORDER BY h.key, h.number OFFSET 0
     ) AS found
     LIMIT %s
-);
+) AS surplus
+WHERE h.ctid = surplus.ctid;

@@ -2,20 +2,28 @@
 
 -- name: take_notes
 -- By the shard's owner alone: a former one that has not noticed would take them away from its successor.
-WITH note AS (
-    DELETE FROM tickwheel_note WHERE shard = ANY (ARRAY(
+-- A note whose job is another by now, or is met by reading on, is returned without a job: it counts for the limit.
+WITH found AS MATERIALIZED (
+    SELECT note.place, mine.number, mine.instant
+    FROM unnest(%(shards)s::integer[], %(epochs)s::bigint[], %(instants)s::bigint[]) AS mine (number, epoch, instant)
+    CROSS JOIN LATERAL (
         SELECT s.shard FROM tickwheel_shard AS s
-        JOIN unnest(%(shards)s::integer[], %(epochs)s::bigint[]) AS shards (number, epoch)
-            ON s.shard = shards.number AND s.epoch = shards.epoch
-        WHERE s.owner = %(owner)s
-    ))
-    RETURNING shard AS number, key, generation
+        WHERE s.shard = mine.number AND s.epoch = mine.epoch AND s.owner = %(owner)s OFFSET 0
+    ) AS owned CROSS JOIN LATERAL (
+        SELECT n.ctid AS place FROM tickwheel_note AS n WHERE n.shard = owned.shard
+        ORDER BY n.shard, n.generation LIMIT %(limit)s
+    ) AS note
+    LIMIT %(limit)s
+), note AS (
+    DELETE FROM tickwheel_note AS n USING (SELECT * FROM found OFFSET 0) AS found
+    WHERE n.ctid = found.place
+    RETURNING found.number, found.instant, n.key, n.generation
 )
 SELECT note.number, @columns(j)
-FROM note
-JOIN unnest(%(shards)s::integer[], %(instants)s::bigint[]) AS shards (number, instant) ON shards.number = note.number
-CROSS JOIN LATERAL (SELECT * FROM tickwheel_job WHERE tickwheel_job.key = note.key) AS j
-WHERE j.generation = note.generation AND j.state = 0 AND j.due_at <= shards.instant;
+FROM note LEFT JOIN LATERAL (
+    SELECT * FROM (SELECT * FROM tickwheel_job WHERE tickwheel_job.key = note.key OFFSET 0) AS job
+    WHERE job.generation = note.generation AND job.state = 0 AND job.due_at <= note.instant
+) AS j ON true;
 
 -- name: jobs_ahead
 -- From the cursor of each shard on: those due before an instant, and the first one after it.

@@ -26,9 +26,16 @@ SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 SELECT shard, epoch FROM tickwheel_shard WHERE epoch = ANY(%s) AND owner = %s ORDER BY shard FOR NO KEY UPDATE;
 
 -- name: jobs_by_key
--- Locked in the order in which begins and ends lock theirs.
-SELECT @columns, shard
-FROM tickwheel_job WHERE key = ANY(%s) ORDER BY shard, due_at, generation FOR UPDATE;
+-- Locked in the order in which begins and ends lock theirs, each found by its key.
+SELECT j.* FROM (
+    SELECT k.key FROM unnest(%s::text[]) AS k (key) CROSS JOIN LATERAL (
+        SELECT shard, due_at, generation FROM tickwheel_job WHERE tickwheel_job.key = k.key OFFSET 0
+    ) AS place
+    ORDER BY place.shard, place.due_at, place.generation OFFSET 0
+) AS k CROSS JOIN LATERAL (
+    SELECT @columns, shard
+    FROM tickwheel_job WHERE tickwheel_job.key = k.key OFFSET 0 FOR UPDATE
+) AS j;
 
 -- name: generations
 -- The first, all of them unless they follow each other, the time, and whether it is the server of the last time.
@@ -44,19 +51,28 @@ FROM tickwheel_generation WHERE last_value <= %(floor)s;
 
 -- name: begin_jobs
 -- By the index of what is due, where neighbours in time are neighbours: a third of what finding them by key costs.
--- The list comes first and each job by its place, whatever the server believes of the table: statistics of another
--- moment may say that it is empty or has no job in that state, and then the whole list would be read for each job. So
--- it takes the list for a short one (a SELECT has no length before it runs), and knows nothing of the CASE.
 UPDATE tickwheel_job AS j SET state = 1, attempt = j.attempt + 1
-FROM unnest((SELECT %s::integer[]), (SELECT %s::bigint[]), (SELECT %s::bigint[])) AS b (shard, due_at, generation)
-WHERE j.shard = b.shard AND j.due_at = b.due_at AND j.generation = b.generation
-    AND CASE WHEN j.state = 0 THEN true ELSE false END;
+FROM (
+    SELECT place.*, found.ctid
+    FROM unnest(%s::integer[], %s::bigint[], %s::bigint[]) AS place (shard, due_at, generation) CROSS JOIN LATERAL (
+        SELECT f.ctid FROM tickwheel_job AS f
+        WHERE f.shard = place.shard AND f.due_at = place.due_at AND f.generation = place.generation OFFSET 0
+    ) AS found OFFSET 0
+) AS b
+WHERE j.ctid = b.ctid AND CASE WHEN j.state = 0 THEN
+    (j.shard, j.due_at, j.generation) = (b.shard, b.due_at, b.generation) ELSE false END;
 
 -- name: end_jobs
 DELETE FROM tickwheel_job AS j
-USING unnest((SELECT %s::integer[]), (SELECT %s::bigint[]), (SELECT %s::bigint[])) AS e (shard, due_at, generation)
-WHERE j.shard = e.shard AND j.due_at = e.due_at AND j.generation = e.generation
-    AND CASE WHEN j.state = 1 THEN true ELSE false END;
+USING (
+    SELECT place.*, found.ctid
+    FROM unnest(%s::integer[], %s::bigint[], %s::bigint[]) AS place (shard, due_at, generation) CROSS JOIN LATERAL (
+        SELECT f.ctid FROM tickwheel_job AS f
+        WHERE f.shard = place.shard AND f.due_at = place.due_at AND f.generation = place.generation OFFSET 0
+    ) AS found OFFSET 0
+) AS e
+WHERE j.ctid = e.ctid AND CASE WHEN j.state = 1 THEN
+    (j.shard, j.due_at, j.generation) = (e.shard, e.due_at, e.generation) ELSE false END;
 
 -- name: insert_jobs
 INSERT INTO tickwheel_job (@columns, shard)
@@ -70,14 +86,22 @@ COPY tickwheel_job (generation, due_at, first_set_at, shard, key, payload,
 FROM STDIN (FORMAT BINARY);
 
 -- name: update_jobs
--- The list comes first, as above.
+-- Of jobs that this transaction has locked.
 UPDATE tickwheel_job AS j SET
     @set(n), shard = n.shard
-FROM unnest(@values, (SELECT %s::integer[])) AS n (@columns, shard)
-WHERE j.key = n.key;
+FROM (
+    SELECT new.*, found.ctid FROM unnest(@values, (SELECT %s::integer[])) AS new (@columns, shard)
+    CROSS JOIN LATERAL (SELECT f.ctid FROM tickwheel_job AS f WHERE f.key = new.key OFFSET 0) AS found OFFSET 0
+) AS n
+WHERE j.ctid = n.ctid;
 
 -- name: delete_jobs
-DELETE FROM tickwheel_job WHERE key = ANY(%s);
+DELETE FROM tickwheel_job AS j
+USING (
+    SELECT found.ctid FROM unnest(%s::text[]) AS gone (key)
+    CROSS JOIN LATERAL (SELECT f.ctid FROM tickwheel_job AS f WHERE f.key = gone.key OFFSET 0) AS found OFFSET 0
+) AS g
+WHERE j.ctid = g.ctid;
 
 -- name: insert_notes
 INSERT INTO tickwheel_note (shard, generation, key) SELECT * FROM unnest(%s::integer[], %s::bigint[], %s::text[]);
@@ -169,8 +193,11 @@ FROM unnest(%(shards)s::integer[], %(floors)s::bigint[]) AS s (number, floor) CR
 
 -- name: count_due
 SELECT (due_at - %(since)s) / %(step)s AS step, count(*)
-FROM tickwheel_shard AS s JOIN tickwheel_job AS j ON j.shard = s.shard
-WHERE due_at >= %(since)s AND due_at < %(until)s AND state = 0
+FROM tickwheel_shard AS s CROSS JOIN LATERAL (
+    SELECT due_at FROM tickwheel_job AS j
+    WHERE j.shard = s.shard AND j.due_at >= %(since)s AND j.due_at < %(until)s AND j.state = 0
+    ORDER BY j.shard, j.due_at, j.generation OFFSET 0
+) AS job
 GROUP BY step;
 
 -- name: shards
@@ -249,34 +276,81 @@ ORDER BY shard FOR NO KEY UPDATE SKIP LOCKED;
 -- name: rescue_jobs
 -- columns: those that the history keeps of an attempt
 -- Those that run are at the front: the search ends at the last of them, and not at the last job.
--- One that was paused while it ran goes where paused ones are.
-WITH found AS (
-    SELECT job.key, s.shard FROM unnest(%s::integer[], %s::bigint[]) AS s (shard, running) CROSS JOIN LATERAL (
-        SELECT j.key FROM tickwheel_job AS j
-        WHERE j.shard = s.shard AND j.state = 1 ORDER BY j.shard, j.due_at, j.generation LIMIT s.running
-    ) AS job
+-- One that was paused while it ran goes where paused ones are. One that a transaction has locked is not waited for: it is
+-- returned instead of counted.
+WITH tried AS MATERIALIZED (
+    SELECT found.*, free.place
+    FROM unnest(%s::integer[], %s::bigint[]) AS s (number, running) CROSS JOIN LATERAL (
+        SELECT s.number, j.ctid AS row, j.key, j.generation, j.attempt FROM tickwheel_job AS j
+        WHERE j.shard = s.number AND j.state = 1 ORDER BY j.shard, j.due_at, j.generation LIMIT s.running
+    ) AS found LEFT JOIN LATERAL (
+        SELECT j.ctid AS place FROM tickwheel_job AS j WHERE j.ctid = found.row AND j.state = 1 FOR UPDATE SKIP LOCKED
+    ) AS free ON true
 ), rescued AS (
     UPDATE tickwheel_job AS j SET state = CASE WHEN j.pause IS NULL THEN 0 ELSE 6 END,
         shard = CASE WHEN j.pause IS NULL THEN j.shard ELSE 2147483646 END
-    FROM found WHERE j.key = found.key
-    RETURNING found.shard, j.key, j.generation, j.attempt, j.target, j.handler, j.due_at, j.trace
+    FROM (SELECT number, place FROM tried WHERE place IS NOT NULL OFFSET 0) AS free WHERE j.ctid = free.place
+    RETURNING free.number, j.key, j.generation, j.attempt, j.target, j.handler, j.due_at, j.trace
 ), noted AS (
     INSERT INTO tickwheel_history (at, key, generation, attempt, outcome, by, target, handler, due_at, trace)
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, key, generation, attempt, 'cut_off',
-        coalesce((SELECT s.owner FROM tickwheel_shard AS s WHERE s.shard = rescued.shard), ''), target, handler, due_at,
+        coalesce((SELECT s.owner FROM tickwheel_shard AS s WHERE s.shard = rescued.number), ''), target, handler, due_at,
         trace
     FROM rescued
 )
-SELECT shard, count(*) FROM rescued GROUP BY shard;
+SELECT number, count(*), NULL, NULL, NULL FROM rescued GROUP BY number
+UNION ALL SELECT number, 0, key, generation, attempt FROM tried WHERE place IS NULL;
+
+-- name: rescue_again
+-- columns: those that the history keeps of an attempt
+-- Those that were locked at the takeover of their shards, which are the caller's by now; and a note of each for it.
+-- Returned is which of them are locked still.
+WITH tried AS MATERIALIZED (
+    SELECT old.*, there.row, free.place
+    FROM unnest(%(shards)s::integer[], %(keys)s::text[], %(generations)s::bigint[], %(attempts)s::integer[])
+        AS old (number, key, generation, attempt)
+    CROSS JOIN LATERAL (
+        SELECT j.ctid AS row, j.shard, j.state, j.generation, j.attempt FROM tickwheel_job AS j
+        WHERE j.key = old.key OFFSET 0
+    ) AS there LEFT JOIN LATERAL (
+        SELECT j.ctid AS place FROM tickwheel_job AS j WHERE j.ctid = there.row AND j.state = 1 FOR UPDATE SKIP LOCKED
+    ) AS free ON true
+    WHERE there.shard = old.number AND there.state = 1 AND there.generation = old.generation
+        AND there.attempt = old.attempt
+), rescued AS (
+    UPDATE tickwheel_job AS j SET state = CASE WHEN j.pause IS NULL THEN 0 ELSE 6 END,
+        shard = CASE WHEN j.pause IS NULL THEN j.shard ELSE 2147483646 END
+    FROM (SELECT number, place FROM tried WHERE place IS NOT NULL OFFSET 0) AS free WHERE j.ctid = free.place
+    RETURNING free.number, j.key, j.generation, j.attempt, j.target, j.handler, j.due_at, j.trace
+), noted AS (
+    INSERT INTO tickwheel_history (at, key, generation, attempt, outcome, by, target, handler, due_at, trace)
+    SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, key, generation, attempt, 'cut_off', '', target,
+        handler, due_at, trace
+    FROM rescued
+), announced AS (
+    INSERT INTO tickwheel_note (shard, generation, key) SELECT number, generation, key FROM rescued
+)
+SELECT number, count(*), NULL, NULL, NULL FROM rescued GROUP BY number
+UNION ALL SELECT number, 0, key, generation, attempt FROM tried WHERE place IS NULL;
 
 -- name: take_shards
-UPDATE tickwheel_shard
-SET owner = %s, epoch = nextval('tickwheel_epoch'), lease_until = %s, lease_ms = %s, running = 0
-WHERE shard = ANY(%s)
+UPDATE tickwheel_shard AS s
+SET owner = %(owner)s, epoch = nextval('tickwheel_epoch'), lease_until = %(until)s, lease_ms = %(lease_ms)s, running = (
+    SELECT count(*) FROM unnest(%(left)s::integer[]) AS still (shard) WHERE still.shard = s.shard
+)
+WHERE shard = ANY(%(shards)s)
 RETURNING shard, epoch;
 
 -- name: delete_notes
-DELETE FROM tickwheel_note WHERE shard = ANY(%s);
+-- What a former owner is taking away at this moment is left to it: a note too many is harmless.
+DELETE FROM tickwheel_note AS n
+USING (
+    SELECT note.ctid FROM unnest(%s::integer[]) AS s (shard) CROSS JOIN LATERAL (
+        SELECT f.ctid FROM tickwheel_note AS f WHERE f.shard = s.shard
+        ORDER BY f.shard, f.generation LIMIT 10000 FOR UPDATE SKIP LOCKED
+    ) AS note OFFSET 0
+) AS gone
+WHERE n.ctid = gone.ctid;
 
 -- name: renew_shards
 UPDATE tickwheel_shard SET lease_until = %s WHERE shard = ANY(%s);
@@ -290,14 +364,18 @@ WITH busy AS (
     INSERT INTO tickwheel_shard (shard, owner, epoch, lease_until, lease_ms, running)
     SELECT tail, owner, epoch, lease_until, lease_ms, running FROM busy
 ), emptied AS (
-    UPDATE tickwheel_shard AS s SET running = 0, owner = NULL, lease_until = 0 FROM busy WHERE s.shard = busy.shard
+    UPDATE tickwheel_shard AS s SET running = 0, owner = NULL, lease_until = 0
+    WHERE s.shard = ANY (ARRAY(SELECT shard FROM busy))
 )
 UPDATE tickwheel_job AS j SET shard = found.tail
-FROM busy CROSS JOIN LATERAL (
-    SELECT r.key, r.generation, busy.tail FROM tickwheel_job AS r
-    WHERE r.shard = busy.shard AND r.state = 1 ORDER BY r.shard, r.due_at, r.generation LIMIT busy.running
+FROM (
+    SELECT job.*, busy.tail FROM busy CROSS JOIN LATERAL (
+        SELECT r.ctid, r.key, r.generation FROM tickwheel_job AS r
+        WHERE r.shard = busy.shard AND r.state = 1 ORDER BY r.shard, r.due_at, r.generation LIMIT busy.running
+    ) AS job OFFSET 0
 ) AS found
-WHERE j.key = found.key AND j.generation = found.generation AND CASE WHEN j.state = 1 THEN true ELSE false END;
+WHERE j.ctid = found.ctid AND CASE WHEN j.state = 1 THEN (j.key, j.generation) = (found.key, found.generation)
+    ELSE false END;
 
 -- name: end_tails
 -- Those in which nothing is left; the order keeps the server on the index, whatever it believes of the table.
@@ -355,13 +433,14 @@ SELECT EXISTS (
 -- name: take_up
 -- Each name finds its own by the index; what another node is taking up, or somebody is writing, is left to them.
 WITH found AS (
-    SELECT key FROM unnest(%(targets)s::text[], %(handlers)s::text[]) AS skill (target, handler)
+    SELECT free.place FROM unnest(%(targets)s::text[], %(handlers)s::text[]) AS skill (target, handler)
     CROSS JOIN LATERAL (
-        SELECT key FROM tickwheel_job AS j
+        SELECT j.ctid AS place FROM tickwheel_job AS j
         WHERE j.shard = 2147483647 AND j.target = skill.target AND (skill.handler IS NULL OR j.handler = skill.handler)
         ORDER BY due_at, generation LIMIT %(limit)s FOR UPDATE SKIP LOCKED
     ) AS free
     LIMIT %(limit)s
 )
-UPDATE tickwheel_job AS j SET shard = %(shard)s, state = 0 FROM found WHERE j.key = found.key
+UPDATE tickwheel_job AS j SET shard = %(shard)s, state = 0 FROM (SELECT place FROM found OFFSET 0) AS found
+WHERE j.ctid = found.place
 RETURNING @columns(j);

@@ -22,15 +22,18 @@ FROM (SELECT * FROM name LIMIT 100) AS name CROSS JOIN LATERAL (
 -- name: handlers_aside
 -- From one name to the next by the index, whatever the number of jobs of each.
 WITH RECURSIVE name (handler) AS (
-    SELECT min(handler) FROM tickwheel_job WHERE shard = 2147483647 AND target = %(target)s
-    UNION ALL
-    SELECT (
-        SELECT min(j.handler) FROM tickwheel_job AS j
+    (
+        SELECT j.handler FROM tickwheel_job AS j
+        WHERE j.shard = 2147483647 AND j.target = %(target)s
+        ORDER BY j.target, j.handler, j.due_at, j.generation LIMIT 1
+    ) UNION ALL
+    SELECT following.handler FROM name CROSS JOIN LATERAL (
+        SELECT j.handler FROM tickwheel_job AS j
         WHERE j.shard = 2147483647 AND j.target = %(target)s AND j.handler > name.handler
-    )
-    FROM name WHERE name.handler IS NOT NULL
+        ORDER BY j.target, j.handler, j.due_at, j.generation LIMIT 1
+    ) AS following
 )
-SELECT handler FROM name WHERE handler IS NOT NULL LIMIT %(limit)s;
+SELECT handler FROM name LIMIT %(limit)s;
 
 -- name: scopes
 SELECT paused_at, by, note, scope FROM tickwheel_scope ORDER BY scope;

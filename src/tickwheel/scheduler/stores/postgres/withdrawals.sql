@@ -11,8 +11,10 @@ FROM unnest(%s::integer[], %s::bigint[], %s::bigint[], %s::integer[], %s::text[]
 ON CONFLICT (generation, due_at, attempt) DO UPDATE SET asked_at = excluded.asked_at, shard = excluded.shard;
 
 -- name: shards_of_running
-SELECT key, shard FROM tickwheel_job
-WHERE key = ANY(%s) AND CASE WHEN state = 1 THEN true ELSE false END;
+SELECT k.key, j.shard FROM unnest(%s::text[]) AS k (key) CROSS JOIN LATERAL (
+    SELECT shard, state FROM tickwheel_job WHERE tickwheel_job.key = k.key OFFSET 0
+) AS j
+WHERE j.state = 1;
 
 -- name: unowned_shards
 SELECT shard FROM tickwheel_shard
@@ -26,15 +28,23 @@ WHERE shard = ANY(%s) AND NOT has_started;
 
 -- name: report_started
 UPDATE tickwheel_question AS q SET has_started = true
-FROM unnest(%s::bigint[], %s::bigint[], %s::integer[]) AS n (generation, due_at, attempt)
-WHERE q.generation = n.generation AND q.due_at = n.due_at AND q.attempt = n.attempt;
+FROM (
+    SELECT found.ctid
+    FROM unnest(%s::bigint[], %s::bigint[], %s::integer[]) AS n (generation, due_at, attempt) CROSS JOIN LATERAL (
+        SELECT f.ctid FROM tickwheel_question AS f
+        WHERE f.generation = n.generation AND f.due_at = n.due_at AND f.attempt = n.attempt OFFSET 0
+    ) AS found OFFSET 0
+) AS n
+WHERE q.ctid = n.ctid;
 
 -- name: attempts
 -- columns: those that identify an attempt
--- Each job is found by its key, as above.
 SELECT n.generation, coalesce(q.has_started, false)
 FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::integer[]) AS n (key, generation, due_at, attempt)
-JOIN tickwheel_job AS j ON j.key = n.key
-LEFT JOIN tickwheel_question AS q
-    ON q.generation = n.generation AND q.due_at = n.due_at AND q.attempt = n.attempt
-WHERE CASE WHEN j.state = 1 THEN (j.generation, j.due_at, j.attempt) = (n.generation, n.due_at, n.attempt) ELSE false END;
+CROSS JOIN LATERAL (
+    SELECT state, generation, due_at, attempt FROM tickwheel_job WHERE tickwheel_job.key = n.key OFFSET 0
+) AS j LEFT JOIN LATERAL (
+    SELECT has_started FROM tickwheel_question AS f
+    WHERE f.generation = n.generation AND f.due_at = n.due_at AND f.attempt = n.attempt OFFSET 0
+) AS q ON true
+WHERE j.state = 1 AND (j.generation, j.due_at, j.attempt) = (n.generation, n.due_at, n.attempt);

@@ -1,0 +1,332 @@
+"""
+No statement of the PostgreSQL store depends on the statistics that the server keeps about its tables.
+
+Every statement of every `.sql` file runs on the same rows under four states of statistics, with a generic plan and with
+a custom one. A new statement needs an entry in `VALUES`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from contextlib import closing
+
+import pytest
+
+from tickwheel.scheduler.stores import open_store
+from tickwheel.scheduler.stores.postgres._queries import SQL
+
+psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
+
+STATES = ("small", "none", "empty", "large")
+PLACEHOLDER = re.compile(r"%(?:s|\((\w+)\)s|(%))")
+EVER = 2**63 - 1
+BATCH = 500
+"""Rows that one statement writes."""
+SHARDS = 16
+ALL = list(range(SHARDS))
+ASIDE, PAUSED = 2**31 - 1, 2**31 - 2
+
+FILL = """
+INSERT INTO tickwheel_job (key, generation, due_at, payload, target, handler, attempt, recurrence, state, first_set_at,
+    shard)
+SELECT md5(i::text), i, i, 'payload', 'handler', 'handler ' || i %% 50, 0, CASE WHEN i %% 100 = 5 THEN 'rule' END,
+    CASE WHEN i %% 40 = 1 THEN 2 WHEN i < {running} THEN 1 ELSE 0 END, 0,
+    CASE WHEN i %% 40 = 1 THEN -1 - i %% {shards} WHEN i < {running} THEN i %% {shards} WHEN i %% 40 = 2 THEN {aside}
+        WHEN i %% 40 = 3 THEN {paused} ELSE i %% {shards} END
+FROM generate_series(%s::integer, %s::integer) AS i;
+INSERT INTO tickwheel_note (shard, generation, key)
+SELECT i %% {shards}, i, md5(i::text) FROM generate_series(%s::integer, %s::integer, 5) AS i;
+INSERT INTO tickwheel_history (at, key, generation, attempt, outcome, by, target, handler, due_at)
+SELECT i, md5((i / 10)::text), i, 1, 'done', 'owner', 'handler', 'handler', i
+FROM generate_series(%s::integer, %s::integer) AS i;
+INSERT INTO tickwheel_question (shard, generation, due_at, attempt, key, asked_at)
+SELECT i %% {shards}, i, i, 1, md5(i::text), {ever} FROM generate_series(%s::integer, %s::integer, 50) AS i;
+"""
+
+
+def running(rows):
+    """
+    Return up to which number the jobs run that were filled in.
+    """
+    return rows // 10
+
+
+def key_of(number):
+    """
+    Return the key of the job of that *number*.
+    """
+    return hashlib.md5(str(number).encode(), usedforsecurity=False).hexdigest()
+
+
+def firing(first):
+    """
+    Return the places of a batch of jobs from number *first* on: shards, instants and generations.
+    """
+    numbers = [i for i in range(first, first + 2 * BATCH) if i % 40 not in {1, 2, 3}][:BATCH]
+    return [i % SHARDS for i in numbers], numbers, numbers
+
+
+def values_of(rows):
+    """
+    Return the values of each statement on a store of so many *rows*.
+    """
+    middle = rows // 2
+    shards, dues, generations = firing(middle)
+    front, keys = firing(1), [key_of(number) for number in generations]
+    attempts = [1] * BATCH
+    new = [f"new {i}" for i in range(BATCH)]
+    zeros, nones, texts = [0] * BATCH, [None] * BATCH, ["handler"] * BATCH
+    payloads = [b"payload"] * BATCH
+
+    def columns(names):
+        return (
+            names,
+            generations,
+            dues,
+            payloads,
+            texts,
+            texts,
+            zeros,
+            nones,
+            nones,
+            nones,
+            zeros,
+            nones,
+            nones,
+            zeros,
+        )
+
+    page = {
+        "first": "8", "end": None, "last": None, "is_dead": False, "recurring": False, "paused": False, "reach": 101,
+        "state": None, "due_from": 0, "due_until": EVER, "handler": None, "target": None, "contains": None,
+        "error": None, "limit": 101,
+    }  # fmt: skip
+    cursors = {
+        "shards": ALL,
+        "epochs": [shard + 1 for shard in ALL],
+        "instants": [middle] * SHARDS,
+        "generations": [0] * SHARDS,
+    }
+    records = [zeros, keys, generations, attempts, texts, texts, texts, texts, dues, nones, nones, nones, nones, nones]
+    return {
+        "place": (),
+        "durability": (),
+        "transaction": (),
+        "transactions_open": (["1", "2"],),
+        "now": (),
+        "epochs": ([shard + 1 for shard in ALL], "owner"),
+        "jobs_by_key": (keys,),
+        "generations": (BATCH,),
+        "raise_generation": {"floor": 5, "margin": 10},
+        "begin_jobs": (shards, dues, generations),
+        "end_jobs": front,
+        "insert_jobs": (*columns(new), nones, shards),
+        "update_jobs": (*columns(keys), nones, shards),
+        "delete_jobs": (keys,),
+        "insert_notes": (shards, generations, keys),
+        "add_counts": (1, 2, 3),
+        "add_counts_and_wait": (1, 2, 3),
+        "add_counts_apart": (1, 2, 3),
+        "take_counts_apart": (),
+        "write_shards": (ALL, [1] * SHARDS),
+        "job_of_key": (keys[0],),
+        "count": (),
+        "jobs_due": (3, EVER, middle, 7, 200),
+        "jobs_upcoming": {"since": middle, "until": EVER, "limit": 100},
+        "latest_dead": {"limit": 100},
+        "jobs_first": {"since": 0, "until": EVER, "shards": [1], "floors": [middle]},
+        "jobs_overdue": {"shards": ALL, "floors": [0] * SHARDS, "until": middle, "limit": 100},
+        "count_due": {"since": middle, "step": 100, "until": middle + 1_000},
+        "shards": (),
+        "owners": (),
+        "make_shards": (100, 110),
+        "cut_leases": (),
+        "see_node": ("owner", 5, 5),
+        "report_figures": ("{}", "owner"),
+        "nodes": (600_000,),
+        "forget_nodes": ("owner", 5),
+        "fair_share": {"now": 0, "owner": "owner"},
+        "held_shards": ("owner", 0),
+        "free_shards": (EVER, 4),
+        "free_tails": (EVER,),
+        "rescue_jobs": (ALL, [BATCH // SHARDS] * SHARDS),
+        "rescue_again": {
+            "shards": [i % SHARDS for i in front[1]],
+            "keys": [key_of(number) for number in front[1]],
+            "generations": front[1],
+            "attempts": [0] * BATCH,
+        },
+        "take_shards": ("other", 10_000, 10_000, ALL),
+        "delete_notes": (ALL[:2],),
+        "renew_shards": (10_000, ALL),
+        "leave_tails": (ALL,),
+        "end_tails": ([1_000_001, 1_000_002],),
+        "give_up_shards": ("owner", ALL),
+        "end_of_reach": page,
+        "page": page,
+        "last_generation": (),
+        "count_paused": (),
+        "has_aside": (),
+        "is_lease": (1, 2, "owner"),
+        "take_up": {"targets": ["handler"], "handlers": ["handler 2"], "limit": 100, "shard": 3},
+        "take_notes": {**cursors, "owner": "owner", "limit": BATCH},
+        "jobs_ahead": {**cursors, "until": middle + 1_000, "limit": 64},
+        "insert_records": (*records, nones),
+        "history": {"key": keys[0], "before": EVER, "limit": 100},
+        "count_history": (),
+        "count_old_history": (1_000, EVER),
+        "may_prune": (),
+        "delete_history": (BATCH,),
+        "long_histories": {"most": 5, "limit": 100},
+        "shorten_histories": (keys, [EVER] * BATCH, BATCH),
+        "aside": (),
+        "handlers_aside": {"target": "handler", "limit": 100},
+        "scopes": (),
+        "pause_scope": ("handler:a", 1, "", ""),
+        "resume_scope": ("handler:a",),
+        "notice_server": (),
+        "lock_schema": (),
+        "make_server_again": (),
+        "make_version_again": (1, "shape"),
+        "make_counts_again": (),
+        "leap": {"leap": 5},
+        "free_all_shards": (),
+        "forget_withdrawal_requests": (60_000,),
+        "request_withdrawal": (shards, generations, dues, attempts, keys),
+        "shards_of_running": (keys,),
+        "unowned_shards": (ALL,),
+        "withdrawal_requests": (ALL[:2],),
+        "report_started": (generations, dues, attempts),
+        "attempts": (keys, generations, dues, attempts),
+    }
+
+
+def planned():
+    """
+    Return the statements that have a plan.
+    """
+    return {name: text for name, text in SQL.items() if not text.startswith("COPY")}
+
+
+def fill(connection, first, last):
+    """
+    Make jobs of the numbers *first* to *last*, with notes, history and requests.
+    """
+    script = FILL.format(running=running(last), shards=SHARDS, aside=ASIDE, paused=PAUSED, ever=EVER)
+    for statement in script.split(";")[:-1]:
+        connection.execute(statement, (first, last))
+
+
+def forget_statistics(connection, reltuples):
+    """
+    Let the server know nothing of the tables' values, and only *reltuples* of their number of rows.
+    """
+    tables = connection.execute("SELECT oid FROM pg_class WHERE relname LIKE 'tickwheel%'").fetchall()
+    numbers = [number for (number,) in tables]
+    connection.execute("DELETE FROM pg_statistic WHERE starelid = ANY(%s)", (numbers,))
+    connection.execute("UPDATE pg_class SET reltuples = %s WHERE oid = ANY(%s)", (reltuples, numbers))
+
+
+def set_statistics(connection, state, rows):
+    """
+    Bring the server from one of the `STATES` to the next; the rows are there from the first on.
+    """
+    if state == "small":
+        fill(connection, 1, 100)
+        connection.execute("ANALYZE")
+        fill(connection, 101, rows)
+        connection.execute("UPDATE tickwheel_shard SET running = %s", (BATCH // SHARDS,))
+    elif state == "none":
+        forget_statistics(connection, -1)
+    elif state == "empty":
+        forget_statistics(connection, 0)
+    else:
+        connection.execute("ANALYZE")
+
+
+def numbered(text, values):
+    """
+    Return the statement *text* with numbered parameters, and their values in order.
+    """
+    given = []
+
+    def number(found):
+        if found[2]:
+            return "%"
+        given.append(values[found[1] or len(given)])
+        return f"${len(given)}"
+
+    return PLACEHOLDER.sub(number, text), given
+
+
+def cost_of(connection, text, values):
+    """
+    Return how many pages of the cache the statement touches, and how many rows it looks at in all.
+    """
+    prepared, given = numbered(text, values)
+    connection.execute(f"PREPARE tried AS {prepared}")
+    places = f"({', '.join(['%s'] * len(given))})" if given else ""
+    execute = psycopg.ClientCursor(connection).mogrify(f"EXECUTE tried {places}", given)
+    try:
+        with connection.transaction(force_rollback=True):
+            ((explained,),) = connection.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {execute}").fetchall()
+    finally:
+        connection.execute("DEALLOCATE tried")
+    plan = explained[0]["Plan"]
+    return plan["Shared Hit Blocks"] + plan["Shared Read Blocks"], rows_in(plan)
+
+
+def rows_in(plan):
+    """
+    Return how many rows the nodes of a plan looked at.
+    """
+    own = sum(plan.get(name, 0) for name in ("Actual Rows", "Rows Removed by Filter", "Rows Removed by Join Filter"))
+    return own * plan["Actual Loops"] + sum(map(rows_in, plan.get("Plans", ())))
+
+
+@pytest.fixture
+def connection(postgres, database):
+    """
+    Return a connection of a store whose tables the server never analyses of its own accord.
+    """
+    with closing(open_store(f"{postgres.url(database)}&shards={SHARDS}")) as store:
+        store.acquire("owner")
+        with store._connections.reading() as connection:
+            tables = "SELECT relname FROM pg_class WHERE relname LIKE 'tickwheel%' AND relkind = 'r'"
+            for (table,) in connection.execute(tables).fetchall():
+                connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)")
+            yield connection
+            connection.execute("RESET plan_cache_mode")
+
+
+def test_every_statement_is_tried():
+    """
+    The values name all statements that have a plan, and no other.
+    """
+    assert set(values_of(1_000)) == set(planned())
+
+
+@pytest.mark.parametrize("rows", [10_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_statistics_change_no_cost(connection, rows):
+    """
+    In each state, each statement touches at most three times the pages of the best state, and a hundred; so with rows.
+    """
+    costs = {name: {} for name in planned()}
+    for state in STATES:
+        set_statistics(connection, state, rows)
+        values = values_of(rows)
+        for mode in ("force_generic_plan", "force_custom_plan"):
+            connection.execute(f"SET plan_cache_mode = {mode}")
+            for name, text in planned().items():
+                costs[name][state, mode] = cost_of(connection, text, values[name])
+    dear = {name: found for name, found in costs.items() if is_dear(found.values(), 100)}
+    assert not dear
+
+
+def is_dear(costs, margin):
+    """
+    Return whether the pages, or the rows, of one of *costs* are more than three times those of another, and a *margin*.
+    """
+    pages, looked_at = zip(*costs, strict=True)
+    return max(pages) > 3 * min(pages) + margin or max(looked_at) > 3 * min(looked_at) + 10 * margin

@@ -1,0 +1,99 @@
+"""
+A takeover of shards on PostgreSQL waits for no row of what it takes.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tickwheel.scheduler import model
+from tickwheel.scheduler.stores import Cursor
+
+psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
+
+PATIENCE_S = 30.0
+EVER = 2**63 - 1
+
+
+@pytest.fixture
+def left(postgres, database, open_database):
+    """
+    Return two stores, of which the first had one shard and left three running jobs and a note there; and a connection.
+    """
+    first, second = open_database("&shards=1"), open_database("&shards=1")
+    (lease,) = first.acquire("first")
+    jobs = [answer.job for answer in first.apply([model.Set(model.Job(key, 0, 7)) for key in "abc"])]
+    first.apply([model.Begin(job, lease.epoch) for job in jobs])
+    second.apply([model.Set(model.Job("noted", 0, 7))])
+    postgres.execute("UPDATE tickwheel_shard SET lease_until = 0", database)
+    postgres.execute("UPDATE tickwheel_node SET seen_until = 0", database)
+    with psycopg.connect(host=str(postgres.folder), user="tick", dbname=database) as other:
+        yield first, second, other
+
+
+def states(store):
+    """
+    Return the state of each job by its key.
+    """
+    return {job.key: job.state.value for job in store.page(model.JobQuery()).jobs}
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_locked_jobs_are_rescued_later(left, paused):
+    """
+    Jobs that a transaction holds are rescued by the first renewal after its end, and their owner gets notes of them.
+    """
+    _, second, other = left
+    other.execute("SELECT FROM tickwheel_job WHERE key IN ('a', 'b') FOR UPDATE")
+    other.execute("SET LOCAL lock_timeout = '1s'")
+    (lease,) = second.acquire("second")
+    assert lease.rescued == 1
+    assert states(second) == {"a": "running", "b": "running", "c": "pending", "noted": "pending"}
+    assert [lease.epoch for lease in second.renew("second")] == [lease.epoch]
+    assert states(second)["a"] == "running"
+    cursor = Cursor(lease.shard, lease.epoch, (100, 0), 0)
+    second.look([cursor], EVER, 10, with_changes=True)
+    other.execute("DELETE FROM tickwheel_job WHERE key = 'b'")
+    if paused:
+        other.execute("UPDATE tickwheel_job SET pause = %s WHERE key = 'a'", ('[1, "me", ""]',))
+    other.commit()
+    second.renew("second")
+    assert second.get("a").state is model.State.PENDING
+    assert second.wait_for_change(0.0)
+    (sight,) = second.look([cursor], EVER, 10, with_changes=True)
+    assert [job.key for job in sight.changed] == ([] if paused else ["a"])
+    assert [record.outcome for record in second.history("a", None, 10)] == ["cut_off"]
+    assert second.history("b", None, 10) == []
+    second.renew("second")
+    assert not second.wait_for_change(0.0)
+
+
+def test_locked_notes_are_left(left):
+    """
+    Notes that a former owner is taking away do not hold up the next one.
+    """
+    first, second, other = left
+    other.execute("DELETE FROM tickwheel_note")
+    (lease,) = second.acquire("second")
+    assert lease.rescued == 3
+    other.rollback()
+    (sight,) = second.look([Cursor(0, lease.epoch, (100, 0), 0)], EVER, 10, with_changes=True)
+    assert [job.key for job in sight.changed] == ["noted"]
+    assert first.renew("first") == []
+
+
+def test_notes_of_one_look_are_limited(open_database, monkeypatch):
+    """
+    A look takes away a limited number of notes, and announces that there are more.
+    """
+    monkeypatch.setattr("tickwheel.scheduler.stores.postgres._look._NOTES_MAX", 40)
+    owner, caller = open_database("&shards=4"), open_database("&shards=4")
+    cursors = [Cursor(lease.shard, lease.epoch, (100, 0), 0) for lease in owner.acquire("owner")]
+    caller.apply([model.Set(model.Job(f"{i}", 0, 7)) for i in range(100)])
+    assert owner.wait_for_change(PATIENCE_S)  # the notification of that commit
+    found = []
+    for _ in range(3):
+        found.append([job.key for sight in owner.look(cursors, 0, 0, with_changes=True) for job in sight.changed])
+        assert owner.wait_for_change(0.0) is (len(found) < 3)
+    assert [len(keys) for keys in found] == [40, 40, 20]
+    assert len({key for keys in found for key in keys}) == 100
