@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from lines import Line
 from postgres_servers import Pgbouncer, Postgres, PostgresPair
 from processes import find, lent
 from redis_servers import Redis
@@ -97,3 +98,34 @@ def server_url(request):
     if request.param == "redis":
         return request.getfixturevalue("redis_server").url(f"?prefix=test{id(request)}")
     return request.getfixturevalue("postgres_url")
+
+
+@pytest.fixture
+def postgres_line(postgres):
+    """
+    Return a line to the server, which tests may make slow or silent.
+    """
+    line = Line(str(postgres.folder / ".s.PGSQL.5432"))
+    yield line
+    line.close()
+
+
+@pytest.fixture
+def redis_line(redis_server):
+    """
+    Return a line to the Redis, which tests may make slow or silent.
+    """
+    line = Line(redis_server.port)
+    yield line
+    line.close()
+
+
+@pytest.fixture(params=["postgres", "redis"])
+def line_and_url(request):
+    """
+    Return a line to a server of each kind in turn, and the URL of an empty store at its end.
+    """
+    line = request.getfixturevalue(f"{request.param}_line")
+    if request.param == "redis":
+        return line, f"redis://127.0.0.1:{line.port}/0?prefix=line{next(NUMBERS)}"
+    return line, f"postgresql://tick@127.0.0.1:{line.port}/{request.getfixturevalue('database')}?shards=4"

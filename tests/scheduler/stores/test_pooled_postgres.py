@@ -109,7 +109,7 @@ def test_settings_come_with_each_transaction(pooler, database):
     names = ("idle_in_transaction_session_timeout", "enable_seqscan", "synchronous_commit", "lock_timeout")
     ask = " UNION ALL ".join(f"SELECT current_setting('{name}')" for name in names)
     with store._connections.reading() as connection:
-        assert [row[0] for row in connection.execute(ask)] == ["7s", "off", "on", "10s"]
+        assert [row[0] for row in connection.execute(ask)] == ["1400ms", "off", "on", "1120ms"]
     with psycopg.connect(pooler.url(database), prepare_threshold=None) as other:
         assert [row[0] for row in other.execute(ask)] == ["0", "on", "on", "0"]
     store.close()

@@ -375,7 +375,7 @@ def test_a_server_gone_without_a_word_is_noticed(make_postgres):
         with store._connections.reading() as connection, socket.socket(fileno=os.dup(connection.fileno())) as end:
             assert end.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
             options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT, socket.TCP_USER_TIMEOUT)
-            assert [end.getsockopt(socket.IPPROTO_TCP, each) for each in options] == [idle_s, 2, 3, 10_000]
+            assert [end.getsockopt(socket.IPPROTO_TCP, each) for each in options] == [idle_s, 2, 3, 2_000]
         store.close()
 
 

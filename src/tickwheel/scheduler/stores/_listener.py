@@ -4,6 +4,7 @@ Waiting for what others write, for stores whose server can announce it. A hint: 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Final, Protocol
@@ -14,6 +15,8 @@ from tickwheel.threads import Lock
 __all__ = ["Listener", "Subscription"]
 
 _RETRY_S: Final = 1.0
+_CHECK_S: Final = 5.0
+"""How often the server is asked whether it is still there: a line that went silent announces nothing."""
 
 
 class Subscription(Protocol):
@@ -29,6 +32,11 @@ class Subscription(Protocol):
     def receive(self) -> bool:
         """
         Take in what has come, without waiting; return whether others have written something.
+        """
+
+    def check(self) -> None:
+        """
+        Raise if the server does not answer; called every 5 s.
         """
 
     def close(self) -> None:
@@ -51,6 +59,7 @@ class Listener:
         self._connect = connect
         self._subscription: Subscription | None = None
         self._is_listening = False
+        self._check_at = 0.0
         self._lock = Lock()
         self._wait = WakeableWait()
 
@@ -103,6 +112,11 @@ class Listener:
             self._wait.wait(min(timeout_s, _RETRY_S))
             return True
         try:
+            if time.monotonic() >= self._check_at:
+                self._check_at = time.monotonic() + _CHECK_S
+                subscription.check()
+                if subscription.receive():
+                    return True
             return bool(self._wait.wait(timeout_s, *subscription.filenos())) and subscription.receive()
         except Exception:  # noqa: BLE001 - whatever it was: the connection is made again
             self._exchange(None)
@@ -110,6 +124,7 @@ class Listener:
 
     def _subscribe(self) -> None:
         self._exchange(self._connect())
+        self._check_at = time.monotonic() + _CHECK_S
 
     def _exchange(self, subscription: Subscription | None) -> None:
         with self._lock:

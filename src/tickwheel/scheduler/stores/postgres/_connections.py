@@ -4,6 +4,7 @@ Connections to the server: the one place that knows the driver.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -16,6 +17,7 @@ from tickwheel.scheduler.errors import StoreError, TransactionError
 from tickwheel.scheduler.stores._lifetime import Lifetime
 from tickwheel.scheduler.stores.postgres._arrays import ARRAY_TYPES, Array
 from tickwheel.scheduler.stores.postgres._errors import state_of_refusal, store_error
+from tickwheel.scheduler.stores.postgres._timed import timed_connection
 from tickwheel.threads import Lock
 
 if TYPE_CHECKING:
@@ -28,6 +30,14 @@ else:
     Connection = Any
 
 __all__ = ["Connection", "Connections"]
+
+
+@cache
+def _dumpers() -> list[tuple[type[Array], Any]]:
+    """
+    Return the classes that hand arrays to the driver: made once, because the driver never forgets one.
+    """
+    return [(kind, _dumper(kind)) for kind in ARRAY_TYPES]
 
 
 def _dumper(kind: type[Array]) -> Any:
@@ -64,7 +74,6 @@ _SETTINGS: Final = {
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "jit": "off",
-    "lock_timeout": "10s",
     "synchronous_commit": "on",
 }
 _ENCODING: Final = "UTF8"
@@ -75,35 +84,50 @@ is not an encoding: it keeps what it is given."""
 _IDLE: Final = "idle_in_transaction_session_timeout"
 _LINK: Final = {
     "application_name": "tickwheel",
-    "connect_timeout": "10",
     "keepalives_idle": "5",
     "keepalives_interval": "2",
     "keepalives_count": "3",
-    "tcp_user_timeout": "10000",
 }
-"""A server that is gone without a word, as when its machine or network fails, is noticed in some ten seconds; by the
-system's own settings a call would wait for a quarter of an hour, and no lease be renewed. The URL may say otherwise."""
+"""The URL may say otherwise."""
+_STATEMENT: Final = 0.9
+"""The share of a call after which the server ends a statement, so that its answer comes before the call ends."""
+_LOCK: Final = 0.8
+"""The share of a call for which a statement waits for a lock."""
+_CONNECTING_LEAST_S: Final = 2
+"""By the driver."""
+
+
+def _timeouts(seconds: float) -> dict[str, str]:
+    """
+    Return the settings by which the server keeps to a call of so many *seconds*, if the client is not there to do it.
+    """
+    return {
+        "statement_timeout": str(int(seconds * _STATEMENT * 1000)),
+        "lock_timeout": str(int(seconds * _LOCK * 1000)),
+        _IDLE: str(int(seconds * 1000)),
+    }
 
 
 class Connections:
     """
     As many connections as there are readers and writers at once. Safe from any thread.
 
-    A connection that is lost is replaced by the next call.
+    A connection that is lost is replaced by the next call. One whose server does not answer in time is lost, and those
+    that are idle are with it; calls on others go on.
 
     Where a pooler lends a server's session for one transaction at a time, nothing may be left in the session: each
     statement of ours is in a transaction that brings its settings along, and none is prepared.
     """
 
-    def __init__(self, conninfo: str, url: str, *, idle_s: float, is_pooled: bool = False) -> None:
+    def __init__(self, conninfo: str, url: str, *, call_s: float, is_pooled: bool = False) -> None:
         """
         Make the first.
 
         Args:
             conninfo: What the driver understands.
             url: What errors show.
-            idle_s: How long a transaction may be idle before the server ends it: a writer that is paused in the
-                middle of one must not keep others from taking over.
+            call_s: How long a call may take. The server keeps to it, too: a writer that is paused in the middle of a
+                transaction must not keep others from taking over.
             is_pooled: Whether the server is behind a pooler of transactions.
 
         Raises:
@@ -117,16 +141,16 @@ class Connections:
             library = "psycopg" if find_spec("psycopg") is None else "libpq, which psycopg needs,"
             raise MissingExtraError(library, "postgres-binary") from error
         self._psycopg = psycopg
-        self._dumpers = [(kind, _dumper(kind)) for kind in ARRAY_TYPES]
-        self._conninfo, self._url = conninfo, url
-        settings = {**_SETTINGS, _IDLE: str(int(idle_s * 1000))}
+        self._conninfo, self._url, self._call_s = conninfo, url, call_s
+        settings = {**_SETTINGS, **_timeouts(call_s)}
         self._is_pooled = is_pooled
         self._begin = "BEGIN"
         if is_pooled:
             self._begin = "; SET LOCAL ".join(["BEGIN", *(f"{name} = '{value}'" for name, value in settings.items())])
         self._session = " ".join(f"-c {name}={value}" for name, value in settings.items())
         self._lock = Lock()
-        self._idle: list[Connection] = []
+        self._idle: list[Any] = []
+        self._busy: set[Any] = set()
         self.lifetime = Lifetime(url)
         self._idle.append(self.connect())
         self._check_encoding(self._idle[0])
@@ -160,43 +184,62 @@ class Connections:
         conninfo = conninfo or self._conninfo
         try:
             given = self._psycopg.conninfo.conninfo_to_dict(conninfo)
-            link: dict[str, Any] = {name: value for name, value in _LINK.items() if name not in given}
+            own = {
+                **_LINK,
+                "connect_timeout": str(max(math.ceil(self._call_s), _CONNECTING_LEAST_S)),
+                "tcp_user_timeout": str(int(self._call_s * 1000)),
+            }
+            link: dict[str, Any] = {name: value for name, value in own.items() if name not in given}
             if self._is_pooled:
                 link["prepare_threshold"] = None
             else:
                 options = given.get("options", os.environ.get("PGOPTIONS", ""))  # which ours would replace
                 link["options"] = f"{options} {self._session}"
-            connection = self._psycopg.connect(conninfo, autocommit=True, client_encoding=_ENCODING, **link)
+            kind = timed_connection()
+            connection: Any = kind.connect(conninfo, autocommit=True, client_encoding=_ENCODING, **link)
         except self._psycopg.Error as error:
             raise self._refused(error) from error
+        connection.call_s = self._call_s
         self.teach(connection.adapters)
-        return connection
+        return connection  # type: ignore[no-any-return]
 
     def teach(self, adapters: Any) -> None:
         """
         Let connections with these *adapters* take an `Array`.
         """
-        for kind, dumper in self._dumpers:
+        for kind, dumper in _dumpers():
             adapters.register_dumper(kind, dumper)
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def writing(self, call_s: float = 0.0) -> Iterator[Connection]:
         """
         Hold a transaction open; commit it at the end, or roll it back if anything is raised.
+
+        It may take *call_s*, if that is longer than other calls.
         """
-        with self._lent() as connection:
+        with self._lent(call_s) as connection:
             try:
                 connection.execute(self._begin)
+                if call_s > self._call_s:
+                    for name, value in _timeouts(call_s).items():
+                        connection.execute(f"SET LOCAL {name} = {value}")
                 yield connection
-                try:
-                    connection.execute("COMMIT")
-                except self._psycopg.Error as error:
-                    is_connected = not connection.closed
-                    raise store_error(error, self._url, is_connected=is_connected, is_committing=True) from error
+                self._commit(connection)
             except BaseException:
                 with suppress(self._psycopg.Error):
                     connection.execute("ROLLBACK")
                 raise
+
+    def _commit(self, connection: Any) -> None:
+        connection.has_warned = False
+        try:
+            connection.execute("COMMIT")
+        except self._psycopg.Error as error:
+            is_connected = not connection.closed
+            raise store_error(error, self._url, is_connected=is_connected, is_committing=True) from error
+        if connection.has_warned:  # it was cancelled: the server has committed, and says nothing else of it
+            what = f"{self._url}: no standby has confirmed the commit"
+            raise StoreError(what, "see that the synchronous standbys run", is_transient=True, is_unknown=True)
 
     def reading(self) -> AbstractContextManager[Connection]:
         """
@@ -205,23 +248,27 @@ class Connections:
         return self.writing() if self._is_pooled else self._lent()
 
     @contextmanager
-    def _lent(self) -> Iterator[Connection]:
+    def _lent(self, call_s: float = 0.0) -> Iterator[Connection]:
         with self._lock:
             self.lifetime.check()
             connection = self._idle.pop() if self._idle else None
         if connection is None:
             connection = self.connect()
+        with self._lock:
+            self._busy.add(connection)
         try:
+            connection.left_s = max(call_s, self._call_s)
             with self.translated(connection):
                 yield connection
         finally:
             with self._lock:
+                self._busy.discard(connection)
                 # Anything may be raised in a call, by Ctrl-C or a signal's handler: what is not idle is not lent again.
                 is_idle = connection.info.transaction_status == self._psycopg.pq.TransactionStatus.IDLE
                 if is_idle and not self.lifetime.is_closed:
                     self._idle.append(connection)
                 else:
-                    if connection.closed:  # the server ended it: what waits here is likely lost with it
+                    if connection.closed:  # the server ended it, or is silent: what waits here is likely lost with it
                         self._close_idle()
                     connection.close()
 
@@ -254,11 +301,14 @@ class Connections:
 
     def close(self) -> None:
         """
-        Close all that are idle, and the others when they come back. Twice is allowed.
+        Close all that are idle, and the others when they come back; cancel their statements. Twice is allowed.
         """
         with self._lock:
             self.lifetime.is_closed = True
             self._close_idle()
+            busy = list(self._busy)
+        for connection in busy:
+            connection.stop()
 
     def _close_idle(self) -> None:
         for connection in self._idle:

@@ -121,6 +121,8 @@ class PostgresSubscription:
         was announced before that was committed before that, and a new owner begins by reading all that is in a shard.
         """
         self._connection, self._heard = connection, heard
+        self._news: set[bytes] = set()
+        connection.add_notify_handler(lambda notify: self._news.update(notify.payload.encode().split(b",")))
         try:
             connection.execute(f"LISTEN {_CHANNEL}")
         except BaseException:
@@ -135,10 +137,13 @@ class PostgresSubscription:
         Take in what has come; return whether a notification that is heard was among it.
         """
         self._connection.pgconn.consume_input()
-        news: set[bytes] = set()
+        news, self._news = self._news, set()
         while notification := self._connection.pgconn.notifies():
             news.update(notification.extra.split(b","))
         return not news.isdisjoint({b"", *(b"%d" % shard for shard in self._heard())})
+
+    def check(self) -> None:
+        self._connection.execute("SELECT 1")
 
     def close(self) -> None:
         self._connection.close()

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page, Pause, State, Write
+from tickwheel.scheduler.stores._deadlines import call_s, calls_of
 from tickwheel.scheduler.stores._listener import Listener
 from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._reports import KEPT_MS
@@ -37,6 +38,9 @@ __all__ = ["PostgresStore"]
 
 _MARGIN: Final = 0.2
 """The last part of a lease in which an owner leaves notes for the next one, as if it had lost it."""
+
+_OPENING_S: Final = 10.0
+"""How long the schema may take."""
 
 _TRIES: Final = 10
 """How often a batch is done again because somebody else made jobs of its keys in the same moment."""
@@ -100,9 +104,9 @@ class PostgresStore:
     def open(self) -> None:
         if self._connections is not None:
             return
-        connections = Connections(self._conninfo, self.url, idle_s=self._lease_s, is_pooled=self._is_pooled)
+        connections = Connections(self._conninfo, self.url, call_s=call_s(self._lease_s), is_pooled=self._is_pooled)
         try:
-            with connections.writing() as connection:
+            with connections.writing(_OPENING_S) as connection:
                 self._shards = migrate(connection, self.url, self._wanted_shards)
                 self._shard_of = sharding(self._shards)
                 notice_server(connection, self.url, self._shards)
@@ -132,10 +136,11 @@ class PostgresStore:
         return self._read_number("now")
 
     def apply(self, writes: Sequence[Write]) -> list[Answer]:
+        seconds = call_s(self._lease_s) * calls_of(len(writes))
         for turn in range(_TRIES):
             batch = Batch(self._shard_of, self._owner, self._surely_owned(), sets_new=self._sets_new)
             try:
-                with self._open_connections().writing() as connection:
+                with self._open_connections().writing(seconds) as connection:
                     answers = run(connection, batch.apply(writes, is_guessing=turn == 0))
             except WrongGuessError:
                 continue

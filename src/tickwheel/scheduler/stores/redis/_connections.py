@@ -23,8 +23,9 @@ __all__ = ["Connection", "Connections"]
 _LOG: Final = logging.getLogger("tickwheel.scheduler")
 
 _REDIRECTIONS: Final = 2
-_REPLICAS_MS: Final = 5_000
-"""How long a write waits for replicas; after that its end counts as unknown."""
+_CALL_S: Final = 2.0
+_REPLICAS: Final = 0.8
+"""The share of a call for which a write waits for replicas; after that its end counts as unknown."""
 _CONFIRMED: Final = frozenset({"apply", "apply_freeing", "scope"})
 """The scripts that write what callers are answered."""
 
@@ -43,7 +44,16 @@ class Connections:
     another node of a cluster after one that refused it.
     """
 
-    def __init__(self, location: str, url: str, base: str, replicas: int = 0, partition: Partition = WHOLE) -> None:
+    def __init__(
+        self,
+        location: str,
+        url: str,
+        base: str,
+        replicas: int = 0,
+        partition: Partition = WHOLE,
+        *,
+        call_s: float = _CALL_S,
+    ) -> None:
         """
         Understand *location*, and connect once.
 
@@ -53,6 +63,7 @@ class Connections:
             base: Where all keys of the store begin.
             replicas: How many replicas must have a write before it is answered.
             partition: Which of the store's partitions has these keys.
+            call_s: How many seconds an answer may take.
 
         Raises:
             MissingExtraError: If the driver is not installed.
@@ -68,8 +79,9 @@ class Connections:
         self._lock = Lock()
         self._idle: list[Connection] = []
         self.lifetime = Lifetime(url)
-        self._route = route_of(redis, location, url, base)
-        self._replicas = replicas
+        self._route = route_of(redis, location, url, base, call_s)
+        self._call_s = call_s
+        self._replicas, self._replicas_ms = replicas, int(call_s * _REPLICAS * 1000)
         self.call("PING")
 
     def call(self, *words: bytes | str | int) -> Any:
@@ -81,9 +93,11 @@ class Connections:
         """
         return self._redirected(lambda connection: self._ask(connection, words))
 
-    def run(self, name: str, *arguments: bytes | str | int, is_write: bool = False) -> Any:
+    def run(self, name: str, *arguments: bytes | str | int, is_write: bool = False, calls: int = 1) -> Any:
         """
         Run the script *name*, and return its reply; a server that has lost its scripts is given them again.
+
+        It may take as long as that number of *calls*.
 
         Raises:
             StoreError: If it fails; *is_write* where its end is then not known.
@@ -93,10 +107,10 @@ class Connections:
 
         def ask(connection: Connection) -> Any:
             try:
-                reply = self._ask(connection, words, is_write=is_write)
+                reply = self._ask(connection, words, is_write=is_write, calls=calls)
             except self._redis.exceptions.NoScriptError:
                 self._ask(connection, ("SCRIPT", "LOAD", script.text))
-                reply = self._ask(connection, words, is_write=is_write)
+                reply = self._ask(connection, words, is_write=is_write, calls=calls)
             if self._replicas and name in _CONFIRMED:
                 self._confirm(connection)
             return reply
@@ -188,9 +202,10 @@ class Connections:
         """
         Wait until enough replicas have what was written last.
         """
-        count = self._ask(connection, ("WAIT", self._replicas, _REPLICAS_MS), is_write=True)
+        count = self._ask(connection, ("WAIT", self._replicas, self._replicas_ms), is_write=True)
         if count < self._replicas:
-            what = f"{self._url}: {count} of {self._replicas} replicas have the write within {_REPLICAS_MS / 1000:g} s"
+            limit_s = self._replicas_ms / 1000
+            what = f"{self._url}: {count} of {self._replicas} replicas have the write within {limit_s:g} s"
             raise StoreError(what, "see to the replicas, or lower replicas=", is_transient=True, is_unknown=True)
 
     def _connect(self, connection: Connection) -> None:
@@ -227,8 +242,12 @@ class Connections:
         if self._ask(connection, ("EVAL", script.text, 1, self._base, identity, self.partition.leap()), is_write=True):
             _LOG.warning("%s: another server answers, or the same one again: generations and epochs leap", self._url)
 
-    def _ask(self, connection: Connection, words: tuple[bytes | str | int, ...], *, is_write: bool = False) -> Any:
+    def _ask(
+        self, connection: Connection, words: tuple[bytes | str | int, ...], *, is_write: bool = False, calls: int = 1
+    ) -> Any:
         try:
+            if (end := connection._sock) is not None:  # noqa: SLF001 - the driver shows it nowhere else
+                end.settimeout(self._call_s * calls)
             connection.send_command(*words)
             return connection.read_response()
         except (self._redis.ConnectionError, self._redis.TimeoutError) as error:

@@ -22,6 +22,7 @@ class RedisSubscription:
         Hear on *connection*, which is closed in the end.
         """
         self._connection = connection
+        self._is_asked = False
 
     def filenos(self) -> tuple[int]:
         return (self._connection._sock.fileno(),)  # noqa: SLF001 - the driver shows it nowhere else
@@ -35,11 +36,22 @@ class RedisSubscription:
         """
         has_come = False
         while self._connection.can_read():
-            if self._connection.read_response()[0] == b"sunsubscribe":
+            (kind, *_) = self._connection.read_response()
+            if kind == b"pong":
+                self._is_asked = False
+                continue
+            if kind == b"sunsubscribe":
                 what = "the channel is at another node"
                 raise StoreError(what, "subscribe there", is_transient=True)
             has_come = True
         return has_come
+
+    def check(self) -> None:
+        if self._is_asked:
+            what = "the server does not answer"
+            raise StoreError(what, "subscribe again", is_transient=True)
+        self._connection.send_command("PING")
+        self._is_asked = True
 
     def close(self) -> None:
         self._connection.disconnect()
@@ -60,6 +72,10 @@ class Subscriptions:
     def receive(self) -> bool:
         self._heard.update(number for number, part in enumerate(self._parts) if part.receive())
         return bool(self._heard)
+
+    def check(self) -> None:
+        for part in self._parts:
+            part.check()
 
     def close(self) -> None:
         for part in self._parts:

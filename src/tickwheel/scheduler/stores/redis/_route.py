@@ -18,8 +18,6 @@ Connection = Any
 """The driver's; its class depends on the URL."""
 
 _CONNECT_S: Final = 5.0
-_ANSWER_S: Final = 10.0
-"""A server that does not answer within this time counts as unreachable: the owner must not wait past its lease."""
 _LOOK_S: Final = 2.0
 """How long one node may take to say who holds the store, before the next one is asked."""
 _NODES_MAX: Final = 64
@@ -45,9 +43,11 @@ class Route:
 
     is_searched = False
 
-    def __init__(self, redis: Any, location: str) -> None:
+    def __init__(self, redis: Any, location: str, call_s: float) -> None:
         """
         Read *location* with the driver's module *redis*; nothing is connected yet.
+
+        A server that does not answer within *call_s* counts as unreachable: an owner must not wait past its lease.
 
         Raises:
             ValueError: If the driver cannot read it.
@@ -58,8 +58,8 @@ class Route:
             location,
             protocol=2,
             retry=redis.retry.Retry(redis.backoff.NoBackoff(), 0),
-            socket_connect_timeout=_CONNECT_S,
-            socket_timeout=_ANSWER_S,
+            socket_connect_timeout=min(_CONNECT_S, call_s),
+            socket_timeout=call_s,
             client_name="tickwheel",
             **({} if location.startswith("unix") else {"socket_keepalive": True}),
         )
@@ -101,11 +101,12 @@ class SearchedRoute(Route):
 
     is_searched = True
 
-    def __init__(self, redis: Any, location: str, hosts: Iterable[Address], look: Look) -> None:
+    def __init__(self, redis: Any, location: str, call_s: float, hosts: Iterable[Address], look: Look) -> None:
         """
         Read *location*, whose host is replaced; *look* asks one of *hosts*.
         """
-        super().__init__(redis, location)
+        super().__init__(redis, location, call_s)
+        self._look_s = min(_LOOK_S, call_s)
         self._hosts, self._look = list(hosts), look
         self._seen: list[Address] = []
         self._address: Address | None = None
@@ -133,7 +134,9 @@ class SearchedRoute(Route):
         """
         errors: list[Exception] = []
         for each in [*self._seen, *(host for host in self._hosts if host not in self._seen)]:
-            connection = self._to(each, **self._look.options, socket_timeout=_LOOK_S, socket_connect_timeout=_LOOK_S)
+            connection = self._to(
+                each, **self._look.options, socket_timeout=self._look_s, socket_connect_timeout=self._look_s
+            )
             try:
                 connection.connect()
                 connection.send_command(*self._look.words)
@@ -171,9 +174,9 @@ class Look(NamedTuple):
     options: dict[str, Any]
 
 
-def route_of(redis: Any, location: str, url: str, base: str) -> Route:
+def route_of(redis: Any, location: str, url: str, base: str, call_s: float) -> Route:
     """
-    Return the way that *location* describes, for keys that begin with *base*.
+    Return the way that *location* describes, for keys that begin with *base*; an answer may take *call_s*.
 
     Raises:
         StoreError: If it cannot be understood; the error shows *url*.
@@ -182,7 +185,7 @@ def route_of(redis: Any, location: str, url: str, base: str) -> Route:
     plain, _, kind = scheme.partition("+")
     try:
         if not kind:
-            return Route(redis, location)
+            return Route(redis, location, call_s)
         start, _, query = rest.partition("?")
         account, at, start = start.rpartition("@")
         listed, slash, database = start.partition("/")
@@ -190,7 +193,7 @@ def route_of(redis: Any, location: str, url: str, base: str) -> Route:
         look = _by_slot(redis.crc.key_slot(base.encode())) if kind == "cluster" else _by_sentinel(options)
         hosts = [_address(each, 6379 if kind == "cluster" else 26379) for each in listed.split(",")]
         location = f"{plain}://{account}{at}searched{slash}{database}{'?' if options else ''}{urlencode(options)}"
-        return SearchedRoute(redis, location, hosts, look)
+        return SearchedRoute(redis, location, call_s, hosts, look)
     except (ValueError, TypeError) as error:
         what = f"{url} cannot be understood ({error})"
         remedies = {

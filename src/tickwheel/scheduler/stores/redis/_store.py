@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page, Pause, State, Write
+from tickwheel.scheduler.stores._deadlines import call_s, calls_of
 from tickwheel.scheduler.stores._listener import Listener
 from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._reports import KEPT_MS
@@ -93,7 +94,14 @@ class RedisStore:
     def open(self) -> None:
         if self._connections is not None:
             return
-        connections = Connections(self._location, self.url, self._base, self._replicas, self._partition)
+        connections = Connections(
+            self._location,
+            self.url,
+            self._base,
+            self._replicas,
+            self._partition,
+            call_s=call_s(self._lease_ms / 1000),
+        )
         try:
             window = check_server(connections, self.url, self._replicas)
             there, first = self._shape = make_schema(connections, self.url, self._wanted_shards)
@@ -135,7 +143,7 @@ class RedisStore:
             except WrongGuessError:
                 is_guessing = False
                 continue
-            verdict, *facts = self._try(connections, batch)
+            verdict, *facts = self._try(connections, batch, calls_of(len(writes)))
             if verdict == b"done":
                 return batch.answers(facts[0])
             if verdict == b"epochs":
@@ -283,7 +291,7 @@ class RedisStore:
         started = _withdrawals.started(self._open_connections().call, self._questions, counted)
         return {job.generation: job.generation in started for job in counted}
 
-    def _try(self, connections: Connections, batch: Batch) -> list[Any]:
+    def _try(self, connections: Connections, batch: Batch, calls: int) -> list[Any]:
         with self._storable():
             keys = batch.keys()
             if keys:
@@ -293,7 +301,7 @@ class RedisStore:
             what = f"{self.url}: a batch has more than {_BYTES_MAX >> 20} MiB"
             raise StoreError(what, "write fewer large payloads at once")
         name = "apply" if batch.is_growing else "apply_freeing"
-        reply: list[Any] = connections.run(name, *arguments, is_write=True)
+        reply: list[Any] = connections.run(name, *arguments, is_write=True, calls=calls)
         return reply
 
     def _learn(self, facts: list[Any]) -> None:
@@ -306,7 +314,7 @@ class RedisStore:
     def _read(self, keys: Sequence[str]) -> tuple[list[Row], int, int]:
         with self._storable():
             wanted = packed(key.encode() for key in keys)
-        frames, now, generation = self._open_connections().run("read", wanted)
+        frames, now, generation = self._open_connections().run("read", wanted, calls=calls_of(len(keys)))
         return read_rows(frames), int(now), int(generation)
 
     def _shards_of(self, jobs: Sequence[Job]) -> dict[str, int]:

@@ -1,0 +1,32 @@
+"""
+How long a call on a server may take, by the length of a lease.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+__all__ = ["call_s", "calls_of"]
+
+_SHARE: Final = 0.2
+"""The share of a lease: it is the last part, in which a lease is not trusted."""
+_LEAST_S: Final = 0.5
+"""For leases of a second or two, so that a busy machine is not taken for a silent server."""
+_MOST_S: Final = 10.0
+_PAGE: Final = 1_000
+"""The writer's batches are no larger."""
+
+
+def call_s(lease_s: float) -> float:
+    """
+    Return after how many seconds without its answer a call fails, for a store with leases of *lease_s*.
+    """
+    return min(max(lease_s * _SHARE, _LEAST_S), _MOST_S)
+
+
+def calls_of(writes: int) -> int:
+    """
+    Return how many calls' time so many *writes* in one batch may take: one for each page.
+    """
+    return max(1, math.ceil(writes / _PAGE))

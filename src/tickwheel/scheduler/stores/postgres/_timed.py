@@ -1,0 +1,97 @@
+"""
+A connection whose waits have an end: the client keeps the time, since a server that is gone does not.
+"""
+
+from __future__ import annotations
+
+import selectors
+import time
+from collections.abc import Generator
+from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+if TYPE_CHECKING:
+    import psycopg
+
+__all__ = ["timed_connection"]
+
+_T = TypeVar("_T")
+
+_Selector: Final[type[selectors.BaseSelector]] = getattr(selectors, "PollSelector", selectors.SelectSelector)
+_CANCEL_S: Final = 1.0
+"""How long the request to cancel a statement may take."""
+
+
+@cache
+def timed_connection() -> type[psycopg.Connection[tuple[Any, ...]]]:
+    """
+    Return the class of these connections; the driver is imported on use.
+    """
+    import psycopg  # noqa: PLC0415 on use: the extra is optional
+
+    class TimedConnection(psycopg.Connection[tuple[Any, ...]]):
+        """
+        A connection of the driver that is closed when an answer does not come in time.
+
+        Attributes:
+            call_s: How many seconds a call may wait for the server, in all.
+            left_s: The same of the call that is under way; None if each statement is a call.
+            has_warned: True if the server sent a warning since this was set to False.
+        """
+
+        call_s = 10.0
+        left_s: float | None = None
+        has_warned = False
+
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            self.add_notice_handler(self._hear)
+
+        def _hear(self, notice: psycopg.errors.Diagnostic) -> None:
+            self.has_warned = self.has_warned or notice.severity_nonlocalized == "WARNING"
+
+        def wait(self, gen: Generator[Any, Any, _T], *_: Any, **__: Any) -> _T:
+            """
+            Run *gen*, one operation of the driver, until its end or that of the time.
+            """
+            left_s = self.call_s if self.left_s is None else self.left_s
+            try:
+                events = next(gen)
+                while True:
+                    start = time.monotonic()
+                    ready = _ready(self.pgconn.socket, events, left_s)
+                    left_s -= time.monotonic() - start
+                    if self.left_s is not None:
+                        self.left_s = left_s
+                    if ready:
+                        events = gen.send(ready)
+                        continue
+                    self.pgconn.finish()
+                    what = f"the server did not answer within {self.call_s:g} s"
+                    raise psycopg.errors.OperationalError(what)
+            except StopIteration as end:
+                result: _T = end.value
+                return result
+            except (KeyboardInterrupt, SystemExit):
+                self.stop()
+                raise
+
+        def stop(self) -> None:
+            """
+            Cancel the statement that is under way, from any thread; nothing if that fails.
+            """
+            with suppress(Exception):
+                self.cancel_safe(timeout=_CANCEL_S)
+
+    return TimedConnection
+
+
+def _ready(fileno: int, events: int, timeout_s: float) -> int:
+    """
+    Return which of *events* have come at a descriptor; the driver's numbers for these are those of `selectors`.
+    """
+    with _Selector() as selector:
+        selector.register(fileno, events)
+        found = selector.select(max(timeout_s, 0.0))
+    return found[0][1] if found else 0

@@ -1,0 +1,290 @@
+"""
+Every call on a store behind a line that goes silent ends in time: the client keeps the time, whatever the network says.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tickwheel.scheduler import Scheduler, model
+from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.stores import Cursor, open_store
+
+LEASE_S = 3
+MARGIN_S = LEASE_S * 0.2
+PATIENCE_S = 30.0
+JOB = model.Job("key", 5, 7)
+
+CALLS = {
+    "now_ms": lambda store: store.now_ms(),
+    "apply": lambda store: store.apply([model.Set(model.Job("new", 0, 7))]),
+    "apply many": lambda store: store.apply([model.Set(model.Job(f"{i}", 0, 7)) for i in range(500)]),
+    "get": lambda store: store.get("key"),
+    "page": lambda store: store.page(model.JobQuery()),
+    "count": lambda store: store.count(),
+    "last_generation": lambda store: store.last_generation(),
+    "due": lambda store: store.due(0, 100, None, 10),
+    "overdue": lambda store: store.overdue([0], 100, 10),
+    "look": lambda store: store.look([Cursor(0, 1, (0, 0), 0)], 100, 10, with_changes=True),
+    "upcoming": lambda store: store.upcoming(0, 100, 10),
+    "count_due": lambda store: store.count_due(0, 10, 10),
+    "history": lambda store: store.history("key", None, 10),
+    "latest_dead": lambda store: store.latest_dead(10),
+    "prune": lambda store: store.prune(0, 10, 10, 10),
+    "acquire": lambda store: store.acquire("owner"),
+    "renew": lambda store: store.renew("owner"),
+    "release": lambda store: store.release("owner"),
+    "take_up": lambda store: store.take_up(0, 1, [("handler", None)], 10),
+    "aside": lambda store: store.aside(),
+    "count_paused": lambda store: store.count_paused(),
+    "set_scope": lambda store: store.set_scope("handler:a", model.Pause(5, "me", ""), None),
+    "scopes": lambda store: store.scopes(),
+    "shards": lambda store: store.shards(),
+    "report": lambda store: store.report("owner", {}),
+    "nodes": lambda store: store.nodes(),
+    "request_withdrawal": lambda store: store.request_withdrawal([JOB]),
+    "withdrawal_requests": lambda store: store.withdrawal_requests([0]),
+    "report_started": lambda store: store.report_started([JOB]),
+    "attempts": lambda store: store.attempts([JOB]),
+}
+
+
+@pytest.mark.slow
+def test_calls_on_silent_connections_end_in_time(line_and_url):
+    """
+    Each method of a store whose connections are silent raises a transient error in time, and the next call works.
+    """
+    line, url = line_and_url
+    with closing(open_store(f"{url}&lease_s={LEASE_S}")) as store:
+        store.acquire("owner")
+        wrong = {}
+        for name, call in CALLS.items():
+            store.now_ms()
+            line.silence()
+            start = time.monotonic()
+            with pytest.raises(StoreError) as caught:
+                call(store)
+            took_s = time.monotonic() - start
+            if not caught.value.is_transient or took_s >= LEASE_S * 0.8:
+                wrong[name] = caught.value, took_s
+            store.now_ms()
+        assert not wrong
+
+
+def test_one_silent_connection_holds_up_no_other(line_and_url):
+    """
+    While a call waits on a silent connection, calls on new ones are answered.
+    """
+    line, url = line_and_url
+    with closing(open_store(f"{url}&lease_s=10")) as store:
+        store.now_ms()
+        line.silence()
+        raised = []
+
+        def ask():
+            try:
+                store.count()
+            except StoreError as error:
+                raised.append(error)
+
+        waiting = threading.Thread(target=ask)
+        waiting.start()
+        before = line.opened
+        while line.opened == before:  # the silent one is lent by now
+            store.now_ms()
+        assert waiting.is_alive()
+        waiting.join(PATIENCE_S)
+        assert [error.is_transient for error in raised] == [True]
+
+
+def test_jobs_fire_and_are_set_after_a_silence(line_and_url):
+    """
+    The only node goes on within seconds once its connections are silent: sets are answered, and a series runs on.
+    """
+    line, url = line_and_url
+    with Scheduler(f"{url}&lease_s={LEASE_S}") as scheduler:
+        ran = threading.Semaphore(0)
+        scheduler.handler("tick")(lambda _: ran.release())
+        scheduler.start()
+        scheduler.set("series", every=0.2, handler="tick")
+        assert ran.acquire(timeout=PATIENCE_S)
+        line.silence()
+        start = time.monotonic()
+        try:
+            scheduler.set("other", delay=60, handler="tick")
+        except StoreError as error:
+            assert error.is_transient  # the commit may have been under way  # noqa: PT017
+        assert time.monotonic() - start < LEASE_S
+        while ran.acquire(blocking=False):
+            pass
+        assert ran.acquire(timeout=5.0)
+
+
+def test_a_commit_that_is_cut_off_is_unknown(database, postgres_line, monkeypatch):
+    """
+    If the connection goes silent while a commit is under way, the error says that its end is unknown.
+    """
+    psycopg = pytest.importorskip("psycopg")
+    url = f"postgresql://tick@127.0.0.1:{postgres_line.port}/{database}?lease_s=1"
+    with closing(open_store(url)) as store:
+        execute = psycopg.Connection.execute
+
+        def silencing(self, query, *rest, **more):
+            if query == "COMMIT":
+                postgres_line.silence()
+            return execute(self, query, *rest, **more)
+
+        monkeypatch.setattr(psycopg.Connection, "execute", silencing)
+        with pytest.raises(StoreError) as caught:
+            store.apply([model.Set(model.Job("key", 0, 7))])
+        assert (caught.value.is_unknown, caught.value.is_transient) == (True, True)
+
+
+def test_a_commit_that_no_standby_confirms_is_unknown(make_postgres):
+    """
+    A cancelled wait for a standby looks to the client as if the standby had confirmed: it is not taken for success.
+    """
+    server, raised = make_postgres(), []
+    store = open_store(f"{server.url('postgres')}&lease_s=100")
+    server.execute("ALTER SYSTEM SET synchronous_standby_names = 'none'")
+    server.execute("SELECT pg_reload_conf()")
+
+    def write():
+        try:
+            while True:  # the server's checkpointer tells its sessions a moment later
+                store.apply([model.Set(model.Job("key", 0, 7))])
+        except StoreError as error:
+            raised.append((error.is_unknown, error.is_transient, "no standby has confirmed" in str(error)))
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    while not server.execute("SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep'"):
+        assert thread.is_alive(), raised
+    store.close()
+    thread.join(PATIENCE_S)
+    assert raised == [(True, True, True)]
+
+
+def test_a_close_ends_the_statements_that_run(postgres, database):
+    """
+    A statement that another thread waits for ends when the store is closed, at the server too.
+    """
+    store = open_store(f"{postgres.url(database)}&lease_s=3600")
+    raised = []
+
+    def wait():
+        try:
+            with store._connections.reading() as connection:
+                connection.execute("SELECT pg_sleep(60)")
+        except StoreError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    asleep = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+    while postgres.execute(asleep) != [(1,)]:
+        pass
+    store.close()
+    thread.join(PATIENCE_S)
+    assert len(raised) == 1
+    assert postgres.execute(asleep) == [(0,)]
+
+
+@pytest.mark.parametrize("lease_s", [1, 3, 10, 3_600])
+def test_the_server_ends_statements_before_the_lease(postgres, database, lease_s):
+    """
+    The server's limits of time are below a lease, and below the client's, so that its answer comes first.
+    """
+    with closing(open_store(f"{postgres.url(database)}&lease_s={lease_s}")) as store:
+        with store._connections.reading() as connection:
+            limits = {
+                name: connection.execute(
+                    "SELECT setting::integer FROM pg_settings WHERE name = %s", (name,)
+                ).fetchone()[0]
+                for name in ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout")
+            }
+            client_ms = connection.call_s * 1000
+        assert 0 < limits["lock_timeout"] < limits["statement_timeout"] < client_ms
+        assert 0 < limits["idle_in_transaction_session_timeout"] <= client_ms <= lease_s * 800
+
+
+def test_a_silent_subscription_is_replaced(line_and_url, monkeypatch):
+    """
+    An owner whose subscription went silent hears again of what others write, on a new one.
+    """
+    monkeypatch.setattr("tickwheel.scheduler.stores._listener._CHECK_S", 0.0)
+    line, url = line_and_url
+    with closing(open_store(f"{url}&lease_s=1")) as owner:
+        owner.acquire("owner")
+        for _ in range(3):
+            owner.wait_for_change(0.0)
+        line.silence()
+        give_up = time.monotonic() + PATIENCE_S
+        before = line.opened
+        while line.opened == before:
+            assert time.monotonic() < give_up
+            owner.wait_for_change(0.01)
+        with closing(open_store(f"{url}&lease_s=1")) as caller:
+            caller.apply([model.Set(model.Job("key", 0, 7))])
+            while not owner.wait_for_change(1.0):
+                assert time.monotonic() < give_up
+
+
+DROPPING = """
+    import subprocess, sys, time
+    sys.path.insert(0, sys.argv[1])
+    from lines import Line
+    from tickwheel.scheduler.errors import StoreError
+    from tickwheel.scheduler.stores import open_store
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    line = Line(sys.argv[2])
+    store = open_store(sys.argv[3].format(port=line.port))
+    store.now_ms()
+    subprocess.run(["ip", "link", "set", "lo", "down"], check=True)
+    for _ in range(2):  # on a connection that is there, and on a new one
+        start = time.monotonic()
+        try:
+            store.count()
+        except StoreError as error:
+            print(error.is_transient, time.monotonic() - start < 3)
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    while True:
+        try:
+            print(store.count()["pending"])
+            break
+        except StoreError:
+            pass
+"""
+
+
+@pytest.mark.parametrize("kind", ["postgres", "redis"])
+def test_dropped_packets_end_calls_in_time(request, kind):
+    """
+    A server whose packets are dropped, here by a network that is down, is a transient error in time.
+    """
+    alone = ["unshare", "-n" if os.geteuid() == 0 else "-rn"]
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run([*alone, "ip", "link"], stdout=subprocess.DEVNULL, check=False).returncode
+    ):
+        pytest.skip("packets cannot be dropped here: this user may make no network namespace")
+    if kind == "postgres":
+        end = request.getfixturevalue("postgres").folder / ".s.PGSQL.5432"
+        url = f"postgresql://tick@127.0.0.1:{{port}}/{request.getfixturevalue('database')}?lease_s=3"
+    else:
+        end = request.getfixturevalue("redis_server").folder / "socket"
+        url = "redis://127.0.0.1:{port}/0?prefix=dropped&lease_s=3"
+    support = Path(__file__).parents[2] / "support"
+    command = [*alone, sys.executable, "-c", textwrap.dedent(DROPPING), support, end, url]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert answer.stdout.split() == ["True", "True"] * 2 + ["0"], answer.stderr

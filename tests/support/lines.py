@@ -1,0 +1,124 @@
+"""
+A line to a server that tests may make slow or silent, and that counts round trips.
+"""
+
+from __future__ import annotations
+
+import queue
+import socket
+import threading
+import time
+from contextlib import suppress
+
+
+class Line:
+    """
+    Passes on what comes to a port of the loopback, from threads of its own.
+
+    Attributes:
+        delay_s: How long each piece is on its way, in either direction.
+        trips: How many times any client spoke after its server had, or for the first time.
+        opened: How many connections were made.
+    """
+
+    def __init__(self, server):
+        """
+        Lead to *server*: the path of a Unix socket, or a port of the loopback.
+        """
+        self.delay_s = 0.0
+        self.trips = self.opened = 0
+        self._server = server
+        self._is_cut = self._is_closed = False
+        self._silent, self._pairs = set(), {}
+        self._threads = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._start(self._accept)
+
+    def silence(self):
+        """
+        From now on take what comes on the connections that are there, and pass nothing on; new ones work.
+        """
+        self._silent.update(self._pairs)
+
+    def cut(self):
+        """
+        From now on take what comes on all connections, new ones too, and pass nothing on.
+        """
+        self._is_cut = True
+
+    def mend(self):
+        """
+        Let new connections work again.
+        """
+        self.silence()
+        self._is_cut = False
+
+    def close(self):
+        """
+        End all connections, and the threads.
+        """
+        self._is_closed = True
+        with socket.create_connection(("127.0.0.1", self.port)):  # ends the wait for one
+            pass
+        for pair in list(self._pairs.values()):
+            for end in pair:
+                _shut(end)
+        for thread in self._threads:
+            thread.join()
+        for end in (self._listener, *(end for pair in self._pairs.values() for end in pair)):
+            end.close()
+
+    def _start(self, target, *arguments):
+        thread = threading.Thread(target=target, args=arguments, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self):
+        while True:
+            near, _ = self._listener.accept()
+            if self._is_closed:
+                near.close()
+                return
+            family = socket.AF_INET if isinstance(self._server, int) else socket.AF_UNIX
+            far = socket.socket(family)
+            far.connect(("127.0.0.1", self._server) if family == socket.AF_INET else self._server)
+            self.opened += 1
+            number, turn = self.opened, [True]
+            self._pairs[number] = near, far
+            for source, target, is_question in ((near, far, True), (far, near, False)):
+                on_its_way = queue.SimpleQueue()
+                self._start(self._take, source, on_its_way, turn, is_question)
+                self._start(self._give, target, on_its_way, number)
+
+    def _take(self, source, on_its_way, turn, is_question):
+        data = b"."
+        while data:
+            try:
+                data = source.recv(65536)
+            except OSError:
+                data = b""
+            if data:
+                self.trips += is_question and turn[0]
+                turn[0] = not is_question
+            on_its_way.put((time.monotonic() + self.delay_s, data))
+
+    def _give(self, target, on_its_way, number):
+        while True:
+            at, data = on_its_way.get()
+            if at > time.monotonic():
+                time.sleep(max(0.0, at - time.monotonic()))
+            if self._is_cut or number in self._silent:
+                self._silent.add(number)
+            else:
+                with suppress(OSError):
+                    target.sendall(data)
+                if not data:
+                    _shut(target)
+            if not data:
+                return
+
+
+def _shut(end):
+    with suppress(OSError):
+        end.shutdown(socket.SHUT_RDWR)
