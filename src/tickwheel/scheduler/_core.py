@@ -105,6 +105,14 @@ class Core:
         return self._lifecycle.is_started and not self.client.opening.is_inherited
 
     @property
+    def is_in_use(self) -> bool:
+        """
+        True while this process has threads or connections for it.
+        """
+        opening = self.client.opening
+        return opening.writer is not None and not opening.is_inherited
+
+    @property
     def is_ready(self) -> bool:
         """
         True while the roles run and the store answers.

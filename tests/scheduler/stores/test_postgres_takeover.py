@@ -4,10 +4,16 @@ A takeover of shards on PostgreSQL waits for no row of what it takes.
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import textwrap
+from contextlib import closing, suppress
+
 import pytest
 
 from tickwheel.scheduler import model
-from tickwheel.scheduler.stores import Cursor
+from tickwheel.scheduler.errors import StoreError
+from tickwheel.scheduler.stores import Cursor, open_store
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
 
@@ -97,3 +103,66 @@ def test_notes_of_one_look_are_limited(open_database, monkeypatch):
         assert owner.wait_for_change(0.0) is (len(found) < 3)
     assert [len(keys) for keys in found] == [40, 40, 20]
     assert len({key for keys in found for key in keys}) == 100
+
+
+def owned(store):
+    """
+    Return the owner of each shard.
+    """
+    return {shard.owner for shard in store.shards()}
+
+
+KILLED = """
+    import sys
+    from tickwheel.scheduler.stores import open_store
+    store = open_store(sys.argv[1])
+    store.acquire("killed")
+    print("up", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_killed_owner_is_followed_at_once(postgres, database, open_database, until):
+    """
+    Shards of a process that was killed are taken by the first node that asks, long before their lease ends.
+    """
+    url = f"{postgres.url(database)}&shards=4&lease_s=3600"
+    command = [sys.executable, "-c", textwrap.dedent(KILLED), url]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"up\n"
+        follower = open_database("&shards=4&lease_s=3600")
+        before = {shard.number: shard.epoch for shard in follower.shards()}
+        assert follower.acquire("follower") == []
+        assert owned(follower) == {"killed"}
+        process.kill()
+    leases = until(lambda: follower.acquire("follower"))  # once the server has noticed
+    assert len(leases) == 4
+    assert all(lease.epoch > before[lease.shard] for lease in leases)
+
+
+def test_a_restarted_server_frees_no_lease(make_postgres):
+    """
+    The end of all sessions with their server's says nothing of their owners: living ones keep their leases.
+    """
+    server = make_postgres()
+    with closing(open_store(f"{server.url('postgres')}&shards=4&lease_s=3600")) as first:
+        leases = first.acquire("first")
+        server.stop()
+        server.start()
+        with closing(open_store(f"{server.url('postgres')}&shards=4&lease_s=3600")) as second:
+            assert second.acquire("second") == []
+            with suppress(StoreError):  # on a connection that the server has ended
+                first.renew("first")
+            assert [lease.epoch for lease in first.renew("first")] == [lease.epoch for lease in leases][:2]
+
+
+def test_an_owner_that_hears_nothing_has_no_guard(postgres, database, open_database):
+    """
+    An owner that lost its subscription keeps its leases: from its next renewal on others wait for their end.
+    """
+    first, second = open_database("&shards=4&lease_s=3600"), open_database("&shards=4&lease_s=3600")
+    assert len(first.acquire("first")) == 4
+    first._listener.stop()  # and with it the session
+    first.renew("first")
+    assert second.acquire("second") == []
+    assert postgres.execute("SELECT guard FROM tickwheel_node WHERE owner = 'first'", database) == [(None,)]

@@ -77,6 +77,13 @@ class RemoteCore:
 
     is_ready = is_firing
 
+    @property
+    def is_in_use(self) -> bool:
+        """
+        True while this process has threads or connections for it.
+        """
+        return self.is_firing or self._transport.is_open
+
     def subscribe(self, hook: EventHook, *, routine: bool = True) -> Callable[[], None]:
         """
         Refuse: events of firings are reported where they happen.

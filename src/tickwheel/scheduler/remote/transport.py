@@ -125,6 +125,13 @@ class Transport:
         atexit.register(self.close)
         return loop
 
+    @property
+    def is_open(self) -> bool:
+        """
+        True from the first question to the close, in the process that asked it.
+        """
+        return self._loop is not None and self._pid == os.getpid()
+
     def close(self) -> None:
         """
         Let go of the connections, and end what still waits: see `submit`. Twice is allowed.

@@ -72,6 +72,13 @@ class Listener:
             self._subscribe()
         self._wait.recall()
 
+    @property
+    def is_subscribed(self) -> bool:
+        """
+        True while there is a connection on which the server announces.
+        """
+        return self._subscription is not None
+
     def stop(self) -> None:
         """
         Hear nothing any more.

@@ -279,6 +279,10 @@ class Store(Protocol):
         """
         Extend what *owner* holds and return it; a shard that was lost is missing from the list.
 
+        A lease that expired and that no other owner has taken is extended under its epoch. A node that was not answered
+        for longer than a lease takes no lease of another for a moment, since that owner may live and was not answered
+        either.
+
         One that is handed over, for being more than the fair share, leaves its tail in the list if anything runs in it.
         """
 

@@ -166,6 +166,12 @@ class Backend(Protocol):
         """
 
     @property
+    def is_in_use(self) -> bool:
+        """
+        True while this process has threads or connections for it.
+        """
+
+    @property
     def is_ready(self) -> bool:
         """
         True while they do and the store answers.

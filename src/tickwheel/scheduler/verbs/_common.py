@@ -22,6 +22,7 @@ from tickwheel.scheduler.remote import RemoteCore, is_service
 from tickwheel.scheduler.stores import Store
 from tickwheel.scheduler.targets import USUAL, Limits, Target, Usual
 from tickwheel.scheduler.verbs._backend import Backend
+from tickwheel.scheduler.verbs._dropped import stop_when_dropped
 from tickwheel.typing import Duration
 
 __all__ = ["Common"]
@@ -69,11 +70,13 @@ class Common:
                     raise UnsupportedError(what, remedy)
             timeout_s = None if timeout is None else checks.seconds("timeout", timeout)
             self._core = RemoteCore(str(store), knobs, token, timeout_s)
+            stop_when_dropped(self, self._core)
             return
         if token is not None or timeout is not None:
             what, remedy = "token= or timeout= was passed with a store", "pass it with http://host:port"
             raise UnsupportedError(what, remedy)
         self._core = Core(store, knobs, targets or {}, self._runtime(clock or MonotonicClock()), tracer)
+        stop_when_dropped(self, self._core)
 
     def _runtime(self, clock: Clock) -> Runtime:
         """

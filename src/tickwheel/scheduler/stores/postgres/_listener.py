@@ -110,12 +110,12 @@ def _next_pause(pause_s: float | None, *, is_new: bool) -> float:
 
 class PostgresSubscription:
     """
-    Hears what notifiers announce.
+    Hears what notifiers announce, and guards the leases of its owner: when its session ends, others may have them.
     """
 
-    def __init__(self, connection: Connection, heard: Callable[[], Collection[int]]) -> None:
+    def __init__(self, connection: Connection, heard: Callable[[], Collection[int]], owner: str) -> None:
         """
-        Hear on *connection*, which is closed in the end, or at once if that cannot be.
+        Hear on *connection*, which is closed in the end, or at once if that cannot be; guard the leases of *owner*.
 
         What concerns none of the shards that *heard* returns is not heard. One of them may be ours a moment later: what
         was announced before that was committed before that, and a new owner begins by reading all that is in a shard.
@@ -124,6 +124,7 @@ class PostgresSubscription:
         self._news: set[bytes] = set()
         connection.add_notify_handler(lambda notify: self._news.update(notify.payload.encode().split(b",")))
         try:
+            connection.execute(SQL["guard_node"], {"owner": owner})
             connection.execute(f"LISTEN {_CHANNEL}")
         except BaseException:
             connection.close()

@@ -32,15 +32,18 @@ class CutOff(NamedTuple):
     attempt: int
 
 
-def acquire(connection: Connection, owner: str, lease_ms: int) -> tuple[list[Lease], list[CutOff]]:
+def acquire(connection: Connection, owner: str, lease_ms: int, *, is_guarded: bool) -> tuple[list[Lease], list[CutOff]]:
     """
     Extend what *owner* holds, and take free shards up to its fair share, and all free tails.
+
+    Free are also those of owners whose guards are gone.
 
     It takes as many round trips for many as for one, and waits for no row of what it takes: attempts that could not be
     rescued because of that are returned, too.
     """
     now = _cut(connection)
-    leases, missing, has_free_tails = _keep(connection, owner, now, lease_ms)
+    connection.execute(SQL["expire_deserted"], {"owner": owner})
+    leases, missing, has_free_tails = _keep(connection, owner, now, lease_ms, is_guarded=is_guarded)
     free: list[tuple[int, int]] = []
     if missing > 0:
         free += connection.execute(SQL["free_shards"], (now, missing)).fetchall()
@@ -53,11 +56,11 @@ def acquire(connection: Connection, owner: str, lease_ms: int) -> tuple[list[Lea
     return sorted(leases, key=lambda lease: lease.shard), locked
 
 
-def renew(connection: Connection, owner: str, lease_ms: int) -> list[Lease]:
+def renew(connection: Connection, owner: str, lease_ms: int, *, is_guarded: bool) -> list[Lease]:
     """
     Extend what *owner* holds and may keep: what is more than its fair share is left to others.
     """
-    return _keep(connection, owner, _cut(connection), lease_ms)[0]
+    return _keep(connection, owner, _cut(connection), lease_ms, is_guarded=is_guarded)[0]
 
 
 def rescue_again(connection: Connection, locked: list[CutOff]) -> tuple[int, list[CutOff]]:
@@ -76,18 +79,21 @@ def release(connection: Connection, owner: str) -> None:
     """
     Free what *owner* holds at once, and count it out.
     """
-    shards = [row[0] for row in connection.execute(SQL["held_shards"], (owner, 0)).fetchall()]
+    shards = [row[0] for row in connection.execute(SQL["held_shards"], (owner,)).fetchall()]
     connection.execute(SQL["give_up_shards"], (owner, shards))
     _end_tails(connection, shards)
     connection.execute(SQL["forget_nodes"], (owner, _now(connection) - KEPT_MS))
 
 
-def _keep(connection: Connection, owner: str, now: int, lease_ms: int) -> tuple[list[Lease], int, bool]:
+def _keep(
+    connection: Connection, owner: str, now: int, lease_ms: int, *, is_guarded: bool
+) -> tuple[list[Lease], int, bool]:
     """
     Extend what is held, and return it, how many shards are missing, and whether there are free tails.
     """
-    connection.execute(SQL["see_node"], (owner, now + lease_ms, lease_ms))
-    held = connection.execute(SQL["held_shards"], (owner, now)).fetchall()
+    node = {"owner": owner, "until": now + lease_ms, "lease_ms": lease_ms, "is_guarded": is_guarded}
+    connection.execute(SQL["see_node"], node)
+    held = connection.execute(SQL["held_shards"], (owner,)).fetchall()
     row = connection.execute(SQL["fair_share"], {"owner": owner, "now": now}).fetchone()
     assert row is not None
     share, has_free_tails = row
@@ -96,7 +102,7 @@ def _keep(connection: Connection, owner: str, now: int, lease_ms: int) -> tuple[
         if busy := [shard for shard, _, has_running in surplus if has_running]:
             connection.execute(SQL["leave_tails"], (busy,))
         connection.execute(SQL["give_up_shards"], (owner, [row[0] for row in surplus]))
-        held = connection.execute(SQL["held_shards"], (owner, now)).fetchall()
+        held = connection.execute(SQL["held_shards"], (owner,)).fetchall()
     ended = _end_tails(connection, [row[0] for row in held])
     kept = {shard: epoch for shard, epoch, _ in held if shard not in ended}
     connection.execute(SQL["renew_shards"], (now + lease_ms, list(kept)))

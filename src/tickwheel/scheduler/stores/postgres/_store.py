@@ -19,6 +19,7 @@ from tickwheel.scheduler.stores._plan import WrongGuessError
 from tickwheel.scheduler.stores._reports import KEPT_MS
 from tickwheel.scheduler.stores._rows import PLACE, in_int64, job_of
 from tickwheel.scheduler.stores._sharding import sharding
+from tickwheel.scheduler.stores._silence import Silence
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Cursor, Lease, Node, Shard, Sight, Skill
 from tickwheel.scheduler.stores.postgres import _history, _ownership, _scopes, _withdrawals
 from tickwheel.scheduler.stores.postgres._batch import ASIDE, Batch, ServerMovedError, run, run_async
@@ -94,6 +95,7 @@ class PostgresStore:
         self._floors, self._making = Floors(), Lock()
         self._owner: str | None = None
         self._warned_of = ""
+        self._silence = Silence(lease_s)
         self._locked: list[_ownership.CutOff] = []
         self._has_more_notes = False
         self._sets_new = True  # until a look finds jobs of their keys, and again once it finds none
@@ -115,7 +117,9 @@ class PostgresStore:
             connections.close()
             raise
         self._listener = Listener(
-            lambda: PostgresSubscription(connections.connect(self._listen), lambda: self._owned | {ASIDE})
+            lambda: PostgresSubscription(
+                connections.connect(self._listen), lambda: self._owned | {ASIDE}, self._owner or ""
+            )
         )
         self._connections = connections
 
@@ -252,24 +256,36 @@ class PostgresStore:
             return _history.prune(connection, since, per_key, total, limit)
 
     def acquire(self, owner: str) -> list[Lease]:
-        before = time.monotonic()
+        before, may_take = time.monotonic(), self._silence.is_over()
         with self._open_connections().writing() as connection:
             self._notice_as_owner(connection)
-            leases, locked = _ownership.acquire(connection, owner, int(self._lease_s * 1000))
-        self._locked += locked
-        if self._owner is None and self._listener is not None and self.abilities.has_notify:
-            self._listener.listen()
+            if may_take:
+                lease_ms = int(self._lease_s * 1000)
+                leases, locked = _ownership.acquire(connection, owner, lease_ms, is_guarded=self._is_guarded())
+                self._locked += locked
+            else:
+                leases = self._renew(connection, owner)
+        is_new = self._owner is None
         self._hold(owner, leases, before)
+        if is_new and self._listener is not None and self.abilities.has_notify:
+            self._listener.listen()
         return leases
 
     def renew(self, owner: str) -> list[Lease]:
         before = time.monotonic()
+        self._silence.is_over()
         with self._open_connections().reading() as connection, connection.transaction():
             self._notice_as_owner(connection)
-            leases = _ownership.renew(connection, owner, int(self._lease_s * 1000))
+            leases = self._renew(connection, owner)
         self._hold(owner, leases, before)
         self._rescue_again()
         return leases
+
+    def _renew(self, connection: Connection, owner: str) -> list[Lease]:
+        return _ownership.renew(connection, owner, int(self._lease_s * 1000), is_guarded=self._is_guarded())
+
+    def _is_guarded(self) -> bool:
+        return self._listener is not None and self._listener.is_subscribed
 
     def _rescue_again(self) -> None:
         """
@@ -388,6 +404,7 @@ class PostgresStore:
             return _withdrawals.attempts(connection, jobs)
 
     def _hold(self, owner: str, leases: list[Lease], before: float) -> None:
+        self._silence.answered()
         self._owner = owner
         self._owned_until = before + self._lease_s * (1 - _MARGIN)
         held = frozenset((lease.shard, lease.epoch) for lease in leases)

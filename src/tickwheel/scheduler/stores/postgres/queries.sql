@@ -236,8 +236,32 @@ WITH far AS (
 SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 
 -- name: see_node
-INSERT INTO tickwheel_node (owner, seen_until, lease_ms) VALUES (%s, %s, %s)
-ON CONFLICT (owner) DO UPDATE SET seen_until = excluded.seen_until;
+INSERT INTO tickwheel_node (owner, seen_until, lease_ms) VALUES (%(owner)s, %(until)s, %(lease_ms)s)
+ON CONFLICT (owner) DO UPDATE SET seen_until = excluded.seen_until,
+    guard = CASE WHEN %(is_guarded)s THEN tickwheel_node.guard END;
+
+-- name: guard_node
+-- As long as this session lasts, its lock shows the others that its owner is there.
+WITH guard AS MATERIALIZED (SELECT pg_try_advisory_lock_shared(hashtextextended(%(owner)s, 0)) AS is_locked)
+UPDATE tickwheel_node SET guard = pg_postmaster_start_time()::text FROM guard
+WHERE guard.is_locked AND owner = %(owner)s;
+
+-- name: expire_deserted
+-- The leases of owners whose sessions are gone: not with the server itself, whose restart ends those of living owners.
+WITH deserted AS MATERIALIZED (
+    SELECT owner FROM (
+        SELECT owner FROM tickwheel_node
+        WHERE guard = pg_postmaster_start_time()::text AND owner <> %(owner)s ORDER BY owner OFFSET 0
+    ) AS guarded
+    WHERE pg_try_advisory_xact_lock(hashtextextended(owner, 0))
+), gone AS (
+    UPDATE tickwheel_node AS n SET seen_until = least(seen_until, 0) FROM deserted WHERE n.owner = deserted.owner
+)
+UPDATE tickwheel_shard AS s SET lease_until = 0
+WHERE s.shard = ANY (ARRAY(
+    SELECT t.shard FROM tickwheel_shard AS t
+    WHERE t.owner = ANY (ARRAY(SELECT owner FROM deserted)) ORDER BY t.shard FOR NO KEY UPDATE SKIP LOCKED
+));
 
 -- name: report_figures
 UPDATE tickwheel_node SET figures = %s, heard_at = floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint WHERE owner = %s;
@@ -263,7 +287,8 @@ FROM (
 ) AS nodes;
 
 -- name: held_shards
-SELECT shard, epoch, running > 0 FROM tickwheel_shard WHERE owner = %s AND lease_until >= %s ORDER BY shard FOR NO KEY UPDATE;
+-- An expired lease that no other node has taken is held still.
+SELECT shard, epoch, running > 0 FROM tickwheel_shard WHERE owner = %s ORDER BY shard FOR NO KEY UPDATE;
 
 -- name: free_shards
 SELECT shard, running FROM tickwheel_shard WHERE (owner IS NULL OR lease_until < %s) AND shard < 1000000

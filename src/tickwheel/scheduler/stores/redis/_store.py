@@ -20,6 +20,7 @@ from tickwheel.scheduler.stores._reports import KEPT_MS
 from tickwheel.scheduler.stores._rows import PLACE, in_int64
 from tickwheel.scheduler.stores._rules import is_counted
 from tickwheel.scheduler.stores._sharding import sharding
+from tickwheel.scheduler.stores._silence import Silence
 from tickwheel.scheduler.stores.contract import Abilities, Aside, Cursor, Lease, Node, Shard, Sight, Skill
 from tickwheel.scheduler.stores.redis import _history, _scopes, _withdrawals
 from tickwheel.scheduler.stores.redis._batch import Batch, shard_of_row
@@ -87,6 +88,7 @@ class RedisStore:
         self._epochs: dict[int, int] = {}
         """The epochs of shards as they were last seen; the server knows better, and says so."""
         self._owner: str | None = None
+        self._silence = Silence(lease_s)
 
     def __repr__(self) -> str:
         return f"<RedisStore {self.url}>"
@@ -338,7 +340,8 @@ class RedisStore:
         """
         connections = self._open_connections()
         connections.notice_server()
-        words = owner, self._lease_ms, int(may_take), *self._partition
+        is_over = self._silence.is_over()
+        words = owner, self._lease_ms, int(may_take and is_over), *self._partition
         reply = connections.run("lease", *words, is_write=True)
         if not reply:
             _LOG.error("%s is empty, and is made again: all jobs that were in it are lost", self.url)
@@ -350,6 +353,7 @@ class RedisStore:
             Lease(shard, epoch, until, rescued, now)
             for shard, epoch, until, rescued in zip(facts[::4], facts[1::4], facts[2::4], facts[3::4], strict=True)
         ]
+        self._silence.answered()
         self._epochs = {lease.shard: lease.epoch for lease in leases}
         if may_take:
             if self._owner is None and self._listener is not None:

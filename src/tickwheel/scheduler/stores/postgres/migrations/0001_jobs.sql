@@ -59,7 +59,8 @@ CREATE TABLE tickwheel_node (
     seen_until bigint NOT NULL,
     heard_at bigint,
     figures text,
-    lease_ms bigint NOT NULL DEFAULT 0
+    lease_ms bigint NOT NULL DEFAULT 0,
+    guard text
 );
 
 -- Counts by state, spread over rows so that writers do not wait for each other; the sum is exact.

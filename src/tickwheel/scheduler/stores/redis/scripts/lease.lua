@@ -24,7 +24,8 @@ for _, shard in ipairs(all_shards()) do
             redis.call('HSET', place, 'until', till)
         end
     end
-    local is_free, is_tail = not holder or tonumber(till) < now, shard >= FIRST_TAIL
+    -- An expired lease that no other node has taken is its owner's still.
+    local is_free, is_tail = not holder or (holder ~= owner and tonumber(till) < now), shard >= FIRST_TAIL
     if is_free or holder == owner then
         local list = is_free and (is_tail and free_tails or free) or (is_tail and tails or mine)
         list[#list + 1] = {shard, epoch, holder or ''}

@@ -1,0 +1,46 @@
+"""
+What a node does when its server answers again after a silence that was longer than a lease.
+
+All leases have expired then, although their owners may live: whichever node is answered first would take them all, and
+jobs would run twice. So an owner keeps its own under their epochs, and takes none of the others' for a while.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+__all__ = ["Silence"]
+
+_SILENT: Final = 0.5
+"""The share of a lease without an answer that counts as a silence: its other owners renew up to a third earlier."""
+_GRACE: Final = 0.6
+"""The share of a lease within which each living owner renews: a third between renewals, and a failed call."""
+
+
+class Silence:
+    """
+    Notices silences; used by the thread that renews.
+    """
+
+    def __init__(self, lease_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._lease_s, self._clock = lease_s, clock
+        self._asked_at = 0.0
+        self._answered_at: float | None = None
+        self._until = 0.0
+
+    def is_over(self) -> bool:
+        """
+        Return False if the server was silent, and has not been answering for long enough since; before each renewal.
+        """
+        now = self._asked_at = self._clock()
+        if self._answered_at is not None and now - self._answered_at > self._lease_s * _SILENT:
+            self._until = now + self._lease_s * _GRACE
+        return now >= self._until
+
+    def answered(self) -> None:
+        """
+        Note that the renewal was answered: the leases may have begun as early as it was asked for.
+        """
+        self._answered_at = self._asked_at

@@ -1,0 +1,101 @@
+"""
+Clients that come and go leave nothing behind, whether they are stopped or dropped.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections import Counter
+
+import pytest
+
+from tickwheel.scheduler import AsyncScheduler, Scheduler
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres", "redis"])
+def url(request, tmp_path):
+    """
+    Return the URL of an empty store of each kind in turn.
+    """
+    if request.param == "memory":
+        return "memory://"
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'jobs.db'}"
+    if request.param == "redis":
+        return request.getfixturevalue("redis_server").url(f"?prefix=dropped{id(request)}")
+    return request.getfixturevalue("postgres_url")
+
+
+def threads():
+    """
+    Return the names of tickwheel's threads that run.
+    """
+    return sorted(thread.name for thread in threading.enumerate() if thread.name.startswith("tickwheel"))
+
+
+def objects():
+    """
+    Return how many objects there are of each type that is ours, a driver's or of threads, and how many classes.
+    """
+    gc.collect()
+    names = Counter(f"{type(each).__module__}.{type(each).__name__}" for each in gc.get_objects())
+    ours = ("tickwheel", "psycopg", "redis", "sqlite3", "threading", "builtins.type", "builtins.function")
+    return Counter({name: count for name, count in names.items() if name.startswith(ours)})
+
+
+def use(url, count):
+    """
+    Make, use and stop *count* clients.
+    """
+    for _ in range(count):
+        scheduler = Scheduler(url)
+        scheduler.set("key", delay=3_600, handler="h")
+        scheduler.stop()
+
+
+def test_stopped_clients_leave_nothing(url):
+    """
+    No object is left of a client that was stopped, but for what a few of them share.
+    """
+    before_threads = threads()
+    use(url, 3)
+    before = objects()
+    use(url, 20)
+    left = {name: count for name, count in (objects() - before).items() if count >= 20}
+    assert left == {}
+    assert threads() == before_threads
+
+
+@pytest.mark.parametrize("is_started", [False, True])
+@pytest.mark.filterwarnings("ignore:unclosed scheduler:ResourceWarning")
+def test_a_dropped_scheduler_is_stopped(url, until, is_started):
+    """
+    A scheduler that is collected without a stop warns, and its threads end; a started one gives its shards back.
+    """
+    before = threads()
+    scheduler = Scheduler(url)
+    scheduler.set("key", delay=3_600, handler="h")
+    if is_started:
+        scheduler.start()
+    held = [scheduler]
+    del scheduler
+    with pytest.warns(ResourceWarning, match="unclosed scheduler .*: call stop()"):
+        held.clear()
+    gc.collect()
+    until(lambda: threads() == before)
+    if not url.startswith("memory"):
+        with Scheduler(url) as again:
+            assert again.stats()["pending"] == 1
+            assert again.stats()["shards"]
+
+
+def test_nothing_is_said_of_schedulers_that_have_nothing(tmp_path, recwarn):
+    """
+    One that was stopped, or never used, is collected without a word, whichever its kind.
+    """
+    for kind in (Scheduler, AsyncScheduler):
+        kind(f"sqlite:///{tmp_path / 'jobs.db'}")
+    use("memory://", 1)
+    gc.collect()
+    assert not recwarn.list
