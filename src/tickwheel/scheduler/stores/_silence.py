@@ -28,14 +28,18 @@ class Silence:
         self._lease_s, self._clock = lease_s, clock
         self._asked_at = 0.0
         self._answered_at: float | None = None
+        self._has_failed = False
         self._until = 0.0
 
-    def is_over(self) -> bool:
+    def is_over(self, *, has_leases: bool) -> bool:
         """
         Return False if the server was silent, and has not been answering for long enough since; before each renewal.
+
+        A node that *has_leases* renews often enough to know by the time alone; others know it by a call that failed.
         """
         now = self._asked_at = self._clock()
-        if self._answered_at is not None and now - self._answered_at > self._lease_s * _SILENT:
+        may_be_silent, self._has_failed = has_leases or self._has_failed, True
+        if may_be_silent and self._answered_at is not None and now - self._answered_at > self._lease_s * _SILENT:
             self._until = now + self._lease_s * _GRACE
         return now >= self._until
 
@@ -43,4 +47,4 @@ class Silence:
         """
         Note that the renewal was answered: the leases may have begun as early as it was asked for.
         """
-        self._answered_at = self._asked_at
+        self._answered_at, self._has_failed = self._asked_at, False

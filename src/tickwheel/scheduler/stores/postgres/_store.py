@@ -256,7 +256,7 @@ class PostgresStore:
             return _history.prune(connection, since, per_key, total, limit)
 
     def acquire(self, owner: str) -> list[Lease]:
-        before, may_take = time.monotonic(), self._silence.is_over()
+        before, may_take = time.monotonic(), self._silence.is_over(has_leases=bool(self._owned))
         with self._open_connections().writing() as connection:
             self._notice_as_owner(connection)
             if may_take:
@@ -273,7 +273,7 @@ class PostgresStore:
 
     def renew(self, owner: str) -> list[Lease]:
         before = time.monotonic()
-        self._silence.is_over()
+        self._silence.is_over(has_leases=bool(self._owned))
         with self._open_connections().reading() as connection, connection.transaction():
             self._notice_as_owner(connection)
             leases = self._renew(connection, owner)

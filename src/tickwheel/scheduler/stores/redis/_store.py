@@ -88,7 +88,7 @@ class RedisStore:
         self._epochs: dict[int, int] = {}
         """The epochs of shards as they were last seen; the server knows better, and says so."""
         self._owner: str | None = None
-        self._silence = Silence(lease_s)
+        self._silence, self._has_leases = Silence(lease_s), False
 
     def __repr__(self) -> str:
         return f"<RedisStore {self.url}>"
@@ -340,7 +340,7 @@ class RedisStore:
         """
         connections = self._open_connections()
         connections.notice_server()
-        is_over = self._silence.is_over()
+        is_over = self._silence.is_over(has_leases=self._has_leases)
         words = owner, self._lease_ms, int(may_take and is_over), *self._partition
         reply = connections.run("lease", *words, is_write=True)
         if not reply:
@@ -354,6 +354,7 @@ class RedisStore:
             for shard, epoch, until, rescued in zip(facts[::4], facts[1::4], facts[2::4], facts[3::4], strict=True)
         ]
         self._silence.answered()
+        self._has_leases = bool(leases)
         self._epochs = {lease.shard: lease.epoch for lease in leases}
         if may_take:
             if self._owner is None and self._listener is not None:
