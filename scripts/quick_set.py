@@ -101,7 +101,6 @@ ALWAYS: dict[str, tuple[str, ...]] = {
         "crash/test_kill9.py::test_nothing_is_lost",
         "prove/test_short.py::test_power_cuts",
         "scheduler/stores/test_failover.py::test_nothing_is_given_twice",
-        *of_stores("test_reopened"),
     ),
     "3 ordered": of_stores("test_order"),
     "6 bounded work": of_stores("test_cursor"),
@@ -126,9 +125,7 @@ ALWAYS: dict[str, tuple[str, ...]] = {
         "prove/test_history",
     ),
     "code of README and tutorial": tuple(
-        f"house/test_docs.py::{test}[{page}"
-        for page in ("README.md", "docs/tutorial.md")
-        for test in ("test_commands_of_a_page_run", "test_the_python_of_a_page_runs")
+        f"house/test_docs.py::test_commands_of_a_page_run[{page}" for page in ("README.md", "docs/tutorial.md")
     ),
     "a view each, with axe": tuple(
         f"service/page/test_screens.py::test_everybody_can_use_it[{view}]"
