@@ -26,6 +26,7 @@ __all__ = [
     "integers",
     "is_one",
     "make_fast",
+    "nests_deeper",
     "timeout",
     "timeout_at",
     "to_ns",

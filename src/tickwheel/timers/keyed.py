@@ -77,7 +77,7 @@ class Keyed(Keys, Unique):
 
     def _is_id(self, key: object) -> bool:
         try:
-            return hasattr(key, "__index__") and self._engine.has_id(operator.index(key))  # type: ignore[call-overload]
+            return hasattr(key, "__index__") and self._engine.has_id(operator.index(key))
         except TypeError:  # such as an array's scalar that is not an integer
             return False
 
