@@ -63,7 +63,7 @@ class Sub(TTLCache):
 
     def expire(self, time=None):
         """
-        Do as always.
+        Do as before.
         """
         return super().expire(time)
 

@@ -17,7 +17,7 @@ from tickwheel import _core
 
 ROOMS = ("cpython", "timers", "cache", "aio")
 # Lowest first; the rooms are above them, and beside each other.
-FOUNDATION = ("memory", "once", "system_clock", "clock", "cpython")
+FOUNDATION = ("memory", "once", "json", "system_clock", "clock", "cpython")
 NO_REASON = re.compile(r"(?i)\bas (above|below|before|the caller says)\b|\bas (in )?`\w+`[.;,]|\blikewise\b")
 # What changes behind a shared reference, and what says that threads may share it.
 CELL = re.compile(r"\b(?:std|core)::cell\b|\b(?:SyncUnsafe|Unsafe|Ref|Once|Lazy)?Cell\b")

@@ -43,7 +43,7 @@ FOUNDATION = {
     "_core": set(),
     "threads": set(),
     "loops": {"threads"},
-    "clock": {"errors", "typing"},
+    "clock": {"errors", "typing", "_core"},
     "observe.events": {"errors", "clock", "typing", "_core"},
     "observe.tracing": {"observe.events"},
 }
@@ -76,13 +76,14 @@ OWN_TIME = {
     "scheduler.migration": "it is a command, which copies one store into another while no engine runs",
     "scheduler.remote": "it is the client of a service: its time is that of the network",
     "scheduler.stores": "a store waits for its server or its file; the simulation has stores of its own",
+    "scheduler.verbs._dropped": "it runs in the collector, when the scheduler and its runtime are gone",
     "scheduler.targets._breaker": "a server rests by the real clock, whatever the scheduler's is",
     "scheduler.targets._processes": "its children are real processes, with the system's clock",
     "scheduler.targets._task": "a key that nobody gave is drawn by the caller",
     "scheduler.targets.dramatiq": "its messages carry the sender's time of day",
     "scheduler.targets.kafka": "its library is polled by a thread",
 }
-OWN_TIME_MAX = 10
+OWN_TIME_MAX = 11
 TIME_THREADS_CHANCE = {"tickwheel.threads", "time", "threading", "_thread", "random", "secrets", "uuid", "queue"}
 # Every third-party library, and the one module (or, with the reason, the one package) that imports it.
 THIRD_PARTY = {
@@ -90,6 +91,7 @@ THIRD_PARTY = {
     "rich": "cli",  # as click
     "starlette": "service",  # routes, requests and responses are its types throughout
     "msgspec": "service",  # bodies are its structs, and what reads them its decoders
+    "psycopg": "scheduler",  # a connection of ours derives from its class, beside the module that opens them
     "django": "integrations",  # it finds models, admin and commands by the names of their modules
     "pytest": "testing",  # the suites are pytest classes
     "hypothesis": "testing",  # the state machines are its machines

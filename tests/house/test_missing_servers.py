@@ -52,7 +52,7 @@ def closing(root, tmp_path):
     def run(script: str | None) -> list[str]:
         for folder in ("scripts", "tests/systems"):
             (tmp_path / folder).mkdir(parents=True)
-        for name in ("conftest.py", "systems/sitecustomize.py"):
+        for name in ("conftest.py", "full_only.txt", "systems/sitecustomize.py"):
             shutil.copy(root / "tests" / name, tmp_path / "tests" / name)
         shutil.copytree(root / "tests" / "support", tmp_path / "tests" / "support")
         (tmp_path / "tests" / "test_some.py").write_text(TESTS, "utf-8")

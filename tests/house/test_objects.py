@@ -132,6 +132,7 @@ def test_every_error_has_a_message():
         "ExecutorFullError": (1,),
         "ContextCancelledError": (),
         "DeadlineExceededError": (1.5,),
+        "LoadTimeoutError": (1.5,),
         "InvalidDelayError": ("delay", 1),
         "InvalidDeadlineError": (1,),
         "SpanExceededError": (1, 2),

@@ -122,7 +122,7 @@ class Pulls:
         self._options = options
         self._peers = peers
         self._waiting: set[asyncio.Future[Any]] = set()
-        self._forwarded: dict[str, asyncio.Future[Sequence[JobLease]]] = {}
+        self._forwarded: dict[str, asyncio.Future[list[LeaseDocument]]] = {}
         """The waits that other nodes have asked for, by the names that they gave them."""
         self._ended_early: OrderedDict[str, None] = OrderedDict()
         """Names of waits that were ended before they came: requests of two connections may change places."""
@@ -324,7 +324,7 @@ class Pulls:
         return [] if found is None else found.leases
 
     async def _withdraw(
-        self, waits: list[asyncio.Future[list[LeaseDocument]]], peers: Sequence[Peer], name: str, taken: object
+        self, waits: Sequence[asyncio.Future[list[LeaseDocument]]], peers: Sequence[Peer], name: str, taken: object
     ) -> None:
         """
         End the *waits* that are left, and give back what they bring nevertheless; *taken* was answered.

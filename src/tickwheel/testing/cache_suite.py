@@ -125,7 +125,7 @@ class CacheSuite:
             begun.set()
             go_on.wait(PATIENCE_S)
             try:
-                return {}[key]
+                return dict[str, str]()[key]
             except KeyError as cause:
                 error = OSError(5, "down", key)
                 error.detail = cache  # type: ignore[attr-defined]
@@ -133,7 +133,7 @@ class CacheSuite:
 
         def first_caller() -> object:
             try:
-                return {}["what only the first caller knows"]
+                return dict[str, str]()["known to the first caller alone"]
             except KeyError:
                 return cache.take("key", load)
 
@@ -312,8 +312,8 @@ class CacheSuite:
         }
         for name, act in acts.items():
             for refresh in (None, Refresh(stale_if_error=0.5)):
-                clock, left = ManualClock(), []
-
+                clock = ManualClock()
+                left: list[Any] = []
                 made: list[Any] = []
 
                 def note(key: str, value: str, reason: Reason, left: list[Any] = left, made: list[Any] = made) -> None:
@@ -340,14 +340,15 @@ class CacheSuite:
             lambda cache: cache.take("hot", str),
         ]
         for read in reads:
-            clock, left = ManualClock(), []
-            cache = self.make(clock, on_expire=lambda key, *_, left=left: left.append(key))
+            clock = ManualClock()
+            gone: list[Any] = []
+            cache = self.make(clock, on_expire=lambda key, *_, gone=gone: gone.append(key))
             cache.set_many(dict.fromkeys(range(500), 1))
             cache.set("hot", 1, ttl=1000.0)
             clock.jump(61.0)
             for _ in range(500):
                 read(cache)
-            assert sorted(left) == list(range(500))
+            assert sorted(gone) == list(range(500))
 
     def test_an_interrupted_load_leaves_no_key_behind(self) -> None:
         """

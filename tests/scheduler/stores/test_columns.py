@@ -190,7 +190,7 @@ def test_postgres_prepares_every_statement(postgres, database, open_database):
             numbers = {}
             text = re.sub(
                 r"%(?:\((\w+)\))?s",
-                lambda found: f"${numbers.setdefault(found[1] or len(numbers), len(numbers) + 1)}",  # noqa: B023
+                lambda found: f"${numbers.setdefault(found[1] or len(numbers), len(numbers) + 1)}",  # noqa: B023  called at once
                 statement,
             ).replace("%%", "%")
             try:

@@ -123,7 +123,7 @@ def test_jobs_fire_and_are_set_after_a_silence(line_and_url):
         try:
             scheduler.set("other", delay=60, handler="tick")
         except StoreError as error:
-            assert error.is_transient  # the commit may have been under way  # noqa: PT017
+            assert error.is_transient  # the commit may have been under way  # noqa: PT017  several errors may come
         assert time.monotonic() - start < LEASE_S
         while ran.acquire(blocking=False):
             pass
@@ -161,7 +161,7 @@ def test_a_commit_that_no_standby_confirms_is_unknown(make_postgres):
 
     def write():
         try:
-            while True:  # the server's checkpointer tells its sessions a moment later
+            while True:  # the server's checkpointer ends its sessions a moment later
                 store.apply([model.Set(model.Job("key", 0, 7))])
         except StoreError as error:
             raised.append((error.is_unknown, error.is_transient, "no standby has confirmed" in str(error)))

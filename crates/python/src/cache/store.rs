@@ -57,6 +57,9 @@ pub(crate) struct Counts {
 }
 
 #[derive(Debug)]
+/// Key, value, the life of the entry, how much of that is left, and how much of the longest age.
+pub(crate) type Peeked = (Py<PyAny>, Py<PyAny>, u64, u64, u64);
+
 pub(crate) struct Store {
     pub(crate) wheel: Wheel<Item>,
     pub(crate) table: Table<Hints>,
@@ -221,7 +224,7 @@ impl Store {
     }
 
     /// What an id names, if it lives: key, value, its life, how much of that is left, and how much of the longest age.
-    pub(crate) fn peek(&self, py: Python<'_>, id: Id, now: u64) -> Option<(Py<PyAny>, Py<PyAny>, u64, u64, u64)> {
+    pub(crate) fn peek(&self, py: Python<'_>, id: Id, now: u64) -> Option<Peeked> {
         let (_, item) = self.wheel.get(id)?;
         let left = self.remaining(id.index(), now)?;
         let end = self.end_at(id.index());

@@ -240,7 +240,7 @@ fn wrong_item(values: &Bound<'_, PyAny>, place: usize, name: &str) -> PyErr {
     error.unwrap_or_else(|error| error)
 }
 
-/// The integers of a buffer of integers, those past `i64` as 0, which is no id; None if it is not one.
+/// The integers of a buffer of integers, those past `i64` as 0, which is not an id; None if it is not one.
 pub(crate) fn integers(values: &Bound<'_, PyAny>) -> PyResult<Option<Vec<i64>>> {
     if numpy::is_plain_array(values) == Some(false) || is_text(values) {
         return Ok(None);

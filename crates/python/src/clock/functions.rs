@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 
 use crate::clock::{buffer, scalar};
 
-/// Return *value* seconds in nanoseconds, rounded away from zero; 2**63 - 1 and its negative stand for everything beyond.
+/// Return *value* seconds in nanoseconds, rounded away from zero; 2**63 - 1 and its negative mean everything beyond.
 #[pyfunction]
 #[pyo3(signature = (value, name, /))]
 fn to_ns(value: &Bound<'_, PyAny>, name: &str) -> PyResult<i64> {
@@ -42,7 +42,7 @@ fn integers(values: &Bound<'_, PyAny>) -> PyResult<Option<Vec<i64>>> {
 
 /// Put the functions into the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    // SAFETY: the GIL is held. Timedeltas are told by this, which cannot be loaded any more while the interpreter shuts down.
+    // SAFETY: the GIL is held. Timedeltas are recognised by this, which cannot be loaded any more while the interpreter shuts down.
     unsafe { ffi::PyDateTime_IMPORT() };
     module.add_function(wrap_pyfunction!(to_ns, module)?)?;
     module.add_function(wrap_pyfunction!(to_seconds, module)?)?;

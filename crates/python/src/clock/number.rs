@@ -25,7 +25,7 @@ pub(crate) fn seconds(ns: u64) -> f64 {
 pub(crate) enum Number {
     /// Of a floating-point type; not NaN.
     Float(f64),
-    /// Of an exact type, in nanoseconds; `NEVER` and its negative stand for everything beyond.
+    /// Of an exact type, in nanoseconds; `NEVER` and its negative mean everything beyond.
     Ns(i64),
 }
 

@@ -45,7 +45,7 @@ pub(crate) unsafe fn to_ns(py: Python<'_>, value: *mut ffi::PyObject, name: &str
 ///
 /// # Errors
 ///
-/// InvalidDelayError if it is NaN or NaT, TypeError if it is no length of time, or whatever its own conversion raises.
+/// InvalidDelayError if it is NaN or NaT, TypeError if it is not a length of time, or whatever its own conversion raises.
 #[inline(never)]
 pub(crate) fn read(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Number> {
     let object = value.as_ptr();

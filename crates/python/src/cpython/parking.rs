@@ -159,6 +159,7 @@ parked! {
     fn PyObject_VectorcallDict();
     fn PyObject_VectorcallMethod();
     fn PySequence_Contains();
+    fn PySequence_DelSlice();
     fn PyTraceBack_Print();
     fn PyTuple_GetSlice();
     fn PyTuple_New();

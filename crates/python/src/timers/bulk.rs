@@ -63,7 +63,7 @@ pub(crate) fn slack_ns(slack: &Bound<'_, PyAny>) -> PyResult<u64> {
 
 /// `Engine.has_id`.
 pub(crate) fn has_id(py: Python<'_>, engine: &Engine, id: &Bound<'_, PyAny>) -> PyResult<bool> {
-    // A number past 64 bits is no id.
+    // A number past 64 bits is not an id.
     let number = id.extract::<i64>().or_else(|error| {
         if error.is_instance_of::<PyOverflowError>(py) {
             Ok(NO_ID)

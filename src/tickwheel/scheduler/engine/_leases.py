@@ -119,7 +119,7 @@ class Leases:
 
     def tell_news(self) -> None:
         """
-        Tell the hooks which shards were gained and lost, and which renewals failed, since the last call.
+        Report to the hooks which shards were gained and lost, and which renewals failed, since the last call.
         """
         while self._news:
             self._news.popleft()()

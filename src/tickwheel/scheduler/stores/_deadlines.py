@@ -1,5 +1,5 @@
 """
-How long a call on a server may take, by the length of a lease.
+The time limits of calls on a server, by the length of a lease.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What a node does when its server answers again after a silence that was longer than a lease.
+The rule for a server that answers again after a silence that was longer than a lease.
 
 All leases have expired then, although their owners may live: whichever node is answered first would take them all, and
 jobs would run twice. So an owner keeps its own under their epochs, and takes none of the others' for a while.
