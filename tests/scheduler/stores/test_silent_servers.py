@@ -161,7 +161,7 @@ def test_a_commit_that_no_standby_confirms_is_unknown(make_postgres):
 
     def write():
         try:
-            while True:  # the server's checkpointer ends its sessions a moment later
+            while True:  # it takes effect a moment later
                 store.apply([model.Set(model.Job("key", 0, 7))])
         except StoreError as error:
             raised.append((error.is_unknown, error.is_transient, "no standby has confirmed" in str(error)))

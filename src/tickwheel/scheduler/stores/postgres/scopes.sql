@@ -20,6 +20,7 @@ FROM (SELECT * FROM name LIMIT 100) AS name CROSS JOIN LATERAL (
 ) AS head;
 
 -- name: handlers_aside
+-- columns: those of the index that has the names
 -- From one name to the next by the index, whatever the number of jobs of each.
 WITH RECURSIVE name (handler) AS (
     (
