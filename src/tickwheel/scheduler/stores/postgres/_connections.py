@@ -251,7 +251,7 @@ class Connections:
     def _lent(self, call_s: float = 0.0) -> Iterator[Connection]:
         with self._lock:
             self.lifetime.check()
-            connection = self._idle.pop() if self._idle else None
+            connection: Any = self._idle.pop() if self._idle else None
         if connection is None:
             connection = self.connect()
         with self._lock:
