@@ -30,7 +30,7 @@ def test_an_end_that_waits_for_a_hand_over(postgres, database, until):
     ends = [model.Settle(job, epoch_of[job.key], model.Settled.DONE, 1) for job in jobs]
     waits = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'tickwheel'"
     with psycopg.connect(postgres.url(database)) as connection, ThreadPoolExecutor(1) as pool:
-        leases = _ownership.renew(connection, "owner", 10_000)
+        leases = _ownership.renew(connection, "owner", 10_000, is_guarded=True)
         assert len(leases) == 2  # a shard and the tail of the other
         answers = pool.submit(owner.apply, ends)
         until(lambda: postgres.execute(waits))
