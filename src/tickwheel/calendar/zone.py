@@ -7,13 +7,14 @@ Internal: other rooms use it, users do not.
 from __future__ import annotations
 
 import io
+import zoneinfo
 from contextlib import suppress
 from datetime import UTC, tzinfo
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Final
-from zoneinfo import TZPATH, ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo, available_timezones
 
 from tickwheel.errors import RecurrenceError
 
@@ -60,6 +61,14 @@ def check_zone(tz: str) -> None:
         raise RecurrenceError("tz", tz, _REMEDY)
 
 
+@lru_cache(maxsize=1)
+def _has_zones(_path: tuple[str, ...]) -> bool:
+    """
+    Return whether there are any zones: a walk through some thousand files.
+    """
+    return bool(available_timezones())
+
+
 @lru_cache(maxsize=512)
 def zone_of(tz: str) -> ZoneInfo:
     """
@@ -73,7 +82,7 @@ def zone_of(tz: str) -> ZoneInfo:
     except (LookupError, ValueError, TypeError, AttributeError, OSError):
         if tz == "UTC":
             return ZoneInfo.from_file(io.BytesIO(_UTC), tz)
-        raise RecurrenceError("tz", tz, _REMEDY if available_timezones() else _NO_DATABASE) from None
+        raise RecurrenceError("tz", tz, _REMEDY if _has_zones(zoneinfo.TZPATH) else _NO_DATABASE) from None
 
 
 @lru_cache(maxsize=512)
@@ -84,7 +93,7 @@ def zone_data(tz: str) -> bytes:
     if tz in _UTC_NAMES:
         return _UTC
     parts = tz.split("/")
-    places = [Path(place).joinpath(*parts) for place in TZPATH]
+    places = [Path(place).joinpath(*parts) for place in zoneinfo.TZPATH]
     with suppress(ModuleNotFoundError):
         places.append(Path(str(resources.files("tzdata.zoneinfo").joinpath(*parts))))
     for place in places:

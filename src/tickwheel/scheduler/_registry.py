@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
+from tickwheel.errors import MissingExtraError
 from tickwheel.observe.events import Event
 from tickwheel.scheduler import checks
 from tickwheel.scheduler._options import SchedulerOptions
@@ -56,6 +57,8 @@ class Registry:
         }
         self._calls: dict[tuple[str, str], Call] = {}
         self._skills: tuple[Skill, ...] = ()
+        self._lacking: dict[str, str] = {}
+        """The targets whose libraries are missing here, each with the name of a handler."""
         self._able: set[tuple[str, str]] = set()
         self._listener: Callable[[], object] | None = None
         self._checked: set[tuple[str, str]] = set()
@@ -111,13 +114,22 @@ class Registry:
 
     def can_run(self, target: str, handler: str) -> bool:
         """
-        Return whether there is such a target here, and it has that handler.
+        Return whether there is such a target here, with its library, and it has that handler.
         """
         name = (target, handler)
         if name in self._able:
             return True
         there = self._targets.get(target)
         is_able = there is not None and (not isinstance(there, Naming) or there.has(handler))
+        if is_able and there is not None:
+            try:
+                there.resolve(handler)
+            except MissingExtraError:
+                is_able = False
+                self._lacking[target] = handler
+                self._skills = ()
+            except Exception:  # noqa: BLE001  no other node could run it either: its firing says why
+                return True
         if is_able and len(self._able) < _CALLS_MAX:
             self._able.add(name)
         return is_able
@@ -129,9 +141,40 @@ class Registry:
         if not self._skills:
             skills: list[Skill] = []
             for name, target in self._targets.items():
-                skills += [(name, each) for each in target.names()] if isinstance(target, Naming) else [(name, None)]
+                if name not in self._lacking:
+                    names = target.names() if isinstance(target, Naming) else [None]
+                    skills += [(name, each) for each in names]
             self._skills = tuple(skills)
         return self._skills
+
+    @property
+    def is_complete(self) -> bool:
+        """
+        True if no library of a target is missing, as far as that is known.
+        """
+        return not self._lacking
+
+    def look_again(self) -> None:
+        """
+        See whether libraries that were missing are there by now.
+        """
+        for target, handler in [*self._lacking.items()]:
+            del self._lacking[target]
+            self._skills = ()
+            self.can_run(target, handler)
+
+    def lack_of(self, target: str, handler: str) -> str | None:
+        """
+        Return, for logs, why this node cannot run jobs of *handler*, or None if it can.
+        """
+        if self.can_run(target, handler):
+            return None
+        if target in self._lacking:
+            return f"a library that the target {target!r} needs is missing here: install it"
+        if target not in self._targets:
+            return f"there is no target {target!r} here: the targets are {', '.join(self._targets)}"
+        names = ", ".join(sorted(repr(name) for name in cast("Naming", self._targets[target]).names())) or "none"
+        return f"no handler {handler!r} is registered here, but {names}: register it, or correct the job's handler="
 
     def listen(self, listener: Callable[[], object]) -> None:
         """

@@ -7,9 +7,10 @@ The canonical text is JSON with sorted keys, so that any client can read it:
     {"anchor_at":1700000000000,"every_ms":60000,"jitter_ms":0,"misfire":"skip"}
 
 A text holds the rule, which callers set, and the state of the series, which runs and verbs change: `runs`, `run_at`,
-`next_at`, `nominal_at`, `expires_ms` and `then`. `grace_ms`, `until`, `max_runs`, `overlap`, `exclude`, the `tz` in
-which an interval reads that, and all of the state are there only where they say something. All stores keep the text as
-it is, so what is added to it needs no other schema. Cron lines and zones are in `tickwheel.calendar`.
+`next_at`, `nominal_at`, `expires_ms`, `then` and `ended`. `grace_ms`, `until`, `max_runs`, `overlap`, `exclude`, the
+`tz` in which an interval reads that, and all of the state are there only where they say something. A text that says
+anything else is refused. All stores keep the text as it is, so what is added to it needs no other schema. Cron lines
+and zones are in `tickwheel.calendar`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from datetime import date, timedelta
 from enum import StrEnum
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tickwheel.calendar import Cron, Exclusion, Misfire
 from tickwheel.calendar.misfire import MISFIRE_GRACE_MS
@@ -29,10 +30,25 @@ from tickwheel.calendar.zone import zone_data
 from tickwheel.errors import MissingExtraError, RecurrenceError
 from tickwheel.scheduler.errors import InvalidRecurrenceError
 
-__all__ = ["Cron", "Exclusion", "Interval", "Misfire", "Overlap", "Recurrence", "nominal_of", "share_of"]
+__all__ = [
+    "FIELDS",
+    "Cron",
+    "Ended",
+    "Exclusion",
+    "Interval",
+    "Misfire",
+    "Overlap",
+    "Recurrence",
+    "nominal_of",
+    "share_of",
+]
 
 _MORE = ("grace_ms", "until", "max_runs")
-_STATE = ("runs", "run_at", "next_at", "nominal_at", "expires_ms", "then")
+_STATE = ("runs", "run_at", "next_at", "nominal_at", "expires_ms", "then", "ended")
+FIELDS: Final = frozenset(
+    {"anchor_at", "cron", "every_ms", "exclude", "jitter_ms", "misfire", "overlap", "tz", *_MORE, *_STATE}
+)
+"""All that a canonical text may say: what is added to it by a later version is refused, and not left out."""
 _DAY: Final = timedelta(days=1)
 _PASSES_MAX: Final = 10_000
 """How many stretches of what is excluded a search passes before it gives up; each costs up to 50 microseconds."""
@@ -81,6 +97,23 @@ class Overlap(StrEnum):
     """The run is asked to stop at the first of them, and the next one follows once it has ended."""
 
 
+class Ended(NamedTuple):
+    """
+    The end of a run after which nobody could tell when the next one is: no run is due until a node knows that.
+
+    Attributes:
+        due_at: When it was due.
+        begun: When it began.
+        ended: When it ended.
+        has_run: Whether it counts.
+    """
+
+    due_at: int
+    begun: int
+    ended: int
+    has_run: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Recurrence:
     """
@@ -104,6 +137,7 @@ class Recurrence:
         exclude: What is left out of the series, before any jitter; all in the zone of *rule*.
         overlap: What to do about instants that pass while a run lasts; None for ALL where *misfire* is, else SKIP.
         then: The definition that was set while a run lasted, and counts once it has ended; see `stores._series`.
+        ended: The end of the last run, where the node that made it could not read the rule.
     """
 
     rule: Interval | Cron
@@ -120,6 +154,7 @@ class Recurrence:
     exclude: tuple[Exclusion, ...] = ()
     overlap: Overlap | None = None
     then: str | None = None
+    ended: Ended | None = None
 
     def next(self, key: str, after: int, passes: Iterable[object] | None = None) -> int | None:
         """
@@ -220,9 +255,10 @@ class Recurrence:
 
     def _with_state(self, *, runs: int, run_at: int | None, nominal_at: int | None) -> Recurrence:
         is_same = (runs, run_at, nominal_at) == (self.runs, self.run_at, self.nominal_at)
-        if is_same and self.next_at is self.expires_ms is None:
+        if is_same and self.next_at is self.expires_ms is self.ended is None:
             return self
-        return replace(self, runs=runs, run_at=run_at, nominal_at=nominal_at, next_at=None, expires_ms=None)
+        after = replace(self, runs=runs, run_at=run_at, nominal_at=nominal_at)
+        return replace(after, next_at=None, expires_ms=None, ended=None)
 
     def named(self, key: str, due_at: int) -> int:
         """
@@ -278,7 +314,10 @@ class Recurrence:
         instants = (self.run_at, self.next_at, self.nominal_at)
         run_at, next_at, nominal_at = (None if each is None else each + step_ms for each in instants)
         rule = replace(self.rule, anchor_at=self.rule.anchor_at + step_ms)
-        return replace(self, rule=rule, run_at=run_at, next_at=next_at, nominal_at=nominal_at)
+        ended = self.ended
+        if ended is not None:
+            ended = Ended(ended.due_at + step_ms, ended.begun + step_ms, ended.ended + step_ms, ended.has_run)
+        return replace(self, rule=rule, run_at=run_at, next_at=next_at, nominal_at=nominal_at, ended=ended)
 
     def has_same_instants(self, other: Recurrence, *, has_phase: bool = False) -> bool:
         """
@@ -354,7 +393,7 @@ class Recurrence:
             elif not has_phase:
                 rule = replace(rule, anchor_at=last + rule.every_ms if last <= now else nominal)
         after = replace(other, rule=rule, runs=self.runs, run_at=self.run_at, next_at=self.next_at)
-        after = replace(after, nominal_at=self.nominal_at, expires_ms=self.expires_ms, then=None)
+        after = replace(after, nominal_at=self.nominal_at, expires_ms=self.expires_ms, then=None, ended=self.ended)
         if not is_owed and other.max_runs is not None and self.runs >= other.max_runs:
             return None, after
         if not is_timed:
@@ -434,6 +473,10 @@ class Recurrence:
         try:
             facts = json.loads(text)
             state = {name: facts.pop(name) for name in _STATE if name in facts}
+            if not FIELDS.issuperset(facts):
+                raise ValueError  # noqa: TRY301  as for whatever else cannot be read
+            if "ended" in state:
+                state["ended"] = Ended(*state["ended"])
             rule = _rule_of(json.dumps(facts))
             return replace(rule, **state) if state else rule
         except (ValueError, TypeError, LookupError, AttributeError, RecurrenceError):

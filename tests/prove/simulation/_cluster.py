@@ -125,11 +125,20 @@ class Cluster:
     def _may_take(connection: Connection, shard: _Shard, epoch: int) -> bool:
         return (shard.owner, shard.epoch) == (connection.owner, epoch)
 
-    def take_up(self, connection: Connection, shard: int, epoch: int, skills: Sequence[Skill], limit: int) -> list[Job]:
+    def take_up(
+        self,
+        connection: Connection,
+        shard: int,
+        epoch: int,
+        skills: Sequence[Skill],
+        limit: int,
+        *,
+        unreadable: Sequence[str],
+    ) -> list[Job]:
         into = self._shards.get(shard)
         if into is None or not self._may_take(connection, into, epoch):
             return []
-        jobs = self._table.take_up_into(shard, skills, limit)
+        jobs = self._table.take_up_into(shard, skills, limit, unreadable)
         if jobs:
             keys = tuple(job.key for job in jobs)
             self._history.add(TakenUp(self._server.run.now_ns, shard, epoch, connection.machine.name, keys))

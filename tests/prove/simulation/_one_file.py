@@ -101,8 +101,17 @@ class OneFile:
             connection.owner = ""
             self._history.add(Freed(self._server.run.now_ns, 0))
 
-    def take_up(self, connection: Connection, shard: int, epoch: int, skills: Sequence[Skill], limit: int) -> list[Job]:
-        jobs: list[Job] = connection.store.take_up(shard, epoch, skills, limit)
+    def take_up(
+        self,
+        connection: Connection,
+        shard: int,
+        epoch: int,
+        skills: Sequence[Skill],
+        limit: int,
+        *,
+        unreadable: Sequence[str],
+    ) -> list[Job]:
+        jobs: list[Job] = connection.store.take_up(shard, epoch, skills, limit, unreadable)
         if jobs:
             keys = tuple(job.key for job in jobs)
             self._history.add(TakenUp(self._server.run.now_ns, shard, epoch, connection.machine.name, keys))

@@ -300,11 +300,15 @@ class SimulatedStore:
         count: int = self._read("prune", since, per_key, total, limit)
         return count
 
-    def take_up(self, shard: int, epoch: int, skills: Sequence[Skill], limit: int) -> list[Job]:
+    def take_up(
+        self, shard: int, epoch: int, skills: Sequence[Skill], limit: int, unreadable: Sequence[str] = ()
+    ) -> list[Job]:
         """
         Take up what was set aside.
         """
-        return self._call("take_up", lambda: self._world.take_up(self._inner, shard, epoch, skills, limit))
+        return self._call(
+            "take_up", lambda: self._world.take_up(self._inner, shard, epoch, skills, limit, unreadable=unreadable)
+        )
 
     def aside(self) -> list[Aside]:
         """

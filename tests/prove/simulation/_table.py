@@ -69,7 +69,7 @@ class Table(MemoryStore):
         self._away.update((job.key, tail) for job in running)
         return len(running)
 
-    def take_up_into(self, shard: int, skills: Sequence[Skill], limit: int) -> list[Job]:
+    def take_up_into(self, shard: int, skills: Sequence[Skill], limit: int, unreadable: Sequence[str]) -> list[Job]:
         """
         Put what was set aside and *skills* can run into *shard*, and return it.
         """
@@ -79,6 +79,7 @@ class Table(MemoryStore):
             for job in self._aside.values()
             if not wanted.isdisjoint(((job.target, job.handler), (job.target, None)))
             and scope_over(job.target, job.handler, self._scopes) is None
+            and not any(part in (job.recurrence or "") for part in unreadable)
         ]
         taken = [replace(job, lacks_handler=False) for job in found[:limit]]
         for old, job in zip(found, taken, strict=False):

@@ -98,7 +98,16 @@ class World(Protocol):
         Give shards back.
         """
 
-    def take_up(self, connection: Connection, shard: int, epoch: int, skills: Sequence[Skill], limit: int) -> list[Job]:
+    def take_up(
+        self,
+        connection: Connection,
+        shard: int,
+        epoch: int,
+        skills: Sequence[Skill],
+        limit: int,
+        *,
+        unreadable: Sequence[str],
+    ) -> list[Job]:
         """
         Take up what was set aside.
         """

@@ -13,9 +13,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from tickwheel.errors import ClosedError
+from tickwheel.errors import ClosedError, MissingExtraError
 from tickwheel.observe.tracing import FIRING
 from tickwheel.scheduler._registry import Registry
+from tickwheel.scheduler._unreadable import is_readable
 from tickwheel.scheduler.checks import decode_payload
 from tickwheel.scheduler.engine import _verdict
 from tickwheel.scheduler.engine._coroutines import Coroutines
@@ -90,10 +91,8 @@ class Dispatcher:
         for entry in entries:
             if entry.phase is not begun:  # it was withdrawn, or taken back by a stop
                 continue
-            try:
-                entry.call = call = self._registry.call_of(entry.job)
-            except BaseException as error:  # noqa: BLE001  whatever it is, the job is parked with it
-                self._settler.add(entry, _verdict.fatal(entry.job, entry.epoch, error))
+            call = self._call_of(entry)
+            if call is None:
                 continue
             if call.is_held:
                 to_hold.setdefault(call, []).append(entry)
@@ -110,6 +109,20 @@ class Dispatcher:
                 runners.put(theirs)
         for call, held in to_hold.items():
             self._hold(call, held)
+
+    def _call_of(self, entry: StagedJob) -> Call | None:
+        """
+        Return how to run *entry*, or None if it ends because it cannot be run.
+        """
+        try:
+            entry.call = self._registry.call_of(entry.job)
+        except MissingExtraError:  # here: it is set aside for a node that has the library
+            self._settler.add(entry, _verdict.given_back(entry.job, entry.epoch))
+            return None
+        except BaseException as error:  # noqa: BLE001  whatever it is, the job is parked with it
+            self._settler.add(entry, _verdict.fatal(entry.job, entry.epoch, error))
+            return None
+        return entry.call
 
     def take_back(self) -> list[StagedJob]:
         """
@@ -311,9 +324,13 @@ class Dispatcher:
             return _verdict.poison(job, epoch)
         if job.expires_at is None and job.recurrence is None:
             return None
+        if job.recurrence is not None and not is_readable(
+            job.recurrence
+        ):  # it is set aside for a node that can read it
+            return _verdict.given_back(job, epoch)
         try:
-            return _verdict.judge_expired(job, epoch, self._elapsed.now_ms(job))
-        except Exception as error:  # noqa: BLE001  such as a recurrence that nobody can read
+            return _verdict.judge_ended(job, epoch) or _verdict.judge_expired(job, epoch, self._elapsed.now_ms(job))
+        except Exception as error:  # noqa: BLE001  whatever a rule raises that can be read
             return _verdict.fatal(job, epoch, error)
 
     def _begin(self, entry: StagedJob) -> float | None:
@@ -384,8 +401,8 @@ class Dispatcher:
                 return _verdict.judge_result(job, epoch, result, ran, self._random)
             except Exception as bad_result:  # noqa: BLE001  Snooze(nan), or with what cannot even be shown
                 return _verdict.judge_error(job, epoch, bad_result, ran, self._random)
-        except Exception as unreadable:  # noqa: BLE001  such as a recurrence that nobody can read
-            return _verdict.fatal(job, epoch, unreadable)
+        except Exception as unexpected:  # noqa: BLE001  an attempt has to end
+            return _verdict.fatal(job, epoch, unexpected)
 
     def _end_span(self, entry: StagedJob, outcome: str, error: str | None = None) -> None:
         if entry.span is not None:

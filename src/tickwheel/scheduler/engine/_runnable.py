@@ -1,5 +1,7 @@
 """
-The jobs that can be run here now: those that this node has a handler or target for, and that no scope pauses.
+The jobs that can be run and continued here now.
+
+This node has their handler or target, it can read their rule, so that it finds the next run, and no scope pauses them.
 
 The store has the scopes. They are read before anything is staged, then every other second, and at once after a pause or
 resume through this scheduler: from then on nothing starts here that is paused. A job that is paused by its scope waits
@@ -8,9 +10,12 @@ in the store as one whose handler no node has, and is taken up by the first node
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from tickwheel.scheduler._registry import Registry
+from tickwheel.scheduler._unreadable import is_readable, unreadable_part
 from tickwheel.scheduler.engine import _verdict
 from tickwheel.scheduler.engine._settler import Settler
 from tickwheel.scheduler.engine._staged import StagedJobs
@@ -21,6 +26,11 @@ from tickwheel.scheduler.model import Job, scope_over
 from tickwheel.scheduler.stores import Skill
 
 __all__ = ["Runnable"]
+
+_NAMED_MAX: Final = 1_000
+"""How many handlers and reasons are remembered: jobs may name ever new ones."""
+
+_log = logging.getLogger("tickwheel.scheduler")
 
 
 class Runnable:
@@ -45,6 +55,8 @@ class Runnable:
         self._way = way
         self._lock = resources.runtime.lock()
         self._paused: frozenset[str] | None = None
+        self._unreadable: dict[str, str] = {}
+        self._named: set[tuple[str, str, str]] = set()
 
     def skills(self) -> Sequence[Skill]:
         """
@@ -52,20 +64,73 @@ class Runnable:
         """
         return self._registry.skills()
 
+    def unreadable(self) -> Sequence[str]:
+        """
+        Return the parts of rules that this node cannot read, as far as it has met them.
+        """
+        return list(self._unreadable)
+
+    @property
+    def is_complete(self) -> bool:
+        """
+        True if no rule and no library that was met is missing here.
+        """
+        return not self._unreadable and self._registry.is_complete
+
+    def look_again(self) -> bool:
+        """
+        See whether what was missing is there by now, such as a zone or a library; return whether nothing is missing.
+        """
+        for part, text in [*self._unreadable.items()]:
+            if is_readable(text):
+                self._unreadable.pop(part, None)
+        self._registry.look_again()
+        return self.is_complete
+
     def can_run(self, job: Job) -> bool:
         """
-        Return whether *job* can be run here and is not paused by its scope.
+        Return whether *job* can be run here, and its next run be found, and it is not paused by its scope.
         """
-        return self._registry.can_run(job.target, job.handler) and not self._is_paused(job)
+        return self._registry.can_run(job.target, job.handler) and self._can_read(job) and not self._is_paused(job)
 
     def lacking(self, jobs: Sequence[Job]) -> Sequence[Job]:
         """
         Return those of *jobs* that cannot be run here now.
         """
         can_run = self._registry.can_run
-        if not self._paused and all(can_run(*name) for name in {(job.target, job.handler) for job in jobs}):
+        has_all = all(can_run(*name) for name in {(job.target, job.handler) for job in jobs})
+        if has_all and not self._paused and all(job.recurrence is None or self._can_read(job) for job in jobs):
             return ()
         return [job for job in jobs if not self.can_run(job)]
+
+    def warn(self, jobs: Iterable[Job]) -> None:
+        """
+        Log why *jobs* are set aside, once for each handler and reason, but for those that are paused.
+        """
+        for job in jobs:
+            reason = self._registry.lack_of(job.target, job.handler)
+            if reason is None and job.recurrence is not None and (part := unreadable_part(job.recurrence)) is not None:
+                reason = f"this node cannot read {part} in its rule: install what it needs, such as tzdata or cronsim"
+            if reason is None or (name := (job.target, job.handler, reason)) in self._named:
+                continue
+            if len(self._named) < _NAMED_MAX:
+                self._named.add(name)
+                _log.warning("job %r waits for a node that can run it: %s", job.key, reason)
+
+    def _can_read(self, job: Job) -> bool:
+        """
+        Return whether the next instant of *job* can be found here, and note what cannot be read.
+        """
+        if job.recurrence is None:
+            return True
+        if any(part in job.recurrence for part in [*self._unreadable]):
+            return False
+        if is_readable(job.recurrence):
+            return True
+        part = unreadable_part(job.recurrence)
+        if part is not None:
+            self._unreadable[part] = job.recurrence
+        return part is None
 
     def unpaused(self, entries: list[StagedJob]) -> list[StagedJob]:
         """

@@ -33,7 +33,7 @@ from tickwheel.scheduler.engine._way import Way
 from tickwheel.scheduler.engine.figures import Figures
 from tickwheel.scheduler.engine.resources import Resources
 from tickwheel.scheduler.errors import StoreError, ascii_text
-from tickwheel.scheduler.model import Answer, Outcome, State
+from tickwheel.scheduler.model import Answer, Outcome, Settled, State
 
 __all__ = ["Settler", "ended_event"]
 
@@ -137,7 +137,8 @@ class Settler:
             self._elapsed.follow(
                 (entry.job, answer.job, entry.era)
                 for (entry, verdict), answer in zip(batch, result, strict=True)
-                if verdict.ending is not Ending.GIVEN_BACK and answer.job is not None
+                if answer.job is not None
+                and (verdict.ending is not Ending.GIVEN_BACK or verdict.settle.how is Settled.DONE)
             )
             self._way.written(lives)
         if is_again and any(answer.outcome is not Outcome.SETTLED for answer in result):

@@ -1,11 +1,11 @@
 """
-The staging: jobs that come within the horizon are filed, or set aside for a node that has their handler.
+The staging: jobs that come within the horizon are filed, or set aside for a node that can run them.
 
-A job is looked at when it comes within the horizon, whatever process wrote it. One whose handler is missing here goes
-out of its shard's way in the store, without an attempt; all nodes are notified, and the first that has the handler
-moves it into a shard of its own. Where no node has it, it waits there for one that comes; and where it is paused by
-its scope, until that is resumed. Where all nodes have all handlers, that is one look into a set for each job, and one
-question to the store every other second.
+A job is looked at when it comes within the horizon, whatever process wrote it. One whose handler, target or rule this
+node lacks goes out of its shard's way in the store, without an attempt; all nodes are notified, and the first that has
+all of it moves the job into a shard of its own. Where no node has it, it waits there for one that comes; and where it
+is paused by its scope, until that is resumed. Where all nodes have everything, that is one look into a set for each
+job, and one question to the store every other second.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Staging"]
 
 _PAGE: Final = 1_000
 _RETRY_S: Final = 1.0
-"""After which there may be room again for what waits to be taken up."""
+"""After which there may be room again for what waits to be taken up, or a library that was missing."""
 _CHUNK: Final = 500
 """How many jobs are set aside in one write at most, so that callers find room beside them."""
 
@@ -98,21 +98,25 @@ class Staging:
             StoreError: If the store does not answer.
         """
         self.runnable.look_once()
+        if not self.runnable.look_again():
+            self._wait_for_more()
         for shard, epoch in epochs.items():
             room = min(_PAGE, self._staged_max - self._staged.waiting)
             if room <= 0:
-                self._wait_for_room()
+                self._wait_for_more()
                 return
-            jobs = self._store.take_up(shard, epoch, self.runnable.skills(), room)
+            jobs = self._store.take_up(
+                shard, epoch, self.runnable.skills(), room, unreadable=self.runnable.unreadable()
+            )
             if not jobs:
                 return
             self.stage({epoch: self._redater.right(jobs, epoch, is_news=False)}, is_news=False)
             if len(jobs) >= room:
                 self._on_more()
 
-    def _wait_for_room(self) -> None:
+    def _wait_for_more(self) -> None:
         """
-        Look again in a while, since nobody looks regularly into a private store.
+        Look again in a while: there may be room by then, or what is missing here.
         """
         if not self._is_waiting:
             self._is_waiting = True
@@ -124,6 +128,9 @@ class Staging:
         self._on_more()
 
     def _set_aside(self, jobs: Sequence[Job], epoch: int) -> None:
+        self.runnable.warn(jobs)
+        if not self.runnable.is_complete:  # nobody looks regularly into a private store
+            self._wait_for_more()
         with suppress(ClosedError):  # a stop overtook us: the next owner sees to them
             self._writer.post([SetAside(job, epoch) for job in jobs], partial(self._done, jobs))
 

@@ -12,6 +12,8 @@ The verdict on an attempt that ended: done, again or dead, and when next. Pure: 
     expired or missed               gone                             next run
     any, and the search for the                                      dead letter, as whether there is a next run is not
       next run gives up                                              known
+    any, and this node cannot read                                   as above; the end is noted, and the first node that
+      the rule                                                       can read it finds the next run
     cancelled while it ran          gone, unless it succeeded        gone
     its next run due, "cancel"                                       next run, the error kept with it
 """
@@ -27,12 +29,12 @@ from typing import Any, Final, TypeAlias
 
 from tickwheel._core import make_fast
 from tickwheel.scheduler._retry import wait_ms
+from tickwheel.scheduler._unreadable import is_readable, with_end, with_retry
 from tickwheel.scheduler.checks import delay_ms
 from tickwheel.scheduler.engine._staged_job import Ran, StagedJob
 from tickwheel.scheduler.errors import (
     ERROR_CHARS_MAX,
     HandlerNotFoundError,
-    InvalidRecurrenceError,
     error_text,
     kept_text,
 )
@@ -47,6 +49,7 @@ __all__ = [
     "fatal",
     "given_back",
     "is_refused",
+    "judge_ended",
     "judge_error",
     "judge_expired",
     "judge_result",
@@ -145,6 +148,20 @@ def judge_expired(job: Job, epoch: int, now: int) -> Verdict | None:
     return _done(job, epoch, Ran(now, now), Ending.EXPIRED, has_run=False)
 
 
+def judge_ended(job: Job, epoch: int) -> Verdict | None:
+    """
+    Return what follows from a run of *job* that ended where its rule could not be read, or None if there was none.
+
+    It is None, too, if the job was moved since: somebody wants it to run then.
+    """
+    if job.recurrence is None or (ended := Recurrence.from_text(job.recurrence).ended) is None:
+        return None
+    if ended.due_at != job.due_at:
+        return None
+    ran = Ran(ended.begun, ended.ended)
+    return _done(job, epoch, ran, Ending.GIVEN_BACK, job.error, has_run=ended.has_run)
+
+
 def poison(job: Job, epoch: int) -> Verdict:
     """
     Return what follows if every attempt of *job* was begun and none ended.
@@ -158,9 +175,9 @@ def poison(job: Job, epoch: int) -> Verdict:
 
 def fatal(job: Job, epoch: int, error: BaseException) -> Verdict:
     """
-    Return the end of a job that cannot be judged otherwise, such as one whose recurrence is unreadable.
+    Return the end of a job that no node can run, or judge otherwise; that is not charged to it as an attempt.
     """
-    return _dead(job, epoch, error_text(error))
+    return _dead(job, epoch, error_text(error), attempt=job.attempt)
 
 
 def stopped(entry: StagedJob, ran: Ran) -> Verdict:
@@ -192,7 +209,9 @@ def overtaken_at(job: Job, begun: int) -> int | None:
     """
     if job.recurrence is None:
         return None
-    return Recurrence.from_text(job.recurrence).overtaken_at(job.key, job.due_at, begun)
+    with suppress(Exception):  # what cannot be read, or raises, has no instant that is known, and its end says so
+        return Recurrence.from_text(job.recurrence).overtaken_at(job.key, job.due_at, begun)
+    return None
 
 
 def given_back(job: Job, epoch: int, *, rests: bool = False) -> Verdict:
@@ -229,7 +248,10 @@ def _again(job: Job, epoch: int, attempt: int, due_at: int, error: str | None, *
     text = job.recurrence
     if text is not None and due_at != job.due_at:
         length = None if job.expires_at in (None, STOPPED) else job.expires_at - job.due_at
-        text = Recurrence.from_text(text).postponed(job.key, job.due_at, begun, length).to_text()
+        try:
+            text = Recurrence.from_text(text).postponed(job.key, job.due_at, begun, length).to_text()
+        except Exception:  # noqa: BLE001  whatever a rule raises, the attempt has ended
+            text = with_retry(text, job.due_at, length)
     return Settle(job, epoch, Settled.AGAIN, attempt, due_at, error, text)
 
 
@@ -241,11 +263,14 @@ def _dead(job: Job, epoch: int, error: str, attempt: int | None = None) -> Verdi
 def _done(job: Job, epoch: int, ran: Ran, ending: Ending, error: str | None = None, *, has_run: bool = True) -> Verdict:
     if job.recurrence is None:
         return Verdict(Settle(job, epoch), ending)
-    before = Recurrence.from_text(job.recurrence)
     try:
+        before = Recurrence.from_text(job.recurrence)
         due_at, after = before.after_run(job.key, job.due_at, *ran, has_run=has_run)
-    except InvalidRecurrenceError as gave_up:  # whether the series is over is not known, so it may not end in silence
-        return _dead(job, epoch, error_text(gave_up))
+    except Exception as unknown:  # noqa: BLE001  whether the series is over is not known, so it may not end in silence
+        if is_readable(job.recurrence):
+            return _dead(job, epoch, error_text(unknown))
+        text = with_end(job.recurrence, job.due_at, *ran, has_run=has_run)
+        return Verdict(Settle(job, epoch, Settled.DONE, 0, job.due_at, error, text), ending)
     text = job.recurrence if after is before else after.to_text()
     return Verdict(Settle(job, epoch, Settled.DONE, 0, due_at, error, text), ending)
 

@@ -205,7 +205,9 @@ class MemoryStore:
             if self._owner == owner:
                 self._owner = None
 
-    def take_up(self, shard: int, epoch: int, skills: Sequence[Skill], limit: int) -> list[Job]:
+    def take_up(
+        self, shard: int, epoch: int, skills: Sequence[Skill], limit: int, unreadable: Sequence[str] = ()
+    ) -> list[Job]:
         with self._lock:
             self._check_open()
             if self._owner is None or epoch != self._epoch:
@@ -216,6 +218,7 @@ class MemoryStore:
                 for job in self._aside.values()
                 if ((job.target, job.handler) in wanted or (job.target, None) in wanted)
                 and scope_over(job.target, job.handler, self._scopes) is None
+                and not any(part in (job.recurrence or "") for part in unreadable)
             ]
             taken = [replace(job, lacks_handler=False) for job in found[:limit]]
             for old, job in zip(found, taken, strict=False):

@@ -291,14 +291,18 @@ class Store(Protocol):
         Hand over: free the owner's shards for others at once.
         """
 
-    def take_up(self, shard: int, epoch: int, skills: Sequence[Skill], limit: int) -> list[Job]:
+    def take_up(
+        self, shard: int, epoch: int, skills: Sequence[Skill], limit: int, unreadable: Sequence[str] = ()
+    ) -> list[Job]:
         """
         Move jobs that were set aside and that *skills* can run into *shard*, and return them as they now are.
 
-        At most *limit*, of the shard's partition, each to one caller, and none whose scope is paused. The caller begins
+        At most *limit*, of the shard's partition, each to one caller, none whose scope is paused, and none with one of
+        the *unreadable* texts in its recurrence, which its caller could not follow. The caller begins
         and settles them under *epoch*, whatever shard their keys belong to; the next owner of *shard* finds them there.
         None where *epoch* is not the shard's any more.
-        Costs by what it returns and by the number of skills and scopes, not by what else was set aside.
+        Costs by what it returns and by the number of skills and scopes, not by what else was set aside, but for what is
+        unreadable.
         """
 
     def aside(self) -> list[Aside]:

@@ -12,6 +12,7 @@ from tickwheel.scheduler.model import (
     Job,
     JobQuery,
     Outcome,
+    RetryPolicy,
     Set,
     SetAside,
     Settle,
@@ -63,6 +64,35 @@ class AsideTests(StoreTests):
             job = rig.pending("k")
             assert rig.do(SetAside(job, rig.lease("k").epoch + 1_000)).outcome is Outcome.NOT_OWNER
             assert rig.store.aside() == []
+
+    def test_aside_unreadable(self) -> None:
+        """
+        What a node could not go on with stays aside, however much of it there is, and hides nothing that is due later.
+        """
+        zone = '"tz":"Nowhere/\u00c9"'
+        rule = f'{{"cron":"0 9 * * *","jitter_ms":0,"misfire":"once",{zone}}}'
+        others = {
+            "once": {},
+            "payload": {"payload": zone.encode()},
+            "retry": {"recurrence": rule.replace("Nowhere", "Here"), "retry": RetryPolicy(7), "expires_at": 2**41},
+            "error": {"recurrence": None, "handler": "mail", "error": zone},
+        }
+        with self.rig() as rig:
+            for number in range(25):
+                more = {"retry": RetryPolicy(number + 1), "payload": b'"p"', "expires_at": (None, 2**41)[number % 2]}
+                set_aside(rig, rig.pending(f"{{k}}{number}", 50_000 + number, handler="mail", recurrence=rule, **more))
+            for number, (key, more) in enumerate(others.items()):
+                set_aside(rig, rig.pending(f"{{k}}{key}", 60_000 + number, **{"handler": "mail", **more}))
+            for lease in beside(rig):
+                for limit in (1, 2, 10):
+                    rig.store.take_up(lease.shard, lease.epoch, [MAIL], limit, [zone])
+            left = [
+                job.key for job in rig.store.page(JobQuery(state=State.PENDING, limit=100)).jobs if job.lacks_handler
+            ]
+            assert sorted(left) == sorted(f"{{k}}{number}" for number in range(25))
+            shard, epoch = beside(rig)[0].shard, beside(rig)[0].epoch
+            assert rig.store.take_up(shard, epoch, [MAIL], 100, ['"nothing":', zone]) == []
+            assert len(rig.store.take_up(shard, epoch, [MAIL], 100, ['"nothing":'])) == 25
 
     def test_aside_take_up(self) -> None:
         """

@@ -39,16 +39,23 @@ def scopes(connection: Connection) -> list[Pause]:
 
 
 def take_up(
-    connection: Connection, lease: tuple[int, int, str | None], skills: Sequence[Skill], limit: int
+    connection: Connection,
+    lease: tuple[int, int, str | None],
+    skills: Sequence[Skill],
+    limit: int,
+    unreadable: Sequence[str],
 ) -> list[Job]:
     """
-    Move what was set aside, is not paused, and *skills* can run into the shard of *lease*: shard, epoch, owner.
+    Move what was set aside, is not paused or *unreadable*, and *skills* can run into the shard of *lease*.
+
+    That is the shard, its epoch and its owner.
     """
     if connection.execute(SQL["is_lease"], lease).fetchone() != (True,):
         return []
     wanted = _unpaused_skills(connection, skills, limit)
     targets, handlers = [target for target, _ in wanted], [handler for _, handler in wanted]
     values = {"targets": targets, "handlers": handlers, "limit": limit, "shard": lease[0]}
+    values["unreadable"] = list(unreadable)
     return [job_of(row) for row in connection.execute(SQL["take_up"], values).fetchall()]
 
 

@@ -314,13 +314,15 @@ class PostgresStore:
         if self._listener is not None:
             self._listener.stop()
 
-    def take_up(self, shard: int, epoch: int, skills: Sequence[Skill], limit: int) -> list[Job]:
+    def take_up(
+        self, shard: int, epoch: int, skills: Sequence[Skill], limit: int, unreadable: Sequence[str] = ()
+    ) -> list[Job]:
         connections = self._open_connections()
         with connections.reading() as connection:
             if connection.execute(SQL["has_aside"]).fetchone() != (True,):
                 return []
         with self._floors.doubted(), connections.writing() as connection:
-            jobs = _scopes.take_up(connection, (shard, epoch, self._owner), skills, limit)
+            jobs = _scopes.take_up(connection, (shard, epoch, self._owner), skills, limit, unreadable)
         self._floors.lower(job.due_at for job in jobs)
         return jobs
 

@@ -462,6 +462,7 @@ WITH found AS (
     CROSS JOIN LATERAL (
         SELECT j.ctid AS place FROM tickwheel_job AS j
         WHERE j.shard = 2147483647 AND j.target = skill.target AND (skill.handler IS NULL OR j.handler = skill.handler)
+        AND NOT EXISTS (SELECT FROM unnest(%(unreadable)s::text[]) AS part WHERE strpos(recurrence, part) > 0)
         ORDER BY due_at, generation LIMIT %(limit)s FOR UPDATE SKIP LOCKED
     ) AS free
     LIMIT %(limit)s

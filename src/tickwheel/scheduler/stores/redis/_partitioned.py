@@ -189,9 +189,11 @@ class PartitionedRedisStore:
             self._listener.stop()
         self._leases.release(owner)
 
-    def take_up(self, shard: int, epoch: int, skills: Sequence[Skill], limit: int) -> list[Job]:
+    def take_up(
+        self, shard: int, epoch: int, skills: Sequence[Skill], limit: int, unreadable: Sequence[str] = ()
+    ) -> list[Job]:
         partition, own = self._in(shard)
-        return partition.take_up(own, epoch, skills, limit)
+        return partition.take_up(own, epoch, skills, limit, unreadable)
 
     def aside(self) -> list[Aside]:
         found: dict[Skill, Aside] = {}

@@ -218,9 +218,12 @@ class RedisStore:
         if self._listener is not None:
             self._listener.stop()
 
-    def take_up(self, shard: int, epoch: int, skills: Sequence[Skill], limit: int) -> list[Job]:
+    def take_up(
+        self, shard: int, epoch: int, skills: Sequence[Skill], limit: int, unreadable: Sequence[str] = ()
+    ) -> list[Job]:
         names = packed(part for skill in skills for part in _name_of(skill))
-        frames = self._open_connections().run("take_up", shard, epoch, limit, names, self._owner or "", is_write=True)
+        owner, parts = self._owner or "", packed(part.encode() for part in unreadable)
+        frames = self._open_connections().run("take_up", shard, epoch, limit, names, owner, parts, is_write=True)
         return [row.job for row in read_rows(frames)]
 
     def aside(self) -> list[Aside]:

@@ -4,6 +4,7 @@ The writes of one transaction, in as few statements as they allow.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -112,15 +113,17 @@ class Batch:
         self._write_ledger()
         return plan.answers
 
-    def take_up(self, epoch: int, skills: Sequence[Skill], limit: int) -> list[Job]:
+    def take_up(self, epoch: int, skills: Sequence[Skill], limit: int, unreadable: Sequence[str]) -> list[Job]:
         """
         Make jobs that were set aside due again, at most *limit* of what *skills* can run, and return them.
+
+        Those with one of the *unreadable* texts in their recurrence stay.
         """
         if epoch not in self._epochs.values():
             return []
         changed: list[tuple[Job, Job]] = []
         for target, handler in unpaused_skills(self._connection, skills, limit):
-            values = (target, handler, handler, limit - len(changed))
+            values = (target, handler, handler, json.dumps(list(unreadable)), limit - len(changed))
             old = [job_of(row) for row in self._connection.execute(SQL["jobs_aside"], values)]
             changed += [(job, replace(job, lacks_handler=False)) for job in old]
         self._store(Differences(changed=changed))

@@ -273,13 +273,17 @@ class SqliteStore:
         finally:
             self._step_down()
 
-    def take_up(self, shard: int, epoch: int, skills: Sequence[Skill], limit: int) -> list[Job]:
+    def take_up(
+        self, shard: int, epoch: int, skills: Sequence[Skill], limit: int, unreadable: Sequence[str] = ()
+    ) -> list[Job]:
         connections = self._open_connections()
         with translated(self.url), connections.reading() as connection:
             if not connection.execute(SQL["has_aside"]).fetchone()[0]:
                 return []
         with translated(self.url), connections.writing() as connection:
-            return Batch(connection, self.now_ms(), self._filters, owner=self._owner).take_up(epoch, skills, limit)
+            return Batch(connection, self.now_ms(), self._filters, owner=self._owner).take_up(
+                epoch, skills, limit, unreadable
+            )
 
     def aside(self) -> list[Aside]:
         with translated(self.url), self._open_connections().reading() as connection:

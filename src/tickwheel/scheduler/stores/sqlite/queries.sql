@@ -199,6 +199,7 @@ SELECT EXISTS (SELECT 1 FROM tickwheel_job WHERE shard = -2);
 SELECT @columns
 FROM tickwheel_job
 WHERE shard = -2 AND target = ? AND (? IS NULL OR handler = ?)
+    AND NOT EXISTS (SELECT 1 FROM json_each(?) AS part WHERE instr(recurrence, part.value) > 0)
 ORDER BY due_at, generation LIMIT ?;
 
 -- name: target_aside

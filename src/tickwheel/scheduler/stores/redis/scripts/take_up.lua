@@ -1,6 +1,6 @@
 -- Moves what was set aside, and what a node can run, into a shard of its own.
 -- Input:  shard; its epoch; how many at most; target, 1 or nothing, handler, ...: what it can run, nothing for all of that
---         target; the owner
+--         target; the owner; texts that no recurrence may have in it
 -- Output: frames of jobs
 local shard, limit = ARGV[1], tonumber(ARGV[3])
 local names = redis.call('SMEMBERS', at('aside'))
@@ -17,6 +17,17 @@ for i = 1, #skills, 3 do
     has_skill[skills[i + 1] == '' and skills[i] or skills[i] .. '\0' .. skills[i + 2]] = true
 end
 
+local unreadable = cmsgpack.unpack(ARGV[6])
+local function is_readable(blob)
+    local recurrence = #unreadable > 0 and recurrence_of(blob)
+    for _, part in ipairs(unreadable) do
+        if recurrence and recurrence:find(part, 1, true) then
+            return false
+        end
+    end
+    return true
+end
+
 local is_paused = {}
 for _, scope in ipairs(redis.call('HKEYS', at('scopes'))) do
     is_paused[scope] = true
@@ -28,14 +39,22 @@ for _, name in ipairs(names) do
     local is_open = not (is_paused['*'] or is_paused[target] or is_paused[name:gsub('%z', ':', 1)])
     if is_open and (has_skill[name] or has_skill[target]) then
         local from = at('aside:' .. name)
-        for _, member in ipairs(redis.call('ZRANGE', from, 0, limit - #keys - 1)) do
-            local key = member:sub(PLACE + 1)
-            local blob = redis.call('HGET', at('jobs'), key)
-            redis.call('HSET', at('jobs'), key, placed(blob:sub(1, PLACE) .. '\0' .. blob:sub(FLAGS), shard))
-            redis.call('ZREM', from, member)
-            redis.call('ZADD', at('due:' .. shard), 0, member)
-            keys[#keys + 1] = key
-        end
+        local left = 0 -- how many of the first have to stay
+        repeat
+            local members = redis.call('ZRANGE', from, left, left + limit - #keys - 1)
+            for _, member in ipairs(members) do
+                local key = member:sub(PLACE + 1)
+                local blob = redis.call('HGET', at('jobs'), key)
+                if is_readable(blob) then
+                    redis.call('HSET', at('jobs'), key, placed(blob:sub(1, PLACE) .. '\0' .. blob:sub(FLAGS), shard))
+                    redis.call('ZREM', from, member)
+                    redis.call('ZADD', at('due:' .. shard), 0, member)
+                    keys[#keys + 1] = key
+                else
+                    left = left + 1
+                end
+            end
+        until #members == 0 or #keys >= limit
         if redis.call('EXISTS', from) == 0 then
             redis.call('SREM', at('aside'), name)
         end

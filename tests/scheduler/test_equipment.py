@@ -1,0 +1,263 @@
+"""
+A node runs what it has the handler, the target and the rule for; the rest waits, at no cost, for one that has them.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import logging
+import sys
+import zoneinfo
+from dataclasses import replace
+
+import pytest
+
+from tickwheel.calendar import _fields
+from tickwheel.calendar.zone import zone_of
+from tickwheel.scheduler import DeadLetter, Retry, RetryPolicy, Snooze, _unreadable
+from tickwheel.scheduler._unreadable import unreadable_part
+from tickwheel.scheduler.model import Adopt
+from tickwheel.scheduler.recurrence import Recurrence
+from tickwheel.scheduler.targets.kafka import KafkaTarget
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres", "redis"])
+def url(request, tmp_path):
+    """
+    Return the URL of an empty store of each kind.
+    """
+    if request.param == "postgres":
+        return request.getfixturevalue("postgres_url")
+    if request.param == "redis":
+        return request.getfixturevalue("redis_server").url(f"?prefix=test{id(request)}")
+    return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'jobs.db'}"
+
+
+class Zone:
+    """
+    A zone whose file comes and goes.
+    """
+
+    name = "Test/Zone"
+
+    def __init__(self, folder):
+        self._file = folder / "Test" / "Zone"
+        self._file.parent.mkdir()
+        self._bytes = importlib.resources.files("tzdata.zoneinfo").joinpath("Etc/GMT-1").read_bytes()
+
+    def come(self):
+        """
+        Install it.
+        """
+        self._file.write_bytes(self._bytes)
+        forget_zones()
+
+    def go(self):
+        """
+        Remove it, as from an image without it.
+        """
+        self._file.unlink()
+        forget_zones()
+
+
+def forget_zones():
+    """
+    Forget what was read of zones and lines, as a new process has.
+    """
+    zoneinfo.ZoneInfo.clear_cache()
+    zone_of.cache_clear()
+    Recurrence.from_text.cache_clear()
+    for cached in (_unreadable._line_of, _fields._readers):
+        cached.cache_clear()
+
+
+@pytest.fixture
+def zone(tmp_path):
+    """
+    Return a zone that is there.
+    """
+    before, folder = zoneinfo.TZPATH, tmp_path / "zones"
+    folder.mkdir()
+    zoneinfo.reset_tzpath(to=[str(folder)])
+    found = Zone(folder)
+    found.come()
+    yield found
+    zoneinfo.reset_tzpath(to=before)
+    forget_zones()
+
+
+@pytest.fixture
+def cronsim(monkeypatch):
+    """
+    Return the library of cron lines, which comes and goes.
+    """
+
+    class Library:
+        def come(self):
+            monkeypatch.delitem(sys.modules, "cronsim")
+            forget_zones()
+
+        def go(self):
+            monkeypatch.setitem(sys.modules, "cronsim", None)
+            forget_zones()
+
+    return Library()
+
+
+def every(zone, **more):
+    """
+    Return a rule that needs its zone.
+    """
+    return {"every": 1, "tz": zone.name, "exclude": ["2041-05-01"], "misfire": "once", **more}
+
+
+def waits(scheduler, key):
+    """
+    Return the job once it was set aside.
+    """
+    job = scheduler.get(key)
+    return job is not None and job.lacks_handler
+
+
+@pytest.mark.parametrize("rule", ["cron", "every"])
+def test_a_success_is_settled_though_its_zone_is_gone(make, url, zone, until, rule):
+    """
+    What has run is not run again, is not dead, and goes on where it stopped once some node has the zone.
+    """
+    scheduler, runs = make(url), []
+
+    @scheduler.handler("h")
+    def handler(_payload, firing):
+        if len(runs) == 1:
+            zone.go()
+        runs.append((firing.job.generation, firing.attempt))
+
+    given = {"cron": "* * * * * *", "tz": zone.name} if rule == "cron" else every(zone)
+    scheduler.set("k", handler="h", max_runs=4, **given)
+    scheduler.start()
+    until(lambda: waits(scheduler, "k"))
+    job = scheduler.get("k")
+    assert (job.state, job.attempt, job.error, len(runs)) == ("pending", 0, None, 2)
+    assert scheduler.stats()["waiting_for_handler"][0]["count"] == 1
+    assert [each.outcome for each in scheduler.history("k")][:2] == ["succeeded", "succeeded"]
+    zone.come()
+    until(lambda: scheduler.get("k") is None)
+    assert [attempt for _, attempt in runs] == [1] * 4
+    assert len(set(runs)) == 4
+
+
+@pytest.mark.parametrize("end", ["raise", "retry", "snooze", "last", "dead"])
+def test_an_attempt_that_does_not_succeed_though_the_zone_is_gone(make, zone, until, end):
+    """
+    A failure counts as one, a snooze as none, and the next attempt is made once there is a node that has the zone.
+    """
+    scheduler, runs = make("memory://"), []
+    results = {"retry": Retry(0), "snooze": Snooze(0), "dead": DeadLetter("no")}
+
+    @scheduler.handler("h")
+    def handler(_payload, firing):
+        runs.append((firing.job.generation, firing.attempt))
+        if len(runs) == 1:
+            zone.go()
+            if end in results:
+                return results[end]
+            message = "no"
+            raise ValueError(message)
+        return None
+
+    retry = RetryPolicy(1 if end == "last" else 3, base_ms=0)
+    scheduler.set("k", handler="h", retry=retry, max_runs=2, **every(zone))
+    scheduler.start()
+    if end == "dead":
+        until(lambda: scheduler.stats()["dead"] == 1)
+        return
+    until(lambda: waits(scheduler, "k"))
+    job = scheduler.get("k")
+    assert (job.state, job.attempt, len(runs)) == ("pending", 1 if end in ("raise", "retry") else 0, 1)
+    zone.come()
+    until(lambda: scheduler.get("k") is None)
+    (first, _), (second, attempt) = runs[:2]
+    assert (second == first, attempt) == {
+        "raise": (True, 2),
+        "retry": (True, 2),
+        "snooze": (True, 1),
+        "last": (False, 1),
+    }[end]
+    assert len(runs) == (2 if end == "last" else 3)
+
+
+@pytest.mark.parametrize("missing", ["zone", "cronsim", "cronsim of an exclusion"])
+def test_what_cannot_be_read_waits_unrun(make, url, zone, cronsim, until, missing, caplog):  # noqa: PLR0917 fixtures
+    """
+    A job whose rule this node cannot read is not begun, others are, and the log says once what is missing.
+    """
+    library = zone if missing == "zone" else cronsim
+    client, runs = make(url), []
+    rule = {"cron": "* * * * * *", "tz": zone.name}
+    if missing == "cronsim of an exclusion":
+        rule = {"every": 1, "exclude": ["* * * 1 1 *"]}
+    for number in range(3):
+        client.set(f"k{number}", handler="h", misfire="skip", **rule)
+    client.stop()
+    library.go()
+    scheduler = make(url)
+    if scheduler.get("k0") is None:  # what is in memory went with the client
+        library.come()
+        for number in range(3):
+            scheduler.set(f"k{number}", handler="h", misfire="skip", **rule)
+        library.go()
+    scheduler.handler("h")(lambda _payload, firing: runs.append(firing.job.key))
+    with caplog.at_level(logging.WARNING, "tickwheel.scheduler"):
+        scheduler.start()
+        scheduler.set("beside", handler="h", every=1, max_runs=3)
+        until(lambda: runs.count("beside") == 3)
+        until(lambda: all(waits(scheduler, f"k{number}") for number in range(3)))
+    assert set(runs) == {"beside"}
+    assert len([each for each in caplog.records if "waits for a node that can run it" in each.message]) == 1
+    assert ("Test/Zone" if missing == "zone" else "cron") in caplog.text
+    library.come()
+    until(lambda: {f"k{number}" for number in range(3)} <= set(runs))
+    assert scheduler.stats()["dead"] == 0
+
+
+def test_a_job_of_another_version_waits(make, url, until):
+    """
+    A rule that says what this version does not know is not followed without it, and ends nothing.
+    """
+    scheduler = make(url)
+    scheduler.handler("h")(lambda _: None)
+    job = scheduler.set("k", handler="h", every=1).job
+    scheduler.cancel("k")
+    texts = [
+        job.recurrence.replace("{", '{"annual":true,', 1),
+        job.recurrence.replace('"misfire":"once"', '"misfire":"later"'),
+        job.recurrence.replace("}", ',"overlap":"later"}'),
+        '{"jitter_ms":0,"misfire":"once","rrule":"FREQ=DAILY"}',
+    ]
+    assert [unreadable_part(text) for text in texts] == [
+        '"annual":',
+        '"misfire":"later"',
+        '"overlap":"later"',
+        '"rrule":',
+    ]
+    store = scheduler._core.client.store
+    store.apply([Adopt(replace(job, key=f"k{number}", recurrence=text)) for number, text in enumerate(texts)])
+    scheduler.start()
+    until(lambda: all(waits(scheduler, f"k{number}") for number in range(4)))
+    assert [scheduler.get(f"k{number}").recurrence for number in range(4)] == texts
+    assert scheduler.stats()["fired"] == 0
+
+
+def test_a_target_without_its_library(make, url, until, monkeypatch, caplog):
+    """
+    A job whose target cannot be used here waits for a node on which it can; nothing is charged to it.
+    """
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    scheduler = make(url, targets={"kafka": KafkaTarget()})
+    scheduler.start()
+    scheduler.set("k", delay=0, target="kafka", handler="topic")
+    until(lambda: waits(scheduler, "k"))
+    job = scheduler.get("k")
+    assert (job.state, job.attempt, job.error) == ("pending", 0, None)
+    assert scheduler.stats()["waiting_for_handler"][0]["target"] == "kafka"
+    assert "a library that the target 'kafka' needs is missing here" in caplog.text
