@@ -55,12 +55,12 @@ def facts(verdict):
         (job(0, MINUTELY), None, (Ending.SUCCEEDED, Settled.DONE, 0, NOW + 60_000, None)),
         (job(1), Snooze(2), (Ending.SNOOZED, Settled.AGAIN, 1, NOW + 2_005, None)),
         (job(1), Snooze(timedelta(seconds=2)), (Ending.SNOOZED, Settled.AGAIN, 1, NOW + 2_005, None)),
-        (job(0, MINUTELY), Snooze(0), (Ending.SNOOZED, Settled.AGAIN, 0, NOW + 5, None)),
+        (job(0, MINUTELY), Snooze(0), (Ending.SNOOZED, Settled.AGAIN, 0, NOW + 1_005, None)),
         (job(0), Retry(1, "why"), (Ending.RETRIED, Settled.AGAIN, 1, NOW + 1_005, "why")),
         (job(0), Retry(reason="why"), (Ending.RETRIED, Settled.AGAIN, 1, NOW + 15, "why")),
         (job(2), Retry(1, "why"), (Ending.DIED, Settled.DEAD, 3, None, "why")),
         (job(0, OVERTAKEN), Snooze(1), (Ending.DIED, Settled.DONE, 0, NOW + 12, "its next run was due")),
-        (job(0, OVERTAKEN), Snooze(0), (Ending.SNOOZED, Settled.AGAIN, 0, NOW + 5, None)),
+        (job(0, OVERTAKEN), Snooze(0), (Ending.DIED, Settled.DONE, 0, NOW + 12, "its next run was due")),
         (job(0), DeadLetter("no"), (Ending.DIED, Settled.DEAD, 1, None, "no")),
         (job(0, MINUTELY), DeadLetter("no"), (Ending.DIED, Settled.DEAD, 1, None, "no")),
     ],
@@ -195,7 +195,8 @@ def test_results_of_any_class():
     """
     What a handler returns need not say what it is, and a reason need not be a string.
     """
-    assert judge_result(job(0), 7, LiarError(), Ran(NOW, NOW), random).ending is Ending.SUCCEEDED
+    error = judge_result(job(0), 7, LiarError(), Ran(NOW, NOW), random).settle.error
+    assert error == "the handler returned a LiarError: raise it"
     assert judge_result(job(0), 7, DeadLetter(Text("no")), Ran(NOW, NOW), random).settle.error == "no"
     assert judge_result(job(0), 7, DeadLetter(None), Ran(NOW, NOW), random).settle.error == "None"
     assert (

@@ -99,7 +99,7 @@ def backfill(context: click.Context, /, *, key: str, store: str, as_json: bool, 
     check_zone_is_used(context, asked["since"], asked["until"])
     with opened(store) as scheduler:
         answer = scheduler.backfill(key, dry_run=dry_run, **asked)
-    next_at = None if answer.next_at is None else instant(answer.next_at)
+    next_at = None if answer.next_at is None else instant(round(answer.next_at * 1000))
     if as_json:
         print_json(asdict(answer) | {"next_at": next_at})
         return

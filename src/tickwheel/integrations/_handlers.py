@@ -8,11 +8,12 @@ import inspect
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import wraps
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, TypedDict, TypeVar, Unpack, overload
 from weakref import WeakKeyDictionary
 
 from tickwheel.scheduler import AsyncScheduler, InvalidJobError, RetryPolicy, Scheduler
 from tickwheel.scheduler.targets import Usual
+from tickwheel.scheduler.targets.handler import name_of
 from tickwheel.typing import Duration
 
 __all__ = ["Handlers", "within"]
@@ -44,16 +45,26 @@ class Handlers:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {', '.join(sorted(self._handlers)) or 'no handlers'}>"
 
-    def handler(self, name: str | None = None, **fields: Unpack[_Fields]) -> Callable[[_Handler], _Handler]:
+    @overload
+    def handler(self, name: _Handler, /) -> _Handler: ...
+
+    @overload
+    def handler(self, name: str | None = None, **fields: Unpack[_Fields]) -> Callable[[_Handler], _Handler]: ...
+
+    def handler(
+        self, name: str | _Handler | None = None, **fields: Unpack[_Fields]
+    ) -> Callable[[_Handler], _Handler] | _Handler:
         """
         Register the decorated function as the handler of jobs with `handler=name`: see `Scheduler.handler`.
 
         Raises:
             InvalidJobError: If the name is taken. What else `Scheduler.handler` refuses, it refuses when it is made.
         """
+        if callable(name):
+            return self.handler()(name)
 
         def add(function: _Handler) -> _Handler:
-            known = name or str(getattr(function, "__name__", ""))
+            known = name_of(function) if name is None else name
             if known in self._handlers:
                 raise InvalidJobError("handler", known, "there is one of that name: take another name")
             self._handlers[known] = function, fields

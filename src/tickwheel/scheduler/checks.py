@@ -35,6 +35,7 @@ __all__ = [
     "SOCKET_S_MAX",
     "at_ms",
     "check_count",
+    "check_date",
     "check_generation",
     "check_handler",
     "check_key",
@@ -64,6 +65,10 @@ NUMBER_MAX = (1 << 53) - 1
 CENTURY_S: Final = 36_525 * 86_400.0
 SOCKET_S_MAX: Final = 2_147_483
 """What systems and libraries take as a timeout: so many seconds fit as milliseconds into 31 bits."""
+_FIRST_DATE_S: Final = 1e8
+"""March 1973: whatever is less was hardly meant as seconds since the epoch."""
+_FLOAT_NOISE_MS: Final = 5e-4
+"""By how much the ms of a float of seconds in our days may be off: a whole number of ms stays one."""
 FAR_MS = 36_525 * 86_400_000
 """100 years of 365.25 days."""
 
@@ -223,7 +228,20 @@ def at_ms(at: Instant, now: int, name: str = "at") -> int:
     value = epoch_seconds(name, at)
     if value * 1000 - now > FAR_MS:
         raise InvalidJobError(name, at, "a durable job is at most 100 years ahead; epoch seconds, not milliseconds")
-    return 0 if value <= 0 else math.ceil(value * 1000)
+    return 0 if value <= 0 else math.ceil(value * 1000 - _FLOAT_NOISE_MS)
+
+
+def check_date(at: Instant, name: str = "at") -> None:
+    """
+    Refuse a bare number that is no date of our days, but a delay most likely.
+
+    Raises:
+        InvalidJobError: With the remedy.
+    """
+    if not isinstance(at, str | datetime) and epoch_seconds(name, at) < _FIRST_DATE_S:
+        raise InvalidJobError(
+            name, at, f"as seconds since the epoch that is in 1973 or before: pass delay={at!r}, or a date"
+        )
 
 
 def epoch_seconds(name: str, at: Instant) -> float:

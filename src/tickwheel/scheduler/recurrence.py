@@ -231,7 +231,8 @@ class Recurrence:
                 return self.next(key, max(due_at, ended)), None
             case Overlap.ALL:  # a late instant would be taken for a missed one, unless none is ever left out
                 return (found, None) if self.misfire is Misfire.ALL else (ended, found)
-        return ended, None
+        is_last = self.until is not None and ended - self.shift_ms(key) > self.until
+        return ended, (self.until if is_last else None)  # the last one may come after the end of the series
 
     def after_run(
         self, key: str, due_at: int, begun: int, ended: int, *, has_run: bool
@@ -410,6 +411,14 @@ class Recurrence:
         Return whether the run due at *due_at* was missed, by *now*, and is to be left out.
         """
         return self.misfire is Misfire.SKIP and now - due_at > self.grace_ms
+
+    def is_past(self, key: str, due_at: int) -> bool:
+        """
+        Return whether somebody moved the run that is due at *due_at* past the end of the series.
+        """
+        if self.until is None or self.run_at is not None or self.next_at is not None:
+            return False
+        return due_at - self.shift_ms(key) > self.until
 
     def upcoming(self, key: str, after: int, count: int, passes: Iterable[object] | None = None) -> Iterator[int]:
         """

@@ -175,7 +175,7 @@ class Schedules:
             counted = await self._scheduler.backfill(key, **fields | {"dry_run": True})
             await self._figures.check_room(self._options.pending_max, counted.runs)
         answer = await self._scheduler.backfill(key, **fields)
-        next_at = None if answer.next_at is None else instant(answer.next_at)
+        next_at = None if answer.next_at is None else instant(round(answer.next_at * 1000))
         return document_reply(BackfillDocument(answer.runs, answer.created, next_at))
 
     async def _recurring(self, key: str) -> Job:

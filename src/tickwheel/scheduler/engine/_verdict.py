@@ -6,7 +6,9 @@ The verdict on an attempt that ended: done, again or dead, and when next. Pure: 
     failure, attempts left          again, by its retry policy       again
     failure, none left              dead letter                      next run, the error kept with it; after the last
                                                                      run a dead letter
-    Snooze                          again, the attempt given back    again
+    Snooze                          again, the attempt given back    again; after a second at the earliest
+    the class Retry, an exception   as a failure                     as a failure
+      that is returned
     Retry                           as a failure                     as a failure
     DeadLetter, no handler, poison  dead letter                     dead letter: the series ends until it is replayed
     expired or missed               gone                             next run
@@ -41,6 +43,8 @@ from tickwheel.scheduler.errors import (
 from tickwheel.scheduler.model import STOPPED, Answer, Job, Outcome, Settle, Settled
 from tickwheel.scheduler.recurrence import Recurrence
 from tickwheel.scheduler.targets import DeadLetter, Retry, Snooze
+from tickwheel.scheduler.targets._misuse import misuse_of
+from tickwheel.scheduler.targets.contract import GIVE_BACK
 from tickwheel.scheduler.tracebacks import traceback_text
 
 __all__ = [
@@ -80,6 +84,8 @@ class Ending(StrEnum):
 
 _NOT_RUN: Final = (CoroutineType, GeneratorType, AsyncGeneratorType)
 _NOBODY_RUNS_IT: Final = "which nobody runs: register the `async def` itself, or what awaits or iterates it"
+SNOOZE_MIN_MS: Final = 1_000
+"""A handler that snoozes for less is called again after so long: a loop of attempts without end is no wait."""
 _SUCCEEDED: Final = Ending.SUCCEEDED  # an enum is slow to look into
 
 
@@ -114,10 +120,15 @@ def judge_result(job: Job, epoch: int, result: Any, ran: Ran, random: Chance) ->
         with suppress(Exception):
             result.close()  # a coroutine warns otherwise
         return _failed(job, epoch, f"the handler returned a {kind.__name__}, {_NOBODY_RUNS_IT}", ran, random)
+    if (misuse := misuse_of(result)) is not None:
+        return _failed(job, epoch, misuse, ran, random)
     if issubclass(kind, DeadLetter):
         return _dead(job, epoch, kept_text(result.reason))
     if issubclass(kind, Snooze):
-        again = _again(job, epoch, job.attempt, ran.ended + _ms(result.delay), job.error, begun=ran.begun)
+        wait = _ms(result.delay)
+        if result is not GIVE_BACK:
+            wait = max(wait, SNOOZE_MIN_MS)
+        again = _again(job, epoch, job.attempt, ran.ended + wait, job.error, begun=ran.begun)
         return _unless_overtaken(Verdict(again, Ending.SNOOZED), ran)
     if issubclass(kind, Retry):
         wait = None if result.after is None else _ms(result.after)
@@ -142,7 +153,8 @@ def judge_expired(job: Job, epoch: int, now: int) -> Verdict | None:
     """
     is_late = job.expires_at is not None and now >= job.expires_at
     if not is_late and job.recurrence is not None:
-        is_late = Recurrence.from_text(job.recurrence).is_missed(job.due_at, now)
+        recurrence = Recurrence.from_text(job.recurrence)
+        is_late = recurrence.is_missed(job.due_at, now) or recurrence.is_past(job.key, job.due_at)
     if not is_late:
         return None
     return _done(job, epoch, Ran(now, now), Ending.EXPIRED, has_run=False)

@@ -36,7 +36,8 @@ from tickwheel.scheduler.engine.resources import Resources
 from tickwheel.scheduler.errors import StoreError
 from tickwheel.scheduler.model import Job
 from tickwheel.scheduler.stores import Lease
-from tickwheel.scheduler.targets import Firing, Snooze
+from tickwheel.scheduler.targets import Firing
+from tickwheel.scheduler.targets.contract import GIVE_BACK
 
 __all__ = ["Owner"]
 
@@ -368,7 +369,7 @@ class Owner:
             if entry.epoch not in self._epochs:
                 if (expire := entry.expire) is not None:
                     expire()
-                self._dispatcher.end_held(entry, Snooze(0), None, None)
+                self._dispatcher.end_held(entry, GIVE_BACK, None, None)
 
     def _wait(self, deadline: float | None) -> None:
         """

@@ -11,7 +11,8 @@ from concurrent.futures import Future
 from tickwheel.scheduler import checks
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.model import Progress
-from tickwheel.scheduler.targets import DeadLetter, Retry, Snooze
+from tickwheel.scheduler.targets import DeadLetter, Retry
+from tickwheel.scheduler.targets.contract import GIVE_BACK
 from tickwheel.scheduler.targets.pull import JobLease, PullTarget
 from tickwheel.typing import Duration
 
@@ -46,7 +47,7 @@ class Pulls:
 
     def _give_back(self, found: Future[list[JobLease]]) -> None:
         for lease in found.result():
-            self._target.settle(lease.fire_id, Snooze(0))
+            self._target.settle(lease.fire_id, GIVE_BACK)
 
     def ack(self, fire_id: str) -> Future[None]:
         """

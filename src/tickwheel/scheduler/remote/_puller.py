@@ -30,6 +30,7 @@ from tickwheel.scheduler.model import Progress
 from tickwheel.scheduler.remote._loop import HandlerLoop
 from tickwheel.scheduler.remote._pulls import RemotePulls
 from tickwheel.scheduler.targets import USUAL, Abandoned, Call, DeadLetter, Firing, Limits, Retry, Snooze
+from tickwheel.scheduler.targets._misuse import misuse_of
 from tickwheel.scheduler.targets.handler import HandlerTarget
 from tickwheel.scheduler.targets.pull import JobLease
 from tickwheel.threads import Event, Lock, Semaphore, Thread
@@ -322,6 +323,8 @@ class Puller:
         done.result()
 
     def _report(self, fire_id: str, answer: object) -> Future[None]:
+        if (misuse := misuse_of(answer)) is not None and not isinstance(answer, BaseException):
+            return self._pulls.nack(fire_id, None, misuse, is_dead=False)
         match answer:
             case BaseException():
                 return self._pulls.nack(fire_id, None, error_text(answer), is_dead=False)

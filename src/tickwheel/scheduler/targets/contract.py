@@ -67,10 +67,14 @@ class DeadLetter:
 @dataclass(frozen=True, slots=True)
 class Snooze:
     """
-    Return it to be called again in *delay* seconds; the attempt does not count.
+    Return it to be called again in *delay* seconds, one at least; the attempt does not count.
     """
 
     delay: Duration
+
+
+GIVE_BACK: Final = Snooze(0)
+"""What the scheduler itself says of an attempt that goes back at once, such as by a worker that stops."""
 
 
 @dataclass(frozen=True, slots=True)

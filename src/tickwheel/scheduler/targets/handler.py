@@ -14,7 +14,7 @@ from tickwheel.scheduler.model import RetryPolicy
 from tickwheel.scheduler.targets._processes import ProcessPool, check_importable, check_sendable
 from tickwheel.scheduler.targets.contract import USUAL, Call, Limits, Usual
 
-__all__ = ["HandlerTarget"]
+__all__ = ["HandlerTarget", "name_of"]
 
 _BOTH = 2
 
@@ -59,6 +59,8 @@ class HandlerTarget:
             TypeError: If *function* takes neither one nor two arguments, or yields.
         """
         self.check(check_handler(name))
+        if "<lambda>" in name or "<locals>" in name:
+            raise InvalidJobError("handler", name, "no other process finds it by that: pass a name such as 'mail'")
         if name in self._calls:
             raise InvalidJobError("handler", name, "there is one of that name: take another name")
         limits = limits or Limits()
@@ -152,6 +154,22 @@ class HandlerTarget:
         """
         There is nothing to let go of but the processes, which end in any case.
         """
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """
+    Return the name under which *function* is registered if no other is given.
+
+    Raises:
+        InvalidJobError: If it has none that another process would know: a lambda, or a function inside of another.
+    """
+    name = str(getattr(function, "__name__", ""))
+    qualified = str(getattr(function, "__qualname__", name))
+    if not name or name == "<lambda>" or name.startswith("<"):
+        raise InvalidJobError(
+            "handler", qualified or function, "it has no name of its own: pass one, as in handler('mail')"
+        )
+    return name
 
 
 def _arguments(name: str, function: Callable[..., Any]) -> int:

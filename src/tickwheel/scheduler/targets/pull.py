@@ -28,7 +28,7 @@ from tickwheel.scheduler.errors import InvalidJobError, LeaseEndedError, TooMany
 from tickwheel.scheduler.model import Answer, Outcome, Progress
 from tickwheel.scheduler.targets._endings import Endings
 from tickwheel.scheduler.targets._pull_queue import CallLater, Held, JobLease, Queue, Served, Worker
-from tickwheel.scheduler.targets.contract import Call, End, Firing, Limits, Snooze
+from tickwheel.scheduler.targets.contract import GIVE_BACK, Call, End, Firing, Limits
 
 __all__ = ["JobLease", "PullTarget"]
 
@@ -153,7 +153,7 @@ class PullTarget:
         with self._lock:
             was_ready = self._take_out(held)
         if was_ready:
-            held.end(Snooze(0))
+            held.end(GIVE_BACK)
 
     def _stop(self, held: Held) -> None:
         """

@@ -5,7 +5,7 @@ The common part of both faces of the scheduler: everything that needs no waiting
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from tickwheel.clock import Clock, MonotonicClock
 from tickwheel.observe.events import EventHook
@@ -21,6 +21,7 @@ from tickwheel.scheduler.model import RetryPolicy
 from tickwheel.scheduler.remote import RemoteCore, is_service
 from tickwheel.scheduler.stores import Store
 from tickwheel.scheduler.targets import USUAL, Limits, Target, Usual
+from tickwheel.scheduler.targets.handler import name_of
 from tickwheel.scheduler.verbs._backend import Backend
 from tickwheel.scheduler.verbs._dropped import stop_when_dropped
 from tickwheel.typing import Duration
@@ -87,6 +88,10 @@ class Common:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._core}>"
 
+    @overload
+    def handler(self, name: _Handler, /) -> _Handler: ...
+
+    @overload
     def handler(
         self,
         name: str | None = None,
@@ -96,7 +101,18 @@ class Common:
         concurrency: int | Usual | None = USUAL,
         rate: float | None = None,
         executor: str = "thread",
-    ) -> Callable[[_Handler], _Handler]:
+    ) -> Callable[[_Handler], _Handler]: ...
+
+    def handler(
+        self,
+        name: str | _Handler | None = None,
+        *,
+        retry: RetryPolicy | None = None,
+        timeout: Duration | Usual | None = USUAL,
+        concurrency: int | Usual | None = USUAL,
+        rate: float | None = None,
+        executor: str = "thread",
+    ) -> Callable[[_Handler], _Handler] | _Handler:
         """
         Register the decorated function as the handler of jobs with `handler=name`.
 
@@ -105,7 +121,7 @@ class Common:
         unless it is a `DeadLetter`, `Snooze` or `Retry`; what it raises is a failed attempt.
 
         Args:
-            name: None for the function's own.
+            name: None for the function's own, as with `@scheduler.handler` without brackets.
             retry: The policy of jobs that are set here without one.
             timeout: Seconds after which an attempt counts as failed; None for never, by default those of
                 `SchedulerOptions.timeout_s`: half an hour. A heartbeat lets them begin again. A thread cannot be
@@ -123,13 +139,15 @@ class Common:
                 the function.
             TypeError: If the function takes neither one nor two arguments.
         """
+        if callable(name):
+            return self.handler()(name)
 
         def register(function: _Handler) -> _Handler:
             policy = None if retry is None else check_policy(retry)
             limits = Limits(concurrency, rate)
             timeout_s = timeout if isinstance(timeout, Usual) else checks.limit_s("timeout", timeout)
             self._core.handlers.register(
-                name or str(getattr(function, "__name__", "")),
+                name_of(function) if name is None else name,
                 function,
                 policy,
                 timeout_s=timeout_s,

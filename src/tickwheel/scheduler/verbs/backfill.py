@@ -39,12 +39,13 @@ class Backfill:
     Attributes:
         runs: How many instants there were, up to the limit.
         created: How many jobs were set; the other instants have one that waits or runs. None in a dry run.
-        next_at: The first instant past the limit, in ms since the epoch, as the next `since`; None if there is none.
+        next_at: The first instant past the limit, in seconds since the epoch, to be the next `since`; None if there is
+            none.
     """
 
     runs: int
     created: int
-    next_at: int | None
+    next_at: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def backfilled(client: Jobs, key: str, asked: BackfillRange) -> Backfill:
         remedy = f"name a range of the past, from since= on to until=, at most {_text(ends)}, when its next run is due"
         raise InvalidJobError("until", asked.until, remedy)
     runs = list(islice(_runs(series, since, until), limit + 1))
-    next_at = runs.pop() if len(runs) > limit else None
+    next_at = runs.pop() / 1000 if len(runs) > limit else None
     if is_dry:
         return Backfill(len(runs), 0, next_at)
     created = 0

@@ -52,6 +52,7 @@ _OF_SERIES: Final = {
     "exclude": (),
     "misfire": "once",
     "jitter": 0,
+    "tz": "UTC",
 }
 """What shapes a series, and what it is where nobody has given it."""
 _EVERY = "@every"
@@ -79,7 +80,7 @@ def check_once(request: SetRequest) -> None:
     """
     is_bare = request.until is None and request.max_runs is None and request.misfire_grace is None
     is_plain = request.overlap is None and not request.exclude and request.misfire == "once" and request.jitter == 0
-    if is_bare and is_plain:
+    if is_bare and is_plain and request.tz == "UTC":
         return  # nearly all
     for name, usual in _OF_SERIES.items():
         value = getattr(request, name)

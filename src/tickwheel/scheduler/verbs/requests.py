@@ -257,6 +257,8 @@ def set_write(
     else:
         has_start = request.delay is not None or request.at is not None
         start = due_at(request.delay, request.at, now, least=0) if has_start else None
+        if request.at is not None and interval_of(request.every, request.cron) is None:  # only a phase has no date
+            checks.check_date(request.at)
         first, recurrence = first_run(request, key, start, now)
     due = now if first is None else first
     job = Job(
@@ -337,6 +339,8 @@ def due_at(delay: Duration | None, at: Instant | None, now: int, *, least: int |
     if at is not None:
         if delay is not None:
             raise InvalidJobError("delay", delay, "pass delay= or at=, not both")
+        if least is None:
+            checks.check_date(at)
         return max(now if least is None else least, checks.at_ms(at, now))
     if delay is None:
         raise InvalidJobError("delay", delay, "pass delay= in seconds or at= as a time")

@@ -148,20 +148,6 @@ local function column_of(blob, wanted)
     return value, stop + 1
 end
 
--- The recurrence of a blob, or nothing.
-local function recurrence_of(blob)
-    local flags = blob:byte(22)
-    if flags % 16 < 8 then
-        return nil
-    end
-    local _, at_end = ends_of(blob)
-    at_end = at_end + (flags % 128 >= 64 and 2 or 0) + (flags % 4 >= 2 and 8 or 0)
-    if flags % 8 >= 4 then -- a retry policy, behind its length
-        at_end = at_end + 4 + struct.unpack('>I4', blob, at_end + 1)
-    end
-    return blob:sub(at_end + 5, at_end + 4 + struct.unpack('>I4', blob, at_end + 1))
-end
-
 -- A blob with the number of the shard where its job is, if that is not the one that its key had at first.
 local function placed(blob, shard)
     local _, head_end = ends_of(blob)

@@ -19,7 +19,7 @@ end
 
 local unreadable = cmsgpack.unpack(ARGV[6])
 local function is_readable(blob)
-    local recurrence = #unreadable > 0 and recurrence_of(blob)
+    local recurrence = #unreadable > 0 and column_of(blob, HAS_RECURRENCE)
     for _, part in ipairs(unreadable) do
         if recurrence and recurrence:find(part, 1, true) then
             return false

@@ -1,0 +1,144 @@
+"""
+Mistakes that would otherwise be accepted, after which nothing happens.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tickwheel.integrations.fastapi import Jobs
+from tickwheel.scheduler import (
+    AsyncScheduler,
+    DeadLetter,
+    InvalidJobError,
+    Retry,
+    RetryPolicy,
+    Scheduler,
+    SetRequest,
+    Snooze,
+)
+from tickwheel.testing import InlineScheduler, ManualClock
+
+
+@pytest.fixture
+def inline():
+    """
+    Return a clock and a scheduler in memory that fires as it moves.
+    """
+    clock = ManualClock(wall=1_700_000_000.0)
+    scheduler = InlineScheduler(clock).start()
+    yield clock, scheduler
+    scheduler.stop()
+
+
+@pytest.mark.parametrize("make", [Scheduler, AsyncScheduler, Jobs])
+def test_handler_without_brackets(make):
+    """
+    `@scheduler.handler` registers the function by its own name, and leaves it as it is.
+    """
+    registry = make("memory://")
+
+    @registry.handler
+    def mail(_payload):
+        return None
+
+    assert callable(mail)
+    assert mail.__name__ == "mail"
+    with pytest.raises(InvalidJobError, match="there is one of that name"):
+        registry.handler("mail")(mail)
+
+
+@pytest.mark.parametrize("name", [None, "<lambda>", "test.<locals>.mail"])
+@pytest.mark.parametrize("make", [Scheduler, AsyncScheduler])
+def test_a_handler_that_no_other_process_would_know(make, name):
+    """
+    A lambda has no name that a job could have.
+    """
+    with pytest.raises(InvalidJobError, match=r"handler is .*: .*pass"):
+        make("memory://").handler(name)(lambda _: None)
+
+
+RESULTS = {
+    "Retry": Retry,
+    "Snooze": Snooze,
+    "DeadLetter": DeadLetter,
+    "an exception": ValueError("x"),
+    "a class of exceptions": ValueError,
+}
+
+
+@pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS)
+def test_a_result_that_was_meant_otherwise(inline, result):
+    """
+    The class in place of what is made of it, or an error that is returned, is a failed attempt that says so.
+    """
+    clock, scheduler = inline
+    scheduler.handler("h", retry=RetryPolicy(1))(lambda _: result)
+    scheduler.set("k", delay=1, handler="h")
+    clock.advance(2)
+    job = scheduler.get("k")
+    assert job.state == "dead"
+    assert "the handler returned" in job.error
+
+
+@pytest.mark.parametrize("delay", [0, -5, 0.001, timedelta(0), 0.999])
+def test_a_snooze_waits_a_second_at_least(inline, delay):
+    """
+    A handler that snoozes for nothing is called once a second, and not as often as the machine can.
+    """
+    clock, scheduler = inline
+    calls = []
+    scheduler.handler("h")(lambda payload: calls.append(payload) or Snooze(delay))
+    scheduler.set("k", delay=1, handler="h")
+    clock.advance(10)
+    assert 8 <= len(calls) <= 10
+    assert scheduler.get("k").attempt == 0
+
+
+@pytest.mark.parametrize("at", [0, 30, 99_999_999.0, -1])
+def test_a_number_that_is_no_date(inline, at):
+    """
+    `at=30` was meant as a delay; as a date, or as the phase of an interval, the past is what it says.
+    """
+    _, scheduler = inline
+    for call in (
+        lambda: scheduler.set("k", at=at, handler="h"),
+        lambda: scheduler.set("k", at=at, cron="0 9 * * *", handler="h"),
+        lambda: scheduler.set_many([SetRequest("k", at=at, handler="h")]),
+        lambda: scheduler.move("k", at=at),
+    ):
+        with pytest.raises(InvalidJobError, match="pass delay="):
+            call()
+    assert scheduler.get("k") is None
+    scheduler.set("phase", at=at, every=60, handler="h")
+    scheduler.set("date", at=datetime(1970, 1, 1, tzinfo=UTC), handler="h")
+    scheduler.set("text", at="1970-01-01T00:00Z", handler="h")
+
+
+@pytest.mark.parametrize("given", [{"delay": 1}, {"at": "2030-01-01T00:00Z"}])
+def test_a_zone_without_a_rule(inline, given):
+    """
+    A zone that nothing is read in is refused.
+    """
+    _, scheduler = inline
+    with pytest.raises(InvalidJobError, match="tz is 'Europe/Berlin'"):
+        scheduler.set("k", handler="h", tz="Europe/Berlin", **given)
+
+
+def test_a_move_past_the_end_of_the_series(inline):
+    """
+    A job that was moved past its `until=` does not run then; one that is wanted now, or late, does.
+    """
+    clock, scheduler = inline
+    runs = []
+    scheduler.handler("h")(lambda _payload, firing: runs.append(firing.job.key))
+    until = 1_700_000_000.0 + 100
+    for key in ("moved", "now"):
+        scheduler.set(key, every=10, until=until, handler="h", max_runs=1)
+    scheduler.move("moved", delay=1000)
+    scheduler.run_now("now")
+    clock.advance(2000)
+    assert runs == ["now"]
+    assert scheduler.get("moved") is None
