@@ -56,7 +56,7 @@ def test_already_due(scheduler, record):
     scheduler.handler("h")(record)
     scheduler.set("a", delay=0, handler="h", payload="a")
     scheduler.set("b", delay=-5, handler="h", payload="b")
-    scheduler.set("c", at=0, handler="h", payload="c")
+    scheduler.set("c", at="1970-01-01T00:00Z", handler="h", payload="c")
     assert sorted(record.wait(3)) == ["a", "b", "c"]
 
 

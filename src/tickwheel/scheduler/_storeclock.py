@@ -12,7 +12,10 @@ from tickwheel.scheduler._runtime import Runtime
 __all__ = ["StoreClock"]
 
 _DRIFT: Final = 1e-4
-"""How much faster than the store's this machine's clock may run: two bad crystals, 50 millionths off each."""
+"""How much faster than the store's this machine's clock usually runs: two bad crystals, 50 millionths off each."""
+
+_SLEW: Final = 0.1
+"""How much faster it may run while somebody lets it catch up, or slows the store's down: nothing is early then."""
 
 _ROUNDING_S: Final = 1e-6
 """More than rounding can take off a deadline: a timer early by so little finds nothing due, and is set again."""
@@ -37,8 +40,10 @@ class StoreClock:
     A store that reads this machine's time of day has that. One with a clock of its own is sampled when it is opened, at
     each renewal, and before a write long after that, against the monotonic clock: nobody who sets this machine's time
     of day changes what is due.
-    It is never ahead of the store, or a job would fire early: it takes the earliest instant that a sample leaves, and
-    from there on runs a little slower than the machine. It is behind by what the quickest of the last samples took.
+    It takes the earliest instant that a sample leaves, and runs a little slower than the machine from then on. It is
+    behind by what the quickest of the last samples took, and ahead only while a clock is slewed (made to run faster or
+    slower until it is right). `earliest` is never ahead, whatever their rates, up to a tenth apart, and so decides
+    when a job fires; it is near `now` for some milliseconds after a sample. Both count the time of a suspend.
 
     Either clock may be set, which begins a new `era`. It is noticed by the first reading of this machine's clock after
     it, or by the next sample; so every reading belongs to one era, and two readings of one era differ by the time that
@@ -49,6 +54,7 @@ class StoreClock:
         "_anchor_ns",
         "_clock",
         "_elapsed_ns",
+        "_least",
         "_listener",
         "_lock",
         "_offset_ms",
@@ -63,6 +69,7 @@ class StoreClock:
         self._lock = runtime.lock()
         self._offset_ms: float | None = None
         self._sampled_at = 0.0
+        self._least = 0.0, 0.0
         self._anchor_ns = clock.wall_ns() - self._elapsed_ns()
         self._skews: list[int] = [0]
         self.shown_ms = 0
@@ -94,7 +101,7 @@ class StoreClock:
         """
         True if the store has a clock of its own that was not sampled for so long that what is set now would be early.
         """
-        return self._offset_ms is not None and self.local() - self._sampled_at > _STALE_MS
+        return self._offset_ms is not None and self.age_ms() > _STALE_MS
 
     @property
     def offset_ms(self) -> float:
@@ -118,8 +125,30 @@ class StoreClock:
             if not -_STEP_NS < wall_ns - self._elapsed_ns() - self._anchor_ns < _STEP_NS:
                 self._look_closely()
             return wall_ns // 1000 / 1e3  # a float of all digits could round up, and so be early
-        local = self.local()
-        return local + self._offset_ms - (local - self._sampled_at) * _DRIFT
+        elapsed = self.elapsed()
+        return elapsed + self._offset_ms - (elapsed - self._sampled_at) * _DRIFT
+
+    def earliest(self) -> float:
+        """
+        Return the least that the store's clock can read now, in ms, whatever the rates of both clocks; never early.
+        """
+        if self._offset_ms is None:
+            return self.now()
+        least, at = self._least
+        return least + (self.elapsed() - at) * (1 - _SLEW)
+
+    def least_wait_s(self, at: float) -> float:
+        """
+        Return after how many seconds `earliest` reads *at* ms, if the store's clock is not sampled before.
+        """
+        missing = (at - self.earliest()) / 1e3
+        return max(0.0, missing if self._offset_ms is None else missing / (1 - _SLEW)) + _ROUNDING_S
+
+    def age_ms(self) -> float:
+        """
+        Return how long ago the store's clock was sampled.
+        """
+        return self.elapsed() - self._sampled_at
 
     def now_ms(self) -> int:
         """
@@ -157,14 +186,19 @@ class StoreClock:
 
     def sample(self, store_ms: int, before: float, after: float) -> None:
         """
-        Learn from one reading of the store's clock, made between two of this machine's (`local`).
+        Learn from one reading of the store's clock, made between two of this machine's (`elapsed`).
 
         The reading was cut to whole milliseconds, and made anywhere between the two: so the offset is between two
         bounds. What is believed by now is kept if it is between them, as a quicker sample found it; otherwise the lower
         bound is taken.
         """
         lowest, highest = store_ms - after, store_ms + 1 - before
-        believed = None if self._offset_ms is None else self.now() - self.local()
+        believed = None if self._offset_ms is None else self.now() - self.elapsed()
+        least, at = self._least
+        least += (after - at) * (1 - _SLEW)
+        if believed is None or not store_ms <= least <= store_ms + 1 + (after - before) * (1 + _SLEW):
+            least = store_ms
+        self._least = least, after  # at once, for readers in other threads
         is_kept = believed is not None and lowest <= believed <= highest
         self._offset_ms = believed if is_kept else lowest
         self._sampled_at = after
@@ -176,6 +210,12 @@ class StoreClock:
         Return this machine's monotonic clock in ms.
         """
         return self._clock.monotonic_ns() / 1e6
+
+    def elapsed(self) -> float:
+        """
+        Return the ms that have elapsed on this machine since some fixed point, in suspend as well.
+        """
+        return self._elapsed_ns() / 1e6
 
     def _look_closely(self) -> None:
         """

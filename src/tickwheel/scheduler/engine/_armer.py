@@ -18,6 +18,7 @@ from typing import Final
 from tickwheel.errors import ClosedError
 from tickwheel.scheduler._registry import Registry
 from tickwheel.scheduler.engine._lanes import Lanes
+from tickwheel.scheduler.engine._sampler import Sampler
 from tickwheel.scheduler.engine._staged import StagedJobs
 from tickwheel.scheduler.engine._staged_job import Phase, StagedJob
 from tickwheel.scheduler.engine._way import Way
@@ -78,6 +79,8 @@ class Armer:
             turn_away=staged.turn_away,
             on_more=way.start_over,
         )
+        self._sampler = Sampler(resources, self._sampled)
+        self.start, self.join = self._sampler.start, self._sampler.stop
         self._lock = resources.runtime.lock()
         self._slots: dict[int, list[StagedJob]] = {}
         self._held: deque[StagedJob] = deque()
@@ -266,8 +269,14 @@ class Armer:
         except ClosedError:
             self._staged.refuse(entries)
 
+    def _sampled(self) -> None:
+        """
+        Hand over what is due by what the store's clock was found to read.
+        """
+        self._hand_over(self._clock.earliest())
+
     def _set_timers(self, entries: Sequence[StagedJob]) -> None:
-        now = self._clock.now()
+        now = self._clock.earliest()
         if self._is_stopped:  # they are given back, whatever their instant
             now = float("inf")
         elif self._clock.era:
@@ -286,15 +295,21 @@ class Armer:
             self._hand_over(now)
 
     def _set_timer(self, fire_at: int, batch: list[StagedJob]) -> None:
+        when = self._clock.deadline(fire_at)
         with suppress(ClosedError):  # begun and not fired: the stop gives them back
-            self._timers.call_at(self._clock.deadline(fire_at), self._fire, fire_at, batch)
+            if self._clock.is_sampled:
+                self._timers.call_at(when - self._sampler.lead_s, self._sampler.ask)
+            self._timers.call_at(when, self._fire, fire_at, batch)
 
     def _fire(self, fire_at: int, batch: list[StagedJob]) -> None:
-        now = self._clock.now()
+        now = self._clock.earliest()
         if fire_at > now:
             if self._clock.era:
                 self._without_early(_begun_of(batch), now)
-            self._set_timer(fire_at, batch)
+            if any(entry.phase is Phase.BEGUN for entry in batch):
+                self._sampler.ask()
+                with suppress(ClosedError):
+                    self._timers.call_later(self._clock.least_wait_s(fire_at), self._fire, fire_at, batch)
         self._hand_over(now)
 
     def _hand_over(self, until: float) -> None:
@@ -309,7 +324,7 @@ class Armer:
         try:
             while (batch := self._next_due()) is not None:
                 if self._clock.era:
-                    batch = self._without_early(batch, self._clock.now())
+                    batch = self._without_early(batch, self._clock.earliest())
                 if batch:
                     self._way.hand_over(batch)
         except BaseException:  # what others have left to this thread goes on

@@ -2,9 +2,9 @@
 The leases: the right to fire, taken, kept and given back.
 
 A store that a lock of the system guards gives leases without an end; they are renewed as often as the store asks for,
-only to notice that they were lost. Others are renewed at a third of their length. They are trusted on the monotonic
-clock only, from before the call that granted them, up to a margin before their end: a paused process finds out before
-it acts, not after.
+only to notice that they were lost. Others are renewed at a third of their length. They are trusted by the
+time that has elapsed on this machine, in suspend as well, from before the call that granted them, up to a margin before
+their end: a paused process finds out before it acts, not after.
 
 The thread that renews does nothing else, since it has a deadline: hooks, logs and reports are left to the heartbeat's
 thread, and what waited for a renewal goes on in the timers' thread.
@@ -87,7 +87,7 @@ class Leases:
         """
         Return whether what is held may be acted on now.
         """
-        return self._trusted_until is None or self._clock.monotonic() < self._trusted_until
+        return self._trusted_until is None or self._clock.elapsed() / 1e3 < self._trusted_until
 
     def is_answered(self) -> bool:
         """
@@ -96,14 +96,14 @@ class Leases:
         if not self.is_renewing:  # there is nothing to renew
             return True
         has_right = self._store.abilities.has_many_owners or bool(self.held)
-        return has_right and self._clock.monotonic() - self._answered_at <= _RENEWALS * self.pause_s()
+        return has_right and self._clock.elapsed() / 1e3 - self._answered_at <= _RENEWALS * self.pause_s()
 
     def figures(self) -> dict[str, Any]:
         """
         Return how often leases were renewed and were not, and how many seconds they are trusted yet (None: no end).
         """
         until = self._trusted_until
-        trusted_s = None if until is None else max(0.0, until - self._clock.monotonic())
+        trusted_s = None if until is None else max(0.0, until - self._clock.elapsed() / 1e3)
         return {"renewals": self.renewals, "failures": self.failures, "trusted_s": trusted_s}
 
     def release(self) -> None:
@@ -150,13 +150,14 @@ class Leases:
             return []
 
     def _take(self, take: Callable[[str], list[Lease]]) -> None:
-        before, local = self._clock.monotonic(), self._clock.local()
+        elapsed = self._clock.elapsed()
+        before = elapsed / 1e3
         leases = tuple(take(self._owner))
         is_handed_over = self._store.abilities.has_many_owners and self.is_trusted()  # nobody else can have had it yet
         ends = [(lease.until - lease.granted_at) / 1000 for lease in leases if lease.until is not None]
         self._trusted_until = before + min(ends) * (1 - _MARGIN) if ends else None
         if ends:
-            self._clock.sample(leases[0].granted_at, local, self._clock.local())
+            self._clock.sample(leases[0].granted_at, elapsed, self._clock.elapsed())
         self._hold(leases, is_handed_over=is_handed_over)
         self._answered_at = before
 

@@ -140,7 +140,7 @@ class Stager:
         self._staging.stage(by_epoch, is_news=True)
         if soonest is not None:
             self._look_before(soonest)
-        if not self._is_watching and not self._clock.is_sampled:
+        if not self._is_watching:
             self.want_look()
 
     def changed(self) -> None:
@@ -221,7 +221,7 @@ class Stager:
             if shard.checked is not None:
                 self._check_on(number, shard)
         soonest = self._read_on(shards, has_changes=has_changes)
-        self._is_watching = not self._clock.is_sampled and (soonest is not None or self._staged.waiting > 0)
+        self._is_watching = soonest is not None or self._staged.waiting > 0
         if soonest is not None and not self._is_full:
             self._look_before(soonest)
 

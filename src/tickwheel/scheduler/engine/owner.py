@@ -102,6 +102,7 @@ class Owner:
             resources.clock.listen(self._want_look)
             for stager in self._stagers:
                 stager.start()
+            self._armer.start()
             self._watcher.start()
             self._pruner.start()
             self.heartbeat.start()
@@ -136,6 +137,7 @@ class Owner:
         self._watcher.stop(self._left(deadline))
         self._pruner.stop(self._left(deadline))
         self._armer.stop()
+        self._armer.join(self._left(deadline))
         self._registry.pulls.shut()
         held = self._dispatcher.take_held()
         self.staged.forget(held)  # their jobs are running in the store, and the next owner takes them up

@@ -157,8 +157,8 @@ class Client:
 
     def _sample(self) -> None:
         if self.store.abilities.has_many_owners:  # it may have a clock of its own
-            before = self.clock.local()
-            self.clock.sample(self.store.now_ms(), before, self.clock.local())
+            before = self.clock.elapsed()
+            self.clock.sample(self.store.now_ms(), before, self.clock.elapsed())
 
     def _resubmit(self, writes: Sequence[Write], done: Done) -> None:
         writer = self.opening.writer
