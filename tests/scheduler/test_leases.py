@@ -5,12 +5,14 @@ Leases with an end: renewed, distrusted in time, lost and handed over.
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import replace
 
 import pytest
 
+from tickwheel.clock import MonotonicClock
 from tickwheel.observe.events import OwnershipLost, StoreFailed
-from tickwheel.scheduler import LeaseEndedError, SchedulerOptions, StoreError
+from tickwheel.scheduler import LeaseEndedError, SchedulerOptions, SetRequest, StoreError
 from tickwheel.scheduler.stores import Abilities, MemoryStore
 
 
@@ -273,3 +275,32 @@ def test_the_mark_comes_before_the_scan(make, until):
     until(lambda: scheduler.stats()["epoch"] == 2)
     until(lambda: len([after for after, mark, _ in store.reads if mark is None]) >= 2)
     assert {(after, has_changes) for after, mark, has_changes in store.reads if mark is None} == {((0, 0), True)}
+
+
+class Rated(MonotonicClock):
+    """
+    A machine's clock that runs so many times as fast as the store's.
+    """
+
+    def __init__(self, rate):
+        self._rate, self._start_ns = rate, time.monotonic_ns()
+
+    def monotonic_ns(self):
+        """
+        Return the time as the machine counts it.
+        """
+        return self._start_ns + int((time.monotonic_ns() - self._start_ns) * self._rate)
+
+    elapsed_ns = monotonic_ns
+
+
+@pytest.mark.parametrize("rate", [0.91, 0.9995, 1.0, 1.0005, 1.05, 1.099])
+def test_never_early_at_any_rate(make, record, rate):
+    """
+    A clock that is slewed makes no job fire before the store's clock reads its instant.
+    """
+    store = Leasing(length_ms=5_000)
+    scheduler = make(store, clock=Rated(rate)).start()
+    scheduler.handler("h")(lambda _payload, firing: record(store.now_ms() - firing.job.due_at))
+    scheduler.set_many([SetRequest(f"k{number}", delay=0.6 + number * 0.01, handler="h") for number in range(40)])
+    assert min(record.wait(40)) >= 0

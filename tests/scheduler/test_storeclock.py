@@ -5,6 +5,7 @@ A scheduler's view of the store's clock: never ahead of the store, whatever this
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
 from unittest import mock
 
@@ -158,3 +159,78 @@ def test_an_async_client_reads_the_clock_again(monkeypatch):
     assert 60_000 <= asyncio.run(run()) - Remote.now_ms(store) <= 60_001
     assert threads
     assert threading.get_ident() not in threads
+
+
+class Slewed:
+    """
+    A machine's clocks beside true time: they run at a rate of their own, and the monotonic one stops in a suspend.
+    """
+
+    def __init__(self):
+        self.true_ns = self.monotonic = self.boot = 10**12
+        self.rate = 1.0
+
+    def pass_by(self, s, *, suspended=False):
+        """
+        Let *s* seconds pass.
+        """
+        ns = int(s * 1e9)
+        self.true_ns += ns
+        self.boot += int(ns * self.rate)
+        self.monotonic += 0 if suspended else int(ns * self.rate)
+
+    def monotonic_ns(self):
+        """
+        Return what does not count suspend.
+        """
+        return self.monotonic
+
+    def elapsed_ns(self):
+        """
+        Return what does.
+        """
+        return self.boot
+
+    def wall_ns(self):
+        """
+        Return a time of day that has nothing to do with the store's.
+        """
+        return 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_earliest_is_never_ahead(seed):
+    """
+    Whatever the rates, up to a tenth off and changing, the store reads no less than `earliest`, nor much more.
+    """
+    dice, clock = random.Random(seed), Slewed()
+    told = StoreClock(Runtime(clock=clock))
+    for _ in range(300):
+        clock.rate = dice.choice((1.0, dice.uniform(0.9, 1.1), 0.9001, 1.0999))
+        before = told.elapsed()
+        clock.pass_by(there := dice.choice((0.0, 0.0005, 0.02)) * dice.random())
+        store_ms = clock.true_ns // 1_000_000
+        clock.pass_by(back := dice.choice((0.0, 0.0005, 0.02)) * dice.random())
+        told.sample(store_ms, before, told.elapsed())
+        for _ in range(dice.randrange(4)):
+            age = dice.choice((0.002, 0.05, 3.0)) * dice.random()
+            clock.pass_by(age, suspended=dice.random() < 0.2)
+            true = clock.true_ns / 1e6
+            assert told.earliest() <= true
+            wait_s = told.least_wait_s(true + 5.0)
+            assert wait_s * 1e3 >= 5.0
+        clock.pass_by(0.0)
+        assert clock.true_ns / 1e6 - told.earliest() <= 1 + 1.1e3 * (there + back) + 0.22 * told.age_ms() + 0.1
+
+
+def test_a_suspend_has_elapsed():
+    """
+    Twelve seconds of suspend are twelve seconds of the store's clock, and make a sample old.
+    """
+    clock = Slewed()
+    told = StoreClock(Runtime(clock=clock))
+    told.sample(STORE_MS, told.elapsed(), told.elapsed())
+    clock.pass_by(12.0, suspended=True)
+    assert STORE_MS + 11_990 < told.now() <= STORE_MS + 12_000
+    assert told.is_stale
+    assert told.deadline(STORE_MS + 13_000) == pytest.approx(clock.monotonic_ns() / 1e9 + 1.0, abs=0.01)

@@ -196,7 +196,7 @@ class StoreClock:
         believed = None if self._offset_ms is None else self.now() - self.elapsed()
         least, at = self._least
         least += (after - at) * (1 - _SLEW)
-        if believed is None or not store_ms <= least <= store_ms + 1 + (after - before) * (1 + _SLEW):
+        if believed is None or not store_ms <= least <= store_ms + 1 + (after - before) / (1 - _SLEW):
             least = store_ms
         self._least = least, after  # at once, for readers in other threads
         is_kept = believed is not None and lowest <= believed <= highest
