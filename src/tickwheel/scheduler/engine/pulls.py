@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from tickwheel.scheduler import checks
 from tickwheel.scheduler.errors import InvalidJobError
 from tickwheel.scheduler.model import Progress
-from tickwheel.scheduler.targets import DeadLetter, Retry
+from tickwheel.scheduler.targets import DeadLetter, Retry, Snooze
 from tickwheel.scheduler.targets.contract import GIVE_BACK
 from tickwheel.scheduler.targets.pull import JobLease, PullTarget
 from tickwheel.typing import Duration
@@ -67,7 +67,8 @@ class Pulls:
         """
         Give a firing back, at no cost of attempts, to be due again after *delay*.
         """
-        return self._target.settle(fire_id, Snooze(check_delay(delay, is_dead=False) or 0))
+        wait_s = check_delay(delay, is_dead=False)
+        return self._target.settle(fire_id, Snooze(wait_s) if wait_s else GIVE_BACK)
 
     def extend(self, fire_id: str, seconds: Duration, progress: Progress | None = None) -> Future[int]:
         """

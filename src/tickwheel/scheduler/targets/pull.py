@@ -28,7 +28,7 @@ from tickwheel.scheduler.errors import InvalidJobError, LeaseEndedError, TooMany
 from tickwheel.scheduler.model import Answer, Outcome, Progress
 from tickwheel.scheduler.targets._endings import Endings
 from tickwheel.scheduler.targets._pull_queue import CallLater, Held, JobLease, Queue, Served, Worker
-from tickwheel.scheduler.targets.contract import GIVE_BACK, Call, End, Firing, Limits
+from tickwheel.scheduler.targets.contract import GIVE_BACK, Call, End, Firing, Limits, Snooze
 
 __all__ = ["JobLease", "PullTarget"]
 
