@@ -1,7 +1,7 @@
 """
 The rules that this node cannot read: those of a zone, a library or a version that it does not have.
 
-A job with such a rule is set aside for a node that has them. A part of the canonical text stands for all rules that
+A job with such a rule is set aside for a node that has them. A part of the canonical text names all rules that
 have it: a store leaves these out when the node takes jobs up.
 """
 
@@ -21,7 +21,7 @@ __all__ = ["is_readable", "unreadable_part", "with_end", "with_retry"]
 
 def is_readable(text: str) -> bool:
     """
-    Return whether this node can tell the next instant of the rule of *text*.
+    Return whether this node can compute the next instant of the rule of *text*.
     """
     try:
         _read(Recurrence.from_text(text))
@@ -34,7 +34,7 @@ def unreadable_part(text: str) -> str | None:
     """
     Return the part of the canonical *text* that this node cannot read, or None if it can read all of it.
 
-    That is as small as it can be, so that it stands for many rules; the whole text, if no part of it is to blame.
+    That is as small as it can be, so that many rules have it; the whole text, if no part of it is to blame.
     """
     if is_readable(text):
         return None

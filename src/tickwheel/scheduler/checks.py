@@ -233,7 +233,7 @@ def at_ms(at: Instant, now: int, name: str = "at") -> int:
 
 def check_date(at: Instant, name: str = "at") -> None:
     """
-    Refuse a bare number that is no date of our days, but a delay most likely.
+    Refuse a bare number that is too small for a date of our days, and was hardly meant as one.
 
     Raises:
         InvalidJobError: With the remedy.

@@ -99,7 +99,7 @@ class Overlap(StrEnum):
 
 class Ended(NamedTuple):
     """
-    The end of a run after which nobody could tell when the next one is: no run is due until a node knows that.
+    The end of a run whose node could not compute the next one: no run is due until a node can.
 
     Attributes:
         due_at: When it was due.
@@ -256,7 +256,7 @@ class Recurrence:
 
     def _with_state(self, *, runs: int, run_at: int | None, nominal_at: int | None) -> Recurrence:
         is_same = (runs, run_at, nominal_at) == (self.runs, self.run_at, self.nominal_at)
-        if is_same and self.next_at is self.expires_ms is self.ended is None:
+        if is_same and self.next_at is None and self.expires_ms is None and self.ended is None:
             return self
         after = replace(self, runs=runs, run_at=run_at, nominal_at=nominal_at)
         return replace(after, next_at=None, expires_ms=None, ended=None)

@@ -89,7 +89,7 @@ class Heartbeat:
         while True:
             self._asked.wait()
             self._asked.clear()
-            self._leases.tell_news()
+            self._leases.report_news()
             if self._is_stopped:
                 return
             self.beat()

@@ -71,7 +71,7 @@ class Leases:
             StoreError: If the store does not answer.
         """
         self._take(self._store.acquire)
-        self.tell_news()
+        self.report_news()
         abilities = self._store.abilities
         if abilities.has_many_owners or abilities.renew_s or any(lease.until is not None for lease in self.held):
             self._thread.start()
@@ -117,7 +117,7 @@ class Leases:
         self._way.owns((), set())  # what a stop that was interrupted has left may not start
         self._store.release(self._owner)
 
-    def tell_news(self) -> None:
+    def report_news(self) -> None:
         """
         Report to the hooks which shards were gained and lost, and which renewals failed, since the last call.
         """

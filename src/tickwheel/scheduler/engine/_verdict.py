@@ -85,7 +85,7 @@ class Ending(StrEnum):
 _NOT_RUN: Final = (CoroutineType, GeneratorType, AsyncGeneratorType)
 _NOBODY_RUNS_IT: Final = "which nobody runs: register the `async def` itself, or what awaits or iterates it"
 SNOOZE_MIN_MS: Final = 1_000
-"""A handler that snoozes for less is called again after so long: a loop of attempts without end is no wait."""
+"""A handler that snoozes for less is called again after so long: otherwise it would run all the time."""
 _SUCCEEDED: Final = Ending.SUCCEEDED  # an enum is slow to look into
 
 
@@ -125,10 +125,8 @@ def judge_result(job: Job, epoch: int, result: Any, ran: Ran, random: Chance) ->
     if issubclass(kind, DeadLetter):
         return _dead(job, epoch, kept_text(result.reason))
     if issubclass(kind, Snooze):
-        wait = _ms(result.delay)
-        if result is not GIVE_BACK:
-            wait = max(wait, SNOOZE_MIN_MS)
-        again = _again(job, epoch, job.attempt, ran.ended + wait, job.error, begun=ran.begun)
+        pause = _ms(result.delay) if result is GIVE_BACK else max(_ms(result.delay), SNOOZE_MIN_MS)
+        again = _again(job, epoch, job.attempt, ran.ended + pause, job.error, begun=ran.begun)
         return _unless_overtaken(Verdict(again, Ending.SNOOZED), ran)
     if issubclass(kind, Retry):
         wait = None if result.after is None else _ms(result.after)
@@ -287,5 +285,5 @@ def _done(job: Job, epoch: int, ran: Ran, ending: Ending, error: str | None = No
     return Verdict(Settle(job, epoch, Settled.DONE, 0, due_at, error, text), ending)
 
 
-def _ms(seconds: float) -> int:
+def _ms(seconds: Any) -> int:
     return delay_ms(seconds, "the delay that the handler returned")

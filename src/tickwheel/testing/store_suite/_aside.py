@@ -5,6 +5,7 @@ Jobs that were set aside because their owner lacks their handler, and the nodes 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from tickwheel.scheduler.model import (
     Begin,
@@ -71,7 +72,7 @@ class AsideTests(StoreTests):
         """
         zone = '"tz":"Nowhere/\u00c9"'
         rule = f'{{"cron":"0 9 * * *","jitter_ms":0,"misfire":"once",{zone}}}'
-        others = {
+        others: dict[str, dict[str, Any]] = {
             "once": {},
             "payload": {"payload": zone.encode()},
             "retry": {"recurrence": rule.replace("Nowhere", "Here"), "retry": RetryPolicy(7), "expires_at": 2**41},
