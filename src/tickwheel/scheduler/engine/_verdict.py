@@ -43,8 +43,8 @@ from tickwheel.scheduler.errors import (
 from tickwheel.scheduler.model import STOPPED, Answer, Job, Outcome, Settle, Settled
 from tickwheel.scheduler.recurrence import Recurrence
 from tickwheel.scheduler.targets import DeadLetter, Retry, Snooze
-from tickwheel.scheduler.targets._misuse import misuse_of
 from tickwheel.scheduler.targets.contract import GIVE_BACK
+from tickwheel.scheduler.targets.misuse import misuse_of
 from tickwheel.scheduler.tracebacks import traceback_text
 
 __all__ = [

@@ -30,8 +30,8 @@ from tickwheel.scheduler.model import Progress
 from tickwheel.scheduler.remote._loop import HandlerLoop
 from tickwheel.scheduler.remote._pulls import RemotePulls
 from tickwheel.scheduler.targets import USUAL, Abandoned, Call, DeadLetter, Firing, Limits, Retry, Snooze
-from tickwheel.scheduler.targets._misuse import misuse_of
 from tickwheel.scheduler.targets.handler import HandlerTarget
+from tickwheel.scheduler.targets.misuse import misuse_of
 from tickwheel.scheduler.targets.pull import JobLease
 from tickwheel.threads import Event, Lock, Semaphore, Thread
 
