@@ -54,6 +54,9 @@ class Interruption:
         self.lines = 0
         self.where: list[str] = []
 
+    def __repr__(self) -> str:
+        return f"<Interruption by {self.error.__name__} at {self.numbers}, {self.lines} lines counted>"
+
     def __enter__(self) -> Self:
         sys.settrace(self._trace)
         return self

@@ -56,10 +56,10 @@ pub(crate) struct Counts {
     pub(crate) left: [u64; 4],
 }
 
-#[derive(Debug)]
 /// Key, value, the life of the entry, how much of that is left, and how much of the longest age.
 pub(crate) type Peeked = (Py<PyAny>, Py<PyAny>, u64, u64, u64);
 
+#[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) wheel: Wheel<Item>,
     pub(crate) table: Table<Hints>,
