@@ -1,5 +1,5 @@
 """
-What handlers return by mistake.
+Values that handlers return by mistake.
 """
 
 from __future__ import annotations

@@ -257,7 +257,7 @@ class Connections:
         with self._lock:
             self._busy.add(connection)
         try:
-            connection.left_s = max(call_s, self._call_s)  # type: ignore[union-attr]  # a timed connection
+            connection.left_s = max(call_s, self._call_s)
             with self.translated(connection):
                 yield connection
         finally:
