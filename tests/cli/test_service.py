@@ -132,10 +132,11 @@ def test_schedules_files_and_dead_letters(ask):
     assert ask("import", "crontab", "-", "--prefix", "c/", stdin="0 9 * * * tea").stdout == "imported 1 job\n"
     assert "0 9 * * * in UTC" in ask("schedule", "list").stdout
     lines = ask("export", "c/").stdout
-    assert ask("cancel", "c/1").returncode == 0
+    key = json.loads(lines)["key"]
+    assert ask("cancel", key).returncode == 0
     assert ask("import", "jsonl", "-", stdin=lines).stdout == "imported 1 job\n"
     assert ask("dead", "list").stdout == ""
-    assert ask("cancel", "c/1").returncode == 0
+    assert ask("cancel", key).returncode == 0
 
 
 def test_doctor_and_top(ask, url):

@@ -296,7 +296,8 @@ class _One:
         return repr(self._loader)
 
     def __call__(self, keys: list[Any]) -> Any:
-        return {key: self._loader(key) for key in keys}
+        (key,) = keys
+        return {key: self._loader(key)}  # without a comprehension, which is a frame of its own before Python 3.12
 
 
 class _OneAwaited(_One):
