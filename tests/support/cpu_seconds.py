@@ -22,7 +22,11 @@ def of_descendants(pid):
     Return the seconds of CPU of the processes that *pid* has started and that still run, and of those they have reaped.
     """
     total = 0.0
-    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+    try:
+        threads = list(Path(f"/proc/{pid}/task").glob("*/children"))
+    except OSError:  # it has ended
+        return total
+    for children in threads:
         try:
             found = children.read_text().split()
         except OSError:  # a thread that has ended

@@ -256,18 +256,17 @@ def test_begin_between_two_leases(postgres, database, open_database):
     """
     What is begun after a lease has ended, and before another is taken, is rescued by the next owner.
     """
-    store = open_database("&shards=1")
+    store = open_database("&shards=1&listen=poll")
     (lease,) = store.acquire("owner")
     job = set_one(store)
     postgres.execute("UPDATE tickwheel_shard SET lease_until = 1", database)
-    assert store.renew("owner") == []
     assert store.shards() == [Shard(0, None, lease.epoch)]
     # A begin that does not find its job has the whole batch done with care, row by row.
     ghost = model.Job("ghost", job.generation + 1, 0)
     answers = store.apply([model.Begin(job, lease.epoch), model.Begin(ghost, lease.epoch)])
     assert answers[0].outcome is model.Outcome.BEGUN
-    (taken,) = store.acquire("owner")
-    assert taken.rescued == 1
+    (taken,) = open_database("&listen=poll").acquire("heir")
+    assert (taken.rescued, taken.epoch > lease.epoch) == (1, True)
     assert store.get("key").state is model.State.PENDING
 
 

@@ -171,7 +171,7 @@ def values_of(rows):
         "count_paused": (),
         "has_aside": (),
         "is_lease": (1, 2, "owner"),
-        "take_up": {"targets": ["handler"], "handlers": ["handler 2"], "limit": 100, "shard": 3},
+        "take_up": {"targets": ["handler"], "handlers": ["handler 2"], "limit": 100, "shard": 3, "unreadable": []},
         "take_notes": {**cursors, "owner": "owner", "limit": BATCH},
         "jobs_ahead": {**cursors, "until": middle + 1_000, "limit": 64},
         "insert_records": (*records, nones, nones),
