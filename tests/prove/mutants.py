@@ -112,8 +112,12 @@ def fires_early() -> Any:
     """
     The clock is two milliseconds ahead of the store's.
     """
-    now = _storeclock.StoreClock.now
-    return mock.patch.object(_storeclock.StoreClock, "now", lambda self: now(self) + 2.0)
+    clock = _storeclock.StoreClock
+    now, earliest = clock.now, clock.earliest
+    return both(
+        mock.patch.object(clock, "now", lambda self: now(self) + 2.0),
+        mock.patch.object(clock, "earliest", lambda self: earliest(self) + 2.0),
+    )
 
 
 def fires_twice() -> Any:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import quote
@@ -184,7 +184,7 @@ def job_of(document: Mapping[str, Any]) -> Job:
     found = {}
     for field in fields(Job):
         name = field.name
-        if name in document:
+        if name in document or field.default is MISSING is field.default_factory:  # a KeyError names what is missing
             value, read = document[name], _READ.get(name)
             found[name] = value if read is None or (value is None and name != "payload") else read(value)
     return Job(**found)
