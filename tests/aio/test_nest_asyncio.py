@@ -7,6 +7,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from libraries import needs_libraries
+
 SCRIPT = """
 import asyncio
 import nest_asyncio
@@ -44,6 +46,7 @@ loop.close()
 """
 
 
+@needs_libraries("nest_asyncio")
 def test_nest_asyncio():
     """
     Under nest_asyncio, which replaces the turn of the loop, timers fire, in order, also in a loop that runs inside.

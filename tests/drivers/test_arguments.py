@@ -10,6 +10,7 @@ from datetime import UTC, timedelta, timezone
 from zoneinfo import ZoneInfo
 
 import pytest
+from libraries import needs_libraries
 
 from tickwheel import (
     ManualDriver,
@@ -132,6 +133,7 @@ def test_generics_at_run_time():
 
 
 @pytest.mark.slow
+@needs_libraries("jedi")
 @pytest.mark.parametrize(("name", "args"), [("TimerWheel", ""), ("ShardedWheel", "2, on_expire=print")])
 def test_what_jedi_completes(name, args):
     """

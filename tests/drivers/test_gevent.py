@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+from libraries import needs_libraries
 from processes import free_port, wait_until_up
 
 PATIENCE_S = 60.0
@@ -42,6 +43,7 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@needs_libraries("gevent")
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_callbacks_run_in_system_threads(order):
     """
@@ -51,6 +53,7 @@ def test_callbacks_run_in_system_threads(order):
     assert (done.stdout.splitlines(), done.stderr) == ([f"{part} True" for part in PARTS], "")
 
 
+@needs_libraries("eventlet")
 @pytest.mark.parametrize("is_late", [False, True], ids=["before", "after"])
 def test_eventlet_is_refused(is_late):
     """
@@ -84,6 +87,7 @@ def app(environ, start_response):
 
 
 @pytest.mark.slow
+@needs_libraries("gevent", "gunicorn")
 @pytest.mark.parametrize(
     "preload", ["", "import tickwheel.drivers.executors, tickwheel.scheduler"], ids=["app", "config"]
 )
@@ -134,6 +138,7 @@ def begin(**_):
 
 
 @pytest.mark.slow
+@needs_libraries("gevent", "celery")
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_celery(tmp_path, order):
     """

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from libraries import needs_libraries
 
 from tickwheel import TimerWheel, aio
 from tickwheel.clock import MonotonicClock
@@ -311,6 +312,7 @@ def test_a_closed_loop_takes_no_timers():
 
 
 @pytest.mark.slow
+@needs_libraries("gevent")
 def test_the_suite_of_the_thread_under_gevent():
     """
     The contract suite of the thread driver passes where gevent has patched the process.
