@@ -18,7 +18,7 @@ use crate::once::intern;
 /// So many due entries a lookup or a set removes on its way: 50 us or so. The rest waits for the next one, or for the driver.
 const ON_THE_WAY: usize = 256;
 
-/// So many a lookup of another key removes: more often there are lookups than deadlines, and each stays quick.
+/// Maximum number of due entries that one lookup removes, so that each lookup stays quick.
 const BESIDE_A_LOOKUP: usize = 8;
 
 /// So many are removed before they are dropped: their memory is still near.
@@ -39,7 +39,7 @@ pub(crate) struct Cache {
 pub(crate) enum Life {
     /// As the rules say.
     Usual,
-    /// What is left of the former value's; as the rules say, where there is none.
+    /// The rest of the former value's life; a life by the rules if there was no value.
     Kept,
     /// So many nanoseconds, give or take the jitter.
     About(u64),

@@ -12,7 +12,7 @@ use crate::system_clock::SystemClock;
 pub(crate) struct Rules {
     /// How long a value lives, in nanoseconds.
     pub(crate) life: u64,
-    /// How long it lives at most.
+    /// Its longest age.
     pub(crate) max_age: u64,
     /// By what fraction of itself a life is shorter or longer, at most.
     pub(crate) jitter: f64,

@@ -44,7 +44,7 @@ pub(crate) struct Terms {
     pub(crate) now: u64,
     pub(crate) life: u64,
     pub(crate) size: f64,
-    /// Whether a value that lives is replaced without a new life.
+    /// True if a living value is replaced without a new life.
     pub(crate) keeps_deadline: bool,
 }
 
@@ -80,11 +80,11 @@ pub(crate) struct Store {
     pub(crate) is_sliding: bool,
     /// How long an entry is kept after its life, for `grade` alone. What the wheel has is when it leaves: the end of both.
     pub(crate) grace: u64,
-    /// How long an entry is kept after its last set at most, however often its life is restarted.
+    /// The longest age of an entry since its last set, however often its life is restarted.
     pub(crate) max_age: u64,
     /// When that ends, by index, grace included; empty without a `max_age`.
     pub(crate) ends: Vec<u64>,
-    /// How long what is due waits for a driver before a lookup removes it.
+    /// Time for which a due entry waits for a driver before a lookup removes it.
     pub(crate) driver_lag: u64,
     pub(crate) watches: Watches,
 }
@@ -134,7 +134,7 @@ impl Store {
         None
     }
 
-    /// Whether a lookup has to remove something on its way, as nobody else does.
+    /// Return true if a lookup has to remove due entries, as no driver does.
     #[inline]
     pub(crate) fn is_overdue(&self, now: u64) -> bool {
         self.due_from.saturating_add(self.driver_lag) <= now
@@ -223,7 +223,7 @@ impl Store {
         }
     }
 
-    /// What an id names, if it lives: key, value, its life, how much of that is left, and how much of the longest age.
+    /// The entry of an id, if it lives: key, value, its life, the rest of that, and the rest of the longest age.
     pub(crate) fn peek(&self, py: Python<'_>, id: Id, now: u64) -> Option<Peeked> {
         let (_, item) = self.wheel.get(id)?;
         let left = self.remaining(id.index(), now)?;

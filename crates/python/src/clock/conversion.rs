@@ -43,7 +43,7 @@ pub(super) fn by_float(value: &Bound<'_, PyAny>) -> PyResult<f64> {
     }
 }
 
-/// Whether a value is text, whose characters and bytes are not numbers of seconds.
+/// Return true if a value is text, whose characters and bytes are not numbers of seconds.
 pub(super) fn is_text(value: &Bound<'_, PyAny>) -> bool {
     value.is_instance_of::<PyString>() || value.is_instance_of::<PyBytes>() || value.is_instance_of::<PyByteArray>()
 }

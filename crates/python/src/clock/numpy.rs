@@ -14,11 +14,11 @@ use crate::clock::conversion::{by_float, by_index, not_a_number, refusal, shown}
 use crate::clock::number::Number;
 use crate::once::intern;
 
-/// How long a tick of a unit is: a number of nanoseconds, or a part of one.
+/// The length of a tick of a unit: a number of nanoseconds, or a part of one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Unit {
     Ns(i64),
-    /// So many are a nanosecond.
+    /// Number of ticks in a nanosecond.
     PerNs(i64),
     /// A year or a month, which has no fixed length.
     Calendar,
@@ -64,7 +64,7 @@ impl Resolution {
         Some(Self { unit, count })
     }
 
-    /// So many ticks; None for NaT. Years, months and ticks without a unit are refused.
+    /// The nanoseconds of a number of ticks; None for NaT. Years, months and ticks without a unit are refused.
     pub(super) fn number(self, ticks: i64) -> Result<Option<Number>, &'static str> {
         if ticks == i64::MIN {
             return Ok(None);
@@ -156,12 +156,12 @@ fn codes(kind: &Bound<'_, PyType>) -> Option<[Option<Unit>; 16]> {
     Some(codes)
 }
 
-/// Whether an object is a `numpy.timedelta64`, of whatever subclass.
+/// Return true if an object is a `numpy.timedelta64`, of whatever subclass.
 pub(super) fn is_timedelta(value: &Bound<'_, PyAny>) -> bool {
     types(value.py()).is_some_and(|types| is_sub(value, &types.timedelta))
 }
 
-/// Whether an object is a `numpy.ndarray`: None if not, or whether it is of exactly this type.
+/// For a `numpy.ndarray`, true if it is of exactly this type; None for other objects.
 pub(super) fn is_plain_array(value: &Bound<'_, PyAny>) -> Option<bool> {
     let types = types(value.py())?;
     is_sub(value, &types.array).then(|| is_exact(value, &types.array))
