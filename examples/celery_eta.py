@@ -16,8 +16,8 @@ from celery import Celery
 
 from tickwheel.observe.events import Event, JobSucceeded
 from tickwheel.scheduler import Scheduler
-from tickwheel.scheduler.targets import apply_at
-from tickwheel.scheduler.targets.celery import CeleryTarget
+from tickwheel.targets import apply_at
+from tickwheel.targets.celery import CeleryTarget
 
 app = Celery("celery_eta", broker=os.environ.get("BROKER", "redis://localhost:6379/0"))
 

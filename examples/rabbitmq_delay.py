@@ -16,7 +16,7 @@ import sys
 import aio_pika
 
 from tickwheel.scheduler import AsyncScheduler
-from tickwheel.scheduler.targets.amqp import AmqpTarget
+from tickwheel.targets.amqp import AmqpTarget
 
 
 async def consume(url: str, count: int, is_ready: asyncio.Event) -> None:

@@ -38,7 +38,7 @@ FROM_ROOT = ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md")
 WRITTEN = ("api", "metrics", "reference")
 """Pages that a script of the same name prints."""
 LINK = re.compile(r"\]\((?:\.\./)+([\w./-]+)")
-INSIDE = re.compile(r"tickwheel\.(cli|(lab|service)\.|scheduler\.(engine|verbs)|integrations\.django\.apps)")
+INSIDE = re.compile(r"tickwheel\.(cli|(lab|service)\.|(client|engine|host)\b|integrations\.django\.apps)")
 """Modules that nobody imports from outside: commands, and how the lab, the service and the scheduler are made."""
 FORWARD = (
     '<!doctype html><meta charset="utf-8"><title>tickwheel</title><meta http-equiv="refresh" content="0; url={0}/">\n'

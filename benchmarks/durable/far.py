@@ -23,11 +23,11 @@ from benchmarks.durable.ordered import DAY_MS, OrderedWheel
 from benchmarks.durable.waiting import restart
 from benchmarks.model import Measure
 from tickwheel.scheduler import Job, Scheduler, SetRequest
-from tickwheel.scheduler.stores.sqlite import SqliteStore
-from tickwheel.scheduler.stores.sqlite._far import FAR_SHARD, NEAR_MS, bury, slot_of
-from tickwheel.scheduler.stores.sqlite._filters import Filters
-from tickwheel.scheduler.stores.sqlite._queries import KEYS_AT_ONCE, SQL, by_keys, inserts, jobs_by_key
-from tickwheel.scheduler.stores.sqlite._runs import Merger, merge
+from tickwheel.stores.sqlite import SqliteStore
+from tickwheel.stores.sqlite._far import FAR_SHARD, NEAR_MS, bury, slot_of
+from tickwheel.stores.sqlite._filters import Filters
+from tickwheel.stores.sqlite._queries import KEYS_AT_ONCE, SQL, by_keys, inserts, jobs_by_key
+from tickwheel.stores.sqlite._runs import Merger, merge
 from tickwheel.testing import ManualClock
 
 __all__ = [

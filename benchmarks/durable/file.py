@@ -12,11 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
+from tickwheel.jobs.rows import row_of
 from tickwheel.scheduler import Job, Scheduler, SetRequest
-from tickwheel.scheduler.stores._rows import row_of
-from tickwheel.scheduler.stores.sqlite import SqliteStore
-from tickwheel.scheduler.stores.sqlite._batch import shelf_of
-from tickwheel.scheduler.stores.sqlite._queries import SQL, by_keys, inserts, jobs_by_key
+from tickwheel.stores.sqlite import SqliteStore
+from tickwheel.stores.sqlite._batch import shelf_of
+from tickwheel.stores.sqlite._queries import SQL, by_keys, inserts, jobs_by_key
 
 _Thing = TypeVar("_Thing")
 _Statements: TypeAlias = Sequence[tuple[str, Sequence[object], int]]

@@ -11,7 +11,7 @@ from typing import Final
 import psycopg
 
 from benchmarks.durable.file import PAYLOAD
-from tickwheel.scheduler.stores import open_store
+from tickwheel.stores import open_store
 
 __all__ = ["fill", "key_of"]
 

@@ -14,7 +14,7 @@ from benchmarks.durable.file import wait_for
 from benchmarks.model import Measure
 from benchmarks.process import most_resident
 from tickwheel.scheduler import Firing, Scheduler, SetRequest
-from tickwheel.scheduler.stores import open_store
+from tickwheel.stores import open_store
 
 __all__ = ["first_firing", "lateness", "restart"]
 

@@ -21,7 +21,7 @@ from benchmarks.model import Measure
 from benchmarks.process import cpu_s, parent_of, server_cpu_s
 from benchmarks.scale.redis import redis_cluster, redis_partitions, redis_server
 from tickwheel.scheduler import Scheduler, SetRequest
-from tickwheel.scheduler.stores import Store, open_store
+from tickwheel.stores import Store, open_store
 
 __all__ = ["COUNTS", "JOBS", "OWNERS", "SUBJECTS", "measure", "own", "shared_out"]
 

@@ -18,7 +18,7 @@ Every error that tickwheel raises.
       MissingExtraError                ImportError    permanent   pip install the extra that it names
 
 A bad type is a plain `TypeError`, as everywhere in Python.
-The durable scheduler's errors are in `tickwheel.scheduler.errors` and share the base.
+The durable scheduler's errors are in `tickwheel.jobs.errors` and share the base.
 """
 
 from __future__ import annotations

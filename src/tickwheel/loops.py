@@ -1,7 +1,7 @@
 """
 Event loops and pools that run on threads of the system, also where gevent has put greenlets in their place.
 
-Internal: other rooms use it, users do not.
+Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

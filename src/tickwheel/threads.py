@@ -8,7 +8,7 @@ lets the others run.
 
 eventlet keeps no such promise, and is refused.
 
-Internal: other rooms use it, users do not.
+Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

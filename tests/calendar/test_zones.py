@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tickwheel.calendar._zones import first_change
-from tickwheel.scheduler.recurrence import Cron, Misfire, Recurrence
+from tickwheel.jobs.recurrence import Cron, Misfire, Recurrence
 
 HOUR_MS = 3_600_000
 

@@ -23,9 +23,9 @@ import pytest
 from processes import find
 from tests.prove.stalls import STALLED_S, Stalls
 
+from tickwheel.jobs.errors import StoreInUseError
 from tickwheel.lab.chaos.history import History
 from tickwheel.scheduler import Scheduler
-from tickwheel.scheduler.errors import StoreInUseError
 
 PATIENCE_S = 60.0
 SYSTEMS = Path(__file__).parents[1] / "systems"

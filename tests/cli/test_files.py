@@ -10,10 +10,10 @@ from dataclasses import replace
 import pytest
 
 from tickwheel.cli.interchange import exported, request_of
+from tickwheel.jobs.model import USUAL_RETRY
+from tickwheel.jobs.recurrence import Interval, Recurrence
+from tickwheel.jobs.requests import set_write
 from tickwheel.scheduler import Job, RetryPolicy
-from tickwheel.scheduler.model import USUAL_RETRY
-from tickwheel.scheduler.recurrence import Interval, Recurrence
-from tickwheel.scheduler.verbs.requests import set_write
 from tickwheel.testing import InlineScheduler, ManualClock
 
 LINES = """\

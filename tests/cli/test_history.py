@@ -8,9 +8,9 @@ import json
 
 import pytest
 
+from tickwheel.jobs.model import Begin, Set, Settle, Settled
 from tickwheel.scheduler import Job
-from tickwheel.scheduler.model import Begin, Set, Settle, Settled
-from tickwheel.scheduler.stores import open_store
+from tickwheel.stores import open_store
 from tickwheel.testing.store_suite._history import record_of
 
 

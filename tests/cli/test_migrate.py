@@ -8,9 +8,10 @@ import json
 
 import pytest
 
-from tickwheel.scheduler import Scheduler, model
+from tickwheel.jobs import model
+from tickwheel.scheduler import Scheduler
 from tickwheel.scheduler.migration import Migration
-from tickwheel.scheduler.stores import open_store
+from tickwheel.stores import open_store
 
 FROM, TO = "sqlite:///from.db", "sqlite:///to.db"
 

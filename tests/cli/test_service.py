@@ -236,7 +236,7 @@ def test_nobody_there(run, monkeypatch):
     """
     A service that does not answer has an exit code of its own.
     """
-    monkeypatch.setattr("tickwheel.scheduler.remote._core._TIMEOUT_S", 0.2)
+    monkeypatch.setattr("tickwheel.remote._core._TIMEOUT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     answer = run("list", "--store", f"http://127.0.0.1:{port}")

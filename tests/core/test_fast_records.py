@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from tickwheel._core import make_fast
-from tickwheel.scheduler import SetRequest, model
+from tickwheel.jobs import model
+from tickwheel.scheduler import SetRequest
 
 
 class Thing:

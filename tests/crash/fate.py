@@ -8,8 +8,8 @@ import os
 import signal
 from collections.abc import Sequence
 
-from tickwheel.scheduler.model import Answer, Begin, Settle, Write
-from tickwheel.scheduler.stores import Store
+from tickwheel.jobs.model import Answer, Begin, Settle, Write
+from tickwheel.stores import Store
 
 __all__ = ["POINTS", "Fate"]
 

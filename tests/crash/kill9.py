@@ -39,7 +39,7 @@ from fate import POINTS, Fate
 
 from tickwheel.observe.events import JobSucceeded
 from tickwheel.scheduler import Firing, RetryPolicy, Scheduler, SchedulerOptions, StoreError
-from tickwheel.scheduler.stores import make_store
+from tickwheel.stores import make_store
 
 PATIENCE_S = 60.0
 """How long the last owner may take to fire what is left; only a failure takes that long."""

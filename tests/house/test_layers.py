@@ -28,7 +28,10 @@ LAYERS = (
     ),
     ("wheels", "calendar"),
     ("timers",),
-    ("drivers",),
+    ("jobs", "drivers"),
+    ("stores", "targets"),
+    ("host",),
+    ("engine", "client", "remote"),
     ("scheduler", "aio", "cache", "observe"),
     ("service", "lab", "integrations"),
     ("cli",),
@@ -47,41 +50,26 @@ FOUNDATION = {
     "observe.events": {"errors", "clock", "typing", "_core"},
     "observe.tracing": {"observe.events"},
 }
-# Rooms whose public modules are alternatives: each knows its contract, none knows another or what is above it.
-ALTERNATIVES = {
-    "scheduler.stores": {
-        "scheduler.columns",
-        "scheduler.definition",
-        "scheduler.errors",
-        "scheduler.model",
-        "scheduler.recurrence",
-        "scheduler.stores.contract",
-    },
-    "scheduler.targets": {
-        "scheduler.checks",
-        "scheduler.errors",
-        "scheduler.model",
-        "scheduler.recurrence",
-        "scheduler.targets.contract",
-        "scheduler.tracebacks",
-    },
-}
+# Packages whose public modules are alternatives: each knows `jobs` and its contract, none knows another.
+ALTERNATIVES = ("stores", "targets")
 # The one that knows them all, to choose by a name.
-CHOOSERS = {"scheduler.stores._open", "scheduler.stores", "scheduler.targets._open", "scheduler.targets"}
+CHOOSERS = {"stores._open", "stores", "targets._open", "targets"}
+# The packages that the scheduler is made of.
+SCHEDULER = ("jobs", "stores", "targets", "host", "engine", "client", "remote", "scheduler")
 # What of the scheduler reaches time, threads or chance directly instead of taking them from its runtime, and why. The
 # list may only become shorter: what is in it the simulation has to replace as a whole.
 OWN_TIME = {
-    "scheduler._runtime": "it is where all the others get them",
+    "host.runtime": "it is where all the others get them",
     "scheduler.idempotency": "it runs at the receiver, where no scheduler is",
     "scheduler.migration": "it is a command, which copies one store into another while no engine runs",
-    "scheduler.remote": "it is the client of a service: its time is that of the network",
-    "scheduler.stores": "a store waits for its server or its file; the simulation has stores of its own",
-    "scheduler.verbs._dropped": "it runs in the collector, when the scheduler and its runtime are gone",
-    "scheduler.targets._breaker": "a server rests by the real clock, whatever the scheduler's is",
-    "scheduler.targets._processes": "its children are real processes, with the system's clock",
-    "scheduler.targets._task": "a key that nobody gave is drawn by the caller",
-    "scheduler.targets.dramatiq": "its messages carry the sender's time of day",
-    "scheduler.targets.kafka": "its library is polled by a thread",
+    "remote": "it is the client of a service: its time is that of the network",
+    "stores": "a store waits for its server or its file; the simulation has stores of its own",
+    "scheduler._dropped": "it runs in the collector, when the scheduler and its runtime are gone",
+    "targets._breaker": "a server rests by the real clock, whatever the scheduler's is",
+    "targets._processes": "its children are real processes, with the system's clock",
+    "targets._task": "a key that nobody gave is drawn by the caller",
+    "targets.dramatiq": "its messages carry the sender's time of day",
+    "targets.kafka": "its library is polled by a thread",
 }
 OWN_TIME_MAX = 11
 TIME_THREADS_CHANCE = {"tickwheel.threads", "time", "threading", "_thread", "random", "secrets", "uuid", "queue"}
@@ -91,7 +79,7 @@ THIRD_PARTY = {
     "rich": "cli",  # as click
     "starlette": "service",  # routes, requests and responses are its types throughout
     "msgspec": "service",  # bodies are its structs, and what reads them its decoders
-    "psycopg": "scheduler",  # a connection of ours derives from its class, beside the module that opens them
+    "psycopg": "stores",  # a connection of ours derives from its class, beside the module that opens them
     "django": "integrations",  # it finds models, admin and commands by the names of their modules
     "pytest": "testing",  # the suites are pytest classes
     "hypothesis": "testing",  # the state machines are its machines
@@ -190,21 +178,18 @@ def test_higher_imports_lower(modules):
     assert wrong == []
 
 
-@pytest.mark.parametrize("package", sorted(ALTERNATIVES))
+@pytest.mark.parametrize("package", ALTERNATIVES)
 def test_alternatives_do_not_know_each_other(modules, package):
     """
     A store or target imports its contract, model and checks of values, never another one or the engine.
     """
     wrong = []
     for importer, imported in internal_imports(modules):
-        if not importer.startswith(package) or importer in CHOOSERS or not imported.startswith("scheduler"):
+        if importer.partition(".")[0] != package or importer in CHOOSERS or room_of(imported) not in SCHEDULER:
             continue
-        room = ".".join(importer.split(".")[:3])
-        if (
-            imported != package
-            and not imported.startswith((f"{package}._", room))
-            and imported not in ALTERNATIVES[package]
-        ):
+        room = ".".join(importer.split(".")[:2])
+        shared = room_of(imported) == "jobs" or imported in {package, f"{package}.contract"}
+        if not shared and not imported.startswith((f"{package}._", room)):
             wrong.append(f"{importer} imports {imported}")
     assert wrong == []
 
@@ -252,7 +237,7 @@ def test_the_scheduler_takes_time_threads_and_chance_from_its_runtime(modules):
             for each in TIME_THREADS_CHANCE
             if f"{target}.".startswith(f"{each}.")
         }
-        if not name.startswith("tickwheel.scheduler") or not found:
+        if room_of(name.removeprefix("tickwheel.")) not in SCHEDULER or not found:
             continue
         module = name.removeprefix("tickwheel.")
         listed = {each for each in OWN_TIME if f"{module}.".startswith(f"{each}.")}

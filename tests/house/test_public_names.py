@@ -14,7 +14,7 @@ import sys
 import pytest
 
 from tickwheel import errors
-from tickwheel.scheduler import errors as scheduler_errors
+from tickwheel.jobs import errors as scheduler_errors
 
 QUESTION = re.compile(r"(What|Whether|Who|Which|Where|When|How|Whose|Why)\b")
 
@@ -122,7 +122,7 @@ def test_the_reference_lists_every_public_name(root):
     sections = re.findall(r"^## (tickwheel[.\w]*)\n(.*?)(?=^##|\Z)", text, re.MULTILINE | re.DOTALL)
     listed = {name: set(re.findall(r"^\| `(\w+)` \|", body, re.MULTILINE)) for name, body in sections}
     assert listed == {name: set(importlib.import_module(name).__all__) for name in listed}
-    rooms = ("aio", "cache", "observe.events", "scheduler", "scheduler.recurrence", "scheduler.stores", "testing")
+    rooms = ("aio", "cache", "observe.events", "scheduler", "jobs.recurrence", "stores", "testing")
     assert {"tickwheel", *(f"tickwheel.{room}" for room in rooms)} <= set(listed)
     assert "| `restart(delay: Seconds, /) -> bool` |" in text, "signatures have their types"
 

@@ -12,9 +12,9 @@ from collections import Counter
 
 import pytest
 
-from tickwheel import wheels
-from tickwheel.scheduler import AsyncScheduler, Scheduler, stores
-from tickwheel.scheduler.targets import _open
+from tickwheel import stores, wheels
+from tickwheel.scheduler import AsyncScheduler, Scheduler
+from tickwheel.targets import _open
 from tickwheel.testing.driver_suite import DriverSuite
 from tickwheel.testing.engine_suite import EngineSuite
 from tickwheel.testing.store_suite import SharedStoreSuite, StoreSuite
@@ -87,7 +87,7 @@ def test_every_target_is_held_to_the_contract_and_described(root, modules):
     found = [
         node.name
         for name, tree in modules.items()
-        if re.fullmatch(r"tickwheel\.scheduler\.targets\.[a-z]\w*", name)
+        if re.fullmatch(r"tickwheel\.targets\.[a-z]\w*", name)
         for node in tree.body
         if isinstance(node, ast.ClassDef) and node.name.endswith("Target") and node.name != "Target"
     ]
@@ -108,12 +108,12 @@ def test_every_target_reads_its_own_urls(modules):
     having = {
         name.rpartition(".")[2]
         for name, tree in modules.items()
-        if name.startswith("tickwheel.scheduler.targets.")
+        if name.startswith("tickwheel.targets.")
         and any(isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "URL_FORM" for node in tree.body)
     }
     assert having == set(_open._MODULES.values())
     for module in having:
-        form = importlib.import_module(f"tickwheel.scheduler.targets.{module}").URL_FORM
+        form = importlib.import_module(f"tickwheel.targets.{module}").URL_FORM
         scheme = form.example.partition(":")[0]
         assert _open._MODULES[scheme if scheme in _open._MODULES else scheme.partition("+")[0] + "+"] == module
 
@@ -123,9 +123,7 @@ def test_every_store_is_held_to_the_contract(root):
     Each store that a URL can name runs the store suite.
     """
     held = subclasses_of("StoreSuite", root, "tests/scheduler/stores")
-    rooms = {
-        path.name for path in (root / "src/tickwheel/scheduler/stores").iterdir() if (path / "__init__.py").exists()
-    }
+    rooms = {path.name for path in (root / "src/tickwheel/stores").iterdir() if (path / "__init__.py").exists()}
     assert rooms == {"postgres", "redis", "sqlite"}
     for room in (*sorted(rooms), "memory"):
         assert re.search(rf"class Test\w*{room}Store\(", held, re.IGNORECASE), f"no StoreSuite holds {room}"

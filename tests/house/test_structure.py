@@ -25,7 +25,7 @@ TOPS = (
     ".github",
 )
 # Where a short path may begin.
-ROOTS = ("", "src/tickwheel", "src/tickwheel/scheduler", "crates/python/src", "crates/wheel/src")
+ROOTS = ("", "src/tickwheel", "crates/python/src", "crates/wheel/src")
 # Folders that hold only what their own module reads.
 DATA = ("migrations", "scripts")
 

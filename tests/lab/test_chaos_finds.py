@@ -17,7 +17,7 @@ from tickwheel.lab.chaos.run import ChaosOptions, run_chaos
 BROKEN = """
 import sys
 from tickwheel.cli.chaos_service import main
-from tickwheel.scheduler.targets.webhook import WebhookTarget
+from tickwheel.targets.webhook import WebhookTarget
 
 post, how, count = WebhookTarget._post, sys.argv[1], 0
 

@@ -10,7 +10,7 @@ import random
 
 import pytest
 
-from tickwheel.scheduler.engine._spans import drawn
+from tickwheel.engine._spans import drawn
 
 SIGMAS = 5
 

@@ -12,12 +12,12 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tickwheel.engine._staged_job import StagedJob
+from tickwheel.engine._verdict import succeeded
+from tickwheel.engine.figures import Figures
+from tickwheel.jobs.model import Answer, Job, Outcome
 from tickwheel.observe.prometheus import Collector, buckets, exposition
 from tickwheel.scheduler import RetryPolicy, Scheduler
-from tickwheel.scheduler.engine._staged_job import StagedJob
-from tickwheel.scheduler.engine._verdict import succeeded
-from tickwheel.scheduler.engine.figures import Figures
-from tickwheel.scheduler.model import Answer, Job, Outcome
 from tickwheel.testing import ManualClock
 
 END_S = 20

@@ -12,11 +12,11 @@ from unittest import mock
 
 from simulation._cluster import Cluster
 
-from tickwheel.scheduler import _storeclock
-from tickwheel.scheduler.engine._redater import Redater
-from tickwheel.scheduler.engine._stager import Stager
-from tickwheel.scheduler.engine.elapsed import Elapsed
-from tickwheel.scheduler.stores import _memory, _plan
+from tickwheel.engine._redater import Redater
+from tickwheel.engine._stager import Stager
+from tickwheel.engine.elapsed import Elapsed
+from tickwheel.host import store_clock as _storeclock
+from tickwheel.stores import _memory, _plan
 
 __all__ = [
     "follows_the_wall_clock",

@@ -29,8 +29,8 @@ from typing import Any
 from servers import postgres_pair, redis_group
 from sigstop import append, is_empty, until
 
+from tickwheel.jobs.model import Outcome
 from tickwheel.scheduler import Firing, RetryPolicy, Scheduler, StoreError
-from tickwheel.scheduler.model import Outcome
 
 __all__ = ["Result", "prove"]
 

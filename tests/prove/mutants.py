@@ -30,25 +30,26 @@ from simulation import Plan, _cluster, _table
 from simulation._cluster import Cluster
 from simulation._table import Table
 
-from tickwheel.scheduler import _core, _storeclock
+from tickwheel.engine import _lanes, _queue, _stager, _watcher
+from tickwheel.engine._armer import Armer
+from tickwheel.engine._dispatcher import Dispatcher
+from tickwheel.engine._lookout import Lookout
+from tickwheel.engine._runnable import Runnable
+from tickwheel.engine._settler import Settler
+from tickwheel.engine._staged import StagedJobs
+from tickwheel.engine._staged_job import Phase
+from tickwheel.engine._stager import Stager
+from tickwheel.engine._staging import Staging
+from tickwheel.engine._starter import Starter
+from tickwheel.engine.owner import Owner
+from tickwheel.host import store_clock as _storeclock
+from tickwheel.host import writer
+from tickwheel.host.hooks import Hooks
+from tickwheel.host.registry import Registry
+from tickwheel.jobs.errors import StoreError
+from tickwheel.jobs.model import Standing
+from tickwheel.scheduler import _core
 from tickwheel.scheduler._core import Core
-from tickwheel.scheduler._hooks import Hooks
-from tickwheel.scheduler._registry import Registry
-from tickwheel.scheduler.engine import _lanes, _queue, _stager, _watcher
-from tickwheel.scheduler.engine._armer import Armer
-from tickwheel.scheduler.engine._dispatcher import Dispatcher
-from tickwheel.scheduler.engine._lookout import Lookout
-from tickwheel.scheduler.engine._runnable import Runnable
-from tickwheel.scheduler.engine._settler import Settler
-from tickwheel.scheduler.engine._staged import StagedJobs
-from tickwheel.scheduler.engine._staged_job import Phase
-from tickwheel.scheduler.engine._stager import Stager
-from tickwheel.scheduler.engine._staging import Staging
-from tickwheel.scheduler.engine._starter import Starter
-from tickwheel.scheduler.engine.owner import Owner
-from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.model import Standing
-from tickwheel.scheduler.verbs import writer
 
 __all__ = ["MUTANTS", "ON_A_FILE", "RARE", "SLOWLY", "SOON", "WHOLE_DAYS"]
 
@@ -257,7 +258,7 @@ def invented(write: Any) -> Any:
     """
     Return an answer that no store gave.
     """
-    from tickwheel.scheduler.model import Answer, Outcome  # noqa: PLC0415 - here alone
+    from tickwheel.jobs.model import Answer, Outcome  # noqa: PLC0415 - here alone
 
     return Answer(Outcome.CREATED, write.job)
 
@@ -346,7 +347,7 @@ def says_cancelled() -> Any:
     """
     The store cancels a job that runs, and says so.
     """
-    from tickwheel.scheduler.stores import _rules  # noqa: PLC0415 - here alone
+    from tickwheel.jobs import rules as _rules  # noqa: PLC0415 - here alone
 
     real = _rules._cancel
 
@@ -363,7 +364,7 @@ def tries_again_what_was_stopped() -> Any:
     """
     A running job that is asked to stop does not expire: if its node dies, or its attempt fails, it is tried again.
     """
-    from tickwheel.scheduler.stores import _rules  # noqa: PLC0415 - here alone
+    from tickwheel.jobs import rules as _rules  # noqa: PLC0415 - here alone
 
     real = _rules._cancel
 

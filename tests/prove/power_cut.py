@@ -24,11 +24,11 @@ from unittest import mock
 
 from recorded_disk import RecordedDisk
 
-from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.model import Begin, Cancel, Job, JobQuery, Move, Outcome, Set, Settle, Settled, State, Write
-from tickwheel.scheduler.stores._rows import row_of
-from tickwheel.scheduler.stores.sqlite import SqliteStore, _connections, _far, _runs, _schema
-from tickwheel.scheduler.stores.sqlite._queries import SQL
+from tickwheel.jobs.errors import StoreError
+from tickwheel.jobs.model import Begin, Cancel, Job, JobQuery, Move, Outcome, Set, Settle, Settled, State, Write
+from tickwheel.jobs.rows import row_of
+from tickwheel.stores.sqlite import SqliteStore, _connections, _far, _runs, _schema
+from tickwheel.stores.sqlite._queries import SQL
 from tickwheel.testing import ManualClock
 
 __all__ = ["Result", "prove"]

@@ -19,7 +19,7 @@ from unittest import mock
 
 import apsw
 
-from tickwheel.scheduler.stores.sqlite import _connections
+from tickwheel.stores.sqlite import _connections
 
 __all__ = ["RecordedDisk"]
 

@@ -8,9 +8,9 @@ import itertools
 from typing import Any
 from unittest import mock
 
-from tickwheel.scheduler.engine._overtaker import Overtaker
-from tickwheel.scheduler.recurrence import Overlap, Recurrence
-from tickwheel.scheduler.stores import _rules
+from tickwheel.engine._overtaker import Overtaker
+from tickwheel.jobs import rules as _rules
+from tickwheel.jobs.recurrence import Overlap, Recurrence
 
 __all__ = [
     "begins_again_when_set",

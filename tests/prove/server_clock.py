@@ -30,7 +30,7 @@ from servers import postgres, redis_url
 from sigstop import append, until
 
 from tickwheel.scheduler import Scheduler
-from tickwheel.scheduler.stores import open_store
+from tickwheel.stores import open_store
 
 __all__ = ["Result", "prove"]
 

@@ -27,7 +27,7 @@ from simulation.history import (
     TakenUp,
 )
 
-from tickwheel.scheduler.model import (
+from tickwheel.jobs.model import (
     Answer,
     AttemptStatus,
     Begin,

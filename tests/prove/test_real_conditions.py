@@ -13,9 +13,9 @@ from tickwheel.scheduler import Scheduler, SchedulerOptions, SetRequest
 
 FULL_DISK = """
     import resource, signal, sys
-    from tickwheel.scheduler.model import Job, Set
-    from tickwheel.scheduler.errors import StoreError
-    from tickwheel.scheduler.stores.sqlite import SqliteStore
+    from tickwheel.jobs.model import Job, Set
+    from tickwheel.jobs.errors import StoreError
+    from tickwheel.stores.sqlite import SqliteStore
 
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     store = SqliteStore(sys.argv[1])

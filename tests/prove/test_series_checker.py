@@ -11,7 +11,7 @@ from simulation._series import Series
 from simulation._weather import Weather
 from simulation.history import Committed, Fault, Fired
 
-from tickwheel.scheduler.model import Answer, Job, Move, Outcome, Redate, Settle, Settled
+from tickwheel.jobs.model import Answer, Job, Move, Outcome, Redate, Settle, Settled
 
 NOW = 1_700_007_081_004
 HOUR = 3_600_000

@@ -11,8 +11,8 @@ import time
 
 import pytest
 
+from tickwheel.jobs.errors import StoreError
 from tickwheel.scheduler import AsyncScheduler, Scheduler
-from tickwheel.scheduler.errors import StoreError
 from tickwheel.testing import ManualClock
 
 PATIENCE_S = 60.0

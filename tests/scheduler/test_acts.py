@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 
+from tickwheel.jobs.model import Actor
+from tickwheel.jobs.requests import set_write
 from tickwheel.scheduler import HistoryOptions, SchedulerOptions, SetRequest
-from tickwheel.scheduler.model import Actor
-from tickwheel.scheduler.verbs.requests import set_write
 
 
 def outcomes(scheduler, key):

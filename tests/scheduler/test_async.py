@@ -14,10 +14,10 @@ from contextlib import nullcontext
 import pytest
 
 from tickwheel.errors import ClosedError
+from tickwheel.jobs.errors import UnsupportedError
 from tickwheel.scheduler import AsyncScheduler, InvalidJobError, Outcome, RetryPolicy, Scheduler, SetRequest, State
-from tickwheel.scheduler.errors import UnsupportedError
-from tickwheel.scheduler.stores.sqlite import SqliteStore
-from tickwheel.scheduler.verbs._replies import Replies
+from tickwheel.scheduler._replies import Replies
+from tickwheel.stores.sqlite import SqliteStore
 
 HOUR = 3600
 PATIENCE_S = 60.0

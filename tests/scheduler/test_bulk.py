@@ -9,6 +9,8 @@ import threading
 
 import pytest
 
+from tickwheel.jobs.requests import When
+from tickwheel.jobs.verbs import MoveJobs
 from tickwheel.scheduler import (
     AsyncScheduler,
     InvalidJobError,
@@ -20,9 +22,7 @@ from tickwheel.scheduler import (
     StoreError,
     UnsupportedError,
 )
-from tickwheel.scheduler.stores import make_store
-from tickwheel.scheduler.verbs.jobs import MoveJobs
-from tickwheel.scheduler.verbs.requests import When
+from tickwheel.stores import make_store
 from tickwheel.testing import InlineScheduler, ManualClock
 from tickwheel.testing.faulty_store import FaultyStore
 

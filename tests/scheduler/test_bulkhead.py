@@ -217,7 +217,7 @@ def test_a_task_that_swallows_its_cancellation(start, record, go_on, events, *, 
     """
     An async handler that goes on past its timeout has failed; its task is counted until it ends.
     """
-    monkeypatch.setattr("tickwheel.scheduler.engine._timeouts._GRACE_S", 0.05)
+    monkeypatch.setattr("tickwheel.engine._timeouts._GRACE_S", 0.05)
     scheduler = start(coroutines=2, leaked_max=2)
     told = events(scheduler)
 

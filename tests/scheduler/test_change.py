@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import pytest
 
+from tickwheel.jobs.recurrence import Cron, Exclusion, Recurrence
 from tickwheel.scheduler import AsyncScheduler, InvalidJobError, Outcome, RetryPolicy, StoreError
-from tickwheel.scheduler.recurrence import Cron, Exclusion, Recurrence
-from tickwheel.scheduler.stores import make_store
+from tickwheel.stores import make_store
 from tickwheel.testing import InlineScheduler, ManualClock
 from tickwheel.testing.faulty_store import FaultyStore
 

@@ -17,9 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tickwheel.errors import InvalidDelayError
-from tickwheel.scheduler import HistoryOptions, Scheduler, SchedulerOptions, checks
-from tickwheel.scheduler.errors import InvalidJobError
-from tickwheel.scheduler.model import SetMode
+from tickwheel.jobs import checks
+from tickwheel.jobs.errors import InvalidJobError
+from tickwheel.jobs.model import SetMode
+from tickwheel.scheduler import HistoryOptions, Scheduler, SchedulerOptions
 
 NOW = 1_700_000_000_000
 CENTURY_S = checks.FAR_MS / 1000

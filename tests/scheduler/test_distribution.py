@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from tickwheel.scheduler._distribution import Distribution, _edge_ms, _index
+from tickwheel.host.distribution import Distribution, _edge_ms, _index
 
 
 @pytest.mark.parametrize("us", [1, 2, 3, 7, 8, 9, 15, 16, 17, 1000, 1023, 1024, 999_999, 86_400_000_000])

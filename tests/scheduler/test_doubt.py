@@ -10,11 +10,11 @@ from unittest import mock
 
 import pytest
 
+from tickwheel.engine._armer import Armer
+from tickwheel.jobs.errors import StoreError
+from tickwheel.jobs.model import Begin, Set
 from tickwheel.scheduler import Outcome, RetryPolicy, Snooze
-from tickwheel.scheduler.engine._armer import Armer
-from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.model import Begin, Set
-from tickwheel.scheduler.stores import MemoryStore
+from tickwheel.stores import MemoryStore
 from tickwheel.testing.faulty_store import FaultyStore
 
 

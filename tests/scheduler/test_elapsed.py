@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import random
 
-from tickwheel.scheduler._runtime import Runtime
-from tickwheel.scheduler._storeclock import StoreClock
-from tickwheel.scheduler.engine.elapsed import Elapsed
-from tickwheel.scheduler.model import Job
+from tickwheel.engine.elapsed import Elapsed
+from tickwheel.host.runtime import Runtime
+from tickwheel.host.store_clock import StoreClock
+from tickwheel.jobs.model import Job
 from tickwheel.testing import ManualClock
 
 
@@ -47,7 +47,7 @@ def test_what_has_passed_is_forgotten(monkeypatch):
     """
     Generations that come one by one with gaps are remembered until their instants have passed, and no longer.
     """
-    monkeypatch.setattr("tickwheel.scheduler.engine.elapsed._RUNS_MAX", 100)
+    monkeypatch.setattr("tickwheel.engine.elapsed._RUNS_MAX", 100)
     clock = ManualClock(wall=1_700_000_000.0)
     runtime = Runtime(clock=clock)
     told = StoreClock(runtime)

@@ -14,11 +14,12 @@ import pytest
 
 from tickwheel.calendar import _fields
 from tickwheel.calendar.zone import zone_of
-from tickwheel.scheduler import DeadLetter, Retry, RetryPolicy, Snooze, _unreadable
-from tickwheel.scheduler._unreadable import unreadable_part
-from tickwheel.scheduler.model import Adopt
-from tickwheel.scheduler.recurrence import Recurrence
-from tickwheel.scheduler.targets.kafka import KafkaTarget
+from tickwheel.jobs import unreadable as _unreadable
+from tickwheel.jobs.model import Adopt
+from tickwheel.jobs.recurrence import Recurrence
+from tickwheel.jobs.unreadable import unreadable_part
+from tickwheel.scheduler import DeadLetter, Retry, RetryPolicy, Snooze
+from tickwheel.targets.kafka import KafkaTarget
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres", "redis"])

@@ -11,10 +11,10 @@ from unittest import mock
 
 import pytest
 
+from tickwheel.engine._staged_job import Phase
 from tickwheel.observe.events import JobCancelled, JobExpired, JobFired, JobMoved, JobSet, JobSucceeded, SettleRefused
 from tickwheel.scheduler import Outcome, RetryPolicy, SchedulerOptions, SetRequest, State
-from tickwheel.scheduler.engine._staged_job import Phase
-from tickwheel.scheduler.targets import Firing
+from tickwheel.targets import Firing
 
 AT_ONCE = RetryPolicy(attempts=3, base_ms=0, jitter=0)
 

@@ -9,12 +9,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from tickwheel.engine._heartbeat import Heartbeat
+from tickwheel.engine.figures import Figures
+from tickwheel.host.runtime import Runtime
 from tickwheel.observe.events import StoreFailed
 from tickwheel.scheduler import Scheduler, StoreError
-from tickwheel.scheduler._runtime import Runtime
-from tickwheel.scheduler.engine._heartbeat import Heartbeat
-from tickwheel.scheduler.engine.figures import Figures
-from tickwheel.scheduler.stores import Abilities, MemoryStore
+from tickwheel.stores import Abilities, MemoryStore
 
 
 class Reported(MemoryStore):

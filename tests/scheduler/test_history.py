@@ -17,6 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from tickwheel.engine._pruner import Pruner
+from tickwheel.jobs.errors import ERROR_CHARS_MAX
+from tickwheel.jobs.tracebacks import TRACEBACK_CHARS_MAX, traceback_text
 from tickwheel.observe.events import JobDied, JobExpired, JobFailed, JobSnoozed, JobSucceeded
 from tickwheel.scheduler import (
     AsyncScheduler,
@@ -28,9 +31,6 @@ from tickwheel.scheduler import (
     SchedulerOptions,
     Snooze,
 )
-from tickwheel.scheduler.engine._pruner import Pruner
-from tickwheel.scheduler.errors import ERROR_CHARS_MAX
-from tickwheel.scheduler.tracebacks import TRACEBACK_CHARS_MAX, traceback_text
 from tickwheel.testing import ManualClock
 from tickwheel.testing.inline import InlineScheduler
 
@@ -64,9 +64,8 @@ def test_attempts_and_death(scheduler, events):
     assert (last.key, last.generation, last.target, last.handler) == ("k", job.generation, "handler", "h")
     assert last.error == "RuntimeError: 3"
     assert last.traceback.startswith("Traceback (most recent call last):\n")
-    assert f'File "{__file__}"' in last.traceback
+    assert re.findall(r'File "([^"]+)"', last.traceback) == [__file__], "the frames of tickwheel are left out"
     assert last.traceback.endswith("raise RuntimeError(firing.attempt)\nRuntimeError: 3")
-    assert "tickwheel/scheduler" not in last.traceback.replace(__file__, "")
     assert last.begun_at >= last.due_at
     assert 0 <= last.took_ms <= last.at - last.due_at + 1
     assert last.by == scheduler.stats()["owner"]

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
+from tickwheel.jobs.incidents import LETTERS_MAX, incidents_of, normalised
 from tickwheel.scheduler import Incidents, Job
-from tickwheel.scheduler.incidents import LETTERS_MAX, incidents_of, normalised
 
 HOUR_MS = 3_600_000
 NOW = 100 * HOUR_MS

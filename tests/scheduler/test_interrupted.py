@@ -9,17 +9,17 @@ from contextlib import closing
 
 import pytest
 
+from tickwheel.engine._heartbeat import Heartbeat
+from tickwheel.engine._leases import Leases
+from tickwheel.engine._stager import Stager
+from tickwheel.engine._watcher import Watcher
+from tickwheel.engine._workers import Workers
+from tickwheel.engine.owner import Owner
 from tickwheel.errors import ClosedError
+from tickwheel.host.writer import Writer
 from tickwheel.scheduler import Scheduler, SchedulerOptions, SetRequest, StoreFullError
 from tickwheel.scheduler._core import Core
-from tickwheel.scheduler.engine._heartbeat import Heartbeat
-from tickwheel.scheduler.engine._leases import Leases
-from tickwheel.scheduler.engine._stager import Stager
-from tickwheel.scheduler.engine._watcher import Watcher
-from tickwheel.scheduler.engine._workers import Workers
-from tickwheel.scheduler.engine.owner import Owner
-from tickwheel.scheduler.stores.sqlite import SqliteStore
-from tickwheel.scheduler.verbs.writer import Writer
+from tickwheel.stores.sqlite import SqliteStore
 
 BEFORE, AFTER = "before", "after"
 WRITERS = {"tickwheel-writer", "tickwheel-writer-own", "tickwheel-writer-callers"}

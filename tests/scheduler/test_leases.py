@@ -13,7 +13,7 @@ import pytest
 from tickwheel.clock import MonotonicClock
 from tickwheel.observe.events import OwnershipLost, StoreFailed
 from tickwheel.scheduler import LeaseEndedError, SchedulerOptions, SetRequest, StoreError
-from tickwheel.scheduler.stores import Abilities, MemoryStore
+from tickwheel.stores import Abilities, MemoryStore
 
 
 class Leasing(MemoryStore):

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import time
 
-from tickwheel.scheduler.model import Job, Set
-from tickwheel.scheduler.stores import Abilities, MemoryStore
+from tickwheel.jobs.model import Job, Set
+from tickwheel.stores import Abilities, MemoryStore
 
 WAIT_S = 5.0
 """What the promise says."""

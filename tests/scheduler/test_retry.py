@@ -8,10 +8,10 @@ from contextlib import closing
 
 import pytest
 
+from tickwheel.jobs.errors import InvalidJobError
+from tickwheel.jobs.model import RetryPolicy
+from tickwheel.jobs.retry import check_policy, wait_ms
 from tickwheel.scheduler import Scheduler, SchedulerOptions
-from tickwheel.scheduler._retry import check_policy, wait_ms
-from tickwheel.scheduler.errors import InvalidJobError
-from tickwheel.scheduler.model import RetryPolicy
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from tickwheel.scheduler import (
     SetRequest,
     State,
 )
-from tickwheel.scheduler.stores import make_store
+from tickwheel.stores import make_store
 from tickwheel.testing import InlineScheduler, ManualClock
 from tickwheel.testing.faulty_store import FaultyStore
 

@@ -10,8 +10,8 @@ import threading
 
 import pytest
 
+from tickwheel.jobs.recurrence import Recurrence
 from tickwheel.scheduler import AsyncScheduler, InvalidJobError, Outcome
-from tickwheel.scheduler.recurrence import Recurrence
 from tickwheel.testing import ManualClock
 
 NOON = 1_700_000_000.123

@@ -11,11 +11,11 @@ from unittest import mock
 
 import pytest
 
-from tickwheel.scheduler._runtime import Runtime
-from tickwheel.scheduler.engine._staged import StagedJobs, _step_all
-from tickwheel.scheduler.engine._staged_job import TABLE, Phase, StagedJob, Step
-from tickwheel.scheduler.engine._withdrawals import Withdrawals
-from tickwheel.scheduler.model import Job, Standing, State
+from tickwheel.engine._staged import StagedJobs, _step_all
+from tickwheel.engine._staged_job import TABLE, Phase, StagedJob, Step
+from tickwheel.engine._withdrawals import Withdrawals
+from tickwheel.host.runtime import Runtime
+from tickwheel.jobs.model import Job, Standing, State
 
 
 def job(key="k", generation=1, due_at=1000):

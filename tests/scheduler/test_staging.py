@@ -10,7 +10,7 @@ import pytest
 
 from tickwheel.observe.events import JobFired, JobSucceeded, SettleRefused, StoreFailed
 from tickwheel.scheduler import SchedulerOptions, SetRequest, StoreError
-from tickwheel.scheduler.stores import MemoryStore
+from tickwheel.stores import MemoryStore
 from tickwheel.testing import ManualClock
 
 HOUR = 3600

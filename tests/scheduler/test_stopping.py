@@ -13,9 +13,9 @@ import time
 
 import pytest
 
+from tickwheel.engine import _gatherer
 from tickwheel.errors import ClosedError
 from tickwheel.scheduler import Outcome, RetryPolicy, SchedulerOptions, SetRequest, State, StoreInUseError
-from tickwheel.scheduler.engine import _gatherer
 
 
 def test_stop_before_start(make, url):

@@ -11,10 +11,10 @@ from unittest import mock
 
 import pytest
 
+from tickwheel.host.runtime import Runtime
+from tickwheel.host.store_clock import StoreClock
 from tickwheel.scheduler import AsyncScheduler, SetRequest
-from tickwheel.scheduler._runtime import Runtime
-from tickwheel.scheduler._storeclock import StoreClock
-from tickwheel.scheduler.stores import Abilities, MemoryStore
+from tickwheel.stores import Abilities, MemoryStore
 from tickwheel.testing import ManualClock
 
 STORE_MS = 1_800_000_000_000

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from tickwheel.scheduler._runtime import Runtime
-from tickwheel.scheduler.engine._timeouts import Timeouts
+from tickwheel.engine._timeouts import Timeouts
+from tickwheel.host.runtime import Runtime
 
 
 def test_a_timer_that_fires_while_it_is_set_is_set_again():

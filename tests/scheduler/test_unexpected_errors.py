@@ -15,17 +15,18 @@ from types import SimpleNamespace
 
 import pytest
 
+from tickwheel.engine import _pruner
+from tickwheel.host import standby as _standby
+from tickwheel.host.partitioned_writer import PartitionedWriter
+from tickwheel.host.runtime import Runtime
+from tickwheel.host.withdrawal_requests import WithdrawalRequests
+from tickwheel.jobs.errors import StoreError
+from tickwheel.jobs.model import Settle
 from tickwheel.observe.events import JobDied, JobSucceeded, StoreFailed
-from tickwheel.scheduler import RetryPolicy, Scheduler, SchedulerOptions, SetRequest, _standby
-from tickwheel.scheduler._runtime import Runtime
-from tickwheel.scheduler.engine import _pruner
-from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.model import Settle
-from tickwheel.scheduler.stores import Abilities, MemoryStore
-from tickwheel.scheduler.stores.sqlite import _checkpointer
-from tickwheel.scheduler.stores.sqlite._joining import Follower
-from tickwheel.scheduler.verbs._withdrawal_requests import WithdrawalRequests
-from tickwheel.scheduler.verbs.partitioned_writer import PartitionedWriter
+from tickwheel.scheduler import RetryPolicy, Scheduler, SchedulerOptions, SetRequest
+from tickwheel.stores import Abilities, MemoryStore
+from tickwheel.stores.sqlite import _checkpointer
+from tickwheel.stores.sqlite._joining import Follower
 
 LEASE_MS = 150
 

@@ -9,9 +9,8 @@ from random import random
 
 import pytest
 
-from tickwheel.scheduler import DeadLetter, HandlerNotFoundError, Job, Retry, RetryPolicy, Snooze
-from tickwheel.scheduler.engine._staged_job import Ran, StagedJob
-from tickwheel.scheduler.engine._verdict import (
+from tickwheel.engine._staged_job import Ran, StagedJob
+from tickwheel.engine._verdict import (
     Ending,
     fatal,
     given_back,
@@ -21,9 +20,10 @@ from tickwheel.scheduler.engine._verdict import (
     poison,
     stopped,
 )
-from tickwheel.scheduler.errors import ERROR_CHARS_MAX
-from tickwheel.scheduler.model import Settled
-from tickwheel.scheduler.recurrence import Exclusion, Interval, Misfire, Overlap, Recurrence
+from tickwheel.jobs.errors import ERROR_CHARS_MAX
+from tickwheel.jobs.model import Settled
+from tickwheel.jobs.recurrence import Exclusion, Interval, Misfire, Overlap, Recurrence
+from tickwheel.scheduler import DeadLetter, HandlerNotFoundError, Job, Retry, RetryPolicy, Snooze
 
 NOW = 1_700_000_000_000
 RAN = Ran(NOW, NOW + 5)

@@ -11,15 +11,15 @@ import time
 import pytest
 
 from tickwheel.drivers import TimerWheel
-from tickwheel.scheduler._hooks import Hooks
-from tickwheel.scheduler._runtime import Runtime
-from tickwheel.scheduler.engine._coroutines import Coroutines
-from tickwheel.scheduler.engine._queue import Queue
-from tickwheel.scheduler.engine._staged_job import Phase, StagedJob
-from tickwheel.scheduler.engine._starter import Starter
-from tickwheel.scheduler.engine._workers import Workers
-from tickwheel.scheduler.model import Job
-from tickwheel.scheduler.targets import Call
+from tickwheel.engine._coroutines import Coroutines
+from tickwheel.engine._queue import Queue
+from tickwheel.engine._staged_job import Phase, StagedJob
+from tickwheel.engine._starter import Starter
+from tickwheel.engine._workers import Workers
+from tickwheel.host.hooks import Hooks
+from tickwheel.host.runtime import Runtime
+from tickwheel.jobs.model import Job
+from tickwheel.targets import Call
 
 
 class Work:

@@ -17,12 +17,12 @@ from hypothesis.strategies import integers
 pytest.importorskip("msgspec", reason="the service extra is not installed")
 
 from tickwheel.scheduler import AsyncScheduler, SetRequest
-from tickwheel.scheduler.stores import make_store
 from tickwheel.service import ServiceOptions, idempotency
 from tickwheel.service.batch import Batches
 from tickwheel.service.bodies import SetItem
 from tickwheel.service.documents import instant
 from tickwheel.service.http import Reply, Request
+from tickwheel.stores import make_store
 from tickwheel.testing.faulty_store import FaultyStore
 
 FAR = {"do": "set", "delay": 3600, "target": "log"}

@@ -17,6 +17,7 @@ from datetime import date
 import pytest
 
 from tickwheel.errors import ClosedError
+from tickwheel.remote._pulls import RemotePulls
 from tickwheel.scheduler import (
     AccessError,
     AsyncScheduler,
@@ -35,7 +36,6 @@ from tickwheel.scheduler import (
     StoreError,
     UnsupportedError,
 )
-from tickwheel.scheduler.remote._pulls import RemotePulls
 
 pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
 
@@ -335,7 +335,7 @@ def test_progress(server, monkeypatch, until):
     """
     What a handler of a client notes goes to the service with the next beat and the end; other clients read it there.
     """
-    monkeypatch.setattr("tickwheel.scheduler.remote._puller._BEAT_S", 0.1)
+    monkeypatch.setattr("tickwheel.remote._puller._BEAT_S", 0.1)
     noted, go_on = threading.Event(), threading.Event()
     with Scheduler(url_of(server)) as watcher:
         client = Scheduler(url_of(server))
@@ -405,7 +405,7 @@ def test_pulling_goes_on_after_any_error(server, monkeypatch, caplog, until):
 
     for name in trips:
         monkeypatch.setattr(RemotePulls, name, tripping(name, getattr(RemotePulls, name)))
-    monkeypatch.setattr("tickwheel.scheduler.remote._puller._PAUSE_S", 0.01)
+    monkeypatch.setattr("tickwheel.remote._puller._PAUSE_S", 0.01)
     client = Scheduler(url_of(server))
     client.handler("trips")(lambda payload: is_done.set() if payload == "last" else None)
     with client:

@@ -13,8 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from tickwheel.remote import _client
 from tickwheel.scheduler import Scheduler, StoreError
-from tickwheel.scheduler.remote import _client
 
 pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
 pytest.importorskip("msgspec", reason="the service extra is not installed")

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from tickwheel.scheduler.remote._puller import Puller
+from tickwheel.remote._puller import Puller
 
 pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
 

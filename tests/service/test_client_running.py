@@ -11,6 +11,9 @@ import time
 
 import pytest
 
+from tickwheel.remote import _puller
+from tickwheel.remote._loop import start_loop
+from tickwheel.remote._pulls import RemotePulls
 from tickwheel.scheduler import (
     AsyncScheduler,
     DeadLetter,
@@ -22,9 +25,6 @@ from tickwheel.scheduler import (
     Snooze,
     State,
 )
-from tickwheel.scheduler.remote import _puller
-from tickwheel.scheduler.remote._loop import start_loop
-from tickwheel.scheduler.remote._pulls import RemotePulls
 
 pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
 

@@ -12,9 +12,9 @@ import pytest
 
 from tickwheel.cli import documents as command_line
 from tickwheel.cli.interchange import exported, request_of
-from tickwheel.scheduler import columns, model
-from tickwheel.scheduler.remote import _wire
-from tickwheel.scheduler.verbs.requests import SetRequest, set_write
+from tickwheel.jobs import columns, model
+from tickwheel.jobs.requests import SetRequest, set_write
+from tickwheel.remote import _wire
 from tickwheel.service.documents import JobDocument, job_document
 from tickwheel.testing.store_suite._columns import jobs_of_their_own
 

@@ -14,7 +14,7 @@ import pytest
 msgspec = pytest.importorskip("msgspec", reason="the service extra is not installed")
 
 from tickwheel._core import nests_deeper  # noqa: E402 only where it is installed
-from tickwheel.scheduler.checks import DEPTH_MAX  # noqa: E402 only where it is installed
+from tickwheel.jobs.checks import DEPTH_MAX  # noqa: E402 only where it is installed
 from tickwheel.service.problems import ProblemError  # noqa: E402 only where it is installed
 from tickwheel.service.strict_json import LEVELS_MAX, Body, decode, decoded  # noqa: E402 only where it is installed
 

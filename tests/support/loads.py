@@ -12,8 +12,8 @@ import time
 from collections import Counter
 from contextlib import ExitStack, closing, contextmanager
 
+from tickwheel.jobs.errors import StoreError
 from tickwheel.scheduler import Outcome, Scheduler
-from tickwheel.scheduler.errors import StoreError
 
 
 class Load:

@@ -4,7 +4,7 @@ Writes as stores and the writer take them, in short.
 
 from __future__ import annotations
 
-from tickwheel.scheduler.model import Job, Set
+from tickwheel.jobs.model import Job, Set
 
 
 def a_set(key="key", due_at=0, payload=b"null"):

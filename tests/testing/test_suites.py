@@ -8,8 +8,8 @@ import unittest
 
 import pytest
 
-from tickwheel.scheduler.stores import MemoryStore
-from tickwheel.scheduler.stores.contract import Page
+from tickwheel.stores import MemoryStore
+from tickwheel.stores.contract import Page
 from tickwheel.testing.driver_suite import DriverSuite
 from tickwheel.testing.engine_suite import EngineSuite
 from tickwheel.testing.store_suite import StoreSuite, _open

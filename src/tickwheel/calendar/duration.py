@@ -1,7 +1,7 @@
 """
 A length of time as people and formats write it: `90s`, `2h30m`, `PT30M`.
 
-Internal: other rooms use it, users do not.
+Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

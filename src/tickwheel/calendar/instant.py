@@ -1,7 +1,7 @@
 """
 An instant of the wall clock, as a caller names it.
 
-Internal: other rooms use it, users do not.
+Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

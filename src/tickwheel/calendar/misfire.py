@@ -1,7 +1,7 @@
 """
 The rules for runs that were missed.
 
-Internal: other rooms use it, users do not.
+Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import threading
 
 from tickwheel import service
 from tickwheel.scheduler import AsyncScheduler
-from tickwheel.scheduler.targets.webhook import WebhookTarget
+from tickwheel.targets.webhook import WebhookTarget
 
 __all__ = ["main"]
 

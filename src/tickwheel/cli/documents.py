@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any, Final
 
+from tickwheel.jobs.model import Pause, RetryPolicy
 from tickwheel.scheduler import HistoryRecord, Incident, Job
-from tickwheel.scheduler.model import Pause, RetryPolicy
 
 __all__ = ["incident_document", "instant", "job_document", "pause_document", "record_document", "schedule_document"]
 

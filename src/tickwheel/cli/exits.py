@@ -8,7 +8,7 @@ from enum import IntEnum, unique
 from typing import Self
 
 from tickwheel.errors import MissingExtraError, TickwheelError
-from tickwheel.scheduler.errors import (
+from tickwheel.jobs.errors import (
     AccessError,
     HandlerNotFoundError,
     StoreError,

@@ -10,7 +10,7 @@ from tickwheel.cli.interchange import exported
 from tickwheel.cli.listing import jobs_of
 from tickwheel.cli.options import opened, store_option
 from tickwheel.cli.output import print_json
-from tickwheel.scheduler.model import STOPPED, State
+from tickwheel.jobs.model import STOPPED, State
 
 __all__ = ["command"]
 

@@ -20,9 +20,9 @@ from tickwheel.cli.listing import jobs_of
 from tickwheel.cli.options import json_option, opened, store_option
 from tickwheel.cli.output import counted, print_json, printable, progress
 from tickwheel.errors import TickwheelError
+from tickwheel.jobs.errors import InvalidJobError
+from tickwheel.jobs.model import State
 from tickwheel.scheduler import Scheduler, SetRequest
-from tickwheel.scheduler.errors import InvalidJobError
-from tickwheel.scheduler.model import State
 
 __all__ = ["command"]
 

@@ -17,11 +17,12 @@ from zoneinfo import ZoneInfo
 
 from tickwheel.calendar.zone import check_zone, zone_of
 from tickwheel.cli.values import epoch_seconds
-from tickwheel.scheduler import Job, RetryPolicy, SetRequest, columns
-from tickwheel.scheduler.definition import Definition
-from tickwheel.scheduler.errors import InvalidJobError
-from tickwheel.scheduler.model import STOPPED
-from tickwheel.scheduler.recurrence import Interval, Recurrence
+from tickwheel.jobs import columns
+from tickwheel.jobs.definition import Definition
+from tickwheel.jobs.errors import InvalidJobError
+from tickwheel.jobs.model import STOPPED
+from tickwheel.jobs.recurrence import Interval, Recurrence
+from tickwheel.scheduler import Job, RetryPolicy, SetRequest
 
 __all__ = ["csv_lines", "exported", "json_lines", "request_of"]
 

@@ -22,6 +22,7 @@ import click
 
 from tickwheel.cli.exits import Refused, exit_code_of
 from tickwheel.errors import TickwheelError
+from tickwheel.jobs.checks import decode_payload
 from tickwheel.observe.events import (
     CircuitClosed,
     CircuitOpened,
@@ -34,8 +35,7 @@ from tickwheel.observe.events import (
     StoreFailed,
 )
 from tickwheel.observe.tracing import FIRING
-from tickwheel.scheduler.checks import decode_payload
-from tickwheel.scheduler.targets import Firing
+from tickwheel.targets import Firing
 
 __all__ = ["FACTS", "LEVELS", "ends_logged", "log_event", "log_firing", "set_up"]
 

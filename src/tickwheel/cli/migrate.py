@@ -18,7 +18,7 @@ from tickwheel.cli.output import counted, print_json, printable, progress
 from tickwheel.cli.values import DurationRange
 from tickwheel.scheduler import State
 from tickwheel.scheduler.migration import Migration, MigrationReport, SameStoreError, identity_of, is_parked, pages_of
-from tickwheel.scheduler.stores import Store, make_store, open_store
+from tickwheel.stores import Store, make_store, open_store
 
 __all__ = ["command"]
 

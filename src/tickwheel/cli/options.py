@@ -14,9 +14,9 @@ import click
 from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.targets import configured, made
 from tickwheel.errors import TickwheelError
+from tickwheel.jobs.verbs import note_of
+from tickwheel.remote import is_service
 from tickwheel.scheduler import Scheduler, SchedulerOptions
-from tickwheel.scheduler.remote import is_service
-from tickwheel.scheduler.verbs.jobs import note_of
 
 __all__ = [
     "DEFAULT_STORE",

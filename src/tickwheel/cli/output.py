@@ -23,8 +23,8 @@ from rich.text import Text
 
 from tickwheel.cli.documents import job_document
 from tickwheel.cli.exits import ExitCode, Refused
+from tickwheel.jobs.model import STOPPED, Answer, Job, Outcome, Pause
 from tickwheel.scheduler import Progress
-from tickwheel.scheduler.model import STOPPED, Answer, Job, Outcome, Pause
 
 __all__ = [
     "counted",

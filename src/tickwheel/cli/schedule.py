@@ -17,9 +17,9 @@ from tickwheel.cli.listing import jobs_of
 from tickwheel.cli.options import exclude_option, json_option, key_argument, opened, store_option
 from tickwheel.cli.output import counted, local_time, print_json, print_rows
 from tickwheel.cli.values import DURATION, MOMENT, check_zone_is_used
+from tickwheel.jobs.recurring import runs_found, runs_of
+from tickwheel.jobs.requests import SetRequest, trial
 from tickwheel.scheduler import Job
-from tickwheel.scheduler.verbs.recurring import runs_found, runs_of
-from tickwheel.scheduler.verbs.requests import SetRequest, trial
 
 __all__ = ["command"]
 

@@ -18,9 +18,9 @@ from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.modules import imported
 from tickwheel.cli.options import served_option
 from tickwheel.cli.values import DurationRange
+from tickwheel.remote import is_service
 from tickwheel.scheduler import AsyncScheduler, HistoryOptions, SchedulerOptions
-from tickwheel.scheduler.remote import is_service
-from tickwheel.scheduler.targets.log import LogTarget
+from tickwheel.targets.log import LogTarget
 
 __all__ = ["command"]
 

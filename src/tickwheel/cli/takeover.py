@@ -17,8 +17,8 @@ from tickwheel.cli.options import json_option, opened, store_option
 from tickwheel.cli.output import counted, print_json, printable
 from tickwheel.cli.pickles import foreign_in
 from tickwheel.errors import TickwheelError
+from tickwheel.jobs.requests import trial
 from tickwheel.scheduler import SetRequest
-from tickwheel.scheduler.verbs.requests import trial
 
 __all__ = ["CannotTakeOverError", "Found", "checked", "next_on_grid", "options", "readable", "take_over"]
 

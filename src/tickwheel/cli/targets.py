@@ -17,7 +17,7 @@ from typing import Any, Final
 from tickwheel.cli.exits import ExitCode, Refused, exit_code_of
 from tickwheel.cli.modules import imported
 from tickwheel.errors import TickwheelError
-from tickwheel.scheduler.targets import Target, make_target, shown_target
+from tickwheel.targets import Target, make_target, shown_target
 
 __all__ = ["VARIABLE", "check_name", "configured", "in_environment", "made", "shown"]
 
@@ -119,7 +119,7 @@ def _of_object(target: str, module: str, name: str) -> Target:
         return ours
     for method, (room, kind) in _KINDS.items():
         if hasattr(found, method):
-            make: Callable[[Any], Target] = getattr(import_module(f"tickwheel.scheduler.targets.{room}"), kind)
+            make: Callable[[Any], Target] = getattr(import_module(f"tickwheel.targets.{room}"), kind)
             return make(found)
     remedy = "name an application of Celery, a broker of Dramatiq or taskiq, a redis.Redis for RQ, or a target"
     raise Refused(ExitCode.USAGE, f"the target {target!r} cannot be made of {module}:{name}: {remedy}")

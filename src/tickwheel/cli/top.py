@@ -16,8 +16,8 @@ import click
 from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.output import live, print_json, table
 from tickwheel.cli.values import DurationRange
-from tickwheel.scheduler.remote import is_service
-from tickwheel.scheduler.remote.transport import Transport
+from tickwheel.remote import is_service
+from tickwheel.remote.transport import Transport
 
 __all__ = ["command"]
 

@@ -1,7 +1,7 @@
 """
 The child of a fork starts with empty wheels: what is pending fires in the parent, once.
 
-Internal: other rooms use it, users do not.
+Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 from weakref import WeakKeyDictionary
 
 from tickwheel.scheduler import AsyncScheduler, InvalidJobError, RetryPolicy, Scheduler
-from tickwheel.scheduler.targets import Usual
-from tickwheel.scheduler.targets.handler import name_of
+from tickwheel.targets import Usual
+from tickwheel.targets.handler import name_of
 from tickwheel.typing import Duration
 
 __all__ = ["Handlers", "within"]

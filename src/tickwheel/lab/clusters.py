@@ -5,7 +5,7 @@ From J. Yang, Y. Yue and K. V. Rashmi, "A large scale analysis of hundreds of in
 OSDI 2020; the table `stat/2020Mar.md` of github.com/twitter/cache-trace, CC BY 4.0. The choice: clusters that write a
 lot, with one TTL, with several, with short ones and with deletes.
 
-Internal: other rooms use it, users do not.
+Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

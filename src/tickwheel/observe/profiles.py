@@ -4,7 +4,7 @@ A look at this moment of the process: the stacks of its threads and tasks, and w
 The profile is a sampling one: a hundred times a second it looks at each thread's frames, so it costs the process about
 a percent, whatever that does. Its lines are "collapsed stacks", which every flame graph tool reads.
 
-Internal: other rooms use it, users do not.
+Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

@@ -1,22 +1,20 @@
 """
 The durable scheduler: jobs by key that survive a crash.
 
-    model, errors    what a store, a target or an observer of your own needs
-    verbs/           what callers ask: the faces, requests and their checks, the client, the group-committing writer
-    engine/          what fires: owner, leases, stager, staged jobs, armer, lanes, queues, dispatcher, verdict, settler
-    stores/          where jobs wait; each knows the model and its contract, never the engine
-    targets/         where a fired job goes; as the stores
-    recurrence       when a job is due again
-    remote/          the same verbs over HTTP
+    _scheduler, _async    the two faces
+    _core                 what both are built on: a client, and an owner while it is started
+    backfill, migration   verbs that read pages of a store
+    idempotency           a table at the receiver, for callers that must not run a job twice
 
-`_core` is what both faces are built on: a client, and an owner while it is started. ARCHITECTURE.md follows a job
-through these rooms in order.
+The packages below it: `jobs` (data and rules), `stores`, `targets`, `host` (shared machinery), `engine` (what fires),
+`client` (the verbs on a store) and `remote` (the verbs on a service). ARCHITECTURE.md follows a job through them.
 """
 
 from __future__ import annotations
 
-from tickwheel.scheduler._options import HistoryOptions, SchedulerOptions
-from tickwheel.scheduler.errors import (
+from tickwheel.host.options import HistoryOptions, SchedulerOptions
+from tickwheel.jobs.bulk import BulkAnswer
+from tickwheel.jobs.errors import (
     AccessError,
     HandlerNotFoundError,
     InvalidJobError,
@@ -32,8 +30,8 @@ from tickwheel.scheduler.errors import (
     TransactionError,
     UnsupportedError,
 )
-from tickwheel.scheduler.incidents import Incident, Incidents
-from tickwheel.scheduler.model import (
+from tickwheel.jobs.incidents import Incident, Incidents
+from tickwheel.jobs.model import (
     Answer,
     HistoryRecord,
     Job,
@@ -45,15 +43,14 @@ from tickwheel.scheduler.model import (
     SetMode,
     State,
 )
-from tickwheel.scheduler.recurrence import Misfire, Overlap, Recurrence
-from tickwheel.scheduler.stores import Node, Shard
-from tickwheel.scheduler.targets import USUAL, DeadLetter, Firing, Retry, Snooze, Target
-from tickwheel.scheduler.targets.pull import JobLease
-from tickwheel.scheduler.verbs._async import AsyncScheduler
-from tickwheel.scheduler.verbs._scheduler import Scheduler
-from tickwheel.scheduler.verbs.backfill import Backfill
-from tickwheel.scheduler.verbs.bulk import BulkAnswer
-from tickwheel.scheduler.verbs.requests import SetRequest
+from tickwheel.jobs.recurrence import Misfire, Overlap, Recurrence
+from tickwheel.jobs.requests import SetRequest
+from tickwheel.scheduler._async import AsyncScheduler
+from tickwheel.scheduler._scheduler import Scheduler
+from tickwheel.scheduler.backfill import Backfill
+from tickwheel.stores import Node, Shard
+from tickwheel.targets import USUAL, DeadLetter, Firing, Retry, Snooze, Target
+from tickwheel.targets.pull import JobLease
 
 __all__ = [
     "USUAL",

@@ -14,28 +14,28 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, Final
 
+from tickwheel.client.client import Client
 from tickwheel.drivers import SteppedClock
+from tickwheel.engine.elapsed import Elapsed
+from tickwheel.engine.figures import Figures
+from tickwheel.engine.owner import Owner
+from tickwheel.engine.resources import Resources
+from tickwheel.host.commits import elapsed_of, events_of, lives_of
+from tickwheel.host.hooks import Hooks
+from tickwheel.host.lifecycle import Lifecycle, one_life
+from tickwheel.host.options import SchedulerOptions
+from tickwheel.host.pulls import Pulls
+from tickwheel.host.registry import Registry
+from tickwheel.host.runtime import Runtime
+from tickwheel.host.standby import Standby, check_role
+from tickwheel.host.store_clock import StoreClock
+from tickwheel.jobs.errors import StoreInUseError
+from tickwheel.jobs.firing_record import FiringRecord
+from tickwheel.jobs.model import Answer, Job, Outcome, Pause, Write, scope_over
 from tickwheel.observe.events import ScopePaused, ScopeResumed
 from tickwheel.observe.tracing import Tracer
-from tickwheel.scheduler._hooks import Hooks
-from tickwheel.scheduler._lifecycle import Lifecycle, one_life
-from tickwheel.scheduler._options import SchedulerOptions
-from tickwheel.scheduler._registry import Registry
-from tickwheel.scheduler._runtime import Runtime
-from tickwheel.scheduler._standby import Standby, check_role
-from tickwheel.scheduler._storeclock import StoreClock
-from tickwheel.scheduler.engine.elapsed import Elapsed
-from tickwheel.scheduler.engine.figures import Figures
-from tickwheel.scheduler.engine.owner import Owner
-from tickwheel.scheduler.engine.pulls import Pulls
-from tickwheel.scheduler.engine.recent import FiringRecord
-from tickwheel.scheduler.engine.resources import Resources
-from tickwheel.scheduler.errors import StoreInUseError
-from tickwheel.scheduler.model import Answer, Job, Outcome, Pause, Write, scope_over
-from tickwheel.scheduler.stores import Node, Store, make_store
-from tickwheel.scheduler.targets import Firing, Target
-from tickwheel.scheduler.verbs.client import Client
-from tickwheel.scheduler.verbs.commits import elapsed_of, events_of, lives_of
+from tickwheel.stores import Node, Store, make_store
+from tickwheel.targets import Firing, Target
 
 __all__ = ["Core"]
 

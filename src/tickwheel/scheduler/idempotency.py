@@ -20,9 +20,9 @@ import sqlite3
 import time
 from typing import Any, Final
 
-from tickwheel.scheduler import checks
-from tickwheel.scheduler.errors import TransactionError
-from tickwheel.scheduler.targets import Firing
+from tickwheel.jobs import checks
+from tickwheel.jobs.errors import TransactionError
+from tickwheel.targets import Firing
 from tickwheel.typing import Duration
 
 __all__ = ["create_table", "first_time", "first_time_async", "prune"]

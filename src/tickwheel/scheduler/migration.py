@@ -13,7 +13,7 @@ twice: the next one finds the marks and goes on with the step that follows. Ever
 that the one before it left, and the first one on the epoch of the source's shards: a caller who sets, replays or
 cancels a job meanwhile wins.
 
-Internal: other rooms use it, users do not.
+Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl, urlencode
 
-from tickwheel.scheduler._lifecycle import one_life
-from tickwheel.scheduler._mark import Mark, restored, unpaused
-from tickwheel.scheduler.errors import StoreError, StoreInUseError
-from tickwheel.scheduler.model import (
+from tickwheel.host.lifecycle import one_life
+from tickwheel.jobs.errors import StoreError, StoreInUseError
+from tickwheel.jobs.mark import Mark, restored, unpaused
+from tickwheel.jobs.model import (
     Adopt,
     Answer,
     Begin,
@@ -47,7 +47,7 @@ from tickwheel.scheduler.model import (
     State,
     Write,
 )
-from tickwheel.scheduler.stores import Store
+from tickwheel.stores import Store
 
 __all__ = ["Migration", "MigrationReport", "SameStoreError", "identity_of", "is_parked", "pages_of"]
 

@@ -13,11 +13,11 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from msgspec import Meta
 from msgspec.structs import astuple
 
-from tickwheel.scheduler import checks
-from tickwheel.scheduler.engine.pulls import LEASE_MAX_S, LEASE_MIN_S, LEASES_MAX, WAIT_MAX_S
-from tickwheel.scheduler.model import NOTE_MAX, RetryPolicy
-from tickwheel.scheduler.verbs.backfill import BACKFILL_MAX
-from tickwheel.scheduler.verbs.recurring import EXCLUDE_MAX, RUNS_MAX
+from tickwheel.host.pulls import LEASE_MAX_S, LEASE_MIN_S, LEASES_MAX, WAIT_MAX_S
+from tickwheel.jobs import checks
+from tickwheel.jobs.model import NOTE_MAX, RetryPolicy
+from tickwheel.jobs.recurring import EXCLUDE_MAX, RUNS_MAX
+from tickwheel.scheduler.backfill import BACKFILL_MAX
 from tickwheel.service.strict_json import Body
 from tickwheel.typing import Duration
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import astuple
 
-from tickwheel.scheduler.verbs.recurring import EXCLUDE_MAX, RUNS_MAX
+from tickwheel.jobs.recurring import EXCLUDE_MAX, RUNS_MAX
 from tickwheel.service.bodies import CENTURY_S, Instant, Line, RetryBody, Span, Text
 from tickwheel.service.strict_json import Body
 

@@ -14,9 +14,9 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
 from msgspec import Meta, Raw, Struct
 
+from tickwheel.jobs.firing_record import FiringRecord
+from tickwheel.jobs.model import Answer, Job, Pause, RetryPolicy
 from tickwheel.scheduler import Shard
-from tickwheel.scheduler.engine.recent import FiringRecord
-from tickwheel.scheduler.model import Answer, Job, Pause, RetryPolicy
 from tickwheel.service.firings import WORDS
 from tickwheel.service.rules import Rule
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from tickwheel.jobs.firing_record import FiringRecord
 from tickwheel.scheduler import AsyncScheduler
-from tickwheel.scheduler.engine.recent import FiringRecord
 
 __all__ = ["WORDS", "Firings", "Seen"]
 

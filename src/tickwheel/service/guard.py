@@ -17,8 +17,8 @@ from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
 
-from tickwheel.scheduler.model import Actor
-from tickwheel.scheduler.verbs.jobs import ACTOR
+from tickwheel.jobs.model import Actor
+from tickwheel.jobs.verbs import ACTOR
 from tickwheel.service.denials import Denials
 from tickwheel.service.http import Request
 from tickwheel.service.options import ServiceOptions

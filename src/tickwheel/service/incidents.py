@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from tickwheel.jobs.incidents import LETTERS_MAX
 from tickwheel.scheduler import AsyncScheduler, Incident
-from tickwheel.scheduler.incidents import LETTERS_MAX
 from tickwheel.service.documents import Moment, instant
 from tickwheel.service.http import Reply, Request
 from tickwheel.service.intake import query, refuse, to_count

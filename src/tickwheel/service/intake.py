@@ -16,8 +16,8 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive
 
-from tickwheel.scheduler.checks import check_trace
-from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.jobs.checks import check_trace
+from tickwheel.jobs.errors import InvalidJobError
 from tickwheel.service.http import Request
 from tickwheel.service.problems import ProblemError, show
 

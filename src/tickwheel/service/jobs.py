@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from tickwheel.jobs.checks import NUMBER_MAX
 from tickwheel.scheduler import AsyncScheduler, HistoryRecord, Page
-from tickwheel.scheduler.checks import NUMBER_MAX
 from tickwheel.service.bodies import MoveBody, PauseBody, SetBody
 from tickwheel.service.change_body import ChangeBody
 from tickwheel.service.documents import Moment, PageDocument, instant, job_document

@@ -20,8 +20,8 @@ from typing import Any, Final
 from starlette.responses import Response, StreamingResponse
 
 from tickwheel.errors import ClosedError
-from tickwheel.scheduler.engine.recent import FiringRecord
-from tickwheel.scheduler.errors import StoreError
+from tickwheel.jobs.errors import StoreError
+from tickwheel.jobs.firing_record import FiringRecord
 from tickwheel.service.documents import firing_document
 from tickwheel.service.figures import Figures
 from tickwheel.service.firings import Firings, Seen

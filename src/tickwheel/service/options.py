@@ -9,8 +9,8 @@ import ssl
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from tickwheel.scheduler import checks
-from tickwheel.scheduler.errors import InvalidJobError
+from tickwheel.jobs import checks
+from tickwheel.jobs.errors import InvalidJobError
 from tickwheel.service.errors import CertificateError, PublicBindError, TraceUrlError
 from tickwheel.service.tokens import Tokens
 from tickwheel.typing import Duration

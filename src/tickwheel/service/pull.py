@@ -23,9 +23,10 @@ from msgspec import Struct, convert, structs
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
-from tickwheel.scheduler import AsyncScheduler, JobLease, LeaseEndedError, StoreError, checks
-from tickwheel.scheduler.engine.pulls import check_lease
-from tickwheel.scheduler.recurrence import nominal_of
+from tickwheel.host.pulls import check_lease
+from tickwheel.jobs import checks
+from tickwheel.jobs.recurrence import nominal_of
+from tickwheel.scheduler import AsyncScheduler, JobLease, LeaseEndedError, StoreError
 from tickwheel.service.bodies import AckBody, ExtendBody, LeaseBody, NackBody, ReleaseBody
 from tickwheel.service.documents import JobDocument, Moment, instant, job_document
 from tickwheel.service.guard import expired, remaining_s

@@ -10,8 +10,9 @@ from itertools import pairwise
 from typing import Final
 
 from tickwheel.calendar import Cron
-from tickwheel.scheduler import AsyncScheduler, HandlerNotFoundError, checks
-from tickwheel.scheduler.verbs.recurring import interval_of
+from tickwheel.jobs import checks
+from tickwheel.jobs.recurring import interval_of
+from tickwheel.scheduler import AsyncScheduler, HandlerNotFoundError
 from tickwheel.service.bodies import SetBody
 from tickwheel.service.problems import ProblemError
 from tickwheel.typing import Duration

@@ -12,8 +12,8 @@ from typing import Any, Final
 from starlette.exceptions import HTTPException
 
 from tickwheel.errors import ClosedError, InvalidDelayError, InvalidValueError, TooManyTimersError
-from tickwheel.scheduler.errors import HandlerNotFoundError, LeaseEndedError, StoreError, TooManyWaitingError
-from tickwheel.scheduler.model import Answer, Job, Outcome
+from tickwheel.jobs.errors import HandlerNotFoundError, LeaseEndedError, StoreError, TooManyWaitingError
+from tickwheel.jobs.model import Answer, Job, Outcome
 from tickwheel.service.documents import JobDocument, answer_document, job_document
 from tickwheel.service.http import Reply, Request
 from tickwheel.service.problems import ProblemError, show

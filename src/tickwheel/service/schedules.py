@@ -12,9 +12,9 @@ from typing import Any, Final, Literal
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
+from tickwheel.jobs.recurring import RUNS_MAX, runs_found, runs_of
+from tickwheel.jobs.requests import SetRequest, trial
 from tickwheel.scheduler import AsyncScheduler, Job
-from tickwheel.scheduler.verbs.recurring import RUNS_MAX, runs_found, runs_of
-from tickwheel.scheduler.verbs.requests import SetRequest, trial
 from tickwheel.service.bodies import CENTURY_S, BackfillBody
 from tickwheel.service.documents import BackfillDocument, Moment, PauseDocument, instant, pause_document
 from tickwheel.service.figures import Figures

@@ -22,7 +22,8 @@ from typing import Any, Final, cast
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from tickwheel.scheduler import AsyncScheduler, checks
+from tickwheel.jobs import checks
+from tickwheel.scheduler import AsyncScheduler
 from tickwheel.service._system import new_event_loop, on_stop_signal, stop_signals_restored
 from tickwheel.service.app import Service
 from tickwheel.service.errors import AddressError

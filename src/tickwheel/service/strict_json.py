@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from tickwheel._core import nests_deeper
-from tickwheel.scheduler.checks import DEPTH_MAX
+from tickwheel.jobs.checks import DEPTH_MAX
 from tickwheel.service.problems import ProblemError, show
 
 __all__ = ["LEVELS_MAX", "Body", "decode", "decoded", "encode", "reworded"]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from tickwheel.scheduler.model import (
+from tickwheel.jobs.model import (
     STOPPED,
     Adopt,
     Begin,

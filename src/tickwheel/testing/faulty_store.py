@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.stores.contract import Store
+from tickwheel.jobs.errors import StoreError
+from tickwheel.stores.contract import Store
 
 __all__ = ["FaultyStore"]
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from tickwheel.engine.inline import Inline
 from tickwheel.scheduler import Scheduler, SchedulerOptions
-from tickwheel.scheduler.engine.inline import Inline
-from tickwheel.scheduler.stores import make_store
-from tickwheel.scheduler.targets import Target
+from tickwheel.stores import make_store
+from tickwheel.targets import Target
 from tickwheel.testing.manual_clock import ManualClock
 
 __all__ = ["InlineScheduler"]

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from tickwheel.scheduler.model import (
+from tickwheel.jobs.model import (
     Adopt,
     Answer,
     AttemptStatus,
@@ -38,7 +38,7 @@ from tickwheel.scheduler.model import (
     Write,
     key_of,
 )
-from tickwheel.scheduler.stores.contract import Store
+from tickwheel.stores.contract import Store
 from tickwheel.testing._store_model import LENGTH, NEW, StoreModel
 
 __all__ = ["StoreDivergenceError", "StoreReport", "run_store_machine"]

@@ -27,9 +27,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 from unittest import mock
 
 from tickwheel.errors import MissingExtraError
+from tickwheel.jobs.checks import PAYLOAD_BYTES_MAX
 from tickwheel.observe.events import Event, JobDied, JobFailed, JobSucceeded
 from tickwheel.scheduler import InvalidJobError, RetryPolicy, Scheduler, State, Target
-from tickwheel.scheduler.checks import PAYLOAD_BYTES_MAX
 
 __all__ = ["Received", "Receiver", "TargetSuite"]
 

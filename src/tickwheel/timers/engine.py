@@ -3,7 +3,7 @@ The engine over any wheel of the protocol, in Python.
 
 No callback, no clock and no drop of a user's object runs under its lock.
 
-Internal: other rooms use it, users do not.
+Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ Copies of one error for several waiters.
 
 An error that is raised once in each of them collects all their frames in its traceback, and so shows each the others'.
 
-Internal: other rooms use it, users do not.
+Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

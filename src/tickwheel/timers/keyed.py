@@ -6,7 +6,7 @@ come back in, but must not wait for another thread that uses the same wheel.
 A key that is pending on a native engine is set and moved without the lock, in one native step (`tickwheel._core.Keys`).
 So the holder of the lock must not look at a pending entry twice, and ends its timer before all else.
 
-Internal: other rooms use it, users do not.
+Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

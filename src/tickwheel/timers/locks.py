@@ -5,7 +5,7 @@ The child of a fork has one thread. A lock that another thread held at that mome
 ever, and what it guards would be half done. So the forking thread takes all of them first, outer before inner, as
 everyone does.
 
-Internal: other rooms use it, users do not.
+Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

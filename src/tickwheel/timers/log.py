@@ -1,7 +1,7 @@
 """
 The log for errors that nothing else receives.
 
-Internal: other rooms use it, users do not.
+Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
 Timers that fire again and again: at an interval, or by the wall clock.
 
-Internal: other rooms use it, users do not.
+Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

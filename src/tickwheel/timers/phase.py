@@ -10,7 +10,7 @@ when firings are missed is a choice; the three are those of tokio's `MissedTickB
     burst      x    x-----------)xxx    x        makes up for each, at once
     delay      x    x-----------)    x    x      goes on an interval later, in a new phase
 
-Internal: other rooms use it, users do not.
+Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
 Callbacks of ours that replace one of the user's.
 
-Internal: other rooms use it, users do not.
+Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ the latest every minute, and aims again. It fires once the wall clock shows the 
 
 All looks of a machine are at the same instants, the whole minutes of the monotonic clock, and so share their wake-up.
 
-Internal: other rooms use it, users do not.
+Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

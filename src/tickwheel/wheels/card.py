@@ -10,7 +10,7 @@ Three rules are behind the advice, each from what a design pays for:
   a slot holds a handful of the timers pending at the peak.
 * A level is a cascade. Every entry of a hierarchical wheel is filed again once a level, at most.
 
-Internal: other rooms use it, users do not.
+Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

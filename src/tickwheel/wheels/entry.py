@@ -1,7 +1,7 @@
 """
 Entries of the designs in Python, and the order in which they leave.
 
-Internal: other rooms use it, users do not.
+Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

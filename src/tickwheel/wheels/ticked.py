@@ -11,7 +11,7 @@ everything in the run is before everything in the slots. A limit stops between t
 A design is its `Slots`: where an entry waits whose tick is still to come, and which entries leave next. Empty slots are
 jumped over, so nothing has to be ticked: `next_expiration` says when to come, and an idle wheel says never.
 
-Internal: other rooms use it, users do not.
+Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

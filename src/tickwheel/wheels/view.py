@@ -1,7 +1,7 @@
 """
 A wheel's rings as a picture of them needs them.
 
-Internal: other rooms use it, users do not.
+Internal: other packages use it, users do not.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from simulation.history import Answered, Called, Committed
-from tickwheel.scheduler.checks import decode_payload
-from tickwheel.scheduler.model import Answer, Cancel, Move, Outcome, Replay, Resume, Set, SetPause
+from tickwheel.jobs.checks import decode_payload
+from tickwheel.jobs.model import Answer, Cancel, Move, Outcome, Replay, Resume, Set, SetPause
 
 __all__ = ["Callers"]
 

@@ -15,9 +15,9 @@ from simulation._table import Table
 from simulation._threads import Event
 from simulation._worlds import HINT_LOST, Connection, record
 from simulation.history import Freed, Granted, History, Left, Scoped, Taken, TakenUp
-from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Pause, State, Write
-from tickwheel.scheduler.stores._rules import holds
-from tickwheel.scheduler.stores.contract import Abilities, Cursor, Lease, Skill
+from tickwheel.jobs.model import Answer, HistoryRecord, Job, Pause, State, Write
+from tickwheel.jobs.rules import holds
+from tickwheel.stores.contract import Abilities, Cursor, Lease, Skill
 
 __all__ = ["Cluster"]
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tickwheel.jobs.model import Answer
+from tickwheel.jobs.recurrence import Overlap
 from tickwheel.scheduler import RetryPolicy, Scheduler, SetRequest
-from tickwheel.scheduler.model import Answer
-from tickwheel.scheduler.recurrence import Overlap
 
 __all__ = [
     "FROM_AFAR",

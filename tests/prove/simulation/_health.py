@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from simulation.history import Committed, Deployed, Ended, Fault, Fired, Freed, Granted, Left, Scoped
-from tickwheel.scheduler.model import Begin, Contested, Job, Outcome, Set, SetPause, Settle, Standing, scope_over
+from tickwheel.jobs.model import Begin, Contested, Job, Outcome, Set, SetPause, Settle, Standing, scope_over
 
 __all__ = ["Health"]
 

@@ -19,11 +19,11 @@ from simulation._store import How, Line, SimulatedStore, TripError
 from simulation._worlds import World
 from simulation.history import Answered, Called, Deployed, Ended, Fault, Fired, History, Returned
 from tickwheel.errors import ClosedError
+from tickwheel.jobs.checks import decode_payload
+from tickwheel.jobs.errors import JobStoppedError, StoreError
+from tickwheel.jobs.model import Answer, Job
 from tickwheel.observe.events import FiringEvent, JobFired
 from tickwheel.scheduler import DeadLetter, Firing, Retry, RetryPolicy, Scheduler, SchedulerOptions, Snooze
-from tickwheel.scheduler.checks import decode_payload
-from tickwheel.scheduler.errors import JobStoppedError, StoreError
-from tickwheel.scheduler.model import Answer, Job
 
 __all__ = ["Node", "Surroundings", "planned"]
 

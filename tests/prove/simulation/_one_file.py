@@ -13,9 +13,9 @@ from simulation._machine import SimulatedMachine
 from simulation._threads import Event
 from simulation._worlds import HINT_LOST, Connection, record
 from simulation.history import Freed, Granted, History, Scoped, TakenUp
-from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Pause, State, Write
-from tickwheel.scheduler.stores.contract import Abilities, Cursor, Lease, Skill
-from tickwheel.scheduler.stores.sqlite import SqliteStore
+from tickwheel.jobs.model import Answer, HistoryRecord, Job, Pause, State, Write
+from tickwheel.stores.contract import Abilities, Cursor, Lease, Skill
+from tickwheel.stores.sqlite import SqliteStore
 
 __all__ = ["OneFile"]
 

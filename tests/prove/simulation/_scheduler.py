@@ -12,8 +12,8 @@ from simulation import _threads
 from simulation._machine import SimulatedMachine
 from simulation._timers import make_timers
 from tickwheel.clock import Clock
+from tickwheel.host.runtime import Runtime
 from tickwheel.scheduler import Scheduler, SchedulerOptions
-from tickwheel.scheduler._runtime import Runtime
 
 __all__ = ["SimulatedScheduler"]
 

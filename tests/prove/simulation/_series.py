@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from simulation._weather import Weather
 from simulation.history import Committed, Fired, Returned
-from tickwheel.scheduler.model import Answer, Job, Move, Outcome, Redate, Set, Settle, key_of
+from tickwheel.jobs.model import Answer, Job, Move, Outcome, Redate, Set, Settle, key_of
 from tickwheel.testing._store_model import is_same_series
 
 __all__ = ["Series", "may_be_left_out"]

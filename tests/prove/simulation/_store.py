@@ -18,10 +18,10 @@ from simulation._interleaver import Interleaver
 from simulation._machine import SimulatedMachine
 from simulation._threads import Event
 from simulation._worlds import World
-from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.model import Answer, HistoryRecord, Job, JobQuery, Page, Pause, Write
-from tickwheel.scheduler.stores._reports import ahead_of
-from tickwheel.scheduler.stores.contract import Abilities, Aside, Cursor, Lease, Node, Shard, Sight, Skill
+from tickwheel.jobs.errors import StoreError
+from tickwheel.jobs.model import Answer, HistoryRecord, Job, JobQuery, Page, Pause, Write
+from tickwheel.stores._reports import ahead_of
+from tickwheel.stores.contract import Abilities, Aside, Cursor, Lease, Node, Shard, Sight, Skill
 
 __all__ = ["Line", "SimulatedStore"]
 

@@ -9,11 +9,11 @@ from dataclasses import replace
 from itertools import islice, takewhile
 
 from simulation._machine import SimulatedMachine
-from tickwheel.scheduler.model import Answer, Begin, Job, Redate, SetAside, Settle, State, Write, key_of, scope_over
-from tickwheel.scheduler.stores import MemoryStore
-from tickwheel.scheduler.stores._records import cut_off
-from tickwheel.scheduler.stores._rules import NOT_OWNER, rescued
-from tickwheel.scheduler.stores.contract import Skill
+from tickwheel.jobs.model import Answer, Begin, Job, Redate, SetAside, Settle, State, Write, key_of, scope_over
+from tickwheel.jobs.rules import NOT_OWNER, rescued
+from tickwheel.stores import MemoryStore
+from tickwheel.stores._records import cut_off
+from tickwheel.stores.contract import Skill
 
 __all__ = ["Table"]
 

@@ -21,10 +21,10 @@ from simulation._store import TripError
 from simulation._threads import Event
 from simulation.history import Ended, Extended, Fired
 from tickwheel.errors import ClosedError
+from tickwheel.jobs.checks import decode_payload
+from tickwheel.jobs.errors import LeaseEndedError, StoreError
 from tickwheel.scheduler import Scheduler
-from tickwheel.scheduler.checks import decode_payload
-from tickwheel.scheduler.errors import LeaseEndedError, StoreError
-from tickwheel.scheduler.targets.pull import JobLease
+from tickwheel.targets.pull import JobLease
 
 __all__ = ["PullWorkers"]
 

@@ -14,8 +14,8 @@ from typing import Any, Final, Protocol
 from simulation._machine import SimulatedMachine
 from simulation._threads import Event
 from simulation.history import Committed, History
-from tickwheel.scheduler.model import Answer, HistoryRecord, Job, Pause, Write
-from tickwheel.scheduler.stores.contract import Abilities, Cursor, Lease, Skill
+from tickwheel.jobs.model import Answer, HistoryRecord, Job, Pause, Write
+from tickwheel.stores.contract import Abilities, Cursor, Lease, Skill
 
 __all__ = ["HINT_LOST", "Connection", "World", "record"]
 

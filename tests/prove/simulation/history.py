@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from tickwheel.scheduler.model import Answer, Write
+from tickwheel.jobs.model import Answer, Write
 
 __all__ = [
     "Answered",

@@ -55,8 +55,8 @@ from simulation.history import (
     Taken,
     TakenUp,
 )
-from tickwheel.scheduler.checks import decode_payload
-from tickwheel.scheduler.model import (
+from tickwheel.jobs.checks import decode_payload
+from tickwheel.jobs.model import (
     Answer,
     Begin,
     Job,

@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tickwheel.scheduler.errors import RecurrenceError
-from tickwheel.scheduler.recurrence import Cron, Exclusion, Interval, Misfire, Overlap, Recurrence
+from tickwheel.jobs.errors import RecurrenceError
+from tickwheel.jobs.recurrence import Cron, Exclusion, Interval, Misfire, Overlap, Recurrence
 
 NOON = 1_700_000_000_000
 MINUTELY = Interval(60_000, NOON)

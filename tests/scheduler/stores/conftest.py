@@ -11,8 +11,8 @@ from contextlib import closing
 
 import pytest
 
-from tickwheel.scheduler.stores import open_store
-from tickwheel.scheduler.stores.sqlite import SqliteStore
+from tickwheel.stores import open_store
+from tickwheel.stores.sqlite import SqliteStore
 from tickwheel.testing import ManualClock
 
 
@@ -79,9 +79,9 @@ def open_database(postgres, database):
 
 OWNING = """
     import os, sys
-    from tickwheel.scheduler.model import Job, Set
-    from tickwheel.scheduler.stores.sqlite import SqliteStore
-    from tickwheel.scheduler.errors import StoreError
+    from tickwheel.jobs.model import Job, Set
+    from tickwheel.stores.sqlite import SqliteStore
+    from tickwheel.jobs.errors import StoreError
     if os.geteuid() == 0:
         os.setgid(NOBODY); os.setuid(NOBODY)
     store = SqliteStore(sys.argv[1])

@@ -14,7 +14,7 @@ from processes import find
 from writes import set_one
 
 from tickwheel.scheduler import Scheduler
-from tickwheel.scheduler.stores import open_store
+from tickwheel.stores import open_store
 
 FAR_S = 86_400
 

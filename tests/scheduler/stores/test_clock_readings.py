@@ -9,10 +9,10 @@ import re
 
 import pytest
 
-from tickwheel.scheduler.stores import MemoryStore, open_store
-from tickwheel.scheduler.stores.postgres._queries import SQL
-from tickwheel.scheduler.stores.redis._scripts import SCRIPTS
-from tickwheel.scheduler.stores.sqlite import SqliteStore
+from tickwheel.stores import MemoryStore, open_store
+from tickwheel.stores.postgres._queries import SQL
+from tickwheel.stores.redis._scripts import SCRIPTS
+from tickwheel.stores.sqlite import SqliteStore
 
 READINGS = 100_000
 EPOCH_US = 1_790_000_000_000_000

@@ -12,11 +12,12 @@ from importlib.resources import files
 
 import pytest
 
-from tickwheel.scheduler import columns, model
-from tickwheel.scheduler.stores import _rows, _sql
-from tickwheel.scheduler.stores.postgres._queries import SQL as POSTGRES
-from tickwheel.scheduler.stores.sqlite import _schema
-from tickwheel.scheduler.stores.sqlite._queries import SQL as SQLITE
+from tickwheel.jobs import columns, model
+from tickwheel.jobs import rows as _rows
+from tickwheel.stores import _sql
+from tickwheel.stores.postgres._queries import SQL as POSTGRES
+from tickwheel.stores.sqlite import _schema
+from tickwheel.stores.sqlite._queries import SQL as SQLITE
 
 COLUMN = "|".join(columns.NAMES)
 LIST = re.compile(rf"(?:(?:\w+\.)?(?:{COLUMN})(?: = [\w.?%]+)?,\s*){{3}}")
@@ -27,7 +28,7 @@ MARK = re.compile("^-- columns: .", re.MULTILINE)
 FILES = [
     path
     for store in ("sqlite", "postgres")
-    for path in files(f"tickwheel.scheduler.stores.{store}").iterdir()
+    for path in files(f"tickwheel.stores.{store}").iterdir()
     if path.name.endswith(".sql")
 ]
 

@@ -8,8 +8,8 @@ import signal
 
 import pytest
 
-from tickwheel.scheduler import model
-from tickwheel.scheduler.stores import open_store
+from tickwheel.jobs import model
+from tickwheel.stores import open_store
 
 LOST = 80
 """How many writes the standby does not have: more than a sequence is logged ahead by."""

@@ -11,9 +11,10 @@ import sys
 
 import pytest
 
-from tickwheel.scheduler import Scheduler, SetRequest, model
+from tickwheel.jobs import model
+from tickwheel.scheduler import Scheduler, SetRequest
 from tickwheel.scheduler.migration import Migration
-from tickwheel.scheduler.stores import make_store, open_store
+from tickwheel.stores import make_store, open_store
 from tickwheel.testing.store_machine import run_store_machine
 from tickwheel.testing.store_suite._base import changes_of
 

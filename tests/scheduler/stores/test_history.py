@@ -9,10 +9,11 @@ from contextlib import closing
 
 import pytest
 
+from tickwheel.jobs import model
 from tickwheel.observe.events import JobSucceeded
-from tickwheel.scheduler import HistoryOptions, SchedulerOptions, SetRequest, model
-from tickwheel.scheduler.stores import open_store
-from tickwheel.scheduler.stores.sqlite import SqliteStore
+from tickwheel.scheduler import HistoryOptions, SchedulerOptions, SetRequest
+from tickwheel.stores import open_store
+from tickwheel.stores.sqlite import SqliteStore
 from tickwheel.testing.store_suite._history import record_of
 
 FAR = 2**40

@@ -14,8 +14,8 @@ from contextlib import suppress
 
 import pytest
 
+from tickwheel.jobs.errors import TransactionError
 from tickwheel.scheduler import Firing, Job
-from tickwheel.scheduler.errors import TransactionError
 from tickwheel.scheduler.idempotency import create_table, first_time, first_time_async, prune
 
 

@@ -2,7 +2,7 @@
 The memory store keeps the protocol, which makes it a verified fake.
 """
 
-from tickwheel.scheduler.stores import MemoryStore
+from tickwheel.stores import MemoryStore
 from tickwheel.testing.store_suite import StoreSuite
 
 

@@ -17,10 +17,10 @@ from dataclasses import replace
 
 import pytest
 
-from tickwheel.scheduler import model
-from tickwheel.scheduler.errors import StoreError, StoreInUseError
+from tickwheel.jobs import model
+from tickwheel.jobs.errors import StoreError, StoreInUseError
 from tickwheel.scheduler.migration import Migration, SameStoreError, identity_of
-from tickwheel.scheduler.stores import open_store
+from tickwheel.stores import open_store
 from tickwheel.testing.store_suite._columns import jobs_of_their_own
 
 NUMBERS = itertools.count()
@@ -34,7 +34,7 @@ BATCH = 7
 KILLED_AT = """
 import os, signal, sys
 from tickwheel.scheduler.migration import Migration
-from tickwheel.scheduler.stores import open_store
+from tickwheel.stores import open_store
 
 source, target, step, turn = sys.argv[1:]
 seen = 0

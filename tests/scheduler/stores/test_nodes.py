@@ -14,10 +14,11 @@ from contextlib import closing
 import pytest
 from writes import set_one
 
+from tickwheel.jobs import model
+from tickwheel.jobs.errors import StoreError
 from tickwheel.observe.events import OwnershipLost
-from tickwheel.scheduler import LeaseEndedError, Outcome, Progress, Scheduler, SchedulerOptions, SetRequest, model
-from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.stores import make_store, open_store
+from tickwheel.scheduler import LeaseEndedError, Outcome, Progress, Scheduler, SchedulerOptions, SetRequest
+from tickwheel.stores import make_store, open_store
 from tickwheel.testing.store_suite._base import changes_of
 
 NUMBERS = itertools.count()

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import pytest
 
+from tickwheel.jobs.errors import StoreError
 from tickwheel.scheduler import Scheduler
-from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.stores import MemoryStore, masked, open_store
-from tickwheel.scheduler.stores.sqlite import SqliteStore
+from tickwheel.stores import MemoryStore, masked, open_store
+from tickwheel.stores.sqlite import SqliteStore
 
 
 def test_memory():

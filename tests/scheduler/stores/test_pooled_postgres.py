@@ -11,9 +11,9 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
+from tickwheel.jobs.errors import StoreError
 from tickwheel.scheduler import Scheduler
-from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.stores import make_store, open_store
+from tickwheel.stores import make_store, open_store
 from tickwheel.testing.store_suite import SharedStoreSuite, StoreSuite
 
 NUMBERS = itertools.count()

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from tickwheel.scheduler.stores.postgres import PostgresStore
+from tickwheel.stores.postgres import PostgresStore
 from tickwheel.testing.store_suite import SharedStoreSuite, StoreSuite
 
 NUMBERS = itertools.count()

@@ -9,10 +9,10 @@ from contextlib import closing
 import psycopg
 import pytest
 
-from tickwheel.scheduler import model
-from tickwheel.scheduler.stores import Cursor, open_store
-from tickwheel.scheduler.stores._rows import row_of
-from tickwheel.scheduler.stores.postgres._queries import SQL
+from tickwheel.jobs import model
+from tickwheel.jobs.rows import row_of
+from tickwheel.stores import Cursor, open_store
+from tickwheel.stores.postgres._queries import SQL
 
 FAR = 10**9
 HERE = {"shards": [0], "instants": [0], "generations": [0]}

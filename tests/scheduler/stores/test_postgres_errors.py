@@ -10,9 +10,9 @@ from contextlib import suppress
 
 import pytest
 
-from tickwheel.scheduler.errors import StoreError, StoreFormatError
-from tickwheel.scheduler.stores import open_store
-from tickwheel.scheduler.stores.postgres._errors import _CLASSES, state_of_refusal, store_error
+from tickwheel.jobs.errors import StoreError, StoreFormatError
+from tickwheel.stores import open_store
+from tickwheel.stores.postgres._errors import _CLASSES, state_of_refusal, store_error
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from tickwheel.scheduler.stores.postgres._floors import Floors
+from tickwheel.stores.postgres._floors import Floors
 from tickwheel.testing import ManualClock
 
 BOTTOM = -(2**63)

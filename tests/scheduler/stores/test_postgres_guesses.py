@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from tickwheel.scheduler import model
-from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.stores import open_store
+from tickwheel.jobs import model
+from tickwheel.jobs.errors import StoreError
+from tickwheel.stores import open_store
 
 CREATED, REPLACED = model.Outcome.CREATED, model.Outcome.REPLACED
 PLAIN = model.Job("plain", 0, 1)

@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 
-from tickwheel.scheduler import model
-from tickwheel.scheduler.stores import open_store
-from tickwheel.scheduler.stores.postgres import _ownership
+from tickwheel.jobs import model
+from tickwheel.stores import open_store
+from tickwheel.stores.postgres import _ownership
 
 
 def test_an_end_that_waits_for_a_hand_over(postgres, database, until):

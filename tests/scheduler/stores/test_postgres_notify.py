@@ -11,10 +11,11 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from tickwheel.scheduler import Scheduler, model
-from tickwheel.scheduler.stores import open_store
-from tickwheel.scheduler.stores.postgres._batch import ASIDE
-from tickwheel.scheduler.stores.postgres._queries import SQL
+from tickwheel.jobs import model
+from tickwheel.scheduler import Scheduler
+from tickwheel.stores import open_store
+from tickwheel.stores.postgres._batch import ASIDE
+from tickwheel.stores.postgres._queries import SQL
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
 
@@ -178,7 +179,7 @@ def test_a_listener_that_lost_its_session(make, postgres, database, until):
 
 CLOSED_LATE = """
 import builtins, os, sys, threading
-from tickwheel.scheduler.stores import open_store
+from tickwheel.stores import open_store
 
 store = open_store(sys.argv[1])
 store.acquire("owner")

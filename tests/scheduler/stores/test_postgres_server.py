@@ -12,10 +12,11 @@ from contextlib import ExitStack, suppress
 import pytest
 from writes import set_one
 
-from tickwheel.scheduler import Scheduler, model
-from tickwheel.scheduler.engine._watcher import Watcher
-from tickwheel.scheduler.errors import StoreError, StoreFormatError
-from tickwheel.scheduler.stores import Shard, open_store
+from tickwheel.engine._watcher import Watcher
+from tickwheel.jobs import model
+from tickwheel.jobs.errors import StoreError, StoreFormatError
+from tickwheel.scheduler import Scheduler
+from tickwheel.stores import Shard, open_store
 from tickwheel.testing.store_suite._base import changes_of
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")

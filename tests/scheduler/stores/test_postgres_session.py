@@ -7,8 +7,8 @@ from __future__ import annotations
 import pytest
 from writes import set_one
 
-from tickwheel.scheduler import model
-from tickwheel.scheduler.errors import StoreError
+from tickwheel.jobs import model
+from tickwheel.jobs.errors import StoreError
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
 

@@ -13,8 +13,8 @@ from contextlib import closing
 
 import pytest
 
-from tickwheel.scheduler.stores import open_store
-from tickwheel.scheduler.stores.postgres._queries import SQL
+from tickwheel.stores import open_store
+from tickwheel.stores.postgres._queries import SQL
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
 

@@ -11,9 +11,9 @@ from contextlib import closing, suppress
 
 import pytest
 
-from tickwheel.scheduler import model
-from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.stores import Cursor, open_store
+from tickwheel.jobs import model
+from tickwheel.jobs.errors import StoreError
+from tickwheel.stores import Cursor, open_store
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
 
@@ -92,7 +92,7 @@ def test_notes_of_one_look_are_limited(open_database, monkeypatch):
     """
     A look takes away a limited number of notes, and announces that there are more.
     """
-    monkeypatch.setattr("tickwheel.scheduler.stores.postgres._look._NOTES_MAX", 40)
+    monkeypatch.setattr("tickwheel.stores.postgres._look._NOTES_MAX", 40)
     owner, caller = open_database("&shards=4"), open_database("&shards=4")
     cursors = [Cursor(lease.shard, lease.epoch, (100, 0), 0) for lease in owner.acquire("owner")]
     caller.apply([model.Set(model.Job(f"{i}", 0, 7)) for i in range(100)])
@@ -114,7 +114,7 @@ def owned(store):
 
 KILLED = """
     import sys
-    from tickwheel.scheduler.stores import open_store
+    from tickwheel.stores import open_store
     store = open_store(sys.argv[1])
     store.acquire("killed")
     print("up", flush=True)

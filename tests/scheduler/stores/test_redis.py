@@ -6,10 +6,10 @@ import itertools
 
 import pytest
 
-from tickwheel.scheduler.model import Adopt, Job, State
-from tickwheel.scheduler.stores import open_store
-from tickwheel.scheduler.stores._open import make_store
-from tickwheel.scheduler.stores.redis import RedisStore
+from tickwheel.jobs.model import Adopt, Job, State
+from tickwheel.stores import open_store
+from tickwheel.stores._open import make_store
+from tickwheel.stores.redis import RedisStore
 from tickwheel.testing.store_suite import SharedStoreSuite, StoreSuite
 
 NUMBERS = itertools.count()

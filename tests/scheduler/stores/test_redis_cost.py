@@ -9,8 +9,8 @@ from contextlib import closing
 
 import pytest
 
-from tickwheel.scheduler import model
-from tickwheel.scheduler.stores import Cursor, open_store
+from tickwheel.jobs import model
+from tickwheel.stores import Cursor, open_store
 from tickwheel.testing.store_suite._history import record_of
 
 FAR = 10**12

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from tickwheel.scheduler.stores.redis._errors import store_error
+from tickwheel.stores.redis._errors import store_error
 
 redis = pytest.importorskip("redis", reason="redis is not installed: pip install 'tickwheel[redis]'")
 

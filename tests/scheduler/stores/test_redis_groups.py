@@ -12,9 +12,10 @@ import redis_servers
 from processes import free_port
 from writes import set_one
 
-from tickwheel.scheduler import Scheduler, model
-from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.stores import masked, open_store
+from tickwheel.jobs import model
+from tickwheel.jobs.errors import StoreError
+from tickwheel.scheduler import Scheduler
+from tickwheel.stores import masked, open_store
 
 ACKNOWLEDGED_S = 10.0
 """How long after the loss of a master until a write is acknowledged again."""

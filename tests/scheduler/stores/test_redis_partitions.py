@@ -17,15 +17,15 @@ import pytest
 import redis_servers
 from loads import loaded
 
+from tickwheel.engine import _watcher
+from tickwheel.engine._stager import Stager
+from tickwheel.jobs.model import Adopt, Begin, Cancel, HistoryRecord, Job, JobQuery, Set, Settle, State
 from tickwheel.observe.events import OwnershipLost
 from tickwheel.scheduler import Outcome, SetRequest, StoreError
-from tickwheel.scheduler.engine import _watcher
-from tickwheel.scheduler.engine._stager import Stager
-from tickwheel.scheduler.model import Adopt, Begin, Cancel, HistoryRecord, Job, JobQuery, Set, Settle, State
-from tickwheel.scheduler.stores import open_store
-from tickwheel.scheduler.stores.redis import Partition
-from tickwheel.scheduler.stores.redis._batch import Batch
-from tickwheel.scheduler.stores.redis._partitioned import PartitionedRedisStore
+from tickwheel.stores import open_store
+from tickwheel.stores.redis import Partition
+from tickwheel.stores.redis._batch import Batch
+from tickwheel.stores.redis._partitioned import PartitionedRedisStore
 
 NUMBERS = itertools.count()
 PARTITIONS = 3

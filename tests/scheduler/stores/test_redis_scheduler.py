@@ -13,7 +13,7 @@ import pytest
 
 from tickwheel.observe.events import OwnershipGained
 from tickwheel.scheduler import SchedulerOptions, SetRequest, StoreError
-from tickwheel.scheduler.stores import open_store
+from tickwheel.stores import open_store
 from tickwheel.testing.faulty_store import FaultyStore
 
 NUMBERS = itertools.count()

@@ -15,10 +15,10 @@ import pytest
 from writes import set_one
 
 from tickwheel.errors import MissingExtraError
-from tickwheel.scheduler import model
-from tickwheel.scheduler.errors import StoreError, StoreFormatError
-from tickwheel.scheduler.stores import open_store
-from tickwheel.scheduler.stores.redis import _connections
+from tickwheel.jobs import model
+from tickwheel.jobs.errors import StoreError, StoreFormatError
+from tickwheel.stores import open_store
+from tickwheel.stores.redis import _connections
 
 NUMBERS = itertools.count()
 PATIENCE_S = 30.0

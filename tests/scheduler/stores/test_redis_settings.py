@@ -11,9 +11,9 @@ import re
 import pytest
 from writes import set_one
 
-from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.stores import open_store
-from tickwheel.scheduler.stores.redis._server import loss_window
+from tickwheel.jobs.errors import StoreError
+from tickwheel.stores import open_store
+from tickwheel.stores.redis._server import loss_window
 from tickwheel.testing.store_suite._base import changes_of
 
 

@@ -11,12 +11,12 @@ from importlib.resources import files
 import pytest
 from writes import set_one
 
-from tickwheel.scheduler.errors import StoreFormatError, StoreInUseError
-from tickwheel.scheduler.stores import open_store
-from tickwheel.scheduler.stores._sql import checksum_of
-from tickwheel.scheduler.stores.postgres import _schema as postgres_schema
-from tickwheel.scheduler.stores.sqlite import _owner_lock
-from tickwheel.scheduler.stores.sqlite import _schema as sqlite_schema
+from tickwheel.jobs.errors import StoreFormatError, StoreInUseError
+from tickwheel.stores import open_store
+from tickwheel.stores._sql import checksum_of
+from tickwheel.stores.postgres import _schema as postgres_schema
+from tickwheel.stores.sqlite import _owner_lock
+from tickwheel.stores.sqlite import _schema as sqlite_schema
 
 SECOND = ["CREATE TABLE tickwheel_second (x integer);", "ALTER TABLE tickwheel_second ADD COLUMN y integer;"]
 BROKEN = ["CREATE TABLE tickwheel_half (x integer);\nCREATE TABLE tickwheel_half (x integer);"]
@@ -228,6 +228,6 @@ def test_migrations_are_numbered_in_order(store):
     """
     The n-th script is numbered n, so two changes that take the same number are noticed.
     """
-    folder = files(f"tickwheel.scheduler.stores.{store}") / "migrations"
+    folder = files(f"tickwheel.stores.{store}") / "migrations"
     numbers = sorted(entry.name.partition("_")[0] for entry in folder.iterdir() if entry.name.endswith(".sql"))
     assert numbers == [f"{number:04}" for number in range(1, len(numbers) + 1)]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from tickwheel.observe.events import JobFired
 from tickwheel.scheduler import SchedulerOptions, SetRequest
-from tickwheel.scheduler.stores import make_store
+from tickwheel.stores import make_store
 from tickwheel.testing.faulty_store import FaultyStore
 
 COUNT = 16

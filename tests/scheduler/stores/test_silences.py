@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from tickwheel.scheduler.stores import open_store
+from tickwheel.stores import open_store
 
 
 @pytest.fixture

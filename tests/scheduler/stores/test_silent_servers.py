@@ -16,9 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from tickwheel.scheduler import Scheduler, model
-from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.stores import Cursor, open_store
+from tickwheel.jobs import model
+from tickwheel.jobs.errors import StoreError
+from tickwheel.scheduler import Scheduler
+from tickwheel.stores import Cursor, open_store
 
 LEASE_S = 3
 MARGIN_S = LEASE_S * 0.2
@@ -222,7 +223,7 @@ def test_a_silent_subscription_is_replaced(line_and_url, monkeypatch):
     """
     An owner whose subscription went silent hears again of what others write, on a new one.
     """
-    monkeypatch.setattr("tickwheel.scheduler.stores._listener._CHECK_S", 0.0)
+    monkeypatch.setattr("tickwheel.stores._listener._CHECK_S", 0.0)
     line, url = line_and_url
     with closing(open_store(f"{url}&lease_s=1")) as owner:
         owner.acquire("owner")
@@ -244,8 +245,8 @@ DROPPING = """
     import subprocess, sys, time
     sys.path.insert(0, sys.argv[1])
     from lines import Line
-    from tickwheel.scheduler.errors import StoreError
-    from tickwheel.scheduler.stores import open_store
+    from tickwheel.jobs.errors import StoreError
+    from tickwheel.stores import open_store
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     line = Line(sys.argv[2])
     store = open_store(sys.argv[3].format(port=line.port))

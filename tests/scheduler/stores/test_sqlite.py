@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from tickwheel.scheduler.stores.sqlite import SqliteStore
+from tickwheel.stores.sqlite import SqliteStore
 from tickwheel.testing.store_suite import SharedStoreSuite, StoreSuite
 
 

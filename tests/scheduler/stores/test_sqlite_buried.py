@@ -8,8 +8,8 @@ import random
 import sqlite3
 from contextlib import closing
 
-from tickwheel.scheduler import model
-from tickwheel.scheduler.stores.sqlite import SqliteStore, _far
+from tickwheel.jobs import model
+from tickwheel.stores.sqlite import SqliteStore, _far
 
 DAY_MS = 86_400_000
 EVER = 2**63 - 1

@@ -10,8 +10,8 @@ from unittest import mock
 
 import pytest
 
-from tickwheel.scheduler.stores._wakeable import WakeableWait
-from tickwheel.scheduler.stores.sqlite._channels import FifoChannel, PortChannel
+from tickwheel.stores._wakeable import WakeableWait
+from tickwheel.stores.sqlite._channels import FifoChannel, PortChannel
 
 PATIENCE_S = 20.0
 KINDS = [pytest.param(FifoChannel, marks=pytest.mark.needs("os.mkfifo")), PortChannel]

@@ -12,10 +12,10 @@ from functools import partial
 
 import pytest
 
-from tickwheel.scheduler import model
-from tickwheel.scheduler.stores import Cursor
-from tickwheel.scheduler.stores.sqlite import SqliteStore
-from tickwheel.scheduler.stores.sqlite._queries import SQL, for_keys, jobs_by_key, paging
+from tickwheel.jobs import model
+from tickwheel.stores import Cursor
+from tickwheel.stores.sqlite import SqliteStore
+from tickwheel.stores.sqlite._queries import SQL, for_keys, jobs_by_key, paging
 
 FAR = 10**9
 IN_A_SLOT = 4 * 10**12

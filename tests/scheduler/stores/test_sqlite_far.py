@@ -14,10 +14,10 @@ from dataclasses import replace
 
 import pytest
 
-from tickwheel.scheduler import model
-from tickwheel.scheduler.stores._rows import row_of
-from tickwheel.scheduler.stores.sqlite import SqliteStore, _batch, _far, _schema
-from tickwheel.scheduler.stores.sqlite._queries import SQL
+from tickwheel.jobs import model
+from tickwheel.jobs.rows import row_of
+from tickwheel.stores.sqlite import SqliteStore, _batch, _far, _schema
+from tickwheel.stores.sqlite._queries import SQL
 from tickwheel.testing.store_suite import SharedStoreSuite, StoreSuite
 
 HOUR_MS = 3_600_000
@@ -26,7 +26,7 @@ EVER = 2**63 - 1
 
 SORTING = """
 import sys
-from tickwheel.scheduler.stores.sqlite import SqliteStore, _far
+from tickwheel.stores.sqlite import SqliteStore, _far
 
 _far._STRETCH = 20
 store = SqliteStore(sys.argv[1])

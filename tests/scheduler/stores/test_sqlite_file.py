@@ -17,10 +17,11 @@ from pathlib import Path
 import pytest
 from writes import a_set, set_one
 
-from tickwheel.scheduler import Scheduler, model
-from tickwheel.scheduler.errors import StoreError, StoreFormatError, StoreInUseError
-from tickwheel.scheduler.stores.sqlite import SqliteStore, _schema
-from tickwheel.scheduler.stores.sqlite._errors import store_error
+from tickwheel.jobs import model
+from tickwheel.jobs.errors import StoreError, StoreFormatError, StoreInUseError
+from tickwheel.scheduler import Scheduler
+from tickwheel.stores.sqlite import SqliteStore, _schema
+from tickwheel.stores.sqlite._errors import store_error
 from tickwheel.testing.store_suite._base import changes_of
 
 NOBODY = 65534
@@ -403,7 +404,7 @@ def test_reader_without_the_right_to_write(path, open_file, let_through):
     let_through(path)
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
-    other = f"import os, tickwheel.scheduler.stores.sqlite; os.setgid({NOBODY}); os.setuid({NOBODY})\n"
+    other = f"import os, tickwheel.stores.sqlite; os.setgid({NOBODY}); os.setuid({NOBODY})\n"
     program = other + textwrap.dedent(READING)
     answer = subprocess.run(
         [sys.executable, "-c", program, path], capture_output=True, text=True, check=False, timeout=60

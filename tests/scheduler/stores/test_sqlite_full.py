@@ -13,9 +13,9 @@ import pytest
 
 FULL = """
     import os, sys
-    from tickwheel.scheduler import model
-    from tickwheel.scheduler.errors import StoreError
-    from tickwheel.scheduler.stores.sqlite import SqliteStore
+    from tickwheel.jobs import model
+    from tickwheel.jobs.errors import StoreError
+    from tickwheel.stores.sqlite import SqliteStore
 
     folder, (jobs, size, more, ahead) = sys.argv[1], map(int, sys.argv[2:])
     store = SqliteStore(folder + "/jobs.db")

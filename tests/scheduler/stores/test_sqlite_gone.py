@@ -11,10 +11,11 @@ import threading
 import pytest
 from writes import set_one
 
+from tickwheel.jobs import model
+from tickwheel.jobs.errors import StoreError, StoreInUseError
 from tickwheel.observe.events import OwnershipLost, StoreFailed
-from tickwheel.scheduler import Scheduler, model
-from tickwheel.scheduler.errors import StoreError, StoreInUseError
-from tickwheel.scheduler.stores.sqlite import SqliteStore
+from tickwheel.scheduler import Scheduler
+from tickwheel.stores.sqlite import SqliteStore
 
 
 @pytest.fixture

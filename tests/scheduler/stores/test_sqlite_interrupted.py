@@ -13,8 +13,8 @@ from types import SimpleNamespace
 import pytest
 from writes import a_set, set_one
 
-from tickwheel.scheduler.errors import StoreInUseError
-from tickwheel.scheduler.stores.sqlite import _file_lock, _schema
+from tickwheel.jobs.errors import StoreInUseError
+from tickwheel.stores.sqlite import _file_lock, _schema
 
 
 @pytest.mark.parametrize("error", [sqlite3.OperationalError("database or disk is full"), KeyboardInterrupt()])

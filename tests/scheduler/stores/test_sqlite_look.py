@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from tickwheel.scheduler import model
-from tickwheel.scheduler.stores import Cursor, open_store
+from tickwheel.jobs import model
+from tickwheel.stores import Cursor, open_store
 
 
 def test_what_is_written_after_the_scan_of_a_look(tmp_path, monkeypatch):

@@ -11,9 +11,9 @@ import textwrap
 
 import pytest
 
-from tickwheel.scheduler import model
-from tickwheel.scheduler.errors import StoreInUseError
-from tickwheel.scheduler.stores.sqlite import SqliteStore
+from tickwheel.jobs import model
+from tickwheel.jobs.errors import StoreInUseError
+from tickwheel.stores.sqlite import SqliteStore
 from tickwheel.testing.store_suite._base import changes_of
 
 PATIENCE_S = 30.0
@@ -41,8 +41,8 @@ def start(store):
         source = textwrap.dedent(
             """
             import sys
-            from tickwheel.scheduler.model import *
-            from tickwheel.scheduler.stores.sqlite import SqliteStore
+            from tickwheel.jobs.model import *
+            from tickwheel.stores.sqlite import SqliteStore
             store = SqliteStore(sys.argv[1])
             store.open()
             def say(text):

@@ -14,18 +14,18 @@ from functools import partial
 
 import pytest
 
-from tickwheel.scheduler import model
-from tickwheel.scheduler.stores._rows import row_of
-from tickwheel.scheduler.stores.sqlite import SqliteStore, _batch, _paging, _runs, _schema
-from tickwheel.scheduler.stores.sqlite._filters import Filters, filter_of
-from tickwheel.scheduler.stores.sqlite._queries import SQL
+from tickwheel.jobs import model
+from tickwheel.jobs.rows import row_of
+from tickwheel.stores.sqlite import SqliteStore, _batch, _paging, _runs, _schema
+from tickwheel.stores.sqlite._filters import Filters, filter_of
+from tickwheel.stores.sqlite._queries import SQL
 from tickwheel.testing.store_suite import SharedStoreSuite, StoreSuite
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 MERGING = """
 import sys
-from tickwheel.scheduler.stores.sqlite import SqliteStore, _runs
+from tickwheel.stores.sqlite import SqliteStore, _runs
 
 _runs._SHELF_MAX, _runs._SLICE = 20, 8
 store = SqliteStore(sys.argv[1])

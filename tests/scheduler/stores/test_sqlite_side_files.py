@@ -11,8 +11,8 @@ import stat
 import pytest
 from writes import set_one
 
-from tickwheel.scheduler.errors import StoreError, StoreFullError
-from tickwheel.scheduler.stores.sqlite import SqliteStore, _owner_lock, _reserve
+from tickwheel.jobs.errors import StoreError, StoreFullError
+from tickwheel.stores.sqlite import SqliteStore, _owner_lock, _reserve
 
 NOBODY = 65534
 

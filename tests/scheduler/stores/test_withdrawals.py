@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import pytest
 
-from tickwheel.scheduler import model
-from tickwheel.scheduler.stores import open_store
+from tickwheel.jobs import model
+from tickwheel.stores import open_store
 
 NUMBERS = itertools.count()
 HOUR_MS = 3_600_000

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from tickwheel.scheduler.targets._addresses import AddressRefusedError, Guard
+from tickwheel.targets._addresses import AddressRefusedError, Guard
 
 PUBLIC = ["1.1.1.1", "93.184.216.34", "2606:4700:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808", "2002:808:808::1"]
 REFUSED = [

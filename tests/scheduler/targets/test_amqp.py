@@ -11,7 +11,7 @@ import pytest
 
 from tickwheel.observe.events import JobDied, JobFailed, JobSucceeded
 from tickwheel.scheduler import InvalidJobError, RetryPolicy, SetRequest
-from tickwheel.scheduler.targets.amqp import AmqpTarget
+from tickwheel.targets.amqp import AmqpTarget
 from tickwheel.testing.target_suite import Received, TargetSuite
 from tickwheel.testing.wire import Wire
 

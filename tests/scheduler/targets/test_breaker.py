@@ -12,8 +12,8 @@ import pytest
 from tickwheel.observe.events import CircuitClosed, CircuitOpened, JobFailed, JobSnoozed, JobSucceeded
 from tickwheel.observe.prometheus import exposition
 from tickwheel.scheduler import InvalidJobError, RetryPolicy
-from tickwheel.scheduler.targets._breaker import _BREAKERS_MAX, Breakers
-from tickwheel.scheduler.targets.webhook import WebhookTarget
+from tickwheel.targets._breaker import _BREAKERS_MAX, Breakers
+from tickwheel.targets.webhook import WebhookTarget
 
 LEFT_ALONE = ("open", "half-open")
 

@@ -10,7 +10,7 @@ import pytest
 
 from tickwheel.integrations._handlers import Handlers
 from tickwheel.scheduler import HandlerNotFoundError, InvalidJobError, RetryPolicy, Scheduler
-from tickwheel.scheduler.targets.handler import HandlerTarget
+from tickwheel.targets.handler import HandlerTarget
 
 
 def one(payload):

@@ -11,8 +11,8 @@ import pytest
 from tickwheel.errors import ClosedError
 from tickwheel.observe.events import JobDied, JobFailed, JobSucceeded
 from tickwheel.scheduler import RetryPolicy, SetRequest
-from tickwheel.scheduler.stores import make_store
-from tickwheel.scheduler.targets import Call
+from tickwheel.stores import make_store
+from tickwheel.targets import Call
 from tickwheel.testing.faulty_store import FaultyStore
 
 AT_ONCE = RetryPolicy(attempts=2, base_ms=0, jitter=0)

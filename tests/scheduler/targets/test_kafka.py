@@ -16,7 +16,7 @@ import pytest
 
 from tickwheel.observe.events import JobDied, JobSucceeded
 from tickwheel.scheduler import InvalidJobError, Scheduler
-from tickwheel.scheduler.targets.kafka import KafkaTarget
+from tickwheel.targets.kafka import KafkaTarget
 from tickwheel.testing.target_suite import Received, TargetSuite
 
 NUMBERS = itertools.count()

@@ -5,7 +5,7 @@ The line that a log target prints.
 from __future__ import annotations
 
 from tickwheel.scheduler import Firing, Job
-from tickwheel.scheduler.targets.log import LogTarget, line_of
+from tickwheel.targets.log import LogTarget, line_of
 
 
 def firing(key="tea", handler="", payload=b'{"cups":2}'):

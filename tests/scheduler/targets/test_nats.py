@@ -12,7 +12,7 @@ import pytest
 
 from tickwheel.observe.events import JobDied, JobFailed, JobSucceeded
 from tickwheel.scheduler import InvalidJobError, SetRequest
-from tickwheel.scheduler.targets.nats import NatsTarget
+from tickwheel.targets.nats import NatsTarget
 from tickwheel.testing.target_suite import Received, TargetSuite
 from tickwheel.testing.wire import Wire
 

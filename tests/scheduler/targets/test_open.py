@@ -13,16 +13,16 @@ import pytest
 
 from tickwheel.errors import MissingExtraError
 from tickwheel.scheduler import InvalidJobError
-from tickwheel.scheduler.targets import make_target, shown_target
-from tickwheel.scheduler.targets.amqp import AmqpTarget
-from tickwheel.scheduler.targets.celery import CeleryTarget
-from tickwheel.scheduler.targets.dramatiq import DramatiqTarget
-from tickwheel.scheduler.targets.kafka import KafkaTarget
-from tickwheel.scheduler.targets.nats import NatsTarget
-from tickwheel.scheduler.targets.redis_stream import RedisStreamTarget
-from tickwheel.scheduler.targets.rq import RqTarget
-from tickwheel.scheduler.targets.taskiq import TaskiqTarget
-from tickwheel.scheduler.targets.webhook import WebhookTarget
+from tickwheel.targets import make_target, shown_target
+from tickwheel.targets.amqp import AmqpTarget
+from tickwheel.targets.celery import CeleryTarget
+from tickwheel.targets.dramatiq import DramatiqTarget
+from tickwheel.targets.kafka import KafkaTarget
+from tickwheel.targets.nats import NatsTarget
+from tickwheel.targets.redis_stream import RedisStreamTarget
+from tickwheel.targets.rq import RqTarget
+from tickwheel.targets.taskiq import TaskiqTarget
+from tickwheel.targets.webhook import WebhookTarget
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105  a test's
 

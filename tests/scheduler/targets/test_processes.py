@@ -30,7 +30,7 @@ from tickwheel.scheduler import (
     SchedulerOptions,
     State,
 )
-from tickwheel.scheduler.targets import _processes
+from tickwheel.targets import _processes
 
 ODD = ("fail_mutely", "answer_oddly", "start_another")
 ONCE = RetryPolicy(attempts=1)

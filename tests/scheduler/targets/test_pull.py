@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tickwheel.drivers import TimerWheel
+from tickwheel.jobs.model import Answer
 from tickwheel.observe.events import JobFailed
 from tickwheel.scheduler import (
     AsyncScheduler,
@@ -26,8 +27,7 @@ from tickwheel.scheduler import (
     State,
     TooManyWaitingError,
 )
-from tickwheel.scheduler.model import Answer
-from tickwheel.scheduler.targets import pull
+from tickwheel.targets import pull
 from tickwheel.testing import ManualClock
 
 AT_ONCE = RetryPolicy(attempts=3, base_ms=0, jitter=0)

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from tickwheel.observe.events import JobSucceeded
-from tickwheel.scheduler.targets import Firing, apply_at
-from tickwheel.scheduler.targets.celery import CeleryTarget
-from tickwheel.scheduler.targets.dramatiq import DramatiqTarget
-from tickwheel.scheduler.targets.rq import RqTarget
-from tickwheel.scheduler.targets.taskiq import TaskiqTarget
+from tickwheel.targets import Firing, apply_at
+from tickwheel.targets.celery import CeleryTarget
+from tickwheel.targets.dramatiq import DramatiqTarget
+from tickwheel.targets.rq import RqTarget
+from tickwheel.targets.taskiq import TaskiqTarget
 
 PATIENCE_S = 40.0
 SECRET = "hunter2%2Fx"  # noqa: S105  as it is written in a URL

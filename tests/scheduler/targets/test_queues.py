@@ -13,13 +13,13 @@ import threading
 
 import pytest
 
+from tickwheel.jobs.errors import DeliveryError
 from tickwheel.scheduler import Firing, Job
-from tickwheel.scheduler.errors import DeliveryError
-from tickwheel.scheduler.targets import make_target
-from tickwheel.scheduler.targets.celery import CeleryTarget
-from tickwheel.scheduler.targets.dramatiq import DramatiqTarget
-from tickwheel.scheduler.targets.rq import RqTarget
-from tickwheel.scheduler.targets.taskiq import TaskiqTarget
+from tickwheel.targets import make_target
+from tickwheel.targets.celery import CeleryTarget
+from tickwheel.targets.dramatiq import DramatiqTarget
+from tickwheel.targets.rq import RqTarget
+from tickwheel.targets.taskiq import TaskiqTarget
 from tickwheel.testing.target_suite import Received, TargetSuite, caught
 from tickwheel.testing.wire import Wire
 

@@ -11,7 +11,7 @@ import pytest
 
 from tickwheel.observe.events import JobFailed, JobSucceeded
 from tickwheel.scheduler import InvalidJobError
-from tickwheel.scheduler.targets.redis_stream import RedisStreamTarget, _mark
+from tickwheel.targets.redis_stream import RedisStreamTarget, _mark
 from tickwheel.testing.target_suite import Received, TargetSuite
 from tickwheel.testing.wire import Wire
 

@@ -9,7 +9,7 @@ import base64
 import pytest
 
 from tickwheel.scheduler import InvalidJobError
-from tickwheel.scheduler.targets._signing import read_secret, signature
+from tickwheel.targets._signing import read_secret, signature
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105  the specification's example
 

@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from tickwheel.scheduler import DeadLetter, Firing, InvalidJobError, Job
-from tickwheel.scheduler.targets.webhook import WebhookError, WebhookTarget
+from tickwheel.targets.webhook import WebhookError, WebhookTarget
 
 pytest.importorskip("aiohttp", reason="aiohttp is not installed: pip install 'tickwheel[webhook]'")
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from tickwheel.scheduler import InvalidJobError
-from tickwheel.scheduler.targets import Call, DeadLetter
+from tickwheel.targets import Call, DeadLetter
 from tickwheel.testing import target_suite
 from tickwheel.testing.target_suite import Received, TargetSuite
 from tickwheel.testing.wire import Wire

@@ -10,12 +10,12 @@ import time
 import pytest
 
 from tickwheel.scheduler import AsyncScheduler, InvalidJobError
-from tickwheel.scheduler.targets import apply_at
-from tickwheel.scheduler.targets._task import Task, task_of
-from tickwheel.scheduler.targets.celery import CeleryTarget
-from tickwheel.scheduler.targets.dramatiq import DramatiqTarget
-from tickwheel.scheduler.targets.rq import RqTarget
-from tickwheel.scheduler.targets.taskiq import TaskiqTarget
+from tickwheel.targets import apply_at
+from tickwheel.targets._task import Task, task_of
+from tickwheel.targets.celery import CeleryTarget
+from tickwheel.targets.dramatiq import DramatiqTarget
+from tickwheel.targets.rq import RqTarget
+from tickwheel.targets.taskiq import TaskiqTarget
 
 
 @pytest.mark.parametrize(

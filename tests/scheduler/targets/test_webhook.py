@@ -20,9 +20,9 @@ import pytest
 
 from tickwheel.observe.events import JobDied, JobFailed, JobSucceeded
 from tickwheel.scheduler import DeadLetter, Firing, InvalidJobError, Job, Retry, RetryPolicy, Snooze, State
-from tickwheel.scheduler.targets import webhook
-from tickwheel.scheduler.targets._signing import read_secret, signature
-from tickwheel.scheduler.targets.webhook import WebhookError, WebhookTarget
+from tickwheel.targets import webhook
+from tickwheel.targets._signing import read_secret, signature
+from tickwheel.targets.webhook import WebhookError, WebhookTarget
 
 pytest.importorskip("aiohttp", reason="aiohttp is not installed: pip install 'tickwheel[webhook]'")
 

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from tickwheel.scheduler.targets.webhook import WebhookTarget
+from tickwheel.targets.webhook import WebhookTarget
 from tickwheel.testing.target_suite import Received, TargetSuite
 from tickwheel.testing.wire import Wire
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import pytest
 
-from tickwheel.scheduler._runtime import Runtime
-from tickwheel.scheduler.stores import MemoryStore
-from tickwheel.scheduler.stores.sqlite import SqliteStore
-from tickwheel.scheduler.verbs.writer import Writer
+from tickwheel.host.runtime import Runtime
+from tickwheel.host.writer import Writer
+from tickwheel.stores import MemoryStore
+from tickwheel.stores.sqlite import SqliteStore
 from tickwheel.testing.faulty_store import FaultyStore
 
 PATIENCE_S = 20.0

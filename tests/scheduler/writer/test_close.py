@@ -11,8 +11,8 @@ import pytest
 from writes import a_set, outcomes
 
 from tickwheel.errors import ClosedError
-from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.model import Outcome
+from tickwheel.jobs.errors import StoreError
+from tickwheel.jobs.model import Outcome
 
 PATIENCE_S = 20.0
 

@@ -8,7 +8,7 @@ import threading
 
 from writes import a_set, outcomes
 
-from tickwheel.scheduler.model import Answer, Begin, Cancel, Outcome, Settle
+from tickwheel.jobs.model import Answer, Begin, Cancel, Outcome, Settle
 
 PATIENCE_S = 20.0
 

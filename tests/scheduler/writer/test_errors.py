@@ -9,8 +9,8 @@ import sys
 import pytest
 from writes import a_set, outcomes
 
-from tickwheel.scheduler.errors import StoreError, StoreFullError
-from tickwheel.scheduler.model import Cancel, Job, Outcome, Set
+from tickwheel.jobs.errors import StoreError, StoreFullError
+from tickwheel.jobs.model import Cancel, Job, Outcome, Set
 
 PATIENCE_S = 20.0
 

@@ -9,8 +9,8 @@ import threading
 import pytest
 from writes import a_set, outcomes
 
-from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.model import Outcome
+from tickwheel.jobs.errors import StoreError
+from tickwheel.jobs.model import Outcome
 
 PATIENCE_S = 20.0
 

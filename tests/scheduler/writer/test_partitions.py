@@ -8,11 +8,11 @@ import threading
 
 import pytest
 
-from tickwheel.scheduler._runtime import Runtime
-from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.model import Begin, Job, Outcome, Set
-from tickwheel.scheduler.stores import MemoryStore, Partitioned
-from tickwheel.scheduler.verbs.partitioned_writer import PartitionedWriter
+from tickwheel.host.partitioned_writer import PartitionedWriter
+from tickwheel.host.runtime import Runtime
+from tickwheel.jobs.errors import StoreError
+from tickwheel.jobs.model import Begin, Job, Outcome, Set
+from tickwheel.stores import MemoryStore, Partitioned
 from tickwheel.testing.faulty_store import FaultyStore
 
 PATIENCE_S = 20.0

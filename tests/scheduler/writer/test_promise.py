@@ -10,8 +10,8 @@ from traceback import walk_tb
 
 import pytest
 
-from tickwheel.scheduler._runtime import Runtime
-from tickwheel.scheduler.verbs._promise import Promise
+from tickwheel.host.promise import Promise
+from tickwheel.host.runtime import Runtime
 
 PATIENCE_S = 20
 

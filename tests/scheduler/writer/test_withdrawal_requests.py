@@ -9,12 +9,12 @@ import queue
 
 import pytest
 
-from tickwheel.scheduler._runtime import Runtime
-from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.model import Answer, Cancel, Job, Outcome
-from tickwheel.scheduler.stores import MemoryStore
-from tickwheel.scheduler.verbs import _withdrawal_requests
-from tickwheel.scheduler.verbs._withdrawal_requests import RETRY_S, WithdrawalRequests
+from tickwheel.host import withdrawal_requests as _withdrawal_requests
+from tickwheel.host.runtime import Runtime
+from tickwheel.host.withdrawal_requests import RETRY_S, WithdrawalRequests
+from tickwheel.jobs.errors import StoreError
+from tickwheel.jobs.model import Answer, Cancel, Job, Outcome
+from tickwheel.stores import MemoryStore
 
 MET = Job("key", generation=7, due_at=0, attempt=1)
 STEP_S = 0.25

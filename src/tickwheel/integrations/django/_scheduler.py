@@ -12,12 +12,12 @@ from django.core import mail
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DEFAULT_DB_ALIAS, connections
 
+from tickwheel.host.joined_connections import has_transaction
+from tickwheel.jobs.errors import TransactionError
+from tickwheel.jobs.requests import SetFields
+from tickwheel.jobs.verbs import Verb
 from tickwheel.scheduler import Answer, Scheduler, SchedulerOptions
-from tickwheel.scheduler.errors import TransactionError
-from tickwheel.scheduler.targets import make_target
-from tickwheel.scheduler.verbs.jobs import Verb
-from tickwheel.scheduler.verbs.joined_connections import has_transaction
-from tickwheel.scheduler.verbs.requests import SetFields
+from tickwheel.targets import make_target
 
 __all__ = ["configured", "prepare"]
 

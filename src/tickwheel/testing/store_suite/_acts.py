@@ -4,7 +4,7 @@ Acts: what is kept of the writes of callers, in their own transaction.
 
 from __future__ import annotations
 
-from tickwheel.scheduler.model import (
+from tickwheel.jobs.model import (
     Actor,
     Cancel,
     Job,

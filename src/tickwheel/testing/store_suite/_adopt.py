@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tickwheel.scheduler.model import Adopt, Job, Outcome, State
+from tickwheel.jobs.model import Adopt, Job, Outcome, State
 from tickwheel.testing.store_suite._base import StoreTests
 
 

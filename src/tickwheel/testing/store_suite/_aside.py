@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tickwheel.scheduler.model import (
+from tickwheel.jobs.model import (
     Begin,
     Cancel,
     Job,
@@ -21,7 +21,7 @@ from tickwheel.scheduler.model import (
     Standing,
     State,
 )
-from tickwheel.scheduler.stores.contract import Aside, Lease, Skill
+from tickwheel.stores.contract import Aside, Lease, Skill
 from tickwheel.testing.store_suite._base import OWNER, Rig, StoreTests
 
 __all__ = ["AsideTests"]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from tickwheel.scheduler.model import (
+from tickwheel.jobs.model import (
     Answer,
     AttemptStatus,
     Begin,
@@ -28,7 +28,7 @@ from tickwheel.scheduler.model import (
     State,
     Write,
 )
-from tickwheel.scheduler.stores.contract import Cursor, Lease, Sight, Store
+from tickwheel.stores.contract import Cursor, Lease, Sight, Store
 
 __all__ = ["EVER", "OWNER", "PATIENCE_S", "Rig", "StoreTests", "changes_of", "everything", "refused"]
 

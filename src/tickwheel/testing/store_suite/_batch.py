@@ -4,8 +4,8 @@ A batch is one transaction: in order, all or nothing, one answer each.
 
 from __future__ import annotations
 
-from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.model import (
+from tickwheel.jobs.errors import StoreError
+from tickwheel.jobs.model import (
     ANY_ATTEMPT,
     Begin,
     Cancel,

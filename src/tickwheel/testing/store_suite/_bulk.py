@@ -4,7 +4,7 @@ Many at once.
 
 from __future__ import annotations
 
-from tickwheel.scheduler.model import Begin, Cancel, Job, Outcome, Set, Settle
+from tickwheel.jobs.model import Begin, Cancel, Job, Outcome, Set, Settle
 from tickwheel.testing.store_suite._base import StoreTests
 
 MANY = 100_000

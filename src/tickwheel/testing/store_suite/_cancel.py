@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tickwheel.scheduler.model import STOPPED, Cancel, Outcome, Redate, Settled, Standing, State
+from tickwheel.jobs.model import STOPPED, Cancel, Outcome, Redate, Settled, Standing, State
 from tickwheel.testing.store_suite._base import StoreTests, everything
 
 

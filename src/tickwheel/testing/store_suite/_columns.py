@@ -9,8 +9,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
 
-from tickwheel.scheduler.columns import ALL, PLAIN, Column
-from tickwheel.scheduler.model import Adopt, Job, JobQuery, Outcome, Pause, RetryPolicy, Set, Settled, State
+from tickwheel.jobs.columns import ALL, PLAIN, Column
+from tickwheel.jobs.model import Adopt, Job, JobQuery, Outcome, Pause, RetryPolicy, Set, Settled, State
 from tickwheel.testing.store_suite._base import EVER, Rig, StoreTests
 
 NEAR_MS: Final = 5_000

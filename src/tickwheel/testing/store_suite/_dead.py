@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tickwheel.scheduler.model import Begin, Job, Outcome, RetryPolicy, Set, Settle, Settled, State
+from tickwheel.jobs.model import Begin, Job, Outcome, RetryPolicy, Set, Settle, Settled, State
 from tickwheel.testing.store_suite._base import Rig, StoreTests, everything
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import random
 
-from tickwheel.scheduler.model import Job, Set, Settled
-from tickwheel.scheduler.stores.contract import Cursor
+from tickwheel.jobs.model import Job, Set, Settled
+from tickwheel.stores.contract import Cursor
 from tickwheel.testing.store_suite._base import EVER, Rig, StoreTests
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tickwheel.scheduler.model import Begin, Cancel, Move, Outcome, Settle, Settled
-from tickwheel.scheduler.stores.contract import Lease, Store
+from tickwheel.jobs.model import Begin, Cancel, Move, Outcome, Settle, Settled
+from tickwheel.stores.contract import Lease, Store
 from tickwheel.testing.store_suite._base import EVER, OWNER, Rig
 from tickwheel.testing.store_suite._shared import SharedTests
 

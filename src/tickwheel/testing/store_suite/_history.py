@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tickwheel.scheduler.model import (
+from tickwheel.jobs.model import (
     Begin,
     Cancel,
     HistoryRecord,

@@ -8,8 +8,8 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.model import Job, JobQuery, Outcome, Set, Settled
+from tickwheel.jobs.errors import StoreError
+from tickwheel.jobs.model import Job, JobQuery, Outcome, Set, Settled
 from tickwheel.testing.store_suite._base import StoreTests, refused
 
 KEYS = (

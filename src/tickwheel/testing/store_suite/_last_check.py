@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tickwheel.scheduler.model import ANY_ATTEMPT, AttemptStatus, Job, Outcome, SetMode, Settled, Standing, State
+from tickwheel.jobs.model import ANY_ATTEMPT, AttemptStatus, Job, Outcome, SetMode, Settled, Standing, State
 from tickwheel.testing.store_suite._base import OWNER, Rig, StoreTests
 
 __all__ = ["LastCheckTests"]

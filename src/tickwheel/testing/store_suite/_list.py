@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 
-from tickwheel.scheduler.model import Job, JobQuery, Set, Settled, State
+from tickwheel.jobs.model import Job, JobQuery, Set, Settled, State
 from tickwheel.testing.store_suite._base import StoreTests, everything
 
 __all__ = ["ListTests"]

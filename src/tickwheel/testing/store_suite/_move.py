@@ -8,7 +8,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from tickwheel.scheduler.model import Move, Outcome
+from tickwheel.jobs.model import Move, Outcome
 from tickwheel.testing.store_suite._base import StoreTests
 
 

@@ -8,9 +8,9 @@ import threading
 import time
 from contextlib import suppress
 
-from tickwheel.scheduler.errors import StoreError
-from tickwheel.scheduler.model import Job, JobQuery, Outcome, Set
-from tickwheel.scheduler.stores.contract import Store
+from tickwheel.jobs.errors import StoreError
+from tickwheel.jobs.model import Job, JobQuery, Outcome, Set
+from tickwheel.stores.contract import Store
 from tickwheel.testing.store_suite._base import EVER, PATIENCE_S, StoreTests, refused
 
 WAIT_S = 0.05

@@ -4,7 +4,7 @@ Ownership of jobs.
 
 from __future__ import annotations
 
-from tickwheel.scheduler.model import Begin, Outcome, Settle, State
+from tickwheel.jobs.model import Begin, Outcome, Settle, State
 from tickwheel.testing.store_suite._base import OWNER, StoreTests
 
 

@@ -4,7 +4,7 @@ Pause and resume: a job that is pending and not due.
 
 from __future__ import annotations
 
-from tickwheel.scheduler.model import (
+from tickwheel.jobs.model import (
     Adopt,
     Begin,
     JobQuery,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tickwheel.scheduler.model import Outcome, Redate, Settled
+from tickwheel.jobs.model import Outcome, Redate, Settled
 from tickwheel.testing.store_suite._base import StoreTests
 
 STEPS = (-3_600_000, 3_600_000, 86_400_000)

@@ -4,7 +4,7 @@ Pauses of a handler, a queue, a target, or everything.
 
 from __future__ import annotations
 
-from tickwheel.scheduler.model import HistoryRecord, Pause
+from tickwheel.jobs.model import HistoryRecord, Pause
 from tickwheel.testing.store_suite._aside import set_aside, taken
 from tickwheel.testing.store_suite._base import OWNER, StoreTests
 

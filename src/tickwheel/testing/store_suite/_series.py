@@ -7,8 +7,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from tickwheel.scheduler.model import ANY_ATTEMPT, Answer, Job, Outcome, RetryPolicy, SetMode, Settled, Standing, State
-from tickwheel.scheduler.recurrence import Interval, Misfire, Recurrence
+from tickwheel.jobs.model import ANY_ATTEMPT, Answer, Job, Outcome, RetryPolicy, SetMode, Settled, Standing, State
+from tickwheel.jobs.recurrence import Interval, Misfire, Recurrence
 from tickwheel.testing.store_suite._base import Rig, StoreTests
 
 HOUR: Final = 3_600_000

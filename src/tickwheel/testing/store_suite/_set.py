@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tickwheel.scheduler.model import Job, Outcome, RetryPolicy, Set, SetMode, SetPause, Settled, Standing, State
+from tickwheel.jobs.model import Job, Outcome, RetryPolicy, Set, SetMode, SetPause, Settled, Standing, State
 from tickwheel.testing.store_suite._base import StoreTests
 
 

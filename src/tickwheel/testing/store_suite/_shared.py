@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from tickwheel.scheduler.errors import StoreInUseError
-from tickwheel.scheduler.model import Begin, Cancel, Job, Move, Outcome, Resume, Set, SetPause, Settle, State
-from tickwheel.scheduler.stores.contract import Cursor, Store
+from tickwheel.jobs.errors import StoreInUseError
+from tickwheel.jobs.model import Begin, Cancel, Job, Move, Outcome, Resume, Set, SetPause, Settle, State
+from tickwheel.stores.contract import Cursor, Store
 from tickwheel.testing.store_machine import run_store_machine
 from tickwheel.testing.store_suite._base import EVER, OWNER, PATIENCE_S, Rig, StoreTests, changes_of, refused
 

@@ -1,0 +1,102 @@
+"""
+Do one thing to all jobs that a filter chooses, in bounded commits, and report where that can go on.
+
+Every write is on the condition that the job still has the generation that was read. What would not be the same a second
+time (move, spread, run, replay) is done only to jobs as old as the run itself: what it wrote has a newer generation, so
+a run that is repeated from any of its cursors changes nothing twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tickwheel.client.pages import walked
+from tickwheel.host.promise import Reply
+from tickwheel.jobs import checks
+from tickwheel.jobs.bulk import BulkAnswer, BulkProgress, BulkRequest
+from tickwheel.jobs.model import Actor, Answer, Cancel, Job, Move, Outcome, Replay, Resume, SetPause, Write
+from tickwheel.jobs.recurrence import share_of
+
+if TYPE_CHECKING:
+    from tickwheel.client.client import Client
+
+__all__ = ["done_in_bulk"]
+
+_ONCE: Final = ("move", "spread", "run", "replay")
+_CHANGED: Final = {
+    Outcome.CANCELLED,
+    Outcome.STOPPING,
+    Outcome.MOVED,
+    Outcome.REPLAYED,
+    Outcome.PAUSED,
+    Outcome.RESUMED,
+}
+
+
+class _Run(NamedTuple):
+    """
+    The part of a cursor that a run shares: what has a newer generation than *mark* was written since it began, *now*.
+    """
+
+    mark: int
+    now: int
+
+    def at(self, key: str) -> str:
+        return f"{self.mark}.{self.now}/{key}"
+
+
+def done_in_bulk(client: Client, request: BulkRequest, on_progress: BulkProgress | None) -> BulkAnswer:
+    """
+    Do what *request* asks for, and return how far it came; blocks.
+    """
+    run = _Run(*(request.run or client.begun()))
+    mark = run.mark if request.verb in _ONCE else checks.NUMBER_MAX
+
+    def choose(jobs: Sequence[Job]) -> Sequence[Job]:
+        return [job for job in jobs if job.generation <= mark and request.chooses(job)]
+
+    def change(jobs: Sequence[Job]) -> Reply[list[Answer]] | None:
+        if request.is_dry or not jobs:
+            return None
+        return client.write("bulk", lambda now, actor: [_write(request, job, run, now, actor) for job in jobs])
+
+    matched = changed = refused = stopping = 0
+    answer = BulkAnswer(0, 0, 0, None, run.at(""))
+    for cursor, jobs, answers in walked(client, request.filters, choose, change, request.limit):
+        done = sum(each.outcome in _CHANGED for each in answers)
+        matched, changed, refused = matched + len(jobs), changed + done, refused + len(answers) - done
+        stopping += sum(each.outcome is Outcome.STOPPING for each in answers)
+        at = None if cursor is None else run.at(cursor)
+        answer = BulkAnswer(matched, changed, refused, at, run.at(""), stopping)
+        if on_progress is not None:
+            on_progress(answer)
+    return answer
+
+
+def _write(request: BulkRequest, job: Job, run: _Run, now: int, actor: Actor | None) -> Write:
+    key, generation = job.key, job.generation
+    match request.verb:
+        case "cancel":
+            return Cancel(key, generation, actor=actor, stops=request.stops)
+        case "pause":
+            return SetPause(key, *request.words, generation, actor=actor)
+        case "resume":
+            return Resume(key, generation, actor)
+        case "replay":
+            return Replay(key, _due_at(request, job, run, now), generation, actor)
+        case _:
+            keeps_next = request.verb == "run"
+            return Move(key, _due_at(request, job, run, now), generation, actor=actor, keeps_next=keeps_next)
+
+
+def _due_at(request: BulkRequest, job: Job, run: _Run, now: int) -> int:
+    """
+    Return the instant that *job* gets: shifted, at its place in a span, or now; it is never in the past.
+    """
+    if request.shift_ms:
+        return min(max(now, job.due_at + request.shift_ms), now + checks.FAR_MS)
+    if request.over_ms:
+        since = run.now if request.since is None else request.since
+        return max(now, since + share_of(job.key, request.over_ms))
+    return now

@@ -1,0 +1,147 @@
+"""
+Change some of a job, and leave the rest of it as it is.
+
+The job is read, and set again on the condition that it still has the same generation and, where it fires once, is
+pending and due at the same instant: so nothing that others did meanwhile is undone. A recurring job goes on as it does
+when it is set: see `stores._series`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from tickwheel.client.condition import on_what_is_read
+from tickwheel.host.registry import Registry
+from tickwheel.jobs import checks
+from tickwheel.jobs.change import ChangeFields, change_fields
+from tickwheel.jobs.definition import Definition
+from tickwheel.jobs.errors import InvalidJobError
+from tickwheel.jobs.model import STOPPED, Actor, Answer, Job, Set, State
+from tickwheel.jobs.recurrence import Cron, Interval, Misfire, Recurrence
+from tickwheel.jobs.recurring import first_run, no_run
+from tickwheel.jobs.requests import SetRequest
+from tickwheel.jobs.retry import check_policy
+
+if TYPE_CHECKING:
+    from tickwheel.client.client import Client
+
+__all__ = ["changed"]
+
+_TIMED: Final = frozenset(("every", "cron", "tz", "exclude"))
+"""A rule with another one of these is due by that, and not when it was."""
+
+
+_PARTS: Final = {
+    "every": ("rule", "exclude"),  # which is read in its zone
+    "cron": ("rule", "exclude"),
+    "tz": ("rule", "exclude"),
+    "misfire": ("misfire", "grace_ms"),
+    "misfire_grace": ("grace_ms",),
+    "overlap": ("overlap",),
+    "jitter": ("jitter_ms",),
+    "until": ("until",),
+    "max_runs": ("max_runs",),
+    "exclude": ("exclude",),
+}
+"""What each field of a rule decides of a `Recurrence`; all else of it stays to the letter."""
+
+
+def changed(client: Client, registry: Registry, key: str, fields: ChangeFields, if_generation: int | None) -> Answer:
+    """
+    Change *fields* of the job of *key*, and return what came of it; blocks.
+
+    Raises:
+        InvalidJobError: For a value that the job cannot have.
+        StoreError: Transient, if others keep changing it.
+    """
+    change_fields(fields)
+
+    def write(job: Job) -> Answer:
+        return client.write("change", partial(_writes, job, fields, registry)).result()[0]
+
+    return on_what_is_read(client.get, key, if_generation, write)
+
+
+def _writes(job: Job, fields: ChangeFields, registry: Registry, now: int, actor: Actor | None) -> list[Set]:
+    """
+    Return the one write that changes *fields* of *job*.
+    """
+    was = job if job.recurrence is None else Definition.at_last(job)
+    target, handler = fields.get("target", was.target), fields.get("handler", was.handler) or ""
+    if "target" in fields or "handler" in fields:
+        registry.check(target, handler)
+    retry = was.retry
+    if "retry" in fields:
+        policy = fields["retry"]
+        retry = registry.retry_of(target, handler) if policy is None else check_policy(policy)
+    rule: dict[str, Any] = {name: value for name, value in fields.items() if name in _PARTS}
+    if rule and job.recurrence is None:
+        name, value = next(iter(rule.items()))
+        raise InvalidJobError(name, value, "the job fires once: set it again, with every= or cron=")
+    recurrence, length = job.recurrence, None
+    if isinstance(was, Definition):
+        length = was.expires_ms
+        recurrence = _ruled(job, was.series, rule, now).to_text()
+    elif job.expires_at not in (None, STOPPED):
+        length = job.expires_at - job.due_at
+    if "expires" in fields:
+        expires = fields["expires"]
+        length = None if expires is None else checks.span_ms("expires", expires)
+    after = replace(
+        job,
+        payload=checks.encode_payload(fields["payload"]) if "payload" in fields else was.payload,
+        target=target,
+        handler=handler,
+        retry=retry,
+        expires_at=job.expires_at if job.expires_at == STOPPED else None if length is None else job.due_at + length,
+        recurrence=recurrence,
+    )
+    noted = None if actor is None or (recurrence is None and not actor.is_always) else actor
+    due_at = job.due_at if recurrence is None else None
+    return [Set(after, if_generation=job.generation, if_due_at=due_at, actor=noted)]
+
+
+def _ruled(job: Job, before: Recurrence, given: dict[str, Any], now: int) -> Recurrence:
+    """
+    Return the rule *before* of *job* with what is *given*.
+
+    Raises:
+        InvalidRecurrenceError: If no run is due by it.
+    """
+    if not given:
+        return before
+    has_new_rule = "every" in given or "cron" in given
+    _, text = first_run(SetRequest(job.key, **_as_set(before, given, has_new_rule=has_new_rule)), job.key, None, now)
+    asked = Recurrence.from_text(text)
+    if not has_new_rule and isinstance(asked.rule, Interval) and isinstance(before.rule, Interval):
+        asked = replace(asked, rule=replace(asked.rule, anchor_at=before.rule.anchor_at))  # another zone, the old phase
+    parts = {part for name in given for part in _PARTS[name]}
+    after = replace(before, **{part: getattr(asked, part) for part in parts})
+    series = Recurrence.from_text(job.recurrence or "")
+    if ("until" in given or given.keys() & _TIMED) and job.state is State.PENDING:
+        due_at, left = series.turned_into(after, job.key, job.due_at, now, has_begun=job.attempt > 0)
+        last = max(due_at or 0, left.next_at or 0) - left.shift_ms(job.key)
+        if due_at is None or ("until" in given and after.until is not None and last > after.until):
+            raise no_run(after.until)
+    return after
+
+
+def _as_set(before: Recurrence, given: dict[str, Any], *, has_new_rule: bool) -> dict[str, Any]:
+    """
+    Return the fields of a set that makes the rule *before* with what is *given*.
+    """
+    rule = before.rule
+    fields: dict[str, Any] = {
+        "misfire": before.misfire,
+        "overlap": before.overlap,
+        "max_runs": before.max_runs,
+        "exclude": [str(each) for each in before.exclude],
+        "tz": rule.tz,
+    }
+    if not has_new_rule:
+        fields |= {"cron": rule.line} if isinstance(rule, Cron) else {"every": rule.every_ms / 1000}
+    if before.misfire is Misfire.SKIP and given.get("misfire", Misfire.SKIP) == Misfire.SKIP:
+        fields["misfire_grace"] = before.grace_ms / 1000
+    return fields | given

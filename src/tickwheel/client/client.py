@@ -1,0 +1,384 @@
+"""
+The client under both faces of the scheduler: it opens the store on first use, writes with promises, and reads.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+
+from tickwheel.client._bulk_run import done_in_bulk
+from tickwheel.client.change import changed
+from tickwheel.errors import ClosedError, ReentrantError
+from tickwheel.host.joined_connections import refuse_own_wait
+from tickwheel.host.opening import Opening
+from tickwheel.host.options import SchedulerOptions
+from tickwheel.host.partitioned_writer import PartitionedWriter
+from tickwheel.host.promise import Promise
+from tickwheel.host.referee import Done, Knowing, Referee
+from tickwheel.host.registry import Registry
+from tickwheel.host.runtime import Runtime
+from tickwheel.host.store_clock import StoreClock
+from tickwheel.host.withdrawal_requests import WithdrawalRequests
+from tickwheel.host.within import Within
+from tickwheel.host.writer import Writer
+from tickwheel.jobs import checks
+from tickwheel.jobs.bulk import BulkAnswer, BulkFields, BulkProgress, bulk_request
+from tickwheel.jobs.change import ChangeFields
+from tickwheel.jobs.errors import UnsupportedError
+from tickwheel.jobs.incidents import LETTERS_MAX, Incidents, incidents_of
+from tickwheel.jobs.model import (
+    Actor,
+    Answer,
+    HistoryRecord,
+    Job,
+    Outcome,
+    Page,
+    Pause,
+    Set,
+    State,
+    Write,
+    scope_over,
+)
+from tickwheel.jobs.requests import PAGE_MAX, STEPS_MAX, ListFields, SetRequest, job_query, set_write
+from tickwheel.jobs.verbs import ACTOR, Verb, note_of, writes_of
+from tickwheel.observe.tracing import TRACE, Tracer
+from tickwheel.stores import Joins, Node, Partitioned, Shard, Store
+from tickwheel.typing import Duration, Instant
+
+__all__ = ["Client"]
+
+
+class Client:
+    """
+    One store, its clock and its writer. All methods may be called from any thread.
+
+    Args:
+        store: Not open yet.
+        clock: The store's.
+        registry: Checks targets and handlers.
+        options: The knobs.
+        runtime: Gives time, threads and chance.
+        on_commit: Called on the writer's thread after each commit, before anybody gets an answer.
+        on_unknown: Called there when nobody knows whether a commit took effect.
+        on_scope: Called when a scope was paused, or with None resumed, in the caller's thread.
+        knowing: Returns who fires here and so knows what has started, or None.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: StoreClock,
+        registry: Registry,
+        options: SchedulerOptions,
+        runtime: Runtime,
+        *,
+        on_commit: Callable[[Sequence[Write], list[Answer]], None],
+        on_unknown: Callable[[], None],
+        on_scope: Callable[[str, str, Pause | None], None],
+        knowing: Callable[[], Knowing | None],
+        tracer: Tracer | None = None,
+    ) -> None:
+        self.store = store
+        self.clock = clock
+        self.now_ms = self.clock.now_ms
+        self._registry = registry
+        self._options = options
+        self._runtime = runtime
+        self._on_commit = on_commit
+        self._on_unknown = on_unknown
+        self._on_scope = on_scope
+        self._tracer = tracer
+        self.opening = Opening(store.url, self._open, runtime)
+        self._knowing = knowing
+        self._requests = WithdrawalRequests(store, self._resubmit, runtime)
+        keep = options.history.keep
+        self._actor = Actor(options.owner, keep == "all") if keep in ("usual", "all") else None
+
+    def opened(self) -> Writer | PartitionedWriter:
+        """
+        Return the writer of the open store; the first use opens it.
+
+        Raises:
+            ClosedError: After `close`.
+            StoreError: If the store cannot be had.
+        """
+        return self.opening.writer or self.opening.open()
+
+    def close(self, timeout_s: float | None, release: Callable[[], object]) -> None:
+        """
+        Commit what waits, *release* what is owned, and close the store. Twice is allowed.
+        """
+        with self.opening.closing() as writer, ExitStack() as steps:  # each is taken, whatever becomes of the others
+            if writer is not None:
+                steps.callback(self.store.close)
+                steps.callback(release)
+                steps.callback(writer.close, timeout_s)
+                steps.callback(self._requests.close)
+
+    def _open(self) -> Writer | PartitionedWriter:
+        self.store.open()
+        self._sample()
+        partitions = self.store if isinstance(self.store, Partitioned) else None
+        return (partial(Writer, self.store) if partitions is None else partial(PartitionedWriter, partitions))(
+            self._runtime,
+            batch_max=self._options.batch_max,
+            waiting_max=self._options.waiting_max,
+            on_commit=self._on_commit,
+            on_unknown=self._on_unknown,
+            referee=Referee(self._knowing, self._requests),
+        )
+
+    @property
+    def is_stale(self) -> bool:
+        """
+        True if the store is not open, or its clock was not read for long, as where no lease is renewed.
+        """
+        return self.opening.writer is None or self.clock.is_stale
+
+    def refresh(self) -> None:
+        """
+        Open the store if it is not, and read its clock again if that was long ago.
+
+        Raises:
+            ClosedError: After `close`.
+            StoreError: If the store does not answer.
+        """
+        self.opened()
+        if self.clock.is_stale:
+            self._sample()
+
+    def _sample(self) -> None:
+        if self.store.abilities.has_many_owners:  # it may have a clock of its own
+            before = self.clock.elapsed()
+            self.clock.sample(self.store.now_ms(), before, self.clock.elapsed())
+
+    def _resubmit(self, writes: Sequence[Write], done: Done) -> None:
+        writer = self.opening.writer
+        if writer is None:
+            raise ClosedError("scheduler")
+        writer.resubmit(writes, done)
+
+    # ---- writes ----------------------------------------------------------------------------------------------------
+
+    def set(self, request: SetRequest) -> Promise[Answer]:
+        """
+        Set one job.
+        """
+        writer = self._writing("set")
+        return writer.submit(self._set_write(request, *self.clock.reading()))
+
+    def submit(self, verb: Verb) -> Promise[list[Answer]]:
+        """
+        Do *verb* on all its jobs; all is checked before any is queued.
+        """
+        writer = self._writing(verb.name)
+        trace, actor, owner = self._trace(), self._asks(), self._options.owner
+        set_write = partial(self._set_write_of, trace, actor)
+        return writer.submit_many(writes_of(verb, set_write, *self.clock.reading(), actor=actor, owner=owner))
+
+    def pause_scope(self, scope: str, note: str, by: str | None) -> Pause:
+        """
+        Pause the jobs of a handler, a queue, a target, or all.
+        """
+        by, note = note_of(by or self._options.owner, note)
+        self._registry.check_scope(checks.check_scope(scope))
+        self.opened()
+        pause = Pause(self.clock.now_ms(), by, note, scope)
+        self._set_scope(scope, pause, by)
+        return pause
+
+    def resume_scope(self, scope: str, by: str | None) -> bool:
+        """
+        Let them go on.
+        """
+        by, _ = note_of(by or self._options.owner, "")
+        return self._set_scope(checks.check_scope(scope), None, by)
+
+    def _set_scope(self, scope: str, pause: Pause | None, by: str) -> bool:
+        self._writing("pause_scope" if pause else "resume_scope")
+        record, now = None, self.clock.now_ms()
+        if self._actor is not None:
+            outcome = Outcome.RESUMED if pause is None else Outcome.PAUSED
+            target, _, handler = scope.partition(":")
+            error = None if pause is None else pause.note
+            record = HistoryRecord(0, now, scope, 0, 0, outcome.value, by, target, handler, now, error=error)
+        was_paused = self.store.set_scope(scope, pause, record)
+        self._on_scope(scope, by, pause)
+        return was_paused
+
+    def within(self, connection: object) -> Within:
+        """
+        Return the verbs within the transaction of the caller's *connection*.
+        """
+        self.refresh()
+        store = self.store
+        if not (store.abilities.joins_transactions and isinstance(store, Joins)):
+            what = f"{store.url} joins no transaction of yours"
+            raise UnsupportedError(what, "leave conn out, or keep the jobs in SQLite or PostgreSQL")
+        actor, owner = self._asks(), self._options.owner
+        return Within(store, connection, self._set_write, self.clock.now_ms, actor=actor, owner=owner)
+
+    def _writing(self, verb: str) -> Writer | PartitionedWriter:
+        """
+        Return the writer, unless its own thread asks: it would wait for itself.
+        """
+        writer = self.opened()
+        if writer.is_inside():
+            call = f"{verb} in a hook"
+            raise ReentrantError(call)
+        if "django.db" in sys.modules:
+            refuse_own_wait(self.store.url)
+        self.refresh()
+        return writer
+
+    def _set_write(self, request: SetRequest, now: int, era: int | None = None) -> Set:
+        return self._set_write_of(self._trace(), self._asks(), request, now, era)
+
+    def _set_write_of(
+        self, trace: str | None, actor: Actor | None, request: SetRequest, now: int, era: int | None
+    ) -> Set:
+        self._registry.check(request.target, request.handler)
+        return set_write(request, now, self._registry.retry_of, trace, era, actor=actor)
+
+    def _asks(self) -> Actor | None:
+        """
+        Return who asks, if the history is to know: the caller of a service, or this process.
+        """
+        return None if self._actor is None else ACTOR.get() or self._actor
+
+    def _trace(self) -> str | None:
+        """
+        Return the traceparent of what the caller does: a request's, or that of a span.
+        """
+        trace = TRACE.get()
+        return trace if trace is not None or self._tracer is None else self._tracer.current()
+
+    # ---- reads -----------------------------------------------------------------------------------------------------
+
+    def get(self, key: str) -> Job | None:
+        """
+        Read one job.
+        """
+        self.opened()
+        job = self.store.get(checks.check_key(key))
+        return None if job is None else self._shown((job,))[0]
+
+    def history(self, key: str, before: int | None, limit: int) -> Sequence[HistoryRecord]:
+        """
+        Read what happened to one job.
+        """
+        self.opened()
+        last = None if before is None else checks.check_count("before", before, checks.NUMBER_MAX)
+        return self.store.history(checks.check_key(key), last, checks.check_count("limit", limit, PAGE_MAX))
+
+    def page(self, fields: ListFields) -> Page:
+        """
+        Read a page of jobs.
+        """
+        self.opened()
+        page = self.store.page(job_query(fields, self.clock.now_ms()))
+        return Page(self._shown(page.jobs), page.cursor)
+
+    def bulk(self, verb: str, prefix: str, fields: BulkFields, on_progress: BulkProgress | None) -> BulkAnswer:
+        """
+        Do the same to all jobs that a filter chooses.
+        """
+        self._writing("bulk")
+        if not fields.get("by"):
+            fields = {**fields, "by": self._options.owner}
+        return done_in_bulk(self, bulk_request(verb, prefix, fields, self.clock.now_ms()), on_progress)
+
+    def change(self, key: str, fields: ChangeFields, if_generation: int | None) -> Answer:
+        """
+        Change some of one job.
+        """
+        return changed(self, self._registry, checks.check_key(key), fields, if_generation)
+
+    def begun(self) -> tuple[int, int]:
+        """
+        Return the last generation and the time, for a bulk change that begins.
+        """
+        return self.store.last_generation(), self.clock.now_ms()
+
+    def write(self, verb: str, make: Callable[[int, Actor | None], Sequence[Write]]) -> Promise[list[Answer]]:
+        """
+        Write for *verb* what *make* makes of the time and of who asks.
+        """
+        return self._writing(verb).submit_many(make(self.clock.now_ms(), self._asks()))
+
+    def scopes(self) -> Sequence[Pause]:
+        """
+        Read what is paused as a whole.
+        """
+        self.opened()
+        return self.store.scopes()
+
+    def _shown(self, jobs: Sequence[Job]) -> tuple[Job, ...]:
+        """
+        Return *jobs* with what only the process knows that fires them, and with the pauses of their scopes.
+        """
+        paused = {each.scope: each for each in self.store.scopes()} if any(job.lacks_handler for job in jobs) else {}
+        knowing = self._knowing()
+        shown: list[Job] = []
+        for job in jobs:
+            if job.lacks_handler and (scope := scope_over(job.target, job.handler, paused)) is not None:
+                shown.append(replace(job, lacks_handler=False, pause=paused[scope]))
+            elif job.state is State.RUNNING and knowing is not None and knowing.is_waiting(job):
+                shown.append(replace(job, awaits_worker=True))
+            else:
+                shown.append(job)
+        return tuple(shown)
+
+    def upcoming(self, due_from: Instant | None, due_until: Instant | None, limit: int) -> Sequence[Job]:
+        """
+        Read the next jobs.
+        """
+        self.opened()
+        now = self.clock.now_ms()
+        query = job_query({"due_from": due_from or 0, "due_until": due_until, "limit": limit}, now)
+        until = now + 2 * checks.FAR_MS if query.due_until is None else query.due_until
+        return self.store.upcoming(query.due_from or 0, until, limit)
+
+    def first_due(self, since: int = 0) -> Job | None:
+        """
+        Read the pending job that is due first, from *since* on, in ms since the epoch.
+        """
+        self.opened()
+        jobs = self.store.upcoming(since, self.clock.now_ms() + 2 * checks.FAR_MS, 1)
+        return jobs[0] if jobs else None
+
+    def incidents(self, search: str, prefix: str) -> Incidents:
+        """
+        Read the dead letters, grouped by what went wrong.
+        """
+        self.refresh()
+        search, prefix = checks.check_text("search", search, 2_048), checks.check_text("prefix", prefix, 512)
+        letters = self.store.latest_dead(LETTERS_MAX + 1)
+        return incidents_of(letters, self.clock.now_ms(), search=search, prefix=prefix)
+
+    def shards(self) -> Sequence[Shard]:
+        """
+        Read who owns what.
+        """
+        self.opened()
+        return self.store.shards()
+
+    def nodes(self) -> list[Node]:
+        """
+        Read who fires, and the store's clock if that was long ago: they are judged by it.
+        """
+        self.refresh()
+        return self.store.nodes()
+
+    def forecast(self, since: Instant, step: Duration, steps: int) -> Sequence[int]:
+        """
+        Count the jobs that are due in each step.
+        """
+        self.opened()
+        checks.check_count("steps", steps, STEPS_MAX)
+        since_ms = checks.at_ms(since, self.clock.now_ms(), "since")
+        return self.store.count_due(since_ms, checks.span_ms("step", step), steps)

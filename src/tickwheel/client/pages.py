@@ -1,0 +1,84 @@
+"""
+Walk a list and change what it has, at the speed of bulk writes.
+
+The next page is read while the last one is being written.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from tickwheel.host.backend import Jobs
+from tickwheel.host.promise import Reply
+from tickwheel.jobs.model import Answer, Job, Outcome, State
+from tickwheel.jobs.requests import PAGE_MAX, ListFields
+from tickwheel.jobs.verbs import CancelJobs
+
+__all__ = ["Walked", "drained", "walked"]
+
+_AHEAD: Final = 2
+"""How many pages are on their way to the store: one more than a commit takes, so that the next one need not wait."""
+
+
+class Walked(NamedTuple):
+    """
+    A page whose changes are written: where the list goes on, None at its end, what was changed, and the answers.
+    """
+
+    cursor: str | None
+    jobs: Sequence[Job]
+    answers: list[Answer]
+
+
+def walked(
+    client: Jobs,
+    fields: ListFields,
+    choose: Callable[[Sequence[Job]], Sequence[Job]],
+    change: Callable[[Sequence[Job]], Reply[list[Answer]] | None],
+    limit: int | None = None,
+) -> Iterator[Walked]:
+    """
+    Yield each page of the list of *fields* once it is written; blocks.
+
+    Args:
+        client: Reads the pages.
+        fields: What to list; its cursor is where to begin.
+        choose: Returns which of a page to change.
+        change: Sends the changes of those; None if there is nothing to send.
+        limit: How many jobs to choose at most.
+    """
+    waiting: deque[tuple[str | None, Sequence[Job], Reply[list[Answer]] | None]] = deque()
+    cursor, is_over = fields.get("cursor"), False
+    while waiting or not is_over:
+        if not is_over:
+            size = PAGE_MAX if limit is None else min(limit, PAGE_MAX)
+            page = client.page({**fields, "cursor": cursor, "limit": size})
+            cursor, jobs = page.cursor, choose(page.jobs)
+            waiting.append((cursor, jobs, change(jobs)))
+            limit = None if limit is None else limit - len(jobs)
+            is_over = cursor is None or limit == 0
+        while waiting and (is_over or len(waiting) > _AHEAD):
+            at, jobs, reply = waiting.popleft()
+            yield Walked(at, jobs, [] if reply is None else reply.result())
+
+
+def drained(client: Jobs, prefix: str, on_progress: Callable[[int], object] | None) -> list[Job]:
+    """
+    Cancel every pending job under *prefix* and return those that were, in the order of their keys; blocks.
+
+    *on_progress* is called with how many more were cancelled.
+    """
+
+    def cancel(jobs: Sequence[Job]) -> Reply[list[Answer]]:
+        return client.submit(CancelJobs([job.key for job in jobs]))
+
+    drained: list[Job] = []
+    fields: ListFields = {"prefix": prefix, "state": State.PENDING}
+    for _, _, answers in walked(client, fields, lambda jobs: jobs, cancel):
+        found = [answer.job for answer in answers if answer.outcome is Outcome.CANCELLED and answer.job]
+        drained.extend(found)
+        if on_progress is not None:
+            on_progress(len(found))
+    return drained

@@ -1,0 +1,368 @@
+"""
+The armer: counts attempts just before jobs are due, and sets the timers that fire them.
+
+Staged jobs are gathered in slots of some milliseconds. A slot's timer comes an arming window ahead of it:
+all its attempts are counted in one write, and by the time they are due nothing comes between instant and firing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from heapq import heappop, heappush
+from itertools import chain, count
+from typing import Final
+
+from tickwheel.engine._lanes import Lanes
+from tickwheel.engine._sampler import Sampler
+from tickwheel.engine._staged import StagedJobs
+from tickwheel.engine._staged_job import Phase, StagedJob
+from tickwheel.engine._way import Way
+from tickwheel.engine.resources import Resources
+from tickwheel.errors import ClosedError
+from tickwheel.host.registry import Registry
+from tickwheel.host.writer import FEW
+from tickwheel.jobs.model import Answer, Begin, Outcome
+
+__all__ = ["ARMING_WINDOW_MS", "Armer"]
+
+ARMING_WINDOW_MS: Final = 50
+"""
+How long before its slot an attempt is counted: some ten commits of a disk that takes 5 ms for each, so that a slow one
+does not make a firing late, and short enough that few attempts are counted in vain by a crash.
+"""
+
+SLOT_BITS: Final = 4
+"""Slots of 16 ms: at most 64 writes a second come of it, and the window grows by less than half."""
+
+_CHUNK: Final = 500
+"""How many attempts are counted in one write at most, so that callers' writes find room beside it."""
+
+_COUNTED: Final = (Outcome.BEGUN, Outcome.TOO_LATE)
+_OUTSIDE: Final = (Phase.FAR, Phase.STAGED)
+
+_STEP_MS: Final = 1_000
+"""A timer that comes so long before its instant was set by a clock that was set back since."""
+
+_RETRY_S: Final = 0.5
+"""After which a count that the store did not answer is asked for again."""
+
+
+class Armer:
+    """
+    Begins staged jobs, and hands them over at their instants.
+
+    Args:
+        resources: What all roles share.
+        staged: The table.
+        registry: Knows how a job's handler is limited.
+        way: Gets the entries of one instant, in the order of their generations.
+    """
+
+    def __init__(self, resources: Resources, staged: StagedJobs, registry: Registry, way: Way) -> None:
+        self._staged = staged
+        self._clock = resources.clock
+        self._timers = resources.timers
+        self._pacer = resources.pacer
+        self._writer = resources.writer
+        self._partitions = resources.store.abilities.partitions
+        self._hooks = resources.hooks
+        self._way = way
+        self._running_max = resources.options.running_max
+        self._lanes = Lanes(
+            resources,
+            registry.limits_of,
+            ARMING_WINDOW_MS,
+            begin=self._begin,
+            turn_away=staged.turn_away,
+            on_more=way.start_over,
+        )
+        self._sampler = Sampler(resources, self._sampled)
+        self.start, self.join = self._sampler.start, self._sampler.stop
+        self._lock = resources.runtime.lock()
+        self._slots: dict[int, list[StagedJob]] = {}
+        self._held: deque[StagedJob] = deque()
+        self._herds: Counter[str] = Counter()
+        """How many posts are under way that may not be overtaken, by the handlers of their begins."""
+        self._armed: list[tuple[int, int, list[StagedJob]]] = []
+        """What is begun, by when to fire it, as a heap: it is handed over in order, whatever holds a timer up."""
+        self._numbers = count()
+        self._reached = 0.0
+        self._is_handing_over = False
+        self._is_stopped = False
+
+    def add(self, entries: Iterable[StagedJob]) -> None:
+        """
+        File staged *entries*; what is due within the window is begun at once. From any thread.
+        """
+        soon = int(self._clock.now()) + ARMING_WINDOW_MS + (1 << SLOT_BITS)
+        at_once: list[StagedJob] = []
+        opened: list[int] = []
+        with self._lock:
+            for entry in entries:
+                due_at = entry.fire_at
+                if due_at < soon:
+                    at_once.append(entry)
+                    continue
+                slot = due_at >> SLOT_BITS
+                filed = self._slots.get(slot)
+                if filed is None:
+                    self._slots[slot] = [entry]
+                    opened.append(slot)
+                else:
+                    filed.append(entry)
+        try:
+            for slot in opened:
+                when = self._clock.deadline((slot << SLOT_BITS) - ARMING_WINDOW_MS)
+                self._timers.call_at(when, self._open_slot, slot)
+        except ClosedError:  # a stop overtook us: everything staged stays in the store
+            return
+        if at_once:
+            self._begin(at_once)
+
+    def ended(self, entries: Sequence[StagedJob], freed: list[StagedJob]) -> None:
+        """
+        Begin what waited for *entries* to end: *freed*, the next of their keys, and whatever finds a place now.
+        """
+        self._lanes.leave(entries)
+        self._begin(freed)
+
+    def widen(self, target: str, handler: str) -> None:
+        """
+        Begin what waited for places of *handler*; from any thread.
+        """
+        self._lanes.widen(target, handler)
+        self.resume()
+
+    def backlog(self) -> list[StagedJob]:
+        """
+        Return what waits for places that come and go.
+        """
+        return self._lanes.backlog()
+
+    def resume(self) -> None:
+        """
+        Begin what was held back, as far as there is room now.
+        """
+        while (room := self._room()) > 0:
+            if self._held:
+                with self._lock:
+                    held = [self._held.popleft() for _ in range(min(room, len(self._held)))]
+                self._count(self._lanes.admit(held))
+            elif not self._count(self._lanes.next(room)):
+                return
+
+    def forget(self) -> None:
+        """
+        Forget what is filed; it was dropped.
+        """
+        with self._lock:
+            self._slots.clear()
+
+    def stop(self) -> None:
+        """
+        Begin nothing more.
+        """
+        self._is_stopped = True
+
+    def _room(self) -> int:
+        if self._is_stopped or not self._way.may_begin():
+            return 0
+        return self._running_max - self._staged.busy
+
+    def _open_slot(self, slot: int) -> None:
+        with self._lock:
+            entries = self._slots.pop(slot, [])
+        soon = self._clock.now() + ARMING_WINDOW_MS + (1 << SLOT_BITS) + _STEP_MS
+        if any(entry.fire_at > soon for entry in entries):  # somebody set the clock back: it is too soon to begin them
+            self.add(entries)
+        else:
+            self._begin(entries)
+
+    def _begin(self, entries: list[StagedJob]) -> None:
+        """
+        Count the attempts of *entries*, and of what was held back before; those that find no place wait.
+        """
+        if not self._is_stopped:
+            self._count(self._lanes.admit(entries))
+            self.resume()
+
+    def _count(self, admitted: list[StagedJob]) -> bool:
+        """
+        Count the attempts of *admitted* entries as far as there is room, and return whether there were any.
+        """
+        if not admitted:
+            return False
+        begun, held = self._staged.begin(admitted, max(0, self._room()))
+        if len(begun) < len(admitted):
+            self._lanes.leave(entry for entry in admitted if entry.phase in _OUTSIDE)
+            with self._lock:
+                self._held.extend(held)
+        if len(begun) > _CHUNK:  # those of a handler that has few do not wait behind a herd
+            counts = Counter(entry.job.handler for entry in begun)
+            begun.sort(key=lambda entry: counts[entry.job.handler])
+        for part in self._by_partition(begun):
+            for start in range(0, len(part), _CHUNK):
+                self._post(part[start : start + _CHUNK], is_again=False)
+        self._way.made_room()
+        return True
+
+    def _by_partition(self, entries: list[StagedJob]) -> Iterable[list[StagedJob]]:
+        if self._partitions == 1:
+            return [entries]
+        parts: defaultdict[int, list[StagedJob]] = defaultdict(list)
+        for entry in entries:
+            parts[entry.epoch % self._partitions].append(entry)
+        return parts.values()
+
+    def _post(self, entries: list[StagedJob], *, is_again: bool) -> None:
+        if is_again:
+            entries = [entry for entry in entries if entry.phase is Phase.BEGINNING]  # the others were withdrawn
+            if not entries:
+                return
+        writes = [Begin(entry.job, entry.epoch) for entry in entries]
+        herd = self._herd_of(entries)
+        try:
+            self._writer.post(writes, partial(self._begun, entries, herd), in_turn=bool(herd))
+        except ClosedError:  # a stop overtook us
+            self._staged.refuse(entries)
+
+    def _herd_of(self, entries: list[StagedJob]) -> set[str]:
+        """
+        Return the handlers of *entries*, if these are many or behind many of one of them; else few go ahead.
+        """
+        handlers = {entry.job.handler for entry in entries}
+        with self._lock:
+            if len(entries) <= FEW and self._herds.keys().isdisjoint(handlers):
+                return set()
+            self._herds.update(handlers)
+        return handlers
+
+    def _begun(self, entries: list[StagedJob], herd: set[str], result: list[Answer] | Exception) -> None:
+        """
+        Sort out what the store answered; on the writer's thread.
+
+        What is counted already, under our lease, an earlier try has counted whose answer was lost: nobody else may.
+        """
+        if herd:
+            with self._lock:
+                self._herds -= Counter(herd)  # which leaves out what comes to nothing
+        if isinstance(result, Exception):
+            self._ask_again(entries, result)
+            return
+        begun = [entry for entry, answer in zip(entries, result, strict=True) if answer.outcome in _COUNTED]
+        if len(begun) < len(entries):
+            known = set(map(id, begun))
+            refused = [entry for entry in entries if id(entry) not in known]
+            self.ended(refused, self._staged.refuse(refused))
+        self._set_timers(self._staged.begun(begun))
+
+    def _ask_again(self, entries: list[StagedJob], error: Exception) -> None:
+        """
+        Count once more later: after an error it may be unknown whether the attempts are counted.
+        """
+        self._hooks.failed("counting attempts", error)
+        try:
+            self._pacer.call_later(_RETRY_S, partial(self._post, entries, is_again=True))
+        except ClosedError:
+            self._staged.refuse(entries)
+
+    def _sampled(self) -> None:
+        """
+        Hand over what is due by what the store's clock was found to read.
+        """
+        self._hand_over(self._clock.earliest())
+
+    def _set_timers(self, entries: Sequence[StagedJob]) -> None:
+        now = self._clock.earliest()
+        if self._is_stopped:  # they are given back, whatever their instant
+            now = float("inf")
+        elif self._clock.era:
+            entries = self._without_early(entries, now)
+        due: list[StagedJob] = []
+        later: defaultdict[int, list[StagedJob]] = defaultdict(list)
+        for entry in entries:
+            (due if entry.fire_at <= now else later[entry.fire_at]).append(entry)
+        due.sort(key=_turn)
+        with self._lock:
+            for batch in (due, *later.values()) if due else later.values():
+                heappush(self._armed, (batch[0].fire_at, next(self._numbers), batch))
+        for fire_at, batch in later.items():
+            self._set_timer(fire_at, batch)
+        if due:
+            self._hand_over(now)
+
+    def _set_timer(self, fire_at: int, batch: list[StagedJob]) -> None:
+        when = self._clock.deadline(fire_at)
+        with suppress(ClosedError):  # begun and not fired: the stop gives them back
+            if self._clock.is_sampled:
+                self._timers.call_at(when - self._sampler.lead_s, self._sampler.ask)
+            self._timers.call_at(when, self._fire, fire_at, batch)
+
+    def _fire(self, fire_at: int, batch: list[StagedJob]) -> None:
+        now = self._clock.earliest()
+        if fire_at > now:
+            if self._clock.era:
+                self._without_early(_begun_of(batch), now)
+            if any(entry.phase is Phase.BEGUN for entry in batch):
+                self._sampler.ask()
+                with suppress(ClosedError):
+                    self._timers.call_later(self._clock.least_wait_s(fire_at), self._fire, fire_at, batch)
+        self._hand_over(now)
+
+    def _hand_over(self, until: float) -> None:
+        """
+        Hand over what is due *until* then, in order: where two threads come at once, the first does it for both.
+        """
+        with self._lock:
+            self._reached = max(self._reached, until)
+            if self._is_handing_over:
+                return
+            self._is_handing_over = True
+        try:
+            while (batch := self._next_due()) is not None:
+                if self._clock.era:
+                    batch = self._without_early(batch, self._clock.earliest())
+                if batch:
+                    self._way.hand_over(batch)
+        except BaseException:  # what others have left to this thread goes on
+            self._is_handing_over = False
+            with suppress(ClosedError):
+                self._pacer.call_later(0, self._hand_over, until)
+            raise
+
+    def _next_due(self) -> list[StagedJob] | None:
+        """
+        Return what is due now and begun, or None where nothing is, for the thread that hands over, which ends then.
+        """
+        batches: list[list[StagedJob]] = []
+        with self._lock:
+            while self._armed and self._armed[0][0] <= self._reached:
+                batches.append(heappop(self._armed)[2])
+            if not batches:
+                self._reached, self._is_handing_over = 0.0, False
+                return None
+        if len(batches) > 1:
+            return sorted(_begun_of(chain.from_iterable(batches)), key=_turn)
+        return _begun_of(batches[0])
+
+    def _without_early(self, entries: Sequence[StagedJob], now: float) -> list[StagedJob]:
+        """
+        Give back those of *entries* that were begun by a clock that was set since, and return the others.
+
+        What was given back can be moved and cancelled again, and is begun when its time comes.
+        """
+        early = {entry for entry in entries if entry.job.due_at - now > _STEP_MS or self._way.is_off(entry.job)}
+        if early:
+            self._way.give_back(list(early))
+        return [entry for entry in entries if entry not in early]
+
+
+def _begun_of(entries: Iterable[StagedJob]) -> list[StagedJob]:
+    return [entry for entry in entries if entry.phase is Phase.BEGUN]
+
+
+def _turn(entry: StagedJob) -> tuple[int, int, int]:
+    return entry.fire_at, entry.job.due_at, entry.job.generation

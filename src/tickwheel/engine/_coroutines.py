@@ -1,0 +1,211 @@
+"""
+The event loop of async handlers and of targets that wait for the network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from tickwheel.engine._queue import Queue
+from tickwheel.engine._staged_job import StagedJob
+from tickwheel.engine._starter import Starter
+from tickwheel.host.runtime import Runtime
+from tickwheel.loops import new_event_loop, result_of
+
+if TYPE_CHECKING:
+    import threading
+
+__all__ = ["Coroutines"]
+
+_log = logging.getLogger("tickwheel.scheduler")
+
+_AT_ONCE: Final = 64
+"""How many tasks are started in one turn of the loop, so that nothing else on it waits for a herd (a burst)."""
+
+_REST_S: Final = 1.0
+"""How long a task of somebody else's may take to be cancelled."""
+
+
+class Coroutines:
+    """
+    Runs the entries of a queue as tasks, on the caller's loop or on one in a thread of its own.
+
+    Args:
+        run: Makes the coroutine of an entry.
+        queue: Says which may be under way.
+        loop: Where to run them; None for a loop in a daemon thread that is started with the first entry.
+        runtime: Gives the thread.
+        starter: Starts it.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[StagedJob], Coroutine[Any, Any, None]],
+        queue: Queue,
+        loop: asyncio.AbstractEventLoop | None,
+        runtime: Runtime,
+        starter: Starter,
+    ) -> None:
+        self._run = run
+        self.queue = queue
+        self._loop = loop
+        self._thread: threading.Thread | None = None
+        self._runtime = runtime
+        self._starter = starter
+        self._lock = runtime.lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ended: deque[StagedJob] = deque()
+        self._is_starting = self._is_lost = False
+
+    def put(self, entries: Sequence[StagedJob]) -> None:
+        """
+        Queue *entries*. From any thread.
+        """
+        self.queue.put(entries)
+        self._look()
+
+    def leak(self, entry: StagedJob) -> None:
+        """
+        Let another task run beside that of *entry*, which runs on past its timeout. From any thread.
+        """
+        if self.queue.leak(entry):
+            self._look()
+
+    def runs_caller(self) -> bool:
+        """
+        Return whether the caller runs on the loop's own thread, or inside a task that this started.
+        """
+        if self._runtime.current_thread() is self._thread:
+            return True
+        try:
+            return asyncio.current_task() in self._tasks
+        except RuntimeError:  # no loop runs here
+            return False
+
+    def close(self, timeout_s: float | None, closers: Sequence[Callable[[], Awaitable[None]]]) -> None:
+        """
+        Cancel what still runs, await *closers*, and end the thread.
+        """
+        loop = self._loop
+        if loop is None:  # nothing was ever awaited; the caller's thread may run a loop of its own
+            thread = self._runtime.thread(target=_run_alone, args=(_close_all(closers),), name="tickwheel-closing")
+            with suppress(RuntimeError):  # no thread to spare: what the targets hold goes with the process
+                thread.start()
+                thread.join(timeout_s)
+            return
+        if loop.is_closed():
+            return
+        try:
+            future = asyncio.run_coroutine_threadsafe(self._wind_up(closers), loop)
+            result_of(future, timeout_s)
+        except (TimeoutError, RuntimeError):  # a task that swallows its cancellation; a loop that was closed meanwhile
+            pass
+        if self._thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            if self._thread is not self._runtime.current_thread():
+                self._thread.join(timeout_s)
+
+    def _start_loop(self) -> None:
+        loop = new_event_loop()
+        thread = self._runtime.thread(target=_run_loop, args=(loop,), name="tickwheel-coroutines", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            loop.close()
+            raise
+        self._loop, self._thread = loop, thread
+
+    def _look(self) -> None:
+        with self._lock:
+            if self._loop is None:
+                self._starter.start(self._start_loop, self._look)
+            loop = self._loop
+        if loop is None:
+            return
+        try:
+            loop.call_soon_threadsafe(self._start_some)
+        except RuntimeError:  # the loop was closed
+            self._lose()
+
+    def _lose(self) -> None:
+        """
+        Say once that the caller's loop was closed before this scheduler, whose stop takes back what waits.
+        """
+        if self._thread is None and not self._is_lost:
+            self._is_lost = True
+            _log.error(
+                "the event loop that this scheduler was started on is closed: its async handlers run no more, "
+                "and their jobs wait until it is stopped"
+            )
+
+    def _start_some(self) -> None:
+        loop, queue, ended = asyncio.get_running_loop(), self.queue, self._ended
+        self._is_starting = False
+        for _ in range(_AT_ONCE):
+            entry = queue.take(ended.popleft() if ended else None)
+            if entry is not None:
+                task = loop.create_task(self._run(entry))
+                self._tasks.add(task)
+                task.add_done_callback(partial(self._end, entry))
+            elif not ended:
+                return
+        self._start_soon(loop)
+
+    def _start_soon(self, loop: asyncio.AbstractEventLoop) -> None:
+        if not self._is_starting:
+            self._is_starting = True
+            loop.call_soon(self._start_some)
+
+    def _end(self, entry: StagedJob, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # `run` keeps its own; what is left here is a cancellation or the end of the process
+        self._ended.append(entry)
+        self._start_soon(task.get_loop())
+
+    async def _wind_up(self, closers: Sequence[Callable[[], Awaitable[None]]]) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await _close_all(closers)
+
+
+async def _close_all(closers: Sequence[Callable[[], Awaitable[None]]]) -> None:
+    for closer in closers:
+        try:
+            await closer()
+        except Exception:  # noqa: BLE001  the others are closed nevertheless
+            _log.exception("a target could not be closed")
+
+
+def _run_alone(work: Coroutine[Any, Any, None]) -> None:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(work)
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        loop.run_until_complete(_end_rest())
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+
+
+async def _end_rest() -> None:
+    """
+    Await the end of what handlers and the libraries of targets have started beside: a closed loop cannot end it.
+    """
+    rest = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in rest:
+        task.cancel()
+    if rest:
+        await asyncio.wait(rest, timeout=_REST_S)

@@ -1,0 +1,415 @@
+"""
+The dispatcher: hands jobs to their targets when their instant has come, and judges what comes back.
+
+Between the instant and the start a job may wait for a worker. So the last check is made where it starts, on the thread
+or loop that runs it: the lease must hold still, and nobody may have withdrawn it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from tickwheel.engine import _verdict
+from tickwheel.engine._coroutines import Coroutines
+from tickwheel.engine._held_end import HeldEnd
+from tickwheel.engine._overtaker import Overtaker
+from tickwheel.engine._queue import Queue
+from tickwheel.engine._settler import Settler
+from tickwheel.engine._spans import Spans, fired_event
+from tickwheel.engine._staged import StagedJobs
+from tickwheel.engine._staged_job import Phase, StagedJob
+from tickwheel.engine._timeouts import TaskTimeout, Timeouts, too_long
+from tickwheel.engine._way import Way
+from tickwheel.engine._workers import Workers
+from tickwheel.engine.resources import Resources
+from tickwheel.errors import ClosedError, MissingExtraError
+from tickwheel.host.registry import Registry
+from tickwheel.jobs.checks import decode_payload
+from tickwheel.jobs.errors import JobStoppedError
+from tickwheel.jobs.model import Answer
+from tickwheel.jobs.unreadable import is_readable
+from tickwheel.observe.tracing import FIRING
+from tickwheel.targets import Abandoned, Call, End, Firing, Retry, Snooze
+
+__all__ = ["Dispatcher"]
+
+
+class Dispatcher:
+    """
+    From due to ended. `fire` may be called from any thread and does not wait for handlers.
+    """
+
+    def __init__(
+        self,
+        resources: Resources,
+        staged: StagedJobs,
+        settler: Settler,
+        registry: Registry,
+        loop: asyncio.AbstractEventLoop | None,
+        *,
+        way: Way,
+    ) -> None:
+        self._staged = staged
+        self._way = way
+        self._clock = resources.clock
+        self._elapsed = resources.elapsed
+        self._pacer = resources.pacer
+        self._hooks = resources.hooks
+        self._spans = None if resources.tracer is None else Spans(resources)
+        self._settler = settler
+        self._registry = registry
+        self._held: dict[StagedJob, None] = {}
+        options, runtime = resources.options, resources.runtime
+        self._random = runtime.random
+        threads, processes, tasks = (
+            Queue(size, options.leaked_max, runtime)
+            for size in (options.workers, options.processes, options.coroutines)
+        )
+        self._queues = {"thread": threads, "process": processes, "loop": tasks}
+        self.workers = Workers(self.run, threads, runtime, resources.starter("a worker"))
+        self.processes = Workers(self.run, processes, runtime, resources.starter("a worker"))
+        self.coroutines = Coroutines(self._run_async, tasks, loop, runtime, resources.starter("the event loop"))
+        self._of_threads = Timeouts(resources, self.workers, self._end_late)
+        self._of_tasks = Timeouts(resources, self.coroutines, self._end_late)
+        self._overtaker = Overtaker(resources, self._ask_to_stop)
+
+    def fire(self, entries: list[StagedJob]) -> None:
+        """
+        Hand *entries* over, in order; those that cannot be run end at once.
+        """
+        for_workers: list[StagedJob] = []
+        for_processes: list[StagedJob] = []
+        for_loop: list[StagedJob] = []
+        to_hold: dict[Call, list[StagedJob]] = {}
+        begun = Phase.BEGUN  # an enum is slow to look into
+        if self._spans is not None:
+            self._spans.draw(entries)
+        for entry in entries:
+            if entry.phase is not begun:  # it was withdrawn, or taken back by a stop
+                continue
+            call = self._call_of(entry)
+            if call is None:
+                continue
+            if call.is_held:
+                to_hold.setdefault(call, []).append(entry)
+            elif call.in_process:
+                for_processes.append(entry)
+            else:
+                (for_loop if call.is_async else for_workers).append(entry)
+        for runners, theirs in (
+            (self.workers, for_workers),
+            (self.processes, for_processes),
+            (self.coroutines, for_loop),
+        ):
+            if theirs:
+                runners.put(theirs)
+        for call, held in to_hold.items():
+            self._hold(call, held)
+
+    def _call_of(self, entry: StagedJob) -> Call | None:
+        """
+        Return how to run *entry*, or None if it ends because it cannot be run.
+        """
+        try:
+            entry.call = self._registry.call_of(entry.job)
+        except MissingExtraError:  # here: it is set aside for a node that has the library
+            self._settler.add(entry, _verdict.given_back(entry.job, entry.epoch))
+            return None
+        except BaseException as error:  # noqa: BLE001  whatever it is, the job is parked with it
+            self._settler.add(entry, _verdict.fatal(entry.job, entry.epoch, error))
+            return None
+        return entry.call
+
+    def take_back(self) -> list[StagedJob]:
+        """
+        Take back what was handed over and not begun; the rest of the queue, for a stop.
+        """
+        return [entry for queue in self._queues.values() for entry in queue.take_back()]
+
+    def is_inside(self) -> bool:
+        """
+        Return whether the caller runs inside a handler.
+        """
+        return self.workers.runs_caller() or self.coroutines.runs_caller()
+
+    def flush_spans(self) -> None:
+        """
+        Report to the tracer what has ended, for a stop.
+        """
+        if self._spans is not None:
+            self._spans.flush()
+
+    def take_held(self) -> list[StagedJob]:
+        """
+        Return what targets hold to end in their own time, for a stop, which does not wait for it.
+        """
+        return list(self._held)
+
+    @property
+    def waiting(self) -> int:
+        """
+        The number of jobs that are due and wait for a worker, a process or a place on the loop.
+        """
+        return sum(queue.waiting for queue in self._queues.values())
+
+    @property
+    def leaked(self) -> list[dict[str, Any]]:
+        """
+        The attempts that run on past their timeouts: how many of which target and handler, and where.
+        """
+        return [
+            {"target": target, "handler": handler, "executor": name, "count": count}
+            for name, queue in self._queues.items()
+            for (target, handler), count in queue.leaked.items()
+        ]
+
+    def _hold(self, call: Call, entries: list[StagedJob]) -> None:
+        """
+        Hand *entries* to a target that starts and ends them in its own time.
+        """
+        batch: list[tuple[Firing, End]] = []
+        for entry in entries:
+            verdict = self._not_worth_it(entry)
+            if verdict is not None:
+                self._settler.add(entry, verdict)
+            else:
+                firing = Firing(entry.job, entry.attempt, self._elapsed.now(entry.job), stopping=entry)
+                batch.append((firing, HeldEnd(self, entry)))
+        if batch:
+            try:
+                call.function(batch)
+            except BaseException as error:  # noqa: BLE001  whatever it is, it concerns this target alone
+                for _, end in batch:
+                    end(error=error)
+
+    def start_held(self, entry: StagedJob) -> Callable[[], object] | None:
+        """
+        Start an attempt that its target holds, if it may start, and return what reports it.
+        """
+        if not self._may_start(entry):
+            return None
+        self._held[entry] = None
+        entry.fired_at = self._elapsed.now(entry.job)
+        if entry.job.recurrence is not None:
+            self._watch_over(entry)
+        entry.begun_at = self._clock.monotonic()
+        return partial(self._announce, entry)
+
+    def end_held(
+        self,
+        entry: StagedJob,
+        result: object,
+        error: BaseException | None,
+        on_answer: Callable[[Answer | Exception], object] | None,
+    ) -> bool:
+        """
+        End an attempt that its target holds; return whether it had not ended before.
+        """
+        self._held.pop(entry, None)
+        entry.expire = None  # an entry lives until its end is written, and what its target has of it need not
+        return self._settler.add(entry, self._judge(entry, entry.begun_at, result, error), on_answer)
+
+    def stop(self, entry: StagedJob) -> None:
+        """
+        Ask *entry*, which runs and whose job was cancelled, to stop; from any thread.
+        """
+        entry.is_overtaken = False
+        self._ask_to_stop(entry)
+
+    def _ask_to_stop(self, entry: StagedJob) -> None:
+        entry.is_stopped = True
+        call = entry.call
+        assert call is not None  # it runs
+        if call.is_async:
+            self._of_tasks.stop(entry)
+            return
+        if (expire := entry.expire) is not None:
+            expire()
+        if call.is_held:  # after its target has let go of it
+            self.end_held(entry, None, JobStoppedError(entry.job.key), None)
+
+    def _may_start(self, entry: StagedJob) -> bool:
+        """
+        Make the last check: what starts after it can be neither moved nor cancelled any more.
+        """
+        if self._way.covers(entry.epoch):
+            return self._staged.start(entry)
+        with suppress(ClosedError):  # a stop gives it back
+            self._pacer.call_later(0, self._way.hand_over, [entry])
+        return False
+
+    def run(self, entry: StagedJob) -> None:
+        """
+        Run a sync handler in this thread, which is a worker's or the one of an inline scheduler.
+        """
+        if not self._may_start(entry):
+            return
+        verdict = self._not_worth_it(entry)
+        if verdict is None:
+            call = entry.call
+            assert call is not None
+            begun = self._begin(entry)
+            self._of_threads.begin(entry)
+            try:
+                arguments = self._arguments(entry, call, self._of_threads)
+                if entry.span is None:
+                    result = call.function(*arguments)
+                else:
+                    with entry.span:
+                        result = call.function(*arguments)
+            except Abandoned:
+                self._end_span(entry, "interrupted")
+                return
+            except BaseException as error:  # noqa: BLE001  even SystemExit is only this attempt's end
+                verdict = self._judge(entry, begun, error=error)
+            else:
+                verdict = self._judge(entry, begun, result)
+        self._settler.add(entry, verdict)
+
+    async def _run_async(self, entry: StagedJob) -> None:
+        """
+        Run an async handler, on the event loop.
+        """
+        if not self._may_start(entry):
+            return
+        verdict = self._not_worth_it(entry)
+        if verdict is None:
+            call = entry.call
+            assert call is not None
+            begun = self._begin(entry)
+            try:
+                result = await self._await(entry, call)
+            except asyncio.CancelledError as error:
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    self._end_span(entry, "interrupted")
+                    raise  # the scheduler stops: the next owner takes it up again
+                verdict = self._judge(entry, begun, error=error)
+            except BaseException as error:  # noqa: BLE001  even SystemExit is only this attempt's end
+                verdict = self._judge(entry, begun, error=error)
+            else:
+                verdict = self._judge(entry, begun, result)
+        self._settler.add(entry, verdict)
+
+    async def _await(self, entry: StagedJob, call: Call) -> object:
+        """
+        Await what an async handler returns, and cancel it at its timeout.
+        """
+        limit = TaskTimeout(asyncio.current_task())
+        entry.expire = partial(asyncio.get_running_loop().call_soon_threadsafe, limit.expire)
+        self._of_tasks.begin(entry)
+        if entry.is_stopped:
+            self._of_tasks.stop(entry)
+        try:
+            arguments = self._arguments(entry, call, self._of_tasks)
+            if entry.span is None:
+                return await call.function(*arguments)
+            with entry.span:
+                return await call.function(*arguments)
+        except (TimeoutError, asyncio.CancelledError) as error:
+            if limit.end() or (limit.is_over and isinstance(error, TimeoutError)):
+                raise too_long(entry) from None
+            raise
+        finally:
+            limit.end()
+            entry.expire = None  # an entry lives until its end is written, and its task need not
+
+    def _not_worth_it(self, entry: StagedJob) -> _verdict.Verdict | None:
+        job, epoch = entry.job, entry.epoch
+        if job.attempt >= job.retry.attempts:
+            return _verdict.poison(job, epoch)
+        if job.expires_at is None and job.recurrence is None:
+            return None
+        if job.recurrence is not None and not is_readable(
+            job.recurrence
+        ):  # it is set aside for a node that can read it
+            return _verdict.given_back(job, epoch)
+        try:
+            return _verdict.judge_ended(job, epoch) or _verdict.judge_expired(job, epoch, self._elapsed.now_ms(job))
+        except Exception as error:  # noqa: BLE001  whatever a rule raises that can be read
+            return _verdict.fatal(job, epoch, error)
+
+    def _begin(self, entry: StagedJob) -> float | None:
+        """
+        Note and report that *entry* begins; return when, in monotonic seconds, or None if nobody listens.
+        """
+        job = entry.job
+        entry.fired_at = self._elapsed.now(job)
+        if job.recurrence is not None:
+            self._watch_over(entry)
+        FIRING.set((job.key, job.generation, job.attempt + 1))  # on a thread or task that runs nothing but firings
+        begun = None
+        if self._hooks.is_curious:
+            self._hooks.emit(fired_event(entry))
+            begun = self._clock.monotonic()
+        spans = self._spans  # as in _announce, whose call would be a third of what observers cost here
+        if spans is not None and (entry.is_drawn or job.trace is not None):
+            entry.span = spans.begin(entry)
+        return begun
+
+    def _watch_over(self, entry: StagedJob) -> None:
+        entry.begun_ms = self._elapsed.now_ms(entry.job)
+        self._overtaker.begin(entry, entry.begun_ms)
+
+    def _announce(self, entry: StagedJob) -> None:
+        """
+        Report to observers that *entry*, which its target holds, has started.
+        """
+        if self._hooks.is_curious:
+            self._hooks.emit(fired_event(entry))
+        spans = self._spans
+        if spans is not None and (entry.is_drawn or entry.job.trace is not None):
+            entry.span = spans.begin(entry)
+
+    def _arguments(self, entry: StagedJob, call: Call, timeouts: Timeouts) -> tuple[Any, ...]:
+        job = entry.job
+        if not call.wants_firing:
+            return (decode_payload(job.payload),)
+        trace = None if entry.span is None else entry.span.trace
+        firing = Firing(job, entry.attempt, entry.fired_at, partial(timeouts.beat, entry), trace, entry)
+        return (decode_payload(job.payload), firing) if call.wants_payload else (firing,)
+
+    def _judge(
+        self, entry: StagedJob, begun: float | None, result: object = None, error: BaseException | None = None
+    ) -> _verdict.Verdict:
+        if entry.begun_ms is not None:
+            self._overtaker.end(entry)
+        verdict = self._verdict_of(entry, begun, result, error)
+        if entry.span is not None:
+            self._end_span(entry, verdict.ending, verdict.settle.error)
+        return verdict
+
+    def _verdict_of(
+        self, entry: StagedJob, begun: float | None, result: object, error: BaseException | None
+    ) -> _verdict.Verdict:
+        job, epoch = entry.job, entry.epoch
+        if begun is not None:
+            entry.ran_ms = (self._clock.monotonic() - begun) * 1000
+        if entry.is_stopped and (error is not None or issubclass(type(result), Retry | Snooze)):
+            return _verdict.stopped(entry, entry.ran(self._elapsed.now_ms(job)))
+        if result is None and error is None and job.recurrence is None:  # most end so, and need no clock
+            return _verdict.succeeded(job, epoch)
+        ran = entry.ran(self._elapsed.now_ms(job))
+        try:
+            if error is not None:
+                return _verdict.judge_error(job, epoch, error, ran, self._random)
+            try:
+                return _verdict.judge_result(job, epoch, result, ran, self._random)
+            except Exception as bad_result:  # noqa: BLE001  Snooze(nan), or with what cannot even be shown
+                return _verdict.judge_error(job, epoch, bad_result, ran, self._random)
+        except Exception as unexpected:  # noqa: BLE001  an attempt has to end
+            return _verdict.fatal(job, epoch, unexpected)
+
+    def _end_span(self, entry: StagedJob, outcome: str, error: str | None = None) -> None:
+        if entry.span is not None:
+            assert self._spans is not None
+            self._spans.end(entry.span, outcome, error)
+
+    def _end_late(self, entry: StagedJob, verdict: _verdict.Verdict) -> None:
+        self._overtaker.end(entry)
+        self._end_span(entry, verdict.ending, verdict.settle.error)
+        self._settler.add(entry, verdict)

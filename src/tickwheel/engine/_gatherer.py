@@ -1,0 +1,111 @@
+"""
+The gatherer: ends that wait for their commit, in one partition of the store.
+
+A lone end is written at once. Others gather while it is being committed, and for a few milliseconds from its start, and
+share the next commit: at a thousand firings a second that saves four of five commits, and half of the CPU. Where a
+store has partitions, each has a gatherer, so that none waits for a commit of another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, TypeAlias
+
+from tickwheel.engine._staged_job import StagedJob
+from tickwheel.engine._verdict import Verdict
+from tickwheel.engine.resources import Resources
+from tickwheel.errors import ClosedError
+from tickwheel.timers.contract import Timer
+
+__all__ = ["Ended", "Gatherer"]
+
+_CHUNK: Final = 500
+"""How many ends go into one write at most, so that begins and callers find room beside them."""
+
+_PAUSE_S: Final = 0.005
+"""From one commit of ends to the start of the next, if few have gathered: a crash doubles at most what ended in it."""
+
+_MANY: Final = 64
+"""So many ends are worth a commit of their own, whenever they come."""
+
+Ended: TypeAlias = tuple[StagedJob, Verdict]
+
+
+class Gatherer:
+    """
+    Posts ends in batches, one after the other. All methods may be called from any thread.
+
+    Args:
+        resources: What all roles share.
+        post: Called with a batch that was gathered; its answer makes this `go_on`.
+    """
+
+    def __init__(self, resources: Resources, post: Callable[[list[Ended]], object]) -> None:
+        self._pacer = resources.pacer
+        self._post = post
+        self._monotonic = resources.runtime.monotonic
+        self._lock = resources.runtime.lock()
+        self._ended: list[Ended] = []
+        self._is_posting = False
+        self._posted_at = 0.0
+        self._pause: Timer | None = None
+
+    def add(self, ended: Ended) -> None:
+        """
+        Take one more end, and post it if nothing is being written.
+        """
+        lane = ended[0].lane
+        with self._lock:
+            self._ended.append(ended)
+            is_urgent = (lane is not None and lane.is_urgent) or len(self._ended) >= _MANY
+            if self._is_posting and not (is_urgent and self._pause is not None):
+                return
+            pause, self._pause = self._pause, None
+            self._is_posting = True
+        if pause is not None:
+            pause.cancel()
+        self._post_next()
+
+    def flush(self) -> None:
+        """
+        Post what gathers now; for a stop, after the pacer was closed.
+        """
+        with self._lock:
+            is_pausing, self._pause = self._pause is not None, None
+        if is_pausing:
+            self._post_next()
+
+    def go_on(self) -> None:
+        """
+        Post what gathers until the pause is over, or at once if that is much already.
+        """
+        with self._lock:
+            left = self._posted_at + _PAUSE_S - self._monotonic()
+            if left > 0 and len(self._ended) < _MANY:
+                with suppress(ClosedError):  # a stop is in a hurry
+                    self._pause = self._pacer.call_later(left, self._end_pause)
+                    return
+        self._post_next()
+
+    def end(self) -> None:
+        """
+        Expect no answer to what was posted last.
+        """
+        self._is_posting = False
+
+    def _post_next(self) -> None:
+        with self._lock:
+            batch, self._ended = self._ended[:_CHUNK], self._ended[_CHUNK:]
+            if not batch:
+                self._is_posting = False
+                return
+            self._posted_at = self._monotonic()
+        self._post(batch)
+
+    def _end_pause(self) -> None:
+        with self._lock:
+            if self._pause is None:  # somebody was in a hurry
+                return
+            self._pause = None
+        self._post_next()

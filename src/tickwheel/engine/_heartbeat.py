@@ -1,0 +1,156 @@
+"""
+The heartbeat: what this node reports of itself to all that share its store, with each renewal of its leases.
+
+It has a thread of its own, because a report may take long, and the next renewal may not wait for it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+from tickwheel._version import __version__
+from tickwheel.engine._leases import Leases
+from tickwheel.engine.figures import Figures
+from tickwheel.engine.resources import Resources
+
+__all__ = ["Heartbeat"]
+
+_SPAN_S: Final = 60.0
+"""Over how long the lateness and the rate are taken, and a step more."""
+_STEP_S: Final = 5.0
+"""The time from one kept reading to the next, however often leases are renewed."""
+_RECENT_MAX: Final = 50
+"""Of how many firings that ended each report has the keys and the ends."""
+
+
+class Heartbeat:
+    """
+    The figures of one node, and the thread that reports them. `ask` and `figures` may be called from any thread.
+
+    Args:
+        resources: What all roles share.
+        figures: What it has done.
+        sizes: Returns what it is busy with.
+        progress: Returns how far that has come.
+        leases: Know the time from one beat to the next, by which others know that one is missing; and have news for
+            the hooks, which may take as long as they like here.
+    """
+
+    def __init__(
+        self,
+        resources: Resources,
+        figures: Figures,
+        sizes: Callable[[], dict[str, int]],
+        progress: Callable[[], list[dict[str, Any]]],
+        leases: Leases,
+    ) -> None:
+        self._store = resources.store
+        self._owner = resources.owner
+        self._hooks = resources.hooks
+        self._monotonic = resources.runtime.monotonic
+        self._figures = figures
+        self._sizes = sizes
+        self._progress = progress
+        self._leases = leases
+        self._started_at = resources.clock.now_ms()
+        self._places = resources.options.workers
+        self._past = deque([self._now()])
+        self._current_thread = resources.runtime.current_thread
+        self._is_stopped = False
+        self._asked = resources.runtime.event()
+        self._thread = resources.runtime.thread(target=self._run, name="tickwheel-heartbeat", daemon=True)
+
+    def start(self) -> None:
+        """
+        Report once, and from then on when asked.
+        """
+        self.beat()
+        if self._leases.is_renewing:
+            self._thread.start()
+
+    def ask(self) -> None:
+        """
+        Report soon, in the heartbeat's own thread; what is asked while a report is under way is one more report.
+        """
+        self._asked.set()
+
+    def stop(self, timeout_s: float) -> None:
+        """
+        Report nothing more, and wait up to *timeout_s* for a report that is under way.
+        """
+        self._is_stopped = True
+        self._asked.set()
+        if self._thread.is_alive() and self._thread is not self._current_thread():
+            self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        while True:
+            self._asked.wait()
+            self._asked.clear()
+            self._leases.report_news()
+            if self._is_stopped:
+                return
+            self.beat()
+
+    def beat(self) -> None:
+        """
+        Report the figures, if anybody else may have a share in the store; a failure is passed to the hooks alone.
+        """
+        now = self._monotonic()
+        while len(self._past) > 1 and self._past[1][0] <= now - _SPAN_S:
+            self._past.popleft()
+        if now - self._past[-1][0] >= _STEP_S:
+            self._past.append(self._now())
+        if not self._store.abilities.has_many_owners:
+            return
+        try:
+            self._store.report(self._owner, self.figures())
+        except Exception as error:  # noqa: BLE001 - this thread must not end
+            self._hooks.failed("reporting figures", error)
+
+    def figures(self) -> dict[str, Any]:
+        """
+        Return the figures of now.
+        """
+        at, fired, counts = self._past[0]
+        lateness, number = self._figures.lateness, self._figures.counts
+        return {
+            "version": __version__,
+            "started_at": self._started_at,
+            "every_s": round(self._leases.pause_s(), 3),
+            "fired": number["fired"],
+            "failed": number["failed"],
+            "dead": number["dead_total"],
+            "places": self._places,
+            **self._sizes(),
+            "progress": self._progress(),
+            "recent": self._recent(),
+            "service": self._figures.service,
+            "lately": {
+                "span_s": round(self._monotonic() - at, 3),
+                "fired": number["fired"] - fired,
+                **lateness.since(counts),
+            },
+        }
+
+    def _recent(self) -> list[dict[str, Any]]:
+        """
+        Return the last firings that ended here, the oldest first.
+        """
+        recent = self._figures.recent
+        return [
+            {
+                "key": each.key,
+                "generation": each.generation,
+                "attempt": each.attempt,
+                "fired_at": int(each.fired_at),
+                "lateness_ms": round(each.fired_at - each.due_at, 3),
+                "outcome": "failed" if each.outcome == "retried" else each.outcome,
+            }
+            for each in recent.after(recent.number - _RECENT_MAX, list, self._owner)
+        ]
+
+    def _now(self) -> tuple[float, int, list[int]]:
+        return self._monotonic(), self._figures.counts["fired"], self._figures.lateness.snapshot()

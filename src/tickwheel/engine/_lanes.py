@@ -1,0 +1,226 @@
+"""
+Lanes: handlers that may not run as often, or as many at once, as there are jobs due for them.
+
+Every handler has a lane. By default three quarters of what may be begun at once fits into it, so that one whose jobs
+hang, with ever more of them due, leaves room for others.
+
+A limit works before an attempt is counted. So what waits for its lane stays staged: it can be moved and
+cancelled, no attempt is used up, and it takes no room among the running ones. It does take room among the staged ones
+(`staged_max`). A lane whose places come and go may have none for days, so what is too much for it is turned away into
+the store, and read again once the lane moves: a queue without workers holds nobody else up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from tickwheel.engine._staged_job import Phase, StagedJob, Waiting
+from tickwheel.engine.resources import Resources
+from tickwheel.errors import ClosedError
+from tickwheel.host.options import share_of
+from tickwheel.jobs.model import Job
+from tickwheel.targets import USUAL, Limits
+
+__all__ = ["Lane", "Lanes"]
+
+_LANES_MAX: Final = 1_000
+"""How many lanes are remembered while they have nothing to do."""
+_NARROW: Final = 64
+"""Where more may be under way, enough end at once to make a commit, and no end has to hurry."""
+_USUAL: Final = Limits()
+
+
+class Lane:
+    """
+    One handler.
+
+    Attributes:
+        limits: What it may.
+        width: How many of its attempts may be under way, infinite where that has no limit.
+        name: The target and handler.
+        busy: How many of its attempts are counted and not settled.
+        waiting: Entries that find it busy.
+        has_more: Whether some were turned away.
+        next_at: The first instant that is not taken, in ms, where it has a rate.
+        is_urgent: Whether somebody waits for the end of one entry more than for a commit of many.
+    """
+
+    __slots__ = ("busy", "has_more", "is_urgent", "limits", "name", "next_at", "waiting", "width")
+
+    def __init__(self, name: tuple[str, str], limits: Limits, usual_width: int) -> None:
+        self.name = name
+        self.limits = limits
+        self.width = usual_width if limits.concurrency is USUAL else limits.concurrency or math.inf
+        self.busy = 0
+        self.has_more = False
+        self.waiting = Waiting(Phase.STAGED)
+        self.next_at = 0.0
+        self.is_urgent = False
+
+    @property
+    def is_free(self) -> bool:
+        """
+        True if one more may begin.
+        """
+        places = self.limits.places
+        return self.busy < self.width and (places is None or self.busy < places())
+
+    @property
+    def is_forgettable(self) -> bool:
+        """
+        True if it is as good as a new one.
+        """
+        return not (self.busy or self.waiting or self.has_more) and self.limits.rate is None
+
+
+class Lanes:
+    """
+    Lets through what may begin. From any thread.
+
+    Args:
+        resources: What all roles share.
+        limits_of: The limits of a job's handler, or None.
+        window_ms: How long before its instant an entry is begun.
+        begin: Begins entries that are to be let through later.
+        turn_away: Takes entries out of what is staged.
+        on_more: Called when what was turned away is wanted.
+    """
+
+    def __init__(
+        self,
+        resources: Resources,
+        limits_of: Callable[[Job], Limits | None],
+        window_ms: int,
+        *,
+        begin: Callable[[list[StagedJob]], object],
+        turn_away: Callable[[list[StagedJob]], object],
+        on_more: Callable[[], object],
+    ) -> None:
+        self._clock = resources.clock
+        self._timers = resources.timers
+        self._limits_of = limits_of
+        self._window_ms: Final = window_ms
+        self._begin = begin
+        self._turn_away = turn_away
+        self._on_more = on_more
+        self._waiting_max = resources.options.staged_max // 2
+        self._usual_width = share_of(resources.options.running_max)
+        self._lock = resources.runtime.lock()
+        self._lanes: dict[tuple[str, str], Lane] = {}
+        self._changed: dict[Lane, None] = {}
+
+    def admit(self, entries: list[StagedJob]) -> list[StagedJob]:
+        """
+        Return those of *entries* that may begin now; the others wait here, or come to `begin` at their time.
+        """
+        admitted: list[StagedJob] = []
+        later: list[StagedJob] = []
+        away: list[StagedJob] = []
+        now = self._clock.now()
+        lanes = self._lanes
+        with self._lock:
+            for entry in entries:
+                job = entry.job
+                lane = lanes.get((job.target, job.handler)) or self._add_lane(job)
+                rate = lane.limits.rate
+                if rate is not None and not entry.is_booked and self._books_later(entry, lane, rate, now):
+                    later.append(entry)
+                elif lane.busy < lane.width and (lane.limits.places is None or lane.is_free):
+                    lane.busy += entry.lane is None  # it comes twice where its key's last run ends meanwhile
+                    entry.lane = lane
+                    admitted.append(entry)
+                elif lane.limits.places is not None and (lane.has_more or len(lane.waiting) >= self._share):
+                    lane.has_more = True
+                    away.append(entry)
+                else:
+                    lane.waiting.put(entry)
+                    lane.is_urgent = lane.width <= _NARROW or lane.limits.places is not None
+        if away:
+            self._turn_away(away)
+        for entry in later:
+            try:
+                self._timers.call_at(self._clock.deadline(entry.fire_at - self._window_ms), self._begin, [entry])
+            except ClosedError:  # a stop overtook us: it stays in the store
+                break
+        return admitted
+
+    def leave(self, entries: Iterable[StagedJob]) -> None:
+        """
+        Note that admitted *entries* have ended, or did not begin after all.
+        """
+        with self._lock:
+            for entry in entries:
+                lane, entry.lane = entry.lane, None
+                if lane is not None:
+                    lane.busy -= 1
+                    if lane.waiting or lane.has_more or len(self._lanes) > _LANES_MAX:
+                        self._changed[lane] = None
+
+    def widen(self, target: str, handler: str) -> None:
+        """
+        Note that there may be more places for jobs of *handler*.
+        """
+        with self._lock:
+            lane = self._lanes.get((target, handler))
+            if lane is not None:
+                self._changed[lane] = None
+
+    def next(self, count: int) -> list[StagedJob]:
+        """
+        Admit up to *count* of those that wait and find their lane free now.
+        """
+        admitted: list[StagedJob] = []
+        is_wanted = False
+        if not self._changed:
+            return admitted
+        with self._lock:
+            while self._changed and len(admitted) < count:
+                lane, _ = self._changed.popitem()
+                while lane.waiting and lane.is_free and len(admitted) < count:
+                    entry = lane.waiting.popleft()
+                    if entry.phase is Phase.STAGED:  # and not moved or cancelled while it waited
+                        lane.busy += entry.lane is None
+                        entry.lane = lane
+                        admitted.append(entry)
+                lane.is_urgent = lane.is_urgent and bool(lane.waiting)
+                if lane.has_more and len(lane.waiting) <= self._share // 2:
+                    lane.has_more, is_wanted = False, True
+                if lane.waiting and len(admitted) == count:
+                    self._changed[lane] = None
+                elif lane.is_forgettable and len(self._lanes) > _LANES_MAX:
+                    self._lanes.pop(lane.name, None)
+        if is_wanted:
+            self._on_more()
+        return admitted
+
+    def backlog(self) -> list[StagedJob]:
+        """
+        Return what waits in lanes whose places come and go, some of which may be moved or cancelled meanwhile.
+        """
+        with self._lock:
+            lanes = [lane for lane in self._lanes.values() if lane.limits.places is not None]
+            return [entry for lane in lanes for entry in lane.waiting]
+
+    @property
+    def _share(self) -> int:
+        """
+        The number that may wait in one lane whose places come and go: together half of what may be staged.
+        """
+        crowded = sum(1 for lane in self._lanes.values() if lane.waiting or lane.has_more)
+        return max(1, self._waiting_max // max(1, crowded))
+
+    def _books_later(self, entry: StagedJob, lane: Lane, rate: float, now: float) -> bool:
+        """
+        Give *entry* the next instant that the *rate* leaves; return whether it is too early to begin it.
+        """
+        start = max(entry.fire_at, now, lane.next_at)
+        lane.next_at = start + 1000 / rate
+        entry.is_booked, entry.fire_at = True, math.ceil(start)
+        return entry.fire_at - self._window_ms > now
+
+    def _add_lane(self, job: Job) -> Lane:
+        name = (job.target, job.handler)
+        lane = self._lanes[name] = Lane(name, self._limits_of(job) or _USUAL, self._usual_width)
+        return lane

@@ -1,0 +1,183 @@
+"""
+The leases: the right to fire, taken, kept and given back.
+
+A store that a lock of the system guards gives leases without an end; they are renewed as often as the store asks for,
+only to notice that they were lost. Others are renewed at a third of their length. They are trusted by the
+time that has elapsed on this machine, in suspend as well, from before the call that granted them, up to a margin before
+their end: a paused process finds out before it acts, not after.
+
+The thread that renews does nothing else, since it has a deadline: hooks, logs and reports are left to the heartbeat's
+thread, and what waited for a renewal goes on in the timers' thread.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from tickwheel.engine._way import Way
+from tickwheel.engine.resources import Resources
+from tickwheel.jobs.errors import StoreInUseError
+from tickwheel.observe.events import OwnershipGained, OwnershipLost
+from tickwheel.stores import Lease
+
+__all__ = ["Leases"]
+
+_LENGTH_S: Final = 3.0
+"""How long a lease is taken to be where none is held."""
+
+_RENEWALS: Final = 3
+"""How often a lease is renewed within its length."""
+
+_MARGIN: Final = 0.2
+"""The last part of a lease that is not trusted: clocks of two machines drift, and a firing takes its time to begin."""
+
+
+class Leases:
+    """
+    Holds what this owner has of the store.
+
+    Args:
+        resources: What all roles share.
+        way: Called with what is owned whenever that changes, and with each renewal.
+    """
+
+    def __init__(self, resources: Resources, way: Way) -> None:
+        self._store = resources.store
+        self._owner = resources.owner
+        self._clock = resources.clock
+        self._hooks = resources.hooks
+        self._way = way
+        self._monotonic = resources.runtime.monotonic
+        self._current_thread = resources.runtime.current_thread
+        self._news: deque[Callable[[], object]] = deque()
+        self._stopped = resources.runtime.event()
+        self._thread = resources.runtime.thread(target=self._renew, name="tickwheel-leases", daemon=True)
+        self._trusted_until: float | None = None
+        self._answered_at = -math.inf
+        self.held: tuple[Lease, ...] = ()
+        self.renewals = 0
+        self.failures = 0
+
+    def acquire(self) -> None:
+        """
+        Take what is free, and keep it if it has an end.
+
+        Raises:
+            StoreInUseError: If another owner holds what only one can have.
+            StoreError: If the store does not answer.
+        """
+        self._take(self._store.acquire)
+        self.report_news()
+        abilities = self._store.abilities
+        if abilities.has_many_owners or abilities.renew_s or any(lease.until is not None for lease in self.held):
+            self._thread.start()
+
+    @property
+    def is_renewing(self) -> bool:
+        """
+        True while the thread that renews runs.
+        """
+        return self._thread.is_alive()
+
+    def is_trusted(self) -> bool:
+        """
+        Return whether what is held may be acted on now.
+        """
+        return self._trusted_until is None or self._clock.elapsed() / 1e3 < self._trusted_until
+
+    def is_answered(self) -> bool:
+        """
+        Return whether the store has answered within the length of a lease, and, if it has one owner, that this is it.
+        """
+        if not self.is_renewing:  # there is nothing to renew
+            return True
+        has_right = self._store.abilities.has_many_owners or bool(self.held)
+        return has_right and self._clock.elapsed() / 1e3 - self._answered_at <= _RENEWALS * self.pause_s()
+
+    def figures(self) -> dict[str, Any]:
+        """
+        Return how often leases were renewed and were not, and how many seconds they are trusted yet (None: no end).
+        """
+        until = self._trusted_until
+        trusted_s = None if until is None else max(0.0, until - self._clock.elapsed() / 1e3)
+        return {"renewals": self.renewals, "failures": self.failures, "trusted_s": trusted_s}
+
+    def release(self) -> None:
+        """
+        Stop renewing, and hand over.
+        """
+        self._stopped.set()
+        if self._thread.is_alive() and self._thread is not self._current_thread():
+            self._thread.join()
+        self.held = ()
+        self._way.owns((), set())  # what a stop that was interrupted has left may not start
+        self._store.release(self._owner)
+
+    def report_news(self) -> None:
+        """
+        Report to the hooks which shards were gained and lost, and which renewals failed, since the last call.
+        """
+        while self._news:
+            self._news.popleft()()
+
+    def _renew(self) -> None:
+        begun_at = self._monotonic()
+        while not self._stopped.wait(max(0.0, begun_at + self.pause_s() - self._monotonic())):
+            begun_at = self._monotonic()
+            try:
+                self._take(self._renewed)
+            except Exception as error:  # noqa: BLE001 - this thread must not end: nothing would fire any more
+                self.failures += 1
+                self._news.append(partial(self._hooks.failed, "renewing leases", error))
+                self._way.not_renewed()
+            else:
+                self.renewals += 1
+                self._way.renewed()
+
+    def _renewed(self, owner: str) -> list[Lease]:
+        kept = self._store.renew(owner)
+        if not self._store.abilities.has_many_owners:
+            if kept:
+                return kept
+            self._hold(())  # such as of a file that was moved away: it may come back
+        try:
+            return self._store.acquire(owner)
+        except StoreInUseError:  # by the owner that has followed: if that ends, it is free again
+            return []
+
+    def _take(self, take: Callable[[str], list[Lease]]) -> None:
+        elapsed = self._clock.elapsed()
+        before = elapsed / 1e3
+        leases = tuple(take(self._owner))
+        is_handed_over = self._store.abilities.has_many_owners and self.is_trusted()  # nobody else can have had it yet
+        ends = [(lease.until - lease.granted_at) / 1000 for lease in leases if lease.until is not None]
+        self._trusted_until = before + min(ends) * (1 - _MARGIN) if ends else None
+        if ends:
+            self._clock.sample(leases[0].granted_at, elapsed, self._clock.elapsed())
+        self._hold(leases, is_handed_over=is_handed_over)
+        self._answered_at = before
+
+    def _hold(self, leases: tuple[Lease, ...], *, is_handed_over: bool = False) -> None:
+        old = {(lease.shard, lease.epoch) for lease in self.held}
+        new = {(lease.shard, lease.epoch) for lease in leases}
+        rescued = {lease.shard: lease.rescued for lease in leases}
+        if old != new:
+            self._way.owns(leases, {epoch for _, epoch in old - new})
+        self.held = leases  # only now: if that raised, the next renewal says it again
+        for shard, epoch in sorted(new - old):
+            self._news.append(partial(self._hooks.emit, OwnershipGained(shard, epoch, rescued[shard])))
+        for shard, epoch in sorted(old - new):
+            self._news.append(partial(self._hooks.emit, OwnershipLost(shard, epoch, is_handed_over)))
+
+    def pause_s(self) -> float:
+        """
+        Return the seconds from one renewal to the next.
+        """
+        lengths = [(lease.until - lease.granted_at) / 1000 for lease in self.held if lease.until is not None]
+        if lengths:
+            return min(lengths) / _RENEWALS
+        return self._store.abilities.renew_s or _LENGTH_S / _RENEWALS

@@ -1,0 +1,79 @@
+"""
+The lookout: finds jobs that are overdue in the store and not in memory.
+
+The stager learns of most jobs from cursors, commits and notes. Each of these can miss one: a hint is lost, a former
+owner takes a note away, a write takes effect long after its sender gave up. So the store itself is asked every other
+second what is overdue: one question for all shards, which costs by what it returns, and on a good day that is nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from tickwheel.engine._redater import Redater
+from tickwheel.engine._shard_progress import Position, position_of
+from tickwheel.engine._staged import StagedJobs
+from tickwheel.engine._staging import Staging
+from tickwheel.engine.resources import Resources
+from tickwheel.jobs.model import Job
+
+__all__ = ["Lookout"]
+
+_OVERDUE_MS: Final = 1_000
+"""What is still pending this long after its instant is looked at: in the usual course it has been begun by then."""
+_PAGE: Final = 200
+_BUDGET_S: Final = 0.1
+"""How long one look may read on behind jobs that wait for a place; the next one goes on where it stopped."""
+
+
+class Lookout:
+    """
+    Looks back. Called by one thread at a time.
+    """
+
+    def __init__(self, resources: Resources, staged: StagedJobs, staging: Staging, redater: Redater) -> None:
+        self._store = resources.store
+        self._staged = staged
+        self._staging = staging
+        self._redater = redater
+        self._clock = resources.clock
+        self._staged_max = resources.options.staged_max
+        self._cursors: dict[int, Position] = {}
+        """Up to where each crowd of waiting jobs has been looked through."""
+
+    def look(self, epochs: Mapping[int, int]) -> None:
+        """
+        Stage what is overdue and unknown in the shards that are held under *epochs*, but for what is paused by now.
+
+        Raises:
+            StoreError: If the store does not answer.
+        """
+        self._staging.runnable.look()
+        if not epochs or self._staged.waiting >= self._staged_max:
+            return
+        started = self._clock.monotonic()
+        until = self._clock.now_ms() - _OVERDUE_MS
+        by_shard = self._store.overdue(list(epochs), until, _PAGE)
+        self._cursors = {
+            shard: cursor for shard, cursor in self._cursors.items() if len(by_shard.get(shard, ())) >= _PAGE
+        }
+        for shard, jobs in by_shard.items():
+            page = jobs
+            self._stage(page, epochs[shard])
+            while len(page) >= _PAGE:
+                cursor = self._cursors.get(shard, _last_of(page))
+                page = self._store.due(shard, until, cursor, _PAGE)
+                self._stage(page, epochs[shard])
+                self._cursors[shard] = _last_of(page) if len(page) >= _PAGE else _last_of(jobs)
+                if self._clock.monotonic() - started > _BUDGET_S:
+                    break
+
+    def _stage(self, jobs: list[Job], epoch: int) -> None:
+        if jobs and self._staged.waiting < self._staged_max:
+            right = self._redater.right(jobs, epoch, is_news=False)
+            self._staging.stage({epoch: right}, is_news=False)
+
+
+def _last_of(jobs: list[Job]) -> Position:
+    return max(map(position_of, jobs))

@@ -1,0 +1,110 @@
+"""
+The pruner: keeps the history within its bounds.
+
+One node does it, the owner of the first shard, in small steps in a thread that lives as long as that takes: a minute
+after something was recorded, and once an hour for what has become old.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from tickwheel.engine._recorder import Recorder
+from tickwheel.engine.resources import Resources
+from tickwheel.errors import ClosedError
+from tickwheel.jobs.checks import seconds
+
+if TYPE_CHECKING:
+    import threading
+
+__all__ = ["Pruner"]
+
+_EVERY_S: Final = 60.0
+_HOUR: Final = 60
+"""After this many of them it looks in any case."""
+_STEP: Final = 500
+"""How many records one commit deletes at most: it takes some milliseconds, which other commits may have to wait."""
+_REST_S: Final = 0.05
+"""Between two steps, for those others."""
+
+
+class Pruner:
+    """
+    Prunes now and then.
+
+    Args:
+        resources: What all roles share.
+        recorder: Counts what was recorded here.
+        is_responsible: Returns whether this node is the one that prunes.
+    """
+
+    def __init__(self, resources: Resources, recorder: Recorder, is_responsible: Callable[[], bool]) -> None:
+        self._store = resources.store
+        self._options = resources.options.history
+        self._now_ms = resources.clock.now_ms
+        self._pacer = resources.pacer
+        self._hooks = resources.hooks
+        self._runtime = resources.runtime
+        self._starter = resources.starter("the pruner")
+        self._recorder = recorder
+        self._is_responsible = is_responsible
+        self._stopped = resources.runtime.event()
+        self._thread: threading.Thread | None = None
+        self._turns = 0
+        self._seen = 0
+
+    def start(self) -> None:
+        """
+        Look in a minute whether there is something to prune.
+        """
+        with suppress(ClosedError):  # a stop
+            self._pacer.call_later(_EVERY_S, self._begin)
+
+    def stop(self, timeout_s: float | None) -> None:
+        """
+        Stop after the step that is under way.
+        """
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+
+    def _begin(self) -> None:
+        """
+        Prune if there may be something to prune; on the timers' thread, so that others do the work.
+        """
+        if self._stopped.is_set():
+            return
+        self._turns += 1
+        has_news = self._recorder.count != self._seen or self._store.abilities.has_many_owners  # others record, too
+        if self._is_responsible() and (has_news or self._turns % _HOUR == 1):
+            self._seen = self._recorder.count
+            thread = self._runtime.thread(target=self._run, name="tickwheel-pruner", daemon=True)
+            if self._starter.start(thread.start, self._begin):
+                self._thread = thread
+        else:
+            self.start()
+
+    def _run(self) -> None:
+        try:
+            self.prune()
+        except Exception as error:  # noqa: BLE001 - this thread must not end: the history would grow without bounds
+            self._hooks.failed("pruning the history", error)
+        self.start()
+
+    def prune(self) -> int:
+        """
+        Delete all that is too old or too much, and return how many records these were.
+
+        Raises:
+            StoreError: If the store does not answer.
+        """
+        options, gone = self._options, 0
+        since = self._now_ms() - round(seconds("age_s", options.age_s) * 1000)
+        while not self._stopped.is_set():
+            count = self._store.prune(since, options.per_key, options.total, _STEP)
+            gone += count
+            if not count or self._stopped.wait(_REST_S):
+                break
+        return gone

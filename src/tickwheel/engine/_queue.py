@@ -1,0 +1,217 @@
+"""
+The queue of one pool: what is due and waits for a place, and how many places the jobs of one handler may take.
+
+A place is a thread, a task or a process.
+
+A handler gets three quarters of the places at most, so that one whose jobs hang leaves room for all others: a bulkhead.
+Those that have jobs waiting and a place left take turns, so that a herd (a burst) of one keeps no other waiting; the
+jobs of one handler go in order.
+
+An attempt whose thread or task runs on past its timeout has leaked. Its place is given to another, so that work goes
+on, for as many leaked ones as are allowed in all. Handlers that have leaked are suspects: together they start no more
+than could leak within that bound, and one of them no more than three quarters of it; what is past that waits until
+something that has leaked ends. So a place that cannot be replaced is lost only to a handler that leaks for the first
+time, and all others go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Final
+
+from tickwheel.engine._staged_job import Phase, StagedJob, Waiting
+from tickwheel.host.options import share_of
+from tickwheel.host.runtime import Runtime
+from tickwheel.targets import USUAL
+
+__all__ = ["Queue"]
+
+_LINES_MAX: Final = 1_000
+"""How many handlers are remembered while they have nothing to do."""
+
+
+class _Line:
+    """
+    The jobs of one handler.
+
+    Attributes:
+        name: Its target and name.
+        width: How many places it may take.
+        busy: How many it has taken.
+        leaked: How many of its attempts run past their timeouts, beside those.
+        waiting: Entries that have no place yet.
+    """
+
+    __slots__ = ("busy", "leaked", "name", "waiting", "width")
+
+    def __init__(self, name: tuple[str, str], width: int) -> None:
+        self.name = name
+        self.width = width
+        self.busy = 0
+        self.leaked = 0
+        self.waiting = Waiting(Phase.BEGUN)
+
+
+class Queue:
+    """
+    Gives places to entries: to those of a handler in the order in which they were put. From any thread.
+
+    Args:
+        size: How many places there are.
+        leaked_max: How many of them may be given once more, because what they were given to has leaked.
+        runtime: Gives the lock.
+    """
+
+    def __init__(self, size: int, leaked_max: int, runtime: Runtime) -> None:
+        self._size = size
+        self._leaked_max = leaked_max
+        self._lock = runtime.lock()
+        self._lines: dict[tuple[str, str], _Line] = {}
+        self._open: dict[_Line, None] = {}
+        """Lines in which somebody waits who may go on, in the order of their turns."""
+        self.places: int = size
+        """How many entries may have a place now, those that have leaked among them."""
+        self._running: dict[StagedJob, _Line] = {}  # in the order in which they began
+        self._leaked: set[StagedJob] = set()
+        self._suspects = 0
+        """How many attempts of handlers that have leaked are running, those that have leaked among them."""
+
+    def put(self, entries: Sequence[StagedJob]) -> None:
+        """
+        Queue *entries*.
+        """
+        with self._lock:
+            lines, touched = self._lines, dict[_Line, None]()
+            for entry in entries:
+                line = lines.get((entry.job.target, entry.job.handler)) or self._add_line(entry)
+                line.waiting.put(entry)
+                touched[line] = None
+            for line in touched:
+                self._let_on(line)
+
+    def take(self, ended: StagedJob | None = None) -> StagedJob | None:
+        """
+        Give back the place of *ended*, if it had one, and give a place to the next entry; None if that has to wait.
+        """
+        with self._lock:
+            running = self._running
+            if ended is not None:
+                self._leave(ended)
+            while self._open and len(running) < self.places:
+                line = next(iter(self._open))
+                del self._open[line]
+                if not line.waiting or not self._has_place(line):
+                    continue
+                entry = line.waiting.popleft()
+                running[entry] = line
+                if line.leaked:
+                    self._count(line, 1, 0)
+                else:
+                    line.busy += 1
+                if line.waiting:
+                    self._let_on(line)
+                return entry
+        return None
+
+    def leak(self, entry: StagedJob) -> bool:
+        """
+        Note that *entry*, whose timeout is over, still runs; return whether it does.
+        """
+        with self._lock:
+            line = self._running.get(entry)
+            if line is None or entry in self._leaked:
+                return False
+            self._leaked.add(entry)
+            self._count(line, -1, 1)
+            self._let_on(line)
+            return True
+
+    def take_back(self) -> list[StagedJob]:
+        """
+        Take out all that has no place.
+        """
+        with self._lock:
+            waiting = [*chain.from_iterable(line.waiting for line in self._lines.values())]
+            for line in self._lines.values():
+                line.waiting.clear()
+            self._open.clear()
+        return waiting
+
+    def running(self) -> list[StagedJob]:
+        """
+        Return what has a place, and what has leaked.
+        """
+        with self._lock:
+            return list(self._running)
+
+    @property
+    def has_next(self) -> bool:
+        """
+        True if it is worth asking for the next.
+        """
+        return bool(self._open) and len(self._running) < self.places
+
+    @property
+    def waiting(self) -> int:
+        """
+        The number of entries that have no place.
+        """
+        with self._lock:
+            return sum(len(line.waiting) for line in self._lines.values())
+
+    @property
+    def leaked(self) -> dict[tuple[str, str], int]:
+        """
+        The number of attempts that have leaked and still run, by target and handler.
+        """
+        if not self._leaked:
+            return {}
+        with self._lock:
+            return {line.name: line.leaked for line in self._lines.values() if line.leaked}
+
+    # ---- under the lock --------------------------------------------------------------------------------------------
+
+    def _leave(self, entry: StagedJob) -> None:
+        line = self._running.pop(entry, None)
+        if line is None:
+            return
+        if line.leaked:
+            has_leaked = entry in self._leaked
+            self._leaked.discard(entry)
+            self._count(line, has_leaked - 1, -has_leaked)
+            for each in self._lines.values():
+                self._let_on(each)
+        else:
+            line.busy -= 1
+            if line.waiting:
+                self._let_on(line)
+        if len(self._lines) > _LINES_MAX and not (line.busy or line.leaked or line.waiting):
+            del self._lines[line.name]
+
+    def _add_line(self, entry: StagedJob) -> _Line:
+        name = (entry.job.target, entry.job.handler)
+        assert entry.call is not None
+        width = entry.call.width
+        line = self._lines[name] = _Line(name, share_of(self._size) if width is USUAL else width or self._size)
+        return line
+
+    def _count(self, line: _Line, busy: int, leaked: int) -> None:
+        if line.leaked:
+            self._suspects -= line.busy + line.leaked
+        line.busy += busy
+        line.leaked += leaked
+        if line.leaked:
+            self._suspects += line.busy + line.leaked
+        self.places = self._size + min(len(self._leaked), self._leaked_max)
+
+    def _has_place(self, line: _Line) -> bool:
+        if line.leaked and (
+            self._suspects >= self._leaked_max or line.busy + line.leaked >= share_of(self._leaked_max)
+        ):
+            return False
+        return line.busy < line.width
+
+    def _let_on(self, line: _Line) -> None:
+        if line.waiting and self._has_place(line):
+            self._open[line] = None

@@ -1,0 +1,172 @@
+"""
+The redater: writes instants again that no longer mean what they meant, because the clock was set.
+
+What counts elapsed time (see `elapsed`) is moved by as much as the clock was; an interval's anchor moves along, which
+keeps its phase. What follows the calendar is moved only where the clock was set back: to the first instant of its cron
+line from the corrected time on, if the clock had shown it; one that was skipped, or is before a start, has never come.
+What is due "at" stays where it is.
+
+Every job that is read or written comes past here on its way into memory. One that is off is not staged: it is written,
+and comes again from that commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from tickwheel.engine._shard_progress import Position, position_of
+from tickwheel.engine.resources import Resources
+from tickwheel.errors import ClosedError
+from tickwheel.jobs.model import Answer, Job, Redate, State
+from tickwheel.jobs.recurrence import Recurrence
+
+__all__ = ["Redater"]
+
+_RETRY_S: Final = 0.5
+"""After which instants that the store did not take are written again."""
+_UNSURE_S: Final = 60.0
+"""For so long after a step an end may be written that was judged before it."""
+
+
+class Redater:
+    """
+    Between the store and the staged jobs.
+
+    Args:
+        resources: What all roles share.
+        on_lives: Gets what was redated, as it is now, on the writer's thread.
+    """
+
+    def __init__(self, resources: Resources, on_lives: Callable[[Sequence[Job]], object]) -> None:
+        self._clock = resources.clock
+        self._writer = resources.writer
+        self._pacer = resources.pacer
+        self._hooks = resources.hooks
+        self._elapsed = resources.elapsed
+        self._on_lives = on_lives
+        self._sure_at = 0.0
+        self._on_way: set[int] = set()
+        self._outdated: set[Position] = set()
+
+    @property
+    def under_way(self) -> int:
+        """
+        The number of instants that are on their way to the store.
+        """
+        return len(self._on_way)
+
+    def look(self) -> None:
+        """
+        Take notice that what is read from here on was read after all that `on_lives` has got.
+        """
+        self._outdated.clear()
+
+    def stepped(self) -> None:
+        """
+        Take notice that the clock was set.
+        """
+        self._sure_at = self._clock.monotonic() + _UNSURE_S
+
+    def right(self, jobs: Sequence[Job], epoch: int, *, is_news: bool) -> Sequence[Job]:
+        """
+        Return those of *jobs* whose instants are what they say, and write the others.
+
+        What is read, and not news from a commit, may be older than a redate that was committed meanwhile: it is left
+        out, since `on_lives` gets it as it is now.
+        """
+        if self._elapsed.is_steady or not jobs:
+            return jobs
+        if not is_news:
+            jobs = [job for job in jobs if self._is_fresh(job)]
+        else:
+            self._outdated.difference_update(map(position_of, jobs))
+        era = self._clock.era
+        right: list[Job] = []
+        elapsed: list[Redate] = []
+        calendar: list[Redate] = []
+        for job in jobs:
+            base = self._elapsed.base(job)
+            if base is None:
+                if (write := self._by_calendar(job, epoch)) is None:
+                    right.append(job)
+                else:
+                    calendar.append(write)
+            elif step := self._clock.moved_ms(base, era):
+                elapsed.append(Redate(job, epoch, job.due_at + step, _moved(job.recurrence, step)))
+            else:
+                right.append(job)
+        for writes, counted_in in ((elapsed, era), (calendar, None)):
+            if writes:
+                self._on_way.update(write.job.generation for write in writes)
+                self._post(writes, counted_in)
+        return right
+
+    def is_off(self, job: Job) -> bool:
+        """
+        Return whether the instant of *job* counts elapsed time and was written before the clock was set.
+        """
+        if self._elapsed.is_steady or (base := self._elapsed.base(job)) is None:
+            return False
+        return self._clock.moved_ms(base, self._clock.era) != 0
+
+    def _is_fresh(self, job: Job) -> bool:
+        return job.generation not in self._on_way and position_of(job) not in self._outdated
+
+    def _by_calendar(self, job: Job, epoch: int) -> Redate | None:
+        if job.recurrence is None:
+            return None
+        if not self._elapsed.is_old(job) and self._clock.monotonic() > self._sure_at:
+            return None
+        try:
+            recurrence = replace(Recurrence.from_text(job.recurrence), next_at=None, nominal_at=None)
+            due_at = recurrence.next(job.key, self._clock.now_ms())
+        except Exception:  # noqa: BLE001  it is set aside for a node that can read it, or its firing says so
+            return None
+        if due_at is None or due_at >= job.due_at or due_at > self._clock.shown_ms:
+            return None
+        return Redate(job, epoch, due_at, recurrence.to_text())
+
+    def _post(self, writes: list[Redate], era: int | None) -> None:
+        with suppress(ClosedError):  # a stop overtook us
+            self._writer.post(writes, partial(self._written, writes, era))
+
+    def _written(self, writes: list[Redate], era: int | None, result: list[Answer] | Exception) -> None:
+        if isinstance(result, Exception):
+            self._hooks.failed("redating jobs", result)
+            with suppress(ClosedError):
+                self._pacer.call_later(_RETRY_S, self._post, writes, era)
+            return
+        lives = [
+            job
+            for write, answer in zip(writes, result, strict=True)
+            if (job := answer.job) is not None and _is_done(write, job)
+        ]
+        if era is not None:
+            self._elapsed.note(lives, era)
+        self._outdated.update(position_of(write.job) for write in writes)
+        self._outdated.difference_update(map(position_of, lives))
+        self._on_way.difference_update(write.job.generation for write in writes)
+        self._on_lives(lives)
+
+
+def _is_done(write: Redate, job: Job) -> bool:
+    """
+    Return whether *job* is what *write* made of it, now or when it was sent before.
+    """
+    return job.state is State.PENDING and position_of(job) == (write.due_at, write.job.generation)
+
+
+def _moved(text: str | None, step_ms: int) -> str | None:
+    """
+    Return the recurrence of *text*, moved by *step_ms* as far as it counts elapsed time.
+    """
+    if text is None:
+        return None
+    try:
+        return Recurrence.from_text(text).moved(step_ms).to_text()
+    except Exception:  # noqa: BLE001  such as of another version: the job is set aside with its instant, at least
+        return text

@@ -1,0 +1,179 @@
+"""
+The jobs that can be run and continued here now.
+
+This node has their handler or target, it can read their rule, so that it finds the next run, and no scope pauses them.
+
+The store has the scopes. They are read before anything is staged, then every other second, and at once after a pause or
+resume through this scheduler: from then on nothing starts here that is paused. A job that is paused by its scope waits
+in the store as one whose handler no node has, and is taken up by the first node that looks once it may run.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from tickwheel.engine import _verdict
+from tickwheel.engine._settler import Settler
+from tickwheel.engine._staged import StagedJobs
+from tickwheel.engine._staged_job import Phase, StagedJob
+from tickwheel.engine._way import Way
+from tickwheel.engine.resources import Resources
+from tickwheel.host.registry import Registry
+from tickwheel.jobs.model import Job, scope_over
+from tickwheel.jobs.unreadable import is_readable, unreadable_part
+from tickwheel.stores import Skill
+
+__all__ = ["Runnable"]
+
+_NAMED_MAX: Final = 1_000
+"""How many handlers and reasons are remembered: jobs may name ever new ones."""
+
+_log = logging.getLogger("tickwheel.scheduler")
+
+
+class Runnable:
+    """
+    The registry, less the scopes that are paused. All methods may be called from any thread.
+
+    Args:
+        resources: What all roles share.
+        registry: Knows what this node has.
+        staged: The table, from which what gets paused is taken back.
+        settler: Gives back what was counted and has not started.
+        way: Reads again what was dropped, and takes up what was resumed.
+    """
+
+    def __init__(
+        self, resources: Resources, registry: Registry, staged: StagedJobs, settler: Settler, way: Way
+    ) -> None:
+        self._store = resources.store
+        self._registry = registry
+        self._staged = staged
+        self._settler = settler
+        self._way = way
+        self._lock = resources.runtime.lock()
+        self._paused: frozenset[str] | None = None
+        self._unreadable: dict[str, str] = {}
+        self._named: set[tuple[str, str, str]] = set()
+
+    def skills(self) -> Sequence[Skill]:
+        """
+        Return all that this node has; the store leaves out what is paused.
+        """
+        return self._registry.skills()
+
+    def unreadable(self) -> Sequence[str]:
+        """
+        Return the parts of rules that this node cannot read, as far as it has met them.
+        """
+        return list(self._unreadable)
+
+    @property
+    def is_complete(self) -> bool:
+        """
+        True if no rule and no library that was met is missing here.
+        """
+        return not self._unreadable and self._registry.is_complete
+
+    def look_again(self) -> bool:
+        """
+        See whether what was missing is there by now, such as a zone or a library; return whether nothing is missing.
+        """
+        for part, text in [*self._unreadable.items()]:
+            if is_readable(text):
+                self._unreadable.pop(part, None)
+        self._registry.look_again()
+        return self.is_complete
+
+    def can_run(self, job: Job) -> bool:
+        """
+        Return whether *job* can be run here, and its next run be found, and it is not paused by its scope.
+        """
+        return self._registry.can_run(job.target, job.handler) and self._can_read(job) and not self._is_paused(job)
+
+    def lacking(self, jobs: Sequence[Job]) -> Sequence[Job]:
+        """
+        Return those of *jobs* that cannot be run here now.
+        """
+        can_run = self._registry.can_run
+        has_all = all(can_run(*name) for name in {(job.target, job.handler) for job in jobs})
+        if has_all and not self._paused and all(job.recurrence is None or self._can_read(job) for job in jobs):
+            return ()
+        return [job for job in jobs if not self.can_run(job)]
+
+    def warn(self, jobs: Iterable[Job]) -> None:
+        """
+        Log why *jobs* are set aside, once for each handler and reason, but for those that are paused.
+        """
+        for job in jobs:
+            reason = self._registry.lack_of(job.target, job.handler)
+            if reason is None and job.recurrence is not None and (part := unreadable_part(job.recurrence)) is not None:
+                reason = f"this node cannot read {part} in its rule: install what it needs, such as tzdata or cronsim"
+            if reason is None or (name := (job.target, job.handler, reason)) in self._named:
+                continue
+            if len(self._named) < _NAMED_MAX:
+                self._named.add(name)
+                _log.warning("job %r waits for a node that can run it: %s", job.key, reason)
+
+    def _can_read(self, job: Job) -> bool:
+        """
+        Return whether the next instant of *job* can be found here, and note what cannot be read.
+        """
+        if job.recurrence is None:
+            return True
+        if any(part in job.recurrence for part in [*self._unreadable]):
+            return False
+        if is_readable(job.recurrence):
+            return True
+        part = unreadable_part(job.recurrence)
+        if part is not None:
+            self._unreadable[part] = job.recurrence
+        return part is None
+
+    def unpaused(self, entries: list[StagedJob]) -> list[StagedJob]:
+        """
+        Return those of *entries*, whose attempts are counted, that may start, and give the others back.
+        """
+        if not self._paused:
+            return entries
+        paused = [entry for entry in entries if self._is_paused(entry.job)]
+        self._give_back(paused)
+        gone = set(paused)
+        return [entry for entry in entries if entry not in gone]
+
+    def look_once(self) -> None:
+        """
+        Read the scopes, unless they were read before.
+
+        Raises:
+            StoreError: If the store does not answer.
+        """
+        if self._paused is None:
+            self.look()
+
+    def look(self) -> None:
+        """
+        Read the scopes; take back what has become paused, and take up what is not any more.
+
+        Raises:
+            StoreError: If the store does not answer.
+        """
+        with self._lock:  # of two looks, the one that read later counts
+            before = self._paused or frozenset()
+            self._paused = paused = frozenset(pause.scope for pause in self._store.scopes())
+        if paused - before:
+            self._staged.drop(job.key for job in self._staged.jobs() if self._is_paused(job))
+            self._give_back([entry for entry in self._staged.take(Phase.BEGUN) if self._is_paused(entry.job)])
+            self._way.start_over()
+        if before - paused:
+            self._way.changed()
+
+    def _is_paused(self, job: Job) -> bool:
+        paused = self._paused
+        return paused is not None and bool(paused) and scope_over(job.target, job.handler, paused) is not None
+
+    def _give_back(self, entries: Iterable[StagedJob]) -> None:
+        for entry in self._staged.recall(entries):
+            self._settler.write(entry, _verdict.given_back(entry.job, entry.epoch))

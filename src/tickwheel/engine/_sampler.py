@@ -1,0 +1,84 @@
+"""
+The sampler: reads the store's clock just before jobs are due, in a thread of its own.
+
+Between two samples nobody knows the rates of this machine's clock and of the store's: either may be slewed, which is to
+run up to a tenth faster or slower until it is right. So a job fires when the last sample proves that its instant has
+come, and a sample that is some milliseconds old proves that in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from tickwheel.engine.resources import Resources
+from tickwheel.host.store_clock import StoreClock
+
+__all__ = ["Sampler"]
+
+_FRESH_MS: Final = 2.0
+"""A younger sample need not be repeated: it is off by a fifth of a millisecond at most."""
+_LEAD_MIN_S: Final = 0.002
+_LEAD_MAX_S: Final = 0.04
+"""How long before an instant a sample is asked for: twice what the last one took, within these bounds."""
+_RETRY_S: Final = 0.5
+
+
+class Sampler:
+    """
+    Samples on demand. `ask` may be called from any thread, and does nothing for a store that has this machine's clock.
+
+    Args:
+        resources: What all roles share.
+        on_sample: Called after each sample, in the sampler's thread.
+    """
+
+    def __init__(self, resources: Resources, on_sample: Callable[[], object]) -> None:
+        self._store = resources.store
+        self._clock: StoreClock = resources.clock
+        self._hooks = resources.hooks
+        self._on_sample = on_sample
+        self._current_thread = resources.runtime.current_thread
+        self._asked, self._stopped = resources.runtime.event(), resources.runtime.event()
+        self.lead_s = _LEAD_MIN_S
+        self._thread = resources.runtime.thread(target=self._run, name="tickwheel-clock", daemon=True)
+
+    def start(self) -> None:
+        """
+        Begin, if the store has a clock of its own.
+        """
+        if self._clock.is_sampled:
+            self._thread.start()
+
+    def stop(self, timeout_s: float | None) -> None:
+        """
+        End, after a sample that is under way.
+        """
+        self._stopped.set()
+        self._asked.set()
+        if self._thread.is_alive() and self._thread is not self._current_thread():
+            self._thread.join(timeout_s)
+
+    def ask(self) -> None:
+        """
+        Sample the store's clock now, unless that was just done.
+        """
+        if self._clock.is_sampled and self._clock.age_ms() > _FRESH_MS:
+            self._asked.set()
+
+    def _run(self) -> None:
+        while True:
+            self._asked.wait()
+            self._asked.clear()
+            if self._stopped.is_set():
+                return
+            try:
+                before = self._clock.elapsed()
+                self._clock.sample(self._store.now_ms(), before, after := self._clock.elapsed())
+            except Exception as error:  # noqa: BLE001 - this thread must not end: jobs would fire late
+                self._hooks.failed("reading the store's clock", error)
+                if self._stopped.wait(_RETRY_S):
+                    return
+                continue
+            self.lead_s = min(max(_LEAD_MIN_S, 2 * (after - before) / 1e3), _LEAD_MAX_S)
+            self._on_sample()

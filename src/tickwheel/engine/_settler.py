@@ -1,0 +1,222 @@
+"""
+The settler: writes down how attempts ended.
+
+An end that the store refuses belongs to a job that was set again, or to a shard that has another owner: it is counted,
+and not tried again. One that the store cannot write is tried again, and holds up no other: where the store fails for
+good, each end of the batch goes alone from then on, and its text in ASCII, which every database takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from tickwheel.engine._gatherer import Ended, Gatherer
+from tickwheel.engine._recorder import Recorder
+from tickwheel.engine._staged import StagedJobs
+from tickwheel.engine._staged_job import StagedJob
+from tickwheel.engine._verdict import Ending, Verdict, is_refused
+from tickwheel.engine._way import Way
+from tickwheel.engine.figures import Figures
+from tickwheel.engine.resources import Resources
+from tickwheel.errors import ClosedError
+from tickwheel.jobs.errors import StoreError, ascii_text
+from tickwheel.jobs.model import Answer, Outcome, Settled, State
+from tickwheel.observe.events import (
+    Event,
+    JobDied,
+    JobExpired,
+    JobFailed,
+    JobSnoozed,
+    JobStopped,
+    JobSucceeded,
+    SettleRefused,
+)
+
+__all__ = ["Settler", "ended_event"]
+
+_RETRY_S: Final = 0.5
+"""After which an end that the store did not answer is written again."""
+_LATER_S: Final = 5.0
+"""The same for one that the store cannot write, also in ASCII: there may be many, each in a commit of its own."""
+
+
+class Settler:
+    """
+    From ended to settled. Ends are added from any thread; answers come on the writer's.
+    """
+
+    def __init__(
+        self, resources: Resources, staged: StagedJobs, figures: Figures, recorder: Recorder, way: Way
+    ) -> None:
+        self._staged = staged
+        self._recorder = recorder
+        self._way = way
+        self._clock = resources.clock
+        self._pacer = resources.pacer
+        self._writer = resources.writer
+        self._hooks = resources.hooks
+        self._figures = figures
+        self._elapsed = resources.elapsed
+        self._gatherers = [Gatherer(resources, self._post) for _ in range(resources.store.abilities.partitions)]
+        self._on_answer: dict[StagedJob, Callable[[Answer | Exception], object]] = {}
+
+    def add(
+        self, entry: StagedJob, verdict: Verdict, on_answer: Callable[[Answer | Exception], object] | None = None
+    ) -> bool:
+        """
+        Write down that *entry* ended with *verdict*, unless it ended before; return whether it had not.
+
+        Args:
+            entry: What ended.
+            verdict: How.
+            on_answer: Gets the store's answer, on the writer's thread.
+        """
+        if not self._staged.end(entry):
+            return False
+        if verdict.settle.due_at is not None:
+            entry.era = self._clock.era
+        self.write(entry, self._recorder.noted(entry, verdict), on_answer)
+        return True
+
+    def write(
+        self, entry: StagedJob, verdict: Verdict, on_answer: Callable[[Answer | Exception], object] | None = None
+    ) -> None:
+        """
+        Write down that *entry*, which is settling, ended with *verdict*; as `add` otherwise.
+        """
+        if on_answer is not None:
+            self._on_answer[entry] = on_answer
+        self._gatherer_of(verdict).add((entry, verdict))
+
+    def flush(self) -> None:
+        """
+        Post what gathers now; for a stop, after the pacer was closed.
+        """
+        for gatherer in self._gatherers:
+            gatherer.flush()
+
+    def close(self) -> None:
+        """
+        Let go of who waits for the answer to an end that was not written; for a stop, after the writer was closed.
+        """
+        while self._on_answer:
+            _, on_answer = self._on_answer.popitem()
+            on_answer(ClosedError("scheduler"))
+
+    def _gatherer_of(self, verdict: Verdict) -> Gatherer:
+        return self._gatherers[verdict.settle.epoch % len(self._gatherers)]
+
+    def _post(self, batch: list[Ended], *, is_again: bool = False, is_alone: bool = False) -> None:
+        try:
+            writes = [verdict.settle for _, verdict in batch]
+            if is_again:
+                writes = [replace(settle, is_first=False) for settle in writes]
+            self._writer.post(writes, partial(self._settled, batch, is_again=is_again, is_alone=is_alone))
+        except ClosedError as error:  # a stop ran out of time: the next owner takes these up
+            self._staged.settle(entry for entry, _ in batch)
+            self._gatherer_of(batch[0][1]).end()
+            self._pass_on(batch, [error] * len(batch))
+
+    def _settled(self, batch: list[Ended], result: list[Answer] | Exception, *, is_again: bool, is_alone: bool) -> None:
+        if isinstance(result, Exception):
+            self._write_again(batch, result, is_alone=is_alone)
+            return
+        entries = [entry for entry, _ in batch]
+        freed = self._staged.settle(entries)
+        if not is_alone:
+            self._gatherer_of(batch[0][1]).go_on()
+        lives = [
+            job
+            for (_, verdict), answer in zip(batch, result, strict=True)
+            if (job := answer.job) is not None and job.state is State.PENDING and not verdict.rests
+        ]
+        if lives:
+            self._elapsed.follow(
+                (entry.job, answer.job, entry.era)
+                for (entry, verdict), answer in zip(batch, result, strict=True)
+                if answer.job is not None
+                and (verdict.ending is not Ending.GIVEN_BACK or verdict.settle.how is Settled.DONE)
+            )
+            self._way.written(lives)
+        if is_again and any(answer.outcome is not Outcome.SETTLED for answer in result):
+            self._way.start_over()
+        has_trouble = self._figures.settled(batch, result)
+        if self._on_answer:
+            self._pass_on(batch, result)
+        if self._hooks.is_curious or (has_trouble and self._hooks.is_active):
+            for (entry, verdict), answer in zip(batch, result, strict=True):
+                self._hooks.emit(ended_event(entry, verdict, answer))
+        self._way.settled(entries, freed)
+
+    def _write_again(self, batch: list[Ended], error: Exception, *, is_alone: bool) -> None:
+        """
+        Write *batch* once more; if it was written after all, it is refused then.
+
+        What became of its jobs was not reported in that case, and has to be read: next runs, next attempts.
+        """
+        self._hooks.failed("settling firings", error)
+        pause_s = _RETRY_S
+        if not (isinstance(error, StoreError) and (error.is_transient or error.is_unknown)):
+            if not is_alone:
+                self._part(batch)
+                return
+            before, batch = batch, [_in_ascii(*ended) for ended in batch]
+            if batch == before:
+                pause_s = _LATER_S
+        try:
+            self._pacer.call_later(pause_s, partial(self._post, batch, is_again=True, is_alone=is_alone))
+        except ClosedError:
+            self._staged.settle(entry for entry, _ in batch)
+            self._pass_on(batch, [error] * len(batch))
+
+    def _part(self, batch: list[Ended]) -> None:
+        """
+        Write each end of *batch* alone from now on, since one of them may never be written, and let others go on.
+        """
+        for ended in batch:
+            self._post([ended], is_again=True, is_alone=True)
+        self._gatherer_of(batch[0][1]).go_on()
+
+    def _pass_on(self, batch: list[Ended], answers: Sequence[Answer | Exception]) -> None:
+        for (entry, _), answer in zip(batch, answers, strict=True):
+            on_answer = self._on_answer.pop(entry, None)
+            if on_answer is not None:
+                on_answer(answer)
+
+
+def _in_ascii(entry: StagedJob, verdict: Verdict) -> Ended:
+    """
+    Return the end with what its target said in ASCII: a database may have an encoding that lacks the characters.
+    """
+    settle, record = verdict.settle, verdict.settle.record
+    if record is not None:
+        error, where, trace, note = map(ascii_text, (record.error, record.traceback, record.trace, record.note))
+        record = record._replace(error=error, traceback=where, trace=trace, note=note)
+    return entry, replace(verdict, settle=replace(settle, error=ascii_text(settle.error), record=record))
+
+
+def ended_event(entry: StagedJob, verdict: Verdict, answer: Answer) -> Event:  # noqa: PLR0911 - one for each ending
+    """
+    Return what hooks get for a firing that has ended.
+    """
+    job, settle = entry.job, verdict.settle
+    common = (job.key, job.generation, entry.attempt, job.target, job.handler)
+    if is_refused(verdict, answer):
+        return SettleRefused(*common, answer.outcome)
+    error, due_at = settle.error or "", settle.due_at
+    match verdict.ending:
+        case Ending.SUCCEEDED:
+            return JobSucceeded(*common, entry.ran_ms, due_at)
+        case Ending.RETRIED:
+            return JobFailed(*common, error, due_at or 0)
+        case Ending.SNOOZED | Ending.GIVEN_BACK:
+            return JobSnoozed(*common, due_at or 0)
+        case Ending.STOPPED:
+            return JobStopped(*common, entry.ran_ms)
+        case Ending.EXPIRED:
+            return JobExpired(*common, job.due_at, due_at)
+        case Ending.DIED:
+            return JobDied(*common, error, due_at)

@@ -1,0 +1,133 @@
+"""
+The spans of firings that are traced: begun one by one, ended together.
+
+The library takes for a span as long as the scheduler for two firings, and twice that if it was not at work just before.
+So an end is noted with its instant, and reported with those of others.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Final
+
+from tickwheel.engine._staged_job import StagedJob
+from tickwheel.engine.resources import Resources
+from tickwheel.errors import ClosedError
+from tickwheel.observe.events import JobFired
+from tickwheel.observe.tracing import Span
+
+__all__ = ["Spans", "drawn", "fired_event"]
+
+_MANY: Final = 128
+"""So many ends are reported at once: two milliseconds, on the thread that brings the last of them."""
+
+_PAUSE_S: Final = 0.1
+"""After which fewer are reported, too: soon enough that the processor still has at hand what a burst has left there."""
+
+_log = logging.getLogger("tickwheel.scheduler")
+
+
+class Spans:
+    """
+    The spans of one scheduler. A tracer's fault is logged, and stops no firing.
+    """
+
+    def __init__(self, resources: Resources) -> None:
+        assert resources.tracer is not None
+        self._tracer = tracer = resources.tracer
+        self._pacer = resources.pacer
+        self._wall_ns = resources.runtime.clock.wall_ns
+        self._ended: deque[tuple[Span, str, str | None, int]] = deque()
+        self._is_timed = False
+        self._random = resources.runtime.random
+        self._share = tracer.share
+
+    def draw(self, entries: Sequence[StagedJob]) -> None:
+        """
+        Mark which of *entries*, that are due, are traced if their jobs carry no trace.
+        """
+        for place in drawn(len(entries), self._share, self._random):
+            entries[place].is_drawn = True
+
+    def begin(self, entry: StagedJob) -> Span | None:
+        """
+        Begin the span of a firing that was drawn, or whose job carries a trace: then only if that is sampled.
+        """
+        trace = entry.job.trace
+        try:
+            if trace is None or self._tracer.samples(trace):
+                return self._tracer.begin(partial(fired_event, entry), trace)
+        except BaseException:  # noqa: BLE001  a tracer's fault, even SystemExit, may not stop a firing
+            _log.exception("the tracer raised at the begin of a firing")
+        return None
+
+    def end(self, span: Span, outcome: str, error: str | None = None) -> None:
+        """
+        Note that what *span* is of has ended now.
+        """
+        self._ended.append((span, outcome, error, self._wall_ns()))
+        if len(self._ended) >= _MANY:
+            self._emit()
+        elif not self._is_timed:
+            self._is_timed = True
+            try:
+                self._pacer.call_later(_PAUSE_S, self.flush)
+            except ClosedError:  # a stop is in a hurry
+                self.flush()
+
+    def flush(self) -> None:
+        """
+        Report all ends that are noted.
+        """
+        self._is_timed = False
+        self._emit()
+
+    def _emit(self) -> None:
+        while self._ended:
+            try:
+                span, outcome, error, at_ns = self._ended.popleft()
+            except IndexError:  # another thread exports them, too
+                return
+            try:
+                span.end(outcome, error, at_ns)
+            except BaseException:  # noqa: BLE001  a tracer's fault, even SystemExit, may not stop a firing
+                _log.exception("the tracer raised at the end of a firing")
+
+
+def drawn(count: int, share: float, random: Callable[[], float]) -> Iterator[int]:
+    """
+    Yield which of *count* are drawn, from 0, each with the chance *share*; costs a draw for each of those, and one.
+
+    What is drawn is how many go by before the next: that number has a geometric distribution, so it is a logarithm of
+    a uniform one (Devroye, Non-Uniform Random Variate Generation, 1986, X.2). It has no memory, so that each batch can
+    begin with a draw of its own.
+    """
+    if share >= 1:
+        yield from range(count)
+    elif share > 0:
+        per_miss = math.log1p(-share)
+        place = math.log(1 - random()) / per_miss
+        while place < count:  # in floats, since a tiny share can pass by more than there are integers
+            yield int(place)
+            place = int(place) + 1 + math.log(1 - random()) / per_miss
+
+
+def fired_event(entry: StagedJob) -> JobFired:
+    """
+    Return what hooks and tracers get for a firing that begins.
+    """
+    job, fired_at = entry.job, entry.fired_at
+    return JobFired(
+        job.key,
+        job.generation,
+        entry.attempt,
+        job.target,
+        job.handler,
+        job.due_at,
+        int(fired_at),
+        fired_at - job.due_at,
+    )

@@ -1,0 +1,335 @@
+"""
+The staged jobs: those that are in memory, and what may become of each.
+
+A job, by which is meant a key with a generation, is in one state at a time. The table:
+
+    state       where it is                                       event     next
+    far         in the store alone                                stage     staged
+    staged      filed, waiting for its attempt to be counted      begin     beginning
+                                                                  drop      far        (moved, set again, cancelled)
+    beginning   the count is on its way to the store              begun     begun
+                                                                  refuse    far        (somebody else was faster)
+                                                                  withdraw  settling   (moved, set again, cancelled)
+    begun       counted, waiting for its instant or a worker      start     running
+                                                                  withdraw  settling   (moved, set again, cancelled)
+                                                                  end       settling   (given back)
+    running     in its target's hands                             end       settling
+    settling    its end is on its way to the store                settle    far        (gone, or a new life there)
+
+Loading is reading rows from the store to stage them. What is read may be stale when it arrives. It does no harm: a row
+of a generation that is known here is left out, and any other meets the store's own check when its attempt is counted.
+So a job loaded twice, or loaded while it is moved, fires once.
+
+Of two generations of one key, one is busy at a time: the next is not begun before the end of the one before is written.
+
+Start and withdraw meet here and nowhere else: whichever comes first keeps the other from happening. So a caller that
+got the answer that a job is cancelled knows that it will not start; the answer that it is too late means that it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from tickwheel.engine._staged_job import TABLE, Phase, StagedJob, Step
+from tickwheel.host.runtime import Runtime
+from tickwheel.jobs.model import Job, Standing
+
+__all__ = ["StagedJobs"]
+
+
+_STAGED: Final = TABLE[Step.STAGE][Phase.FAR]
+_BEGINNING: Final = TABLE[Step.BEGIN][Phase.STAGED]
+_DROP: Final = TABLE[Step.DROP]
+_START: Final = TABLE[Step.START]
+_WITHDRAW: Final = TABLE[Step.WITHDRAW]
+_END: Final = TABLE[Step.END]
+
+_DROPPED: Final = Job("", 0, 0)
+
+
+class StagedJobs:
+    """
+    The table's only owner. All methods may be called from any thread; each takes a batch, and is atomic.
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._lock = runtime.lock()
+        self._waiting: dict[str, StagedJob] = {}
+        self._busy: dict[int, StagedJob] = {}
+        self._busy_keys: set[str] = set()
+        self._queued: dict[str, list[StagedJob]] = {}
+
+    @property
+    def waiting(self) -> int:
+        """
+        The number of jobs that are staged and not yet begun.
+        """
+        return len(self._waiting)
+
+    def jobs(self) -> list[Job]:
+        """
+        Return the jobs that are staged and not yet begun. O(their number).
+        """
+        with self._lock:
+            return [entry.job for entry in self._waiting.values()]
+
+    @property
+    def busy(self) -> int:
+        """
+        The number of jobs that were begun, or are about to be, and are not settled.
+        """
+        return len(self._busy)
+
+    def stage(self, jobs: Iterable[Job], epoch: int, *, is_news: bool) -> list[StagedJob]:
+        """
+        Take up *jobs* and return the new entries.
+
+        Args:
+            jobs: Pending jobs.
+            epoch: Of their shard.
+            is_news: Whether they come from a commit of this process, and so replace what is staged of their keys,
+                unless that is newer: two commits may be reported in the other order. Read rows replace only an older
+                generation, or what was staged under a lease that has ended.
+        """
+        new: list[StagedJob] = []
+        waiting, busy = self._waiting, self._busy
+        with self._lock:
+            for job in jobs:
+                known = waiting.get(job.key)
+                if is_news:  # a retry has the same generation and is due later
+                    if known is not None and (known.job.generation, known.job.due_at) > (job.generation, job.due_at):
+                        continue
+                elif _is_known(job, epoch, busy.get(job.generation), known):
+                    continue
+                if known is not None:
+                    self._drop(known)
+                waiting[job.key] = entry = StagedJob(job, epoch, job.due_at, _STAGED)
+                new.append(entry)
+        return new
+
+    def drop(self, keys: Iterable[str]) -> None:
+        """
+        Forget what waits under *keys*.
+        """
+        with self._lock:
+            for key in keys:
+                entry = self._waiting.pop(key, None)
+                if entry is not None:
+                    self._drop(entry)
+
+    def turn_away(self, entries: Iterable[StagedJob]) -> None:
+        """
+        Forget those of *entries* that wait; they are in the store.
+        """
+        with self._lock:
+            for entry in entries:
+                if self._waiting.get(entry.job.key) is entry:
+                    del self._waiting[entry.job.key]
+                    self._drop(entry)
+
+    def drop_all(self) -> None:
+        """
+        Forget all that waits.
+        """
+        with self._lock:
+            for entry in self._waiting.values():
+                self._drop(entry)
+            self._waiting.clear()
+
+    def drop_epoch(self, epoch: int) -> None:
+        """
+        Forget all that waits under the lease of *epoch*.
+        """
+        with self._lock:
+            for entry in [each for each in self._waiting.values() if each.epoch == epoch]:
+                del self._waiting[entry.job.key]
+                self._drop(entry)
+
+    def begin(self, entries: Iterable[StagedJob], room: int) -> tuple[list[StagedJob], list[StagedJob]]:
+        """
+        Begin those of *entries* that still wait, at most *room*; return them, and those that there was no room for.
+
+        One whose key is busy is neither: it comes back when that ends.
+        """
+        begun: list[StagedJob] = []
+        held: list[StagedJob] = []
+        with self._lock:
+            for entry in entries:
+                if entry.phase is not Phase.STAGED:
+                    continue
+                if len(begun) >= room:
+                    held.append(entry)
+                    continue
+                key = entry.job.key
+                if key in self._busy_keys:
+                    self._queued.setdefault(key, []).append(entry)
+                    continue
+                entry.phase = _BEGINNING
+                del self._waiting[key]
+                self._busy[entry.job.generation] = entry
+                self._busy_keys.add(key)
+                begun.append(entry)
+        return begun, held
+
+    def begun(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
+        """
+        Note that the attempts of *entries* are counted; return those that were not withdrawn meanwhile.
+        """
+        with self._lock:
+            return _step_all(entries, Step.BEGUN)
+
+    def refuse(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
+        """
+        Forget *entries*, whose attempts were not counted; return what waited for their keys.
+        """
+        return self._leave(entries, Step.REFUSE)
+
+    def start(self, entry: StagedJob) -> bool:
+        """
+        Note that *entry* starts; False if it may not: it was withdrawn or given back.
+
+        This is the last check: what is started by its answer can be neither moved nor cancelled any more.
+        """
+        with self._lock:
+            following = _START.get(entry.phase)
+            if following is None:
+                return False
+            entry.phase = following
+            entry.has_started = True
+            return True
+
+    def withdraw(self, job: Job) -> tuple[StagedJob, Standing, bool] | None:
+        """
+        Keep the counted attempt of *job* from starting, and return its entry and how far it had come.
+
+        Args:
+            job: As the store has it: running, with that attempt counted.
+
+        Returns:
+            None if nothing is known here of that attempt. What is WITHDRAWN is settling, and the last of the three says
+            whether it is since this call, whose caller sees to its end. That is written once: a second time it would
+            end the next try, which is counted as the same attempt.
+        """
+        with self._lock:
+            entry = self._busy.get(job.generation)
+            if entry is None or (entry.job.due_at, entry.attempt) != (job.due_at, job.attempt):
+                return None
+            is_mine = _step(entry, _WITHDRAW)
+            return entry, Standing.STARTED if entry.has_started else Standing.WITHDRAWN, is_mine
+
+    def recall(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
+        """
+        Keep those of *entries* from starting whose attempt is counted, and return them; the caller writes their ends.
+        """
+        with self._lock:
+            return [entry for entry in entries if entry.phase is Phase.BEGUN and _step(entry, _WITHDRAW)]
+
+    def is_waiting(self, generation: int) -> bool:
+        """
+        Return whether the attempt that is counted for the job of *generation* has not started.
+        """
+        entry = self._busy.get(generation)
+        return entry is not None and not entry.has_started
+
+    def running(self, generation: int) -> StagedJob | None:
+        """
+        Return what runs of *generation* here, if anything does.
+        """
+        entry = self._busy.get(generation)
+        return entry if entry is not None and entry.phase is Phase.RUNNING else None
+
+    def end(self, entry: StagedJob) -> bool:
+        """
+        Note that *entry* has ended; False if it had before, so that of a result and a timeout one counts.
+        """
+        with self._lock:
+            following = _END.get(entry.phase)
+            if following is None:
+                return False
+            entry.phase = following
+            return True
+
+    def settle(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
+        """
+        Forget *entries*, whose ends are written or were refused; return what waited for their keys.
+        """
+        return self._leave(entries, Step.SETTLE)
+
+    def forget(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
+        """
+        Forget begun *entries* without a settle: their shard has another owner, who takes them up.
+        """
+        return self.settle([entry for entry in entries if self.end(entry)])
+
+    def take(self, *stages: Phase) -> list[StagedJob]:
+        """
+        Return the begun entries that are in one of *stages* now.
+        """
+        with self._lock:
+            return [entry for entry in self._busy.values() if entry.phase in stages]
+
+    def check(self) -> None:
+        """
+        Walk everything and raise AssertionError where an invariant is broken.
+        """
+        with self._lock:
+            for key, entry in self._waiting.items():
+                assert entry.phase is Phase.STAGED, (key, entry.phase)
+                assert entry.job.key == key, (key, entry.job)
+                busy = self._busy.get(entry.job.generation)
+                assert busy is None or busy.epoch < entry.epoch, entry.job
+            assert self._busy_keys == {entry.job.key for entry in self._busy.values()}
+            assert len(self._busy_keys) == len(self._busy)
+            assert set(self._queued) <= self._busy_keys
+            for generation, entry in self._busy.items():
+                assert entry.phase not in (Phase.FAR, Phase.STAGED), (generation, entry.phase)
+                assert entry.job.generation == generation, (generation, entry.job)
+
+    def _leave(self, entries: Iterable[StagedJob], step: Step) -> list[StagedJob]:
+        freed: list[StagedJob] = []
+        with self._lock:
+            for entry in _step_all(entries, step):
+                key = entry.job.key
+                del self._busy[entry.job.generation]
+                self._busy_keys.discard(key)
+                if key in self._queued:
+                    freed += self._queued.pop(key)
+        return freed
+
+    def _drop(self, entry: StagedJob) -> None:
+        _step(entry, _DROP)
+        entry.job = _DROPPED  # its slot keeps the entry until it opens, and need not keep the payload
+
+
+def _step(entry: StagedJob, steps: dict[Phase, Phase]) -> bool:
+    following = steps.get(entry.phase)
+    if following is None:
+        return False
+    entry.phase = following
+    return True
+
+
+def _step_all(entries: Iterable[StagedJob], step: Step) -> list[StagedJob]:
+    """
+    Move *entries* on, and return those that *step* could move.
+    """
+    steps = TABLE[step]
+    moved: list[StagedJob] = []
+    for entry in entries:
+        following = steps.get(entry.phase)
+        if following is not None:
+            entry.phase = following
+            moved.append(entry)
+    return moved
+
+
+def _is_known(job: Job, epoch: int, busy: StagedJob | None, waiting: StagedJob | None) -> bool:
+    """
+    Return whether a row that was read under the lease of *epoch* brings nothing new.
+
+    What runs under an earlier lease may not end any more: its life goes on under this one, once it is out of the way.
+    """
+    if busy is not None and busy.epoch >= epoch:
+        return True
+    return waiting is not None and waiting.epoch >= epoch and waiting.job.generation >= job.generation

@@ -1,0 +1,144 @@
+"""
+The staging: jobs that come within the horizon are filed, or set aside for a node that can run them.
+
+A job is looked at when it comes within the horizon, whatever process wrote it. One whose handler, target or rule this
+node lacks goes out of its shard's way in the store, without an attempt; all nodes are notified, and the first that has
+all of it moves the job into a shard of its own. Where no node has it, it waits there for one that comes; and where it
+is paused by its scope, until that is resumed. Where all nodes have everything, that is one look into a set for each
+job, and one question to the store every other second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import chain
+from typing import Final
+
+from tickwheel.engine._armer import Armer
+from tickwheel.engine._redater import Redater
+from tickwheel.engine._runnable import Runnable
+from tickwheel.engine._staged import StagedJobs
+from tickwheel.engine._staged_job import StagedJob
+from tickwheel.engine.resources import Resources
+from tickwheel.errors import ClosedError
+from tickwheel.jobs.model import Answer, Job, SetAside
+
+__all__ = ["Staging"]
+
+_PAGE: Final = 1_000
+_RETRY_S: Final = 1.0
+"""After which there may be room again for what waits to be taken up, or a library that was missing."""
+_CHUNK: Final = 500
+"""How many jobs are set aside in one write at most, so that callers find room beside them."""
+
+
+class Staging:
+    """
+    The way from a row to the near wheel: what can be run here is filed, the rest is set aside.
+
+    Args:
+        resources: What all roles share.
+        staged: The table.
+        armer: Files what can be run.
+        runnable: Knows what that is.
+        redater: Looks at the instants of what is taken up.
+        on_more: Called when there is something to take up.
+    """
+
+    def __init__(
+        self,
+        resources: Resources,
+        staged: StagedJobs,
+        armer: Armer,
+        runnable: Runnable,
+        redater: Redater,
+        *,
+        on_more: Callable[[], object],
+    ) -> None:
+        self._store = resources.store
+        self._writer = resources.writer
+        self._pacer = resources.pacer
+        self._hooks = resources.hooks
+        self._staged = staged
+        self._staged_max = resources.options.staged_max
+        self._armer = armer
+        self.runnable = runnable
+        self._redater = redater
+        self._on_more = on_more
+        self._is_waiting = False
+
+    def stage(self, by_epoch: Mapping[int, Sequence[Job]], *, is_news: bool) -> None:
+        """
+        File those jobs that can be run here, *by_epoch* of the leases under which they are due; from any thread.
+
+        What is due soon is begun in one commit, whatever shards it is from.
+        """
+        entries = [self._staged_of(jobs, epoch, is_news=is_news) for epoch, jobs in by_epoch.items()]
+        if any(entries):
+            self._armer.add(chain.from_iterable(entries))
+
+    def _staged_of(self, jobs: Sequence[Job], epoch: int, *, is_news: bool) -> list[StagedJob]:
+        if lacking := self.runnable.lacking(jobs):
+            gone = {job.generation for job in lacking}
+            jobs = [job for job in jobs if job.generation not in gone]
+            self._staged.drop([job.key for job in lacking])  # an older life of it may be staged
+            for start in range(0, len(lacking), _CHUNK):
+                self._set_aside(lacking[start : start + _CHUNK], epoch)
+        return self._staged.stage(jobs, epoch, is_news=is_news) if jobs else []
+
+    def take_up(self, epochs: Mapping[int, int]) -> None:
+        """
+        Take up what others set aside and this node can run, into the shards that are held under *epochs*.
+
+        These are all of one partition.
+
+        Raises:
+            StoreError: If the store does not answer.
+        """
+        self.runnable.look_once()
+        if not self.runnable.look_again():
+            self._wait_for_more()
+        for shard, epoch in epochs.items():
+            room = min(_PAGE, self._staged_max - self._staged.waiting)
+            if room <= 0:
+                self._wait_for_more()
+                return
+            jobs = self._store.take_up(
+                shard, epoch, self.runnable.skills(), room, unreadable=self.runnable.unreadable()
+            )
+            if not jobs:
+                return
+            self.stage({epoch: self._redater.right(jobs, epoch, is_news=False)}, is_news=False)
+            if len(jobs) >= room:
+                self._on_more()
+
+    def _wait_for_more(self) -> None:
+        """
+        Look again in a while: there may be room by then, or what is missing here.
+        """
+        if not self._is_waiting:
+            self._is_waiting = True
+            with suppress(ClosedError):
+                self._pacer.call_later(_RETRY_S, self._look_again)
+
+    def _look_again(self) -> None:
+        self._is_waiting = False
+        self._on_more()
+
+    def _set_aside(self, jobs: Sequence[Job], epoch: int) -> None:
+        self.runnable.warn(jobs)
+        if not self.runnable.is_complete:  # nobody looks regularly into a private store
+            self._wait_for_more()
+        with suppress(ClosedError):  # a stop overtook us: the next owner sees to them
+            self._writer.post([SetAside(job, epoch) for job in jobs], partial(self._done, jobs))
+
+    def _done(self, jobs: Sequence[Job], result: list[Answer] | Exception) -> None:
+        """
+        See to what came between; on the writer's thread. What the store did not answer is found by the lookout.
+        """
+        if isinstance(result, Exception):
+            self._hooks.failed("setting jobs aside", result)
+        elif any(map(self.runnable.can_run, jobs)):  # the handler has come meanwhile, or a pause has ended
+            self._on_more()

@@ -1,0 +1,289 @@
+"""
+The verdict on an attempt that ended: done, again or dead, and when next. Pure: no clock, no store, no thread.
+
+    end of the attempt              one-time job                     job that recurs
+    success                         gone                             next run; after the last one gone
+    failure, attempts left          again, by its retry policy       again
+    failure, none left              dead letter                      next run, the error kept with it; after the last
+                                                                     run a dead letter
+    Snooze                          again, the attempt given back    again; after a second at the earliest
+    the class Retry, an exception   as a failure                     as a failure
+      that is returned
+    Retry                           as a failure                     as a failure
+    DeadLetter, no handler, poison  dead letter                     dead letter: the series ends until it is replayed
+    expired or missed               gone                             next run
+    any, and the search for the                                      dead letter, as whether there is a next run is not
+      next run gives up                                              known
+    any, and this node cannot read                                   as above; the end is noted, and the first node that
+      the rule                                                       can read it finds the next run
+    cancelled while it ran          gone, unless it succeeded        gone
+    its next run due, "cancel"                                       next run, the error kept with it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
+from typing import Any, Final, TypeAlias
+
+from tickwheel._core import make_fast
+from tickwheel.engine._staged_job import Ran, StagedJob
+from tickwheel.jobs.checks import delay_ms
+from tickwheel.jobs.errors import (
+    ERROR_CHARS_MAX,
+    HandlerNotFoundError,
+    error_text,
+    kept_text,
+)
+from tickwheel.jobs.model import STOPPED, Answer, Job, Outcome, Settle, Settled
+from tickwheel.jobs.recurrence import Recurrence
+from tickwheel.jobs.retry import wait_ms
+from tickwheel.jobs.tracebacks import traceback_text
+from tickwheel.jobs.unreadable import is_readable, with_end, with_retry
+from tickwheel.targets import DeadLetter, Retry, Snooze
+from tickwheel.targets.contract import GIVE_BACK
+from tickwheel.targets.misuse import misuse_of
+
+__all__ = [
+    "Ending",
+    "Verdict",
+    "fatal",
+    "given_back",
+    "is_refused",
+    "judge_ended",
+    "judge_error",
+    "judge_expired",
+    "judge_result",
+    "overtaken_at",
+    "poison",
+    "stopped",
+]
+
+Chance: TypeAlias = Callable[[], float]
+"""Returns a random float in [0, 1)."""
+
+_OVERTAKEN = "its next run was due"
+
+
+class Ending(StrEnum):
+    """
+    The ends that are counted separately.
+    """
+
+    SUCCEEDED = "succeeded"
+    RETRIED = "retried"
+    SNOOZED = "snoozed"
+    DIED = "died"
+    EXPIRED = "expired"
+    GIVEN_BACK = "given_back"
+    STOPPED = "stopped"
+
+
+_NOT_RUN: Final = (CoroutineType, GeneratorType, AsyncGeneratorType)
+_NOBODY_RUNS_IT: Final = "which nobody runs: register the `async def` itself, or what awaits or iterates it"
+SNOOZE_MIN_MS: Final = 1_000
+"""A handler that snoozes for less is called again after so long: otherwise it would run all the time."""
+_SUCCEEDED: Final = Ending.SUCCEEDED  # an enum is slow to look into
+
+
+@make_fast
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """
+    The write that ends an attempt, and which ending it is.
+    """
+
+    settle: Settle
+    ending: Ending
+    rests: bool = False
+    """Whether the job stays in the store for now, although it is pending."""
+    traceback: str | None = None
+    """Where in the target it failed, if that is known."""
+
+
+def succeeded(job: Job, epoch: int) -> Verdict:
+    """
+    Return the end of a job that fires once, and did.
+    """
+    return Verdict(Settle(job, epoch), _SUCCEEDED)
+
+
+def judge_result(job: Job, epoch: int, result: Any, ran: Ran, random: Chance) -> Verdict:
+    """
+    Return what follows from what a target returned; *random* draws the jitter of a retry.
+    """
+    kind = type(result)  # what isinstance() asks for besides, `__class__`, is the object's own, and may raise
+    if issubclass(kind, _NOT_RUN):
+        with suppress(Exception):
+            result.close()  # a coroutine warns otherwise
+        return _failed(job, epoch, f"the handler returned a {kind.__name__}, {_NOBODY_RUNS_IT}", ran, random)
+    if (misuse := misuse_of(result)) is not None:
+        return _failed(job, epoch, misuse, ran, random)
+    if issubclass(kind, DeadLetter):
+        return _dead(job, epoch, kept_text(result.reason))
+    if issubclass(kind, Snooze):
+        pause = _ms(result.delay) if result is GIVE_BACK else max(_ms(result.delay), SNOOZE_MIN_MS)
+        again = _again(job, epoch, job.attempt, ran.ended + pause, job.error, begun=ran.begun)
+        return _unless_overtaken(Verdict(again, Ending.SNOOZED), ran)
+    if issubclass(kind, Retry):
+        wait = None if result.after is None else _ms(result.after)
+        return _failed(job, epoch, kept_text(result.reason), ran, random, wait=wait)
+    return _done(job, epoch, ran, Ending.SUCCEEDED)
+
+
+def judge_error(job: Job, epoch: int, error: BaseException, ran: Ran, random: Chance) -> Verdict:
+    """
+    Return what follows from what a target raised; a handler that is missing is not tried again.
+    """
+    text = error_text(error)
+    is_fatal = issubclass(type(error), HandlerNotFoundError)
+    verdict = _dead(job, epoch, text) if is_fatal else _failed(job, epoch, text, ran, random)
+    trace = traceback_text(error)
+    return verdict if trace is None else replace(verdict, traceback=trace)
+
+
+def judge_expired(job: Job, epoch: int, now: int) -> Verdict | None:
+    """
+    Return what follows if *job* is not worth firing any more at *now*, or None if it is.
+    """
+    is_late = job.expires_at is not None and now >= job.expires_at
+    if not is_late and job.recurrence is not None:
+        recurrence = Recurrence.from_text(job.recurrence)
+        is_late = recurrence.is_missed(job.due_at, now) or recurrence.is_past(job.key, job.due_at)
+    if not is_late:
+        return None
+    return _done(job, epoch, Ran(now, now), Ending.EXPIRED, has_run=False)
+
+
+def judge_ended(job: Job, epoch: int) -> Verdict | None:
+    """
+    Return what follows from a run of *job* that ended where its rule could not be read, or None if there was none.
+
+    It is None, too, if the job was moved since: somebody wants it to run then.
+    """
+    if job.recurrence is None or (ended := Recurrence.from_text(job.recurrence).ended) is None:
+        return None
+    if ended.due_at != job.due_at:
+        return None
+    ran = Ran(ended.begun, ended.ended)
+    return _done(job, epoch, ran, Ending.GIVEN_BACK, job.error, has_run=ended.has_run)
+
+
+def poison(job: Job, epoch: int) -> Verdict:
+    """
+    Return what follows if every attempt of *job* was begun and none ended.
+
+    An attempt that failed is settled; so a pending job without attempts left has been cut off by the end of its process
+    each time, and is likely to be the cause.
+    """
+    error = f"all {job.attempt} attempts were cut off by the end of the process: find out why, then replay it"
+    return _dead(job, epoch, error, attempt=job.attempt)
+
+
+def fatal(job: Job, epoch: int, error: BaseException) -> Verdict:
+    """
+    Return the end of a job that no node can run, or judge otherwise; that is not charged to it as an attempt.
+    """
+    return _dead(job, epoch, error_text(error), attempt=job.attempt)
+
+
+def stopped(entry: StagedJob, ran: Ran) -> Verdict:
+    """
+    Return the end of an attempt that was asked to stop and did not succeed: it is not tried again.
+
+    A job that was cancelled is gone; one whose next run was due goes on with that.
+    """
+    if entry.is_overtaken:
+        return _done(entry.job, entry.epoch, ran, Ending.DIED, _OVERTAKEN)
+    return Verdict(Settle(entry.job, entry.epoch, error="cancelled while it ran"), Ending.STOPPED)
+
+
+def is_refused(verdict: Verdict, answer: Answer) -> bool:
+    """
+    Return whether the end of an attempt does not count.
+
+    A recurring job that was asked to stop was removed before its run ended, and may have been set again since: nothing
+    else was to be written.
+    """
+    recurs = verdict.settle.job.recurrence is not None
+    is_gone = recurs and verdict.ending is Ending.STOPPED and answer.outcome is not Outcome.NOT_OWNER
+    return answer.outcome is not Outcome.SETTLED and not is_gone
+
+
+def overtaken_at(job: Job, begun: int) -> int | None:
+    """
+    Return when the run of *job* that began at *begun* has to stop for the next one, or None if it may go on.
+    """
+    if job.recurrence is None:
+        return None
+    with suppress(Exception):  # what cannot be read, or raises, has no instant that is known, and its end says so
+        return Recurrence.from_text(job.recurrence).overtaken_at(job.key, job.due_at, begun)
+    return None
+
+
+def given_back(job: Job, epoch: int, *, rests: bool = False) -> Verdict:
+    """
+    Return the end of an attempt that was counted and not made: it does not count.
+    """
+    return Verdict(_again(job, epoch, job.attempt, job.due_at, job.error, begun=job.due_at), Ending.GIVEN_BACK, rests)
+
+
+def _failed(job: Job, epoch: int, error: str, ran: Ran, random: Chance, *, wait: int | None = None) -> Verdict:
+    attempt = job.attempt + 1
+    if attempt < job.retry.attempts:
+        if wait is None:
+            wait = wait_ms(job.retry, attempt, random())
+        again = _again(job, epoch, attempt, ran.ended + wait, error, begun=ran.begun)
+        return _unless_overtaken(Verdict(again, Ending.RETRIED), ran)
+    done = _done(job, epoch, ran, Ending.DIED, error)
+    is_last = done.settle.how is Settled.DONE and done.settle.due_at is None
+    return _dead(job, epoch, error) if is_last else done
+
+
+def _unless_overtaken(again: Verdict, ran: Ran) -> Verdict:
+    """
+    Return *again*, or the end of a run that would be tried again only when the next one takes its place.
+    """
+    settle = again.settle
+    limit = overtaken_at(settle.job, ran.begun)
+    if limit is None or settle.due_at is None or settle.due_at < limit:
+        return again
+    return _done(settle.job, settle.epoch, ran, Ending.DIED, settle.error or _OVERTAKEN)
+
+
+def _again(job: Job, epoch: int, attempt: int, due_at: int, error: str | None, *, begun: int) -> Settle:
+    text = job.recurrence
+    if text is not None and due_at != job.due_at:
+        length = None if job.expires_at in (None, STOPPED) else job.expires_at - job.due_at
+        try:
+            text = Recurrence.from_text(text).postponed(job.key, job.due_at, begun, length).to_text()
+        except Exception:  # noqa: BLE001  whatever a rule raises, the attempt has ended
+            text = with_retry(text, job.due_at, length)
+    return Settle(job, epoch, Settled.AGAIN, attempt, due_at, error, text)
+
+
+def _dead(job: Job, epoch: int, error: str, attempt: int | None = None) -> Verdict:
+    count = job.attempt + 1 if attempt is None else attempt
+    return Verdict(Settle(job, epoch, Settled.DEAD, count, None, error[:ERROR_CHARS_MAX]), Ending.DIED)
+
+
+def _done(job: Job, epoch: int, ran: Ran, ending: Ending, error: str | None = None, *, has_run: bool = True) -> Verdict:
+    if job.recurrence is None:
+        return Verdict(Settle(job, epoch), ending)
+    try:
+        before = Recurrence.from_text(job.recurrence)
+        due_at, after = before.after_run(job.key, job.due_at, *ran, has_run=has_run)
+    except Exception as unknown:  # noqa: BLE001  whether the series is over is not known, so it may not end in silence
+        if is_readable(job.recurrence):
+            return _dead(job, epoch, error_text(unknown))
+        text = with_end(job.recurrence, job.due_at, *ran, has_run=has_run)
+        return Verdict(Settle(job, epoch, Settled.DONE, 0, job.due_at, error, text), ending)
+    text = job.recurrence if after is before else after.to_text()
+    return Verdict(Settle(job, epoch, Settled.DONE, 0, due_at, error, text), ending)
+
+
+def _ms(seconds: Any) -> int:
+    return delay_ms(seconds, "the delay that the handler returned")

@@ -1,0 +1,152 @@
+"""
+The withdrawal of counted attempts: whether one has started, for callers who want to move, cancel or replace its job.
+
+Callers of this process ask on the writer's thread, those of others through the store. What has not started is withdrawn
+from memory first, so that it does not start whatever follows; then either the caller's write replaces it in the store,
+or it is given back there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+from tickwheel.engine import _verdict
+from tickwheel.engine._settler import Settler
+from tickwheel.engine._staged import StagedJobs
+from tickwheel.engine._staged_job import StagedJob
+from tickwheel.engine._way import Way
+from tickwheel.engine.resources import Resources
+from tickwheel.errors import ClosedError
+from tickwheel.jobs.model import Answer, AttemptStatus, Job, Outcome, Standing, State
+
+__all__ = ["Withdrawals"]
+
+_REST_S: Final = 0.25
+"""How long a job that was given back for another process rests in the store, so that its write finds it pending."""
+
+_REPLACED: Final = frozenset(
+    (
+        *(Outcome.CANCELLED, Outcome.MOVED, Outcome.REPLACED, Outcome.CHANGED, Outcome.RESTARTED),
+        *(Outcome.KEPT, Outcome.PAUSED),
+    )
+)
+
+
+class Withdrawals:
+    """
+    Withdraws what has not started, when asked.
+
+    Args:
+        resources: What all roles share.
+        staged: The table, where start and withdrawal exclude each other.
+        settler: Gives back what nobody replaced.
+        stop: Stops an attempt that has started.
+        way: Goes on with what waited for them, and takes up what is pending again.
+    """
+
+    def __init__(
+        self, resources: Resources, staged: StagedJobs, settler: Settler, stop: Callable[[StagedJob], object], way: Way
+    ) -> None:
+        self._store = resources.store
+        self._pacer = resources.pacer
+        self._hooks = resources.hooks
+        self._staged = staged
+        self._settler = settler
+        self._stop = stop
+        self._way = way
+        self._withdrawn: dict[int, StagedJob] = {}
+
+    def statuses(self, jobs: Sequence[Job]) -> list[AttemptStatus | None]:
+        """
+        Return the attempt status of each of *jobs*, or None, for writes of this process that follow at once.
+        """
+        statuses: list[AttemptStatus | None] = []
+        for job in jobs:
+            found = self._staged.withdraw(job)
+            if found is None:
+                statuses.append(None)
+                continue
+            entry, standing, is_mine = found
+            if is_mine:
+                self._withdrawn[job.generation] = entry
+            statuses.append(AttemptStatus(job.generation, job.due_at, job.attempt, standing))
+        return statuses
+
+    def is_waiting(self, job: Job) -> bool:
+        """
+        Return whether the attempt that is counted for *job* is known here and has not started.
+        """
+        return self._staged.is_waiting(job.generation)
+
+    def resolved(self, statuses: Sequence[AttemptStatus], answers: Sequence[Answer] | None) -> None:
+        """
+        Forget what the writes have replaced, and give back what they have not.
+        """
+        gone: list[StagedJob] = []
+        kept: list[Job] = []
+        for index, status in enumerate(statuses):
+            answer = None if answers is None else answers[index]
+            if answer is not None and answer.outcome is Outcome.STOPPING:
+                self._stop_started(status.generation, status.due_at, status.attempt)
+            if status.standing is not Standing.WITHDRAWN:
+                continue
+            entry = self._withdrawn.pop(status.generation, None)
+            if answer is None or answer.outcome not in _REPLACED:
+                if entry is not None:
+                    self._settler.write(entry, _verdict.given_back(entry.job, entry.epoch))
+                continue
+            if entry is not None:
+                gone.append(entry)
+            if answer.outcome is Outcome.KEPT and answer.job is not None:
+                kept.append(answer.job)
+        if gone:
+            self._way.settled(gone, self._staged.settle(gone))
+        if kept:
+            self._way.written(kept)
+
+    def look(self, shards: Sequence[int]) -> None:
+        """
+        Answer what other processes ask about jobs of *shards*, which are ours.
+        """
+        try:
+            asked = self._store.withdrawal_requests(shards) if shards else []
+            started: list[Job] = []
+            for job in asked:
+                if job.attempt < 0:
+                    if self._stop_started(job.generation, job.due_at, -job.attempt):
+                        started.append(job)
+                    continue
+                found = self._staged.withdraw(job)
+                if found is None:
+                    continue
+                entry, standing, is_mine = found
+                if standing is Standing.STARTED:
+                    started.append(job)
+                elif is_mine:
+                    self._give_back(entry)
+            if started:
+                self._store.report_started(started)
+        except Exception as error:  # noqa: BLE001 - the watcher must not end; the callers ask again
+            self._hooks.failed("answering other processes", error)
+
+    def _stop_started(self, generation: int, due_at: int, attempt: int) -> bool:
+        """
+        Ask an attempt to stop; return whether it was running here.
+        """
+        entry = self._staged.running(generation)
+        if entry is None or (entry.job.due_at, entry.attempt) != (due_at, attempt):
+            return False
+        self._stop(entry)
+        return True
+
+    def _give_back(self, entry: StagedJob) -> None:
+        self._settler.write(entry, _verdict.given_back(entry.job, entry.epoch, rests=True), self._given_back)
+
+    def _given_back(self, answer: Answer | Exception) -> None:
+        job = None if isinstance(answer, Exception) else answer.job
+        if job is not None and job.state is State.PENDING:
+            with suppress(ClosedError):
+                self._pacer.call_later(_REST_S, partial(self._way.written, [job]))

@@ -1,0 +1,194 @@
+"""
+Elapsed: which pending jobs count elapsed time, and by which setting of the clock their instants were written.
+
+A store holds instants of its clock. Set the clock, and an instant that means "in an hour" is no longer an hour away. So
+an owner remembers of each such job in which era of the clock (see `StoreClock`) it was written; by how much the clock
+was set since is by how much the instant is off. It knows:
+
+    set or moved here with delay=, retried or snoozed      the era of that
+    every=                                                 that of the run before, or of the first sight of it
+    all else: at=, cron=, set elsewhere, or before we ran  the wall clock, whatever it is set to
+
+Generations are given out in order, and most jobs are set with a delay, so they are remembered as runs of generations:
+a million jobs are one pair of numbers, or a million pairs at worst.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from tickwheel.host.runtime import Runtime
+from tickwheel.host.store_clock import StoreClock
+from tickwheel.jobs.model import Job
+
+__all__ = ["Elapsed"]
+
+_RUNS_MAX: Final = 50_000
+"""So many runs of one era are looked through for those whose last instant has passed."""
+
+
+class _Runs:
+    """
+    The generations of one era.
+
+    Attributes:
+        first: Of each run, in order.
+        last: Of each run.
+        until: The last instant in it.
+        limit: How many runs there may be before those that passed are looked for.
+    """
+
+    __slots__ = ("first", "last", "limit", "until")
+
+    def __init__(self) -> None:
+        self.first, self.last, self.until = array("q"), array("q"), array("q")
+        self.limit = _RUNS_MAX
+
+    def __contains__(self, generation: int) -> bool:
+        index = bisect_right(self.first, generation) - 1
+        return index >= 0 and generation <= self.last[index]
+
+    def add(self, first: int, last: int, due_at: int) -> None:
+        """
+        Add those from *first* to *last*, due until *due_at*: mostly at the end.
+        """
+        end = len(self.last) - 1
+        if end >= 0 and first == self.last[end] + 1:
+            self.last[end] = last
+            self.until[end] = max(self.until[end], due_at)
+        elif end < 0 or first > self.last[end]:
+            self._insert(end + 1, first, last, due_at)
+        else:
+            for generation in range(first, last + 1):
+                if generation not in self:
+                    self._insert(bisect_right(self.first, generation), generation, generation, due_at)
+
+    def _insert(self, index: int, first: int, last: int, due_at: int) -> None:
+        self.first.insert(index, first)
+        self.last.insert(index, last)
+        self.until.insert(index, due_at)
+
+    def forget(self, now: int) -> None:
+        """
+        Forget the runs all of whose instants have passed.
+        """
+        kept = [index for index, until in enumerate(self.until) if until >= now]
+        self.first = array("q", (self.first[index] for index in kept))
+        self.last = array("q", (self.last[index] for index in kept))
+        self.until = array("q", (self.until[index] for index in kept))
+        self.limit = max(_RUNS_MAX, 2 * len(kept))
+
+
+class Elapsed:
+    """
+    The jobs of one owner that count elapsed time. From any thread.
+    """
+
+    def __init__(self, clock: StoreClock, runtime: Runtime) -> None:
+        self._clock = clock
+        self._lock = runtime.lock()
+        self._runs: list[_Runs] = [_Runs()]
+        self._floors: list[int] = [0]
+        self._highest = 0
+
+    @property
+    def is_steady(self) -> bool:
+        """
+        True if the clock was never set, so that every instant is what it says.
+        """
+        return self._clock.era == 0
+
+    def note(self, jobs: Sequence[Job], era: int) -> None:
+        """
+        Remember that the instants of *jobs* count elapsed time, and were written in *era*.
+        """
+        if not jobs:
+            return
+        generations = [job.generation for job in jobs]
+        first, last = generations[0], generations[-1]
+        with self._lock:
+            runs = self._of(era)
+            if generations == list(range(first, last + 1)):  # as a commit gives them out
+                runs.add(first, last, max([job.due_at for job in jobs]))
+            else:
+                for job in jobs:
+                    runs.add(job.generation, job.generation, job.due_at)
+            self._highest = max(self._highest, *generations)
+            if len(runs.first) > runs.limit:
+                runs.forget(self._clock.now_ms() - max(0, self._clock.moved_ms(era, self._clock.era)))
+
+    def follow(self, lives: Iterable[tuple[Job, Job, int]]) -> None:
+        """
+        Remember of jobs that live on what they were, what they are, and in which era that was judged.
+        """
+        for before, after, era in lives:
+            is_again = after.generation == before.generation
+            if is_again or _is_interval(after):
+                self.note((after,), self._era_of(before, era))
+
+    def met(self, jobs: Iterable[Job]) -> None:
+        """
+        Remember that *jobs* were there before the clock is set the next time.
+        """
+        highest = max([job.generation for job in jobs], default=0)
+        with self._lock:
+            self._highest = max(self._highest, highest)
+
+    def base(self, job: Job) -> int | None:
+        """
+        Return the era in which the instant of *job* was written, or None if it follows the wall clock.
+        """
+        with self._lock:
+            self._of(self._clock.era)
+            for era in range(len(self._runs) - 1, -1, -1):
+                if job.generation in self._runs[era]:
+                    return era
+            if not _is_interval(job):
+                return None
+            for era in range(len(self._floors) - 1, 0, -1):  # nothing was noted: by when its generation was given out
+                if job.generation > self._floors[era]:
+                    return era
+            return 0
+
+    def is_old(self, job: Job) -> bool:
+        """
+        Return whether *job* was written, as far as we know, before the clock was last set.
+        """
+        with self._lock:
+            self._of(self._clock.era)
+            return job.generation <= self._floors[-1]
+
+    def now(self, job: Job) -> float:
+        """
+        Return the time, in ms, by the setting of the clock in which the instant of *job* was written.
+
+        The clock may be set while a job that is due waits for a worker: what is a second late is not an hour late.
+        """
+        return self._clock.now() if self.is_steady else float(self.now_ms(job))
+
+    def now_ms(self, job: Job) -> int:
+        """
+        Return the time by the setting of the clock in which the end of a firing of *job* is judged.
+        """
+        now, era = self._clock.reading()
+        return now if era == 0 else now - self._clock.moved_ms(self._era_of(job, era), era)
+
+    def _era_of(self, job: Job, era: int) -> int:
+        """
+        Return by which setting of the clock the end of a firing is judged in *era*: that of its instant, if it has one.
+        """
+        base = None if job.recurrence is not None and not _is_interval(job) else self.base(job)
+        return era if base is None else base
+
+    def _of(self, era: int) -> _Runs:
+        while len(self._runs) <= era:
+            self._runs.append(_Runs())
+            self._floors.append(self._highest)
+        return self._runs[era]
+
+
+def _is_interval(job: Job) -> bool:
+    return job.recurrence is not None and '"every_ms"' in job.recurrence

@@ -1,0 +1,124 @@
+"""
+Counters, of all firings and by target and handler, and the distribution of lateness.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, Final
+
+from tickwheel.engine._staged_job import StagedJob
+from tickwheel.engine._verdict import Ending, Verdict, is_refused
+from tickwheel.engine.recent import Recent, Remembered
+from tickwheel.host.distribution import Distribution
+from tickwheel.jobs.model import Answer, Outcome
+from tickwheel.observe.tracing import Span
+
+__all__ = ["Figures"]
+
+_WORDS: Final = {ending: ending.value for ending in Ending}
+_COUNTED_AS: Final = _WORDS | {Ending.DIED: "dead_total"}
+_NAMED: Final = frozenset({"handler", "pull"})
+"""The targets whose handlers are names; those of others are addresses, of which there is no end."""
+_SETTLED: Final = Outcome.SETTLED  # an enum is slow to look into
+_RETRIED, _DIED = Ending.RETRIED, Ending.DIED
+_NAMES_MAX: Final = 200
+_OTHERS: Final = "(others)"
+"""The handlers that are counted together, because there were so many before them."""
+
+_log = logging.getLogger("tickwheel.scheduler")
+
+
+class Figures:
+    """
+    Counts of what was done. Written on the writer's thread alone, so that no count needs a lock; read from any.
+    """
+
+    def __init__(self) -> None:
+        self.counts = dict.fromkeys(("fired", "failed", "refused", *_COUNTED_AS.values()), 0)
+        self.lateness = Distribution()
+        self.recent = Recent()
+        self.service: dict[str, str] | None = None
+        """The URL and secret of the service of this process, for the other nodes of its store."""
+        self._by_handler: dict[tuple[str, str], dict[str, int]] = {}
+        self._traced: dict[int, tuple[float, float, Span]] = {}
+        """The last traced firing of each octave of lateness."""
+
+    def settled(self, batch: Sequence[tuple[StagedJob, Verdict]], answers: Sequence[Answer]) -> bool:
+        """
+        Count a settled *batch*, and return whether there is anything in it but routine.
+        """
+        has_trouble = False
+        counts, late, ended = self.counts, list[float](), list[Remembered]()
+        endings: defaultdict[tuple[str, str, Ending], int] = defaultdict(int)
+        for (entry, verdict), answer in zip(batch, answers, strict=True):
+            ending, job, fired_at = verdict.ending, entry.job, entry.fired_at
+            has_counted = answer.outcome is _SETTLED or not is_refused(verdict, answer)
+            if fired_at:
+                late_ms = fired_at - job.due_at
+                late.append(late_ms)
+                ended.append((entry, _WORDS[ending] if has_counted else "superseded", verdict.settle.error))
+                if entry.span is not None:
+                    self._traced[int(late_ms * 1000).bit_length()] = late_ms, fired_at, entry.span
+            if not has_counted:
+                counts["refused"] += 1
+                has_trouble = True
+                continue
+            target = job.target
+            endings[target, job.handler if target in _NAMED else "", ending] += 1
+            if ending is _RETRIED or ending is _DIED:
+                has_trouble = True
+                counts["failed"] += ending is _RETRIED or bool(fired_at)
+        self.lateness.add(late)
+        self.recent.add(ended)
+        counts["fired"] += len(late)
+        for (target, handler, ending), count in endings.items():
+            name = _COUNTED_AS[ending]
+            counts[name] += count
+            self._counts_of(target, handler)[name] += count
+        return has_trouble
+
+    def by_target(self) -> dict[str, dict[str, int]]:
+        """
+        Return what became of firings, by target.
+        """
+        found: dict[str, dict[str, int]] = {}
+        for (target, _), counts in self._by_handler.copy().items():
+            so_far = found.setdefault(target, dict.fromkeys(counts, 0))
+            found[target] = {name: so_far[name] + count for name, count in counts.items()}
+        return found
+
+    def by_handler(self) -> list[dict[str, Any]]:
+        """
+        Return what became of firings, by target and handler, or pull queue; targets without names have "" there.
+        """
+        return [
+            {"target": target, "handler": handler, **counts}
+            for (target, handler), counts in self._by_handler.copy().items()
+        ]
+
+    def traces(self) -> list[dict[str, Any]]:
+        """
+        Return the last traced firing of each octave of lateness: how late it was, when it fired, and its traceparent.
+        """
+        found = []
+        for late_ms, fired_at, span in self._traced.copy().values():
+            try:
+                trace = span.trace
+            except Exception:  # noqa: BLE001  a tracer's fault may not stop the figures
+                _log.exception("the tracer raised when it was asked for a trace")
+                continue
+            if int(trace[-2:], 16) & 1:  # its provider has kept it
+                found.append({"lateness_ms": late_ms, "fired_at": fired_at, "trace": trace})
+        return found
+
+    def _counts_of(self, target: str, handler: str) -> dict[str, int]:
+        known = self._by_handler
+        if (target, handler) not in known and len(known) >= _NAMES_MAX:
+            handler = _OTHERS if handler else ""
+        counts = known.get((target, handler))
+        if counts is None:
+            counts = known[target, handler] = dict.fromkeys(_COUNTED_AS.values(), 0)
+        return counts

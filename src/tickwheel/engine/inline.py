@@ -1,0 +1,246 @@
+"""
+The owner of an inline scheduler: jobs fire in the thread that moves the clock, instead of threads of the owner's own.
+
+It is made of an owner's roles. The clock takes the place of the stager and the armer, which bring jobs to their
+instants; what follows is the same: the dispatcher judges, the settler writes, the withdrawals stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, Protocol
+
+from tickwheel.clock import Clock
+from tickwheel.engine._redater import Redater
+from tickwheel.engine._staged_job import StagedJob
+from tickwheel.engine.elapsed import Elapsed
+from tickwheel.engine.figures import Figures
+from tickwheel.engine.owner import Owner
+from tickwheel.engine.resources import Resources
+from tickwheel.host.registry import Registry
+from tickwheel.host.store_clock import StoreClock
+from tickwheel.jobs.checks import FAR_MS
+from tickwheel.jobs.errors import UnsupportedError
+from tickwheel.jobs.model import Answer, Begin, Job, SetAside, Write, scope_over
+from tickwheel.observe.tracing import FIRING
+from tickwheel.stores import Store
+from tickwheel.targets import Call, Firing
+
+__all__ = ["Inline", "Moving"]
+
+_NS: Final = 1_000_000
+"""Nanoseconds in a millisecond."""
+_EVER: Final = 2**63 - 1
+
+
+class Moving(Clock, Protocol):
+    """
+    A manual clock, which fires what is attached to it as it moves.
+    """
+
+    def attach(self, attached: Inline) -> None:
+        """
+        Fire *attached* from now on.
+        """
+
+    def detach(self, attached: Inline) -> None:
+        """
+        Leave *attached* alone.
+        """
+
+
+class Inline(Owner):
+    """
+    Fires the jobs of a store in memory, one at a time, in order of their instants.
+
+    Limits and timeouts of handlers do not apply, and `overlap="cancel"` asks nothing to stop: nothing runs beside
+    anything, and no time passes while a handler runs.
+
+    Args:
+        clock: What moves the time; the store reads its time of day.
+        resources: Those of an owner. Its wheels are closed, because nothing here may wait.
+        registry: The targets.
+        figures: Count what was done.
+        loop: Not needed: each async handler has an event loop of its own.
+    """
+
+    def __init__(
+        self,
+        clock: Moving,
+        resources: Resources,
+        registry: Registry,
+        figures: Figures,
+        loop: asyncio.AbstractEventLoop | None,
+    ) -> None:
+        for wheel in (resources.timers, resources.pacer):
+            wheel.close()  # a role that wants to wait does at once what it would have waited for
+        self._clock, self._store = clock, resources.store
+        runtime = replace(resources.runtime, clock=clock)
+        self._store_clock = StoreClock(runtime)
+        self._elapsed = Elapsed(self._store_clock, runtime)
+        writer: Any = _AtOnce(resources.store)
+        resources = replace(resources, runtime=runtime, writer=writer, clock=self._store_clock, elapsed=self._elapsed)
+        super().__init__(resources, registry, figures, loop)
+        self._redater = Redater(resources, on_lives=self._elapsed.met)
+        self._epoch = self._era = 0
+        self._paused: set[str] = set()
+        self._raised: BaseException | None = None
+
+    def start(self) -> None:
+        """
+        Take the store, and fire as the clock moves.
+        """
+        self.leases.acquire()
+        self._epoch = self.leases.held[0].epoch
+        self._elapsed.met(self._pending())
+        self._clock.attach(self)
+
+    def stop(self, deadline: float | None, *, is_last: bool = True) -> list[Firing]:
+        """
+        Stop as an owner does, and leave the clock.
+        """
+        running = super().stop(deadline, is_last=is_last)
+        self._clock.detach(self)  # last: it waits for the call that moves the clock
+        return running
+
+    def is_inside(self) -> bool:
+        """
+        Return whether a handler runs: then it is the caller, since nothing runs beside it.
+        """
+        return self.staged.busy > 0
+
+    def arm(self) -> int | None:
+        """
+        Return when the next job is due, on the clock's monotonic side; None if none is pending.
+        """
+        job = self._next(self._now_ms() + 2 * FAR_MS)
+        return None if job is None else self._clock.monotonic_ns() + max(0, job.due_at * _NS - self._clock.wall_ns())
+
+    def fire_due(self, limit: int | None = None) -> int:
+        """
+        Fire what is due, at most *limit* jobs; return how many these were.
+
+        Jobs that handlers set for now fire in the next turn, as timers do: so the clock sees a chain that never ends.
+
+        Raises:
+            AssertionError: If an assertion of a handler failed, once the attempt is settled as failed.
+            HandlerNotFoundError: If a job's handler is not registered.
+            UnsupportedError: For a target that ends its firings in its own time, such as "pull".
+        """
+        count, due = 0, len(self._store.due(0, self._now_ms() + 1, None, _EVER))
+        limit = due if limit is None else min(limit, due)
+        while count < limit and (job := self._next(self._now_ms())) is not None:
+            count += 1
+            self._fire(job)
+        return count
+
+    def counted(self, jobs: Sequence[Job], era: int) -> None:
+        """
+        Take notice as an owner does, by the clock's era here: callers have a clock of their own, which counts others.
+        """
+        super().counted(jobs, self._store_clock.reading()[1])
+
+    def written(self, jobs: Sequence[Job], cancelled: Sequence[str] = ()) -> None:
+        """
+        Write the instants of committed *jobs* again that the clock has overtaken; nothing is staged before it fires.
+        """
+        self._notice_step()
+        self._elapsed.met(jobs)
+        self._redater.right(jobs, self._epoch, is_news=True)
+
+    def _notice_step(self) -> None:
+        """
+        Write all instants again that count elapsed time, if the clock was set.
+        """
+        era = self._store_clock.reading()[1]
+        if era != self._era:
+            self._era = era
+            self._redater.stepped()
+            self._redater.right(self._pending(), self._epoch, is_news=True)
+
+    def _pending(self) -> list[Job]:
+        return self._store.due(0, _EVER, None, _EVER)
+
+    def _now_ms(self) -> int:
+        return self._clock.wall_ns() // _NS
+
+    def _next(self, last: int) -> Job | None:
+        if self._is_stopping:
+            return None
+        self._notice_step()
+        paused = {pause.scope for pause in self._store.scopes()}
+        if paused != self._paused:
+            self._paused = paused
+            aside = [(each.target, each.handler) for each in self._store.aside()]
+            self.written(self._store.take_up(0, self._epoch, aside, _EVER))
+        while jobs := self._store.due(0, last + 1, None, 1):
+            if scope_over(jobs[0].target, jobs[0].handler, paused) is None:
+                return jobs[0]
+            self._store.apply([SetAside(jobs[0], self._epoch)])
+        return None
+
+    def _fire(self, job: Job) -> None:
+        call = self._registry.call_of(job)
+        if call.is_held:
+            what = f"{job.key!r} goes to {job.target!r}, which ends its firings in its own time"
+            raise UnsupportedError(what, "test it with a started Scheduler")
+        entries = self.staged.stage([job], self._epoch, is_news=True)
+        self.staged.begin(entries, 1)
+        self._store.apply([Begin(job, self._epoch)])
+        [entry] = self.staged.begun(entries)
+        function = partial(self._called, entry, call)
+        entry.call = replace(call, function=function, is_async=False, timeout_s=None)
+        token = FIRING.set(None)
+        try:
+            self._dispatcher.run(entry)
+        finally:
+            FIRING.reset(token)  # what the test does next is not part of the firing
+        raised, self._raised = self._raised, None
+        if isinstance(raised, AssertionError) or not isinstance(raised, Exception | asyncio.CancelledError | None):
+            raise raised
+
+    def _called(self, entry: StagedJob, call: Call, *arguments: Any) -> object:
+        try:
+            return _awaited(entry, call, arguments) if call.is_async else call.function(*arguments)
+        except BaseException as error:
+            self._raised = error  # it is this attempt's end; what is the test's own goes on after that
+            raise
+
+
+class _AtOnce:
+    """
+    A writer that commits in the thread that posts.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def post(self, writes: Sequence[Write], done: Callable[[list[Answer]], object]) -> None:
+        done(self._store.apply(writes))
+
+
+def _awaited(entry: StagedJob, call: Call, arguments: Sequence[Any]) -> object:
+    """
+    Await on an event loop of its own: in this thread, or in another one if a loop runs in this one, with its context.
+    """
+
+    async def run() -> object:
+        task = asyncio.current_task()
+        assert task is not None
+        entry.expire = partial(asyncio.get_running_loop().call_soon_threadsafe, task.cancel)
+        try:
+            return await call.function(*arguments)
+        finally:
+            entry.expire = None
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(run())
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(copy_context().run, asyncio.run, run()).result()

@@ -1,0 +1,387 @@
+"""
+The owner: the background roles of a scheduler that fires, put together, started and stopped in order.
+
+The roles do not know each other's order: each hands on to the owner, which is their `Way`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import islice
+from typing import Any, Final
+
+from tickwheel.engine import _verdict
+from tickwheel.engine._armer import Armer
+from tickwheel.engine._dispatcher import Dispatcher
+from tickwheel.engine._heartbeat import Heartbeat
+from tickwheel.engine._leases import Leases
+from tickwheel.engine._pruner import Pruner
+from tickwheel.engine._recorder import Recorder
+from tickwheel.engine._runnable import Runnable
+from tickwheel.engine._settler import Settler
+from tickwheel.engine._staged import StagedJobs
+from tickwheel.engine._staged_job import Phase, StagedJob
+from tickwheel.engine._stager import Stager
+from tickwheel.engine._watcher import Watcher
+from tickwheel.engine._withdrawals import Withdrawals
+from tickwheel.engine.figures import Figures
+from tickwheel.engine.resources import Resources
+from tickwheel.errors import ClosedError
+from tickwheel.host.registry import Registry
+from tickwheel.jobs.errors import StoreError
+from tickwheel.jobs.model import Job
+from tickwheel.stores import Lease
+from tickwheel.targets import Firing
+from tickwheel.targets.contract import GIVE_BACK
+
+__all__ = ["Owner"]
+
+
+_CLOSING_S: Final = 0.3
+"""What a stop keeps of its time for closing connections and threads."""
+_LOOK_S: Final = 0.1
+"""A stop looks at least that often whether all is settled; it is not notified of refused begins."""
+_DOUBT_S: Final = 0.1
+"""After which a firing that met an untrusted lease is looked at again."""
+_NOTED_MAX: Final = 50
+"""Of how many that run the progress is reported: their keys and notes are anybody's, and go with every heartbeat."""
+
+
+class Owner:
+    """
+    Fires the jobs of a store. Made, started once, and stopped, again if that was interrupted.
+    """
+
+    def __init__(
+        self, resources: Resources, registry: Registry, figures: Figures, loop: asyncio.AbstractEventLoop | None
+    ) -> None:
+        self._resources = resources
+        self.name = resources.owner
+        self._registry = registry
+        self._is_stopping = False
+        self._is_quiet = resources.runtime.event()
+        self._epochs: frozenset[int] = frozenset()
+        self.staged = StagedJobs(resources.runtime)
+        self.leases = Leases(resources, way=self)
+        recorder = Recorder(resources.options.history, resources.owner, resources.clock.now)
+        self._settler = Settler(resources, self.staged, figures, recorder, way=self)
+        self._dispatcher = Dispatcher(resources, self.staged, self._settler, registry, loop, way=self)
+        self._armer = Armer(resources, self.staged, registry, way=self)
+        self.runnable = Runnable(resources, registry, self.staged, self._settler, way=self)
+        self._stagers = [  # one for each partition of the store, so that none waits for what another one reads
+            Stager(resources, self.staged, self._armer, self.runnable)
+            for _ in range(resources.store.abilities.partitions)
+        ]
+        self.withdrawals = Withdrawals(resources, self.staged, self._settler, self._dispatcher.stop, way=self)
+        self._watcher = Watcher(resources, way=self)
+        self._pruner = Pruner(resources, recorder, self._has_first_shard)
+        self.heartbeat = Heartbeat(resources, figures, self.sizes, self.progress, self.leases)
+
+    def start(self) -> None:
+        """
+        Take the leases, and fire from now on.
+
+        Raises:
+            StoreError: If they cannot be had. Whatever is raised, nothing runs then, and no lease is held.
+        """
+        resources = self._resources
+        try:
+            self.leases.acquire()
+            self._registry.pulls.open(
+                resources.timers.call_later,
+                resources.pacer.call_later,
+                resources.clock.now_ms,
+                partial(self._armer.widen, "pull"),
+            )
+            self._registry.listen(self._stage_changes)
+            resources.clock.listen(self._want_look)
+            for stager in self._stagers:
+                stager.start()
+            self._armer.start()
+            self._watcher.start()
+            self._pruner.start()
+            self.heartbeat.start()
+        except StoreError:  # there are no leases
+            raise
+        except BaseException:
+            self.stop(resources.runtime.monotonic() + _CLOSING_S, is_last=False)
+            with suppress(StoreError):
+                self.leases.release()
+            raise
+
+    def is_inside(self) -> bool:
+        """
+        Return whether the caller runs inside one of the handlers.
+        """
+        return self._dispatcher.is_inside()
+
+    def stop(self, deadline: float | None, *, is_last: bool = True) -> list[Firing]:
+        """
+        Stop firing, give back what is begun and not handed over, and wait for the rest until *deadline*.
+
+        Args:
+            deadline: On the runtime's `monotonic`; None for as long as it takes.
+            is_last: Whether the targets are closed, too; after that nothing can be started again.
+
+        Returns:
+            What still runs.
+        """
+        self._is_stopping = True
+        for stager in self._stagers:
+            stager.stop(self._left(deadline))
+        self._watcher.stop(self._left(deadline))
+        self._pruner.stop(self._left(deadline))
+        self._armer.stop()
+        self._armer.join(self._left(deadline))
+        self._registry.pulls.shut()
+        held = self._dispatcher.take_held()
+        self.staged.forget(held)  # their jobs are running in the store, and the next owner takes them up
+        self.give_back([*self._dispatcher.take_back(), *self.staged.take(Phase.BEGUN)])
+        self._wait(None if deadline is None else deadline - _CLOSING_S)
+        running = self.staged.take(Phase.RUNNING)
+        self._resources.timers.close()
+        self._resources.pacer.close()
+        self._settler.flush()
+        self._dispatcher.coroutines.close(self._left(deadline), self._registry.closers() if is_last else ())
+        self._dispatcher.workers.close(0 if running or self._dispatcher.leaked else self._left(deadline))
+        if is_last:
+            self._registry.handlers.end_processes()
+        self._dispatcher.processes.close(self._left(deadline))
+        self._dispatcher.flush_spans()
+        self._resources.timers.join(self._left(deadline))
+        return [Firing(entry.job, entry.attempt, entry.fired_at) for entry in (*held, *running)]
+
+    def release(self) -> None:
+        """
+        Give the leases back, after a stop and the close of the writer.
+
+        Raises:
+            StoreError: If the store does not answer.
+        """
+        self._settler.close()
+        self.heartbeat.stop(_CLOSING_S)
+        self.leases.release()
+
+    def sizes(self) -> dict[str, int]:
+        """
+        Return how many jobs are staged, in memory in all, and in their handlers' hands.
+        """
+        staged, busy, waiting = self.staged.waiting, self.staged.busy, self._dispatcher.waiting
+        running = len(self.staged.take(Phase.RUNNING))
+        return {"staged": staged, "in_memory": staged + busy, "waiting": waiting, "in_flight": running}
+
+    def progress(self) -> list[dict[str, Any]]:
+        """
+        Return how far those have come that run here and say so, at most 50.
+        """
+        noted = ((entry, entry.progress) for entry in self.running() if entry.progress is not None)
+        return [
+            {"key": entry.job.key, "generation": entry.job.generation, "attempt": entry.attempt, **progress._asdict()}
+            for entry, progress in islice(noted, _NOTED_MAX)
+        ]
+
+    def backlog(self) -> list[Job]:
+        """
+        Return the due jobs that wait in memory for somebody to pull them.
+        """
+        return [entry.job for entry in self._armer.backlog() if entry.phase is Phase.STAGED]
+
+    def waiting_except(self, backlog: Iterable[Job]) -> list[Job]:
+        """
+        Return the staged jobs, but for the *backlog*.
+        """
+        generations = {job.generation for job in backlog}
+        return [job for job in self.staged.jobs() if job.generation not in generations]
+
+    def leaked(self) -> list[dict[str, Any]]:
+        """
+        Return how many attempts run on past their timeouts, of which handlers.
+        """
+        return self._dispatcher.leaked
+
+    def running(self) -> list[StagedJob]:
+        """
+        Return what is in its target's hands.
+        """
+        return self.staged.take(Phase.RUNNING)
+
+    def wheel(self) -> dict[str, Any]:
+        """
+        Return the near wheel's own counts: timers, not jobs, because those of one instant share a timer.
+        """
+        return self._resources.timers.stats()
+
+    def _has_first_shard(self) -> bool:
+        return any(lease.shard == 0 for lease in self.leases.held)
+
+    # ---- a job's way, in order ------------------------------------------------------------------------------------
+
+    def counted(self, jobs: Sequence[Job], era: int) -> None:
+        """
+        Take notice of committed jobs whose instants count elapsed time, in *era* of the clock.
+        """
+        self._resources.elapsed.note(jobs, era)
+
+    def written(self, jobs: Sequence[Job], cancelled: Sequence[str] = ()) -> None:
+        """
+        From a commit of this process, for a caller or of a run that ended, to the stager.
+        """
+        if paused := [job.key for job in jobs if job.pause is not None]:
+            cancelled = (*cancelled, *paused)
+            jobs = [job for job in jobs if job.pause is None]
+        if cancelled:
+            self.staged.drop(cancelled)
+        if jobs:  # of one commit, and so in one partition
+            shard = self._resources.store.shard_of(jobs[0].key)
+            self._stagers[shard % len(self._stagers)].written(jobs)
+
+    def changed(self, partitions: Collection[int] | None = None) -> None:
+        """
+        From other processes to the stager; and what they ask, to the withdrawals.
+        """
+        self._stage_changes(partitions)
+        shards = [lease.shard for lease in self.leases.held]
+        if partitions is not None:
+            shards = [shard for shard in shards if shard % len(self._stagers) in partitions]
+        self.withdrawals.look(shards)
+
+    def _stage_changes(self, partitions: Collection[int] | None = None) -> None:
+        for number, stager in enumerate(self._stagers):
+            if partitions is None or number in partitions:
+                stager.changed()
+
+    def _want_look(self) -> None:
+        for stager in self._stagers:
+            stager.want_look()
+
+    def look_back(self) -> None:
+        """
+        From the watcher to the stager: for what is overdue and was missed.
+        """
+        for stager in self._stagers:
+            stager.look_back()
+
+    def start_over(self) -> None:
+        """
+        To the stager: something may have been written of which nothing here was notified.
+        """
+        for stager in self._stagers:
+            stager.start_over()
+
+    def is_off(self, job: Job) -> bool:
+        """
+        Return whether the instant of *job* was written before the clock was set, and means another one.
+        """
+        return self._stagers[0].redater.is_off(job)
+
+    def may_begin(self) -> bool:
+        """
+        Return whether attempts may be counted now.
+        """
+        return self.leases.is_trusted()
+
+    def made_room(self) -> None:
+        """
+        From the armer, which has begun some, to the stager.
+        """
+        for stager in self._stagers:
+            stager.made_room()
+
+    def hand_over(self, entries: list[StagedJob]) -> None:
+        """
+        From the armer, at the instant, to the dispatcher; unless the right to fire has ended meanwhile.
+        """
+        if self._is_stopping:
+            self.give_back(entries)
+            return
+        if lost := [entry for entry in entries if entry.epoch not in self._epochs]:
+            self._armer.ended(lost, self.staged.forget(lost))
+        if self.leases.is_trusted():
+            self._dispatcher.fire(self.runnable.unpaused(entries))
+        else:  # the lease is about to be renewed or lost: then we know
+            with suppress(ClosedError):  # a stop gives them back
+                self._resources.pacer.call_later(_DOUBT_S, self.hand_over, entries)
+
+    def covers(self, epoch: int) -> bool:
+        """
+        Return whether the lease of *epoch* holds now: the dispatcher's last check.
+        """
+        return epoch in self._epochs and self.leases.is_trusted()
+
+    def give_back(self, entries: list[StagedJob]) -> None:
+        """
+        From begun to the settler, without a start.
+        """
+        for entry in entries:
+            self._settler.add(entry, _verdict.given_back(entry.job, entry.epoch))
+
+    def settled(self, ended: Sequence[StagedJob], freed: list[StagedJob]) -> None:
+        """
+        From the settler to the armer: there is room for the next.
+        """
+        if self._is_stopping:
+            self._is_quiet.set()
+        else:
+            self._armer.ended(ended, freed)
+
+    # ---- the right to go it ---------------------------------------------------------------------------------------
+
+    def owns(self, leases: Sequence[Lease], lost: set[int]) -> None:
+        """
+        Fire under *leases* from now on, and no longer under the *lost* epochs.
+        """
+        self._epochs = frozenset(lease.epoch for lease in leases)
+        for epoch in lost:
+            self.staged.drop_epoch(epoch)
+        for number, stager in enumerate(self._stagers):
+            stager.own([lease for lease in leases if lease.shard % len(self._stagers) == number])
+
+    def renewed(self) -> None:
+        """
+        Go on with what was held back for lack of trust, let go of what is others', and report to the other nodes.
+
+        All of that is left to other threads: the caller has the next renewal to make.
+        """
+        with suppress(ClosedError):  # a stop gives everything back
+            self._resources.pacer.call_later(0, self._go_on)
+        self.heartbeat.ask()
+
+    def not_renewed(self) -> None:
+        """
+        Report that a renewal failed, in another thread.
+        """
+        self.heartbeat.ask()
+
+    def _go_on(self) -> None:
+        self._let_go()
+        self._armer.resume()
+
+    def _let_go(self) -> None:
+        """
+        End what targets hold under epochs that were lost: the next owner of its shard fires it, which may be this one.
+
+        The store refuses these ends. What an orderly hand-over leaves here has its epoch in a tail, and goes on.
+        """
+        for entry in self._dispatcher.take_held():
+            if entry.epoch not in self._epochs:
+                if (expire := entry.expire) is not None:
+                    expire()
+                self._dispatcher.end_held(entry, GIVE_BACK, None, None)
+
+    def _wait(self, deadline: float | None) -> None:
+        """
+        Wait until nothing is begun any more, or until *deadline*.
+        """
+        while self.staged.busy:
+            left = self._left(deadline)
+            if left == 0:
+                return
+            self._is_quiet.clear()
+            if self.staged.busy:
+                self._is_quiet.wait(_LOOK_S if left is None else min(left, _LOOK_S))
+
+    def _left(self, deadline: float | None) -> float | None:
+        return None if deadline is None else max(0.0, deadline - self._resources.runtime.monotonic())

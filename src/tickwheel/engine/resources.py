@@ -1,0 +1,60 @@
+"""
+The resources that all background roles share.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tickwheel.drivers import TimerWheel
+from tickwheel.engine._starter import Starter
+from tickwheel.engine.elapsed import Elapsed
+from tickwheel.host.hooks import Hooks
+from tickwheel.host.options import SchedulerOptions
+from tickwheel.host.partitioned_writer import PartitionedWriter
+from tickwheel.host.runtime import Runtime
+from tickwheel.host.store_clock import StoreClock
+from tickwheel.host.writer import Writer
+from tickwheel.observe.tracing import Tracer
+from tickwheel.stores import Store
+
+__all__ = ["Resources"]
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """
+    The parts that every role uses and none owns.
+
+    Attributes:
+        runtime: Gives time, threads and chance.
+        owner: The name of this life in the store: no other scheduler has it, and no later life of this one.
+        store: Open; read by the stager, the leases and the watcher.
+        writer: The only way to write to it.
+        clock: The store's, read without asking it.
+        elapsed: Which jobs count elapsed time, whatever the clock is set to.
+        timers: The near wheel, on the scheduler's clock.
+        pacer: A wheel on the real clock, for waits that are about threads and stores: the same one, unless a test
+            moves the scheduler's clock by hand.
+        hooks: Called with events.
+        options: The knobs.
+        tracer: Makes spans of firings, if there is one.
+    """
+
+    runtime: Runtime
+    owner: str
+    store: Store
+    writer: Writer | PartitionedWriter
+    clock: StoreClock
+    elapsed: Elapsed
+    timers: TimerWheel
+    pacer: TimerWheel
+    hooks: Hooks
+    options: SchedulerOptions
+    tracer: Tracer | None = None
+
+    def starter(self, purpose: str) -> Starter:
+        """
+        Return what starts threads for one *purpose*.
+        """
+        return Starter(purpose, self.hooks, self.pacer)

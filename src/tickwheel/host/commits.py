@@ -1,0 +1,81 @@
+"""
+The meaning of a commit of callers' writes to the rest of the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tickwheel.jobs.model import Answer, Begin, Job, Move, Outcome, Redate, Set, Settle, State, Write
+from tickwheel.observe.events import Event, JobCancelled, JobMoved, JobPaused, JobReplayed, JobResumed, JobSet
+
+__all__ = ["elapsed_of", "events_of", "lives_of"]
+
+_OWN = (Begin, Settle, Redate)
+"""The scheduler's writes; who posted them hears of them alone."""
+
+_TIMED = (Set, Move)
+"""Those that may carry an era."""
+
+_DATED = frozenset((Outcome.CREATED, Outcome.REPLACED, Outcome.CHANGED, Outcome.RESTARTED, Outcome.MOVED))
+_NEW_LIVES = _DATED | {Outcome.REPLAYED}
+
+
+def lives_of(writes: Sequence[Write], answers: Sequence[Answer]) -> tuple[list[Job], list[str]]:
+    """
+    Return the jobs that callers made pending, in order, and the keys of those that they cancelled or paused.
+    """
+    jobs: dict[str, Job] = {}
+    cancelled: list[str] = []
+    for write, answer in zip(writes, answers, strict=True):
+        job = answer.job
+        if job is None or isinstance(write, _OWN):
+            continue
+        if answer.outcome in _NEW_LIVES and job.state is State.PENDING:
+            jobs[job.key] = job
+        elif answer.outcome is Outcome.CANCELLED or (answer.outcome is Outcome.PAUSED and job.state is State.PENDING):
+            jobs.pop(job.key, None)
+            cancelled.append(job.key)
+        elif answer.outcome is Outcome.RESUMED and job.state is State.PENDING:
+            jobs[job.key] = job
+    return list(jobs.values()), cancelled
+
+
+def elapsed_of(writes: Sequence[Write], answers: Sequence[Answer]) -> dict[int, list[Job]]:
+    """
+    Return the jobs that callers made pending whose instants count elapsed time, by the clock's era.
+    """
+    found: dict[int, list[Job]] = {}
+    last, jobs = -1, list[Job]()  # a batch is of one era, but for the moment in which the clock is set
+    for write, answer in zip(writes, answers, strict=True):
+        if not isinstance(write, _TIMED) or (era := write.era) is None:
+            continue
+        outcome, job = answer.outcome, answer.job
+        if job is not None and outcome in _DATED:
+            if era != last:
+                last, jobs = era, found.setdefault(era, [])
+            jobs.append(job)
+    return found
+
+
+def events_of(writes: Sequence[Write], answers: Sequence[Answer]) -> Iterator[Event]:
+    """
+    Return the events that report the callers' writes.
+    """
+    for write, answer in zip(writes, answers, strict=True):
+        job = answer.job
+        if job is None or isinstance(write, _OWN):
+            continue
+        match answer.outcome:
+            case Outcome.CREATED | Outcome.REPLACED | Outcome.KEPT | Outcome.CHANGED | Outcome.RESTARTED:
+                yield JobSet(job.key, job.generation, job.due_at, job.target, job.handler, answer.outcome)
+            case Outcome.MOVED:
+                yield JobMoved(job.key, job.generation, job.due_at)
+            case Outcome.CANCELLED | Outcome.STOPPING:
+                yield JobCancelled(job.key, job.generation)
+            case Outcome.PAUSED if job.pause is not None:
+                yield JobPaused(job.key, job.generation, job.pause.by, job.pause.note)
+            case Outcome.RESUMED:
+                yield JobResumed(job.key, job.generation, job.due_at)
+            case Outcome.REPLAYED:
+                yield JobReplayed(job.key, job.generation, job.due_at)

@@ -1,0 +1,82 @@
+"""
+The opening of a store on its first use, and whose it is after a fork.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from tickwheel.errors import ClosedError
+from tickwheel.host.partitioned_writer import PartitionedWriter
+from tickwheel.host.runtime import Runtime
+from tickwheel.host.writer import Writer
+from tickwheel.jobs.errors import StoreError
+
+__all__ = ["Opening"]
+
+
+class Opening:
+    """
+    Opens a store once, for the process that uses it first, until it is closed.
+
+    Attributes:
+        writer: That of the open store, None before and after.
+    """
+
+    def __init__(self, url: str, make: Callable[[], Writer | PartitionedWriter], runtime: Runtime) -> None:
+        """
+        Open nothing yet; *make* opens the store that errors call *url*.
+        """
+        self._url, self._make = url, make
+        self._lock = runtime.lock()
+        self._pid: int | None = None
+        self._is_closed = False
+        self.writer: Writer | PartitionedWriter | None = None
+
+    @property
+    def is_inherited(self) -> bool:
+        """
+        True in the child of a fork whose parent opened the store: connections, threads and locks are the parent's.
+        """
+        return self._pid is not None and self._pid != os.getpid()
+
+    def check_process(self) -> None:
+        """
+        Raise `StoreError` if the parent of this process has opened the store.
+        """
+        if self.is_inherited:
+            what = f"{self._url} was opened before a fork"
+            raise StoreError(what, "make a new scheduler in the child process")
+
+    def open(self) -> Writer | PartitionedWriter:
+        """
+        Open the store unless that was done, and return its writer.
+
+        Raises:
+            ClosedError: After the close.
+            StoreError: If the store cannot be had.
+        """
+        self.check_process()
+        with self._lock:
+            if self._is_closed:
+                raise ClosedError("scheduler")
+            if self.writer is None:
+                self._pid = os.getpid()
+                try:
+                    self.writer = self._make()
+                except BaseException:
+                    self._pid = None
+                    raise
+            return self.writer
+
+    @contextmanager
+    def closing(self) -> Iterator[Writer | PartitionedWriter | None]:
+        """
+        Open no more, and let the caller close what the writer that it gets was made for; None where there is nothing.
+        """
+        with self._lock:
+            self._is_closed = True
+            writer, self.writer = self.writer, None
+            yield writer

@@ -1,0 +1,126 @@
+"""
+The requests of workers that pull, checked: lease, acknowledge, refuse, release, extend.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+
+from tickwheel.jobs import checks
+from tickwheel.jobs.errors import InvalidJobError
+from tickwheel.jobs.model import Progress
+from tickwheel.targets import DeadLetter, Retry, Snooze
+from tickwheel.targets.contract import GIVE_BACK
+from tickwheel.targets.pull import JobLease, PullTarget
+from tickwheel.typing import Duration
+
+__all__ = ["LEASES_MAX", "LEASE_MAX_S", "LEASE_MIN_S", "WAIT_MAX_S", "Pulls", "check_lease", "check_seconds"]
+
+LEASES_MAX = 1_000
+WAIT_MAX_S = 300.0
+"""The longest wait: a proxy between a worker and us forgets connections that are silent for longer."""
+LEASE_MIN_S, LEASE_MAX_S = 0.1, 43_200.0
+
+
+class Pulls:
+    """
+    The workers' side of the queues; every answer is a future.
+    """
+
+    def __init__(self, target: PullTarget) -> None:
+        self._target = target
+
+    def lease(self, queue: str, limit: int, wait: Duration, seconds: Duration) -> Future[list[JobLease]]:
+        """
+        Lease what is due.
+        """
+        return self._target.lease(*check_lease(queue, limit, wait, seconds))
+
+    def abandon(self, found: Future[list[JobLease]]) -> None:
+        """
+        Leave to others what *found* brings or has brought: nobody waits for it any more. No attempt is used up.
+        """
+        if not found.cancel():
+            found.add_done_callback(self._give_back)
+
+    def _give_back(self, found: Future[list[JobLease]]) -> None:
+        for lease in found.result():
+            self._target.settle(lease.fire_id, GIVE_BACK)
+
+    def ack(self, fire_id: str) -> Future[None]:
+        """
+        End a firing as done.
+        """
+        return self._target.settle(fire_id, None)
+
+    def nack(self, fire_id: str, delay: Duration | None, error: str | None, *, is_dead: bool) -> Future[None]:
+        """
+        End a firing as failed, or for good.
+        """
+        reason = check_error(error)
+        after = check_delay(delay, is_dead=is_dead)
+        return self._target.settle(fire_id, DeadLetter(reason) if is_dead else Retry(after, reason))
+
+    def release(self, fire_id: str, delay: Duration | None) -> Future[None]:
+        """
+        Give a firing back, at no cost of attempts, to be due again after *delay*.
+        """
+        wait_s = check_delay(delay, is_dead=False)
+        return self._target.settle(fire_id, Snooze(wait_s) if wait_s else GIVE_BACK)
+
+    def extend(self, fire_id: str, seconds: Duration, progress: Progress | None = None) -> Future[int]:
+        """
+        Let a lease end later, and note its progress.
+        """
+        done: Future[int] = Future()
+        seconds = check_seconds("seconds", seconds, LEASE_MIN_S, LEASE_MAX_S)
+        try:
+            done.set_result(self._target.extend(fire_id, seconds, progress))
+        except Exception as error:  # noqa: BLE001  it comes with the answer, as elsewhere
+            done.set_exception(error)
+        return done
+
+
+def check_lease(queue: str, limit: int, wait: Duration, seconds: Duration) -> tuple[str, int, float, float]:
+    """
+    Return what a lease asks for, if it can be had.
+
+    Raises:
+        InvalidJobError: Naming the value and the remedy.
+    """
+    if not checks.check_handler(queue):
+        raise InvalidJobError("queue", queue, "name the queue, which jobs have as their handler")
+    checks.check_count("limit", limit, LEASES_MAX)
+    wait = check_seconds("wait", wait, 0, WAIT_MAX_S)
+    return queue, limit, wait, check_seconds("seconds", seconds, LEASE_MIN_S, LEASE_MAX_S)
+
+
+def check_delay(delay: Duration | None, *, is_dead: bool) -> float | None:
+    """
+    Return the *delay* before another attempt, None where the job's policy says it.
+    """
+    if delay is None:
+        return None
+    if is_dead:
+        raise InvalidJobError("delay", delay, "a dead job has no next attempt: pass delay= or is_dead=True, not both")
+    return checks.delay_ms(delay) / 1000
+
+
+def check_error(error: str | None) -> str:
+    """
+    Return what is kept as the *error* of a refused firing.
+    """
+    if error is None:
+        return "its worker refused it"
+    if not isinstance(error, str):
+        raise InvalidJobError("error", error, f"pass a string, not {type(error).__name__}")
+    return checks.check_text("error", error[:2_000], 8_000)
+
+
+def check_seconds(name: str, value: Duration, least: float, most: float) -> float:
+    """
+    Return *value* in seconds if it is within the bounds; below zero it counts as 0.
+    """
+    if not least <= checks.delay_ms(value, name) / 1000 <= most:
+        raise InvalidJobError(name, value, f"pass seconds in {least:g}..{most:g}")
+    return max(0.0, checks.seconds(name, value))

@@ -1,0 +1,215 @@
+"""
+The registry of a scheduler's targets and handlers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from tickwheel.errors import MissingExtraError
+from tickwheel.host.options import SchedulerOptions
+from tickwheel.host.runtime import Runtime
+from tickwheel.jobs import checks
+from tickwheel.jobs.errors import InvalidJobError
+from tickwheel.jobs.model import EVERYTHING, Job, RetryPolicy
+from tickwheel.jobs.retry import check_policy
+from tickwheel.observe.events import Event
+from tickwheel.stores import Skill
+from tickwheel.targets import USUAL, Call, Limits, Naming, Reporting, Target
+from tickwheel.targets.handler import HandlerTarget
+from tickwheel.targets.log import LogTarget
+from tickwheel.targets.pull import PullTarget
+from tickwheel.targets.webhook import WebhookTarget
+
+__all__ = ["Registry"]
+
+_CALLS_MAX = 10_000
+"""How many checked names and resolved calls are kept: webhooks to ever new URLs may not fill the memory."""
+
+
+class Registry:
+    """
+    The targets by name, the built-in ones among them.
+
+    Args:
+        targets: Further ones, or others of the built-in names.
+        options: The knobs: what jobs and handlers have that have nothing else.
+        runtime: Gives the lock of the built-in target that has one.
+    """
+
+    def __init__(self, targets: Mapping[str, Target], options: SchedulerOptions, runtime: Runtime) -> None:
+        self._timeout_s = checks.limit_s("timeout_s", options.timeout_s)
+        self.handlers = HandlerTarget(self._timeout_s, self._registered)
+        self.pulls = PullTarget(runtime.lock())
+        self._retry = check_policy(options.retry)
+        self._targets: dict[str, Target] = {
+            "handler": self.handlers,
+            "log": LogTarget(),
+            "webhook": WebhookTarget(),
+            "pull": self.pulls,
+            **targets,
+        }
+        self._limits: dict[str, Callable[[str], Limits | None]] = {
+            "handler": self.handlers.limits,
+            "pull": self.pulls.limits,
+        }
+        self._calls: dict[tuple[str, str], Call] = {}
+        self._skills: tuple[Skill, ...] = ()
+        self._lacking: dict[str, str] = {}
+        """The targets whose libraries are missing here, each with the name of a handler."""
+        self._able: set[tuple[str, str]] = set()
+        self._listener: Callable[[], object] | None = None
+        self._checked: set[tuple[str, str]] = set()
+
+    def check(self, target: str, handler: str | None) -> None:
+        """
+        Refuse a target that there is none of, or a handler's name that it cannot have.
+        """
+        if type(handler) is str and (target, handler) in self._checked:
+            return
+        name = checks.check_handler(handler or "")
+        self._target(target).check(name)
+        if len(self._checked) < _CALLS_MAX:
+            self._checked.add((target, name))
+
+    def check_scope(self, scope: str) -> None:
+        """
+        Refuse the scope of a target that there is none of.
+        """
+        if scope != EVERYTHING:
+            self._target(scope.partition(":")[0])
+
+    def retry_of(self, target: str, handler: str) -> RetryPolicy:
+        """
+        Return the policy of jobs that are set without one.
+        """
+        policy = self.handlers.policy(handler) if target == "handler" else None
+        return policy or self._retry
+
+    def limits_of(self, job: Job) -> Limits | None:
+        """
+        Return what the handler of *job* may not exceed, if it is limited.
+        """
+        limits = self._limits.get(job.target)
+        return None if limits is None else limits(job.handler)
+
+    def call_of(self, job: Job) -> Call:
+        """
+        Return how to run *job*.
+
+        Raises:
+            TickwheelError: If it cannot be run here, with the reason and the remedy.
+        """
+        name = (job.target, job.handler)
+        call = self._calls.get(name)
+        if call is None:
+            call = self._target(job.target).resolve(job.handler)
+            if call.timeout_s is USUAL:
+                call = replace(call, timeout_s=self._timeout_s)
+            if len(self._calls) < _CALLS_MAX:
+                self._calls[name] = call
+        return call
+
+    def can_run(self, target: str, handler: str) -> bool:
+        """
+        Return whether there is such a target here, with its library, and it has that handler.
+        """
+        name = (target, handler)
+        if name in self._able:
+            return True
+        there = self._targets.get(target)
+        is_able = there is not None and (not isinstance(there, Naming) or there.has(handler))
+        if is_able and there is not None:
+            try:
+                there.resolve(handler)
+            except MissingExtraError:
+                is_able = False
+                self._lacking[target] = handler
+                self._skills = ()
+            except Exception:  # noqa: BLE001  no other node could run it either: its firing says why
+                return True
+        if is_able and len(self._able) < _CALLS_MAX:
+            self._able.add(name)
+        return is_able
+
+    def skills(self) -> tuple[Skill, ...]:
+        """
+        Return all that can be run here.
+        """
+        if not self._skills:
+            skills: list[Skill] = []
+            for name, target in self._targets.items():
+                if name not in self._lacking:
+                    names = target.names() if isinstance(target, Naming) else [None]
+                    skills += [(name, each) for each in names]
+            self._skills = tuple(skills)
+        return self._skills
+
+    @property
+    def is_complete(self) -> bool:
+        """
+        True if no library of a target is missing, as far as that is known.
+        """
+        return not self._lacking
+
+    def look_again(self) -> None:
+        """
+        See whether libraries that were missing are there by now.
+        """
+        for target, handler in [*self._lacking.items()]:
+            del self._lacking[target]
+            self._skills = ()
+            self.can_run(target, handler)
+
+    def lack_of(self, target: str, handler: str) -> str | None:
+        """
+        Return, for logs, why this node cannot run jobs of *handler*, or None if it can.
+        """
+        if self.can_run(target, handler):
+            return None
+        if target in self._lacking:
+            return f"a library that the target {target!r} needs is missing here: install it"
+        if target not in self._targets:
+            return f"there is no target {target!r} here: the targets are {', '.join(self._targets)}"
+        names = ", ".join(sorted(repr(name) for name in cast("Naming", self._targets[target]).names())) or "none"
+        return f"no handler {handler!r} is registered here, but {names}: register it, or correct the job's handler="
+
+    def listen(self, listener: Callable[[], object]) -> None:
+        """
+        Call *listener*, and no other, when there is a new handler.
+        """
+        self._listener = listener
+
+    def _registered(self) -> None:
+        self._skills = ()
+        if self._listener is not None:
+            self._listener()
+
+    def report_to(self, emit: Callable[[Event], object]) -> None:
+        """
+        Let the targets that have something to report give their events to *emit*.
+        """
+        for target in self._targets.values():
+            if isinstance(target, Reporting):
+                target.report_to(emit)
+
+    def figures(self) -> dict[str, Any]:
+        """
+        Return what the targets report, by their names.
+        """
+        return {name: each.figures() for name, each in self._targets.items() if isinstance(each, Reporting)}
+
+    def closers(self) -> list[Callable[[], Awaitable[None]]]:
+        """
+        Return what lets go of the targets' connections.
+        """
+        return [target.close for target in self._targets.values()]
+
+    def _target(self, name: str) -> Target:
+        target = self._targets.get(name)
+        if target is None:
+            remedy = "name one of them, or add yours with targets= or 'tickwheel serve --target NAME=URL'"
+            raise InvalidJobError("target", name, f"the targets here are {', '.join(self._targets)}: {remedy}")
+        return target

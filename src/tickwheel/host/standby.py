@@ -1,0 +1,76 @@
+"""
+Waiting for the owner of a store to end, in order to take over from it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from tickwheel.errors import ClosedError
+from tickwheel.host.runtime import Runtime
+from tickwheel.jobs.errors import InvalidJobError, StoreError
+
+if TYPE_CHECKING:
+    import threading
+
+__all__ = ["Standby", "check_role"]
+
+_log = logging.getLogger("tickwheel.scheduler")
+
+_ROLES: Final = ("owner", "auto")
+_PAUSE_S: Final = 0.5
+"""Between two tries. The lock of a file wakes nobody when it is let go."""
+
+
+def check_role(role: str) -> None:
+    """
+    Raise an `InvalidJobError` if there is no such *role* of a scheduler that starts.
+    """
+    if role not in _ROLES:
+        raise InvalidJobError("role", role, f"pass one of {', '.join(_ROLES)}")
+
+
+class Standby:
+    """
+    A thread that tries to start until it succeeds, or until the scheduler stops. It lives while it has to wait.
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._lock = runtime.lock()
+        self._ended = runtime.event()
+        self._thread: threading.Thread | None = None
+
+    def begin(self, start: Callable[[], object]) -> None:
+        """
+        Call *start* from time to time, until it raises no `StoreError` that is transient; while it waits, do nothing.
+        """
+        with self._lock:
+            if self._thread is None or not self._thread.is_alive():  # it does not live on in the child of a fork
+                make = self._runtime.thread
+                self._thread = make(target=self._run, args=(start,), name="tickwheel-standby", daemon=True)
+                self._thread.start()
+
+    def end(self) -> None:
+        """
+        Try no more. Twice is allowed.
+        """
+        self._ended.set()
+
+    def _run(self, start: Callable[[], object]) -> None:
+        while not self._ended.wait(_PAUSE_S):
+            try:
+                start()
+            except ClosedError:
+                return
+            except StoreError as error:
+                if not error.is_transient:
+                    _log.exception("this scheduler no longer waits to become the owner")
+                    return
+            except Exception:  # noqa: BLE001 - this thread must not end: nobody might fire any more
+                _log.exception("this scheduler could not become the owner; it will try again")
+            else:
+                _log.info("this scheduler has become the owner")
+                return

@@ -1,0 +1,84 @@
+"""
+The counts that the writer keeps of its commits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tickwheel.host.distribution import Distribution
+from tickwheel.host.runtime import Runtime
+from tickwheel.jobs.model import record
+
+__all__ = ["Tally", "WriterStats"]
+
+
+@record
+class WriterStats:
+    """
+    Counts of what the writer has done so far.
+
+    Attributes:
+        commits: How many batches were written.
+        writes: How many writes were in them.
+        seconds: How long the commits took in all.
+        largest: The most writes in one commit.
+        last_size: How many writes the last commit held.
+        last_seconds: How long it took.
+        retries: How often a batch was tried again after a transient error.
+        failures: How many writes were answered with an error.
+    """
+
+    commits: int = 0
+    writes: int = 0
+    seconds: float = 0.0
+    largest: int = 0
+    last_size: int = 0
+    last_seconds: float = 0.0
+    retries: int = 0
+    failures: int = 0
+
+
+class Tally:
+    """
+    Counts, from any of the writer's threads; read without a lock.
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._lock = runtime.lock()
+        self.stats = WriterStats()
+        self.times = Distribution()
+        self.sizes = [0] * 32
+
+    def committed(self, writes: int, seconds: float) -> None:
+        """
+        Count a commit.
+        """
+        with self._lock:
+            old = self.stats
+            self.stats = WriterStats(
+                commits=old.commits + 1,
+                writes=old.writes + writes,
+                seconds=old.seconds + seconds,
+                largest=max(old.largest, writes),
+                last_size=writes,
+                last_seconds=seconds,
+                retries=old.retries,
+                failures=old.failures,
+            )
+            self.times.add((seconds * 1000,))
+            self.sizes[(writes - 1).bit_length()] += 1
+
+    def retried(self) -> None:
+        """
+        Count a batch that is tried again.
+        """
+        with self._lock:
+            self.stats = replace(self.stats, retries=self.stats.retries + 1)
+
+    def failed(self, writes: int) -> None:
+        """
+        Count writes that were answered with an error.
+        """
+        with self._lock:
+            self.stats = replace(self.stats, failures=self.stats.failures + writes)

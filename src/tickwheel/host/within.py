@@ -1,0 +1,79 @@
+"""
+Writes that join the caller's own transaction: they take effect if and only if the caller commits it.
+
+They go past the writer, straight to the caller's connection. What they make pending is announced to the scheduler that
+fires it once the transaction has ended; the store follows that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from tickwheel.host.joined_connections import unwrapped, unwrapped_async
+from tickwheel.jobs.model import ANY_ATTEMPT, Actor, Answer, Set, Write
+from tickwheel.jobs.requests import SetRequest
+from tickwheel.jobs.verbs import Verb, writes_of
+from tickwheel.stores import Joins
+
+__all__ = ["Joining", "Within"]
+
+
+class Joining:
+    """
+    Writes about to be done on a connection.
+    """
+
+    def __init__(self, store: Joins, connection: object, writes: Sequence[Write]) -> None:
+        self._store, self._connection, self._writes = store, connection, writes
+
+    def now(self) -> list[Answer]:
+        """
+        Do them on a connection that blocks.
+        """
+        return self._store.join(unwrapped(self._connection), self._writes) if self._writes else []
+
+    async def awaited(self) -> list[Answer]:
+        """
+        Do them on a connection that is awaited.
+        """
+        if not self._writes:
+            return []
+        return await self._store.join_async(await unwrapped_async(self._connection), self._writes)
+
+
+class Within:
+    """
+    The verbs within the transaction of *connection*.
+
+    Args:
+        store: Where the jobs are.
+        connection: The caller's.
+        set_write: Makes the write of a request.
+        now_ms: Reads the store's time.
+        actor: In whose name, for the history.
+        owner: The name of this process, for a pause without one.
+    """
+
+    def __init__(
+        self,
+        store: Joins,
+        connection: object,
+        set_write: Callable[[SetRequest, int, int | None], Set],
+        now_ms: Callable[[], int],
+        *,
+        actor: Actor | None,
+        owner: str,
+    ) -> None:
+        self._store, self._connection = store, connection
+        self._set_write, self._now_ms, self._actor, self._owner = set_write, now_ms, actor, owner
+
+    def submit(self, verb: Verb) -> Joining:
+        """
+        Do *verb*; all is checked first.
+        """
+        writes = writes_of(verb, self._over_any, self._now_ms(), None, actor=self._actor, owner=self._owner)
+        return Joining(self._store, self._connection, writes)
+
+    def _over_any(self, request: SetRequest, now: int, era: int | None) -> Set:
+        return replace(self._set_write(request, now, era), over=ANY_ATTEMPT)

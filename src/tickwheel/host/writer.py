@@ -1,0 +1,390 @@
+"""
+Group commit: a thread that writes for everybody.
+
+Whatever gathered while the last commit ran goes into the next one, so a lone write waits for nobody and a thousand
+share one flush to the disk. There are three queues: callers' writes, of which only so many may wait, and the
+scheduler's own (begins, settles), which go first and never wait for room, so that firing does not wait behind a bulk
+import; few at a time apart from many, so that one firing does not wait behind a herd.
+A store that takes two writers gets a thread for callers' writes and one for its own: one works while the other waits
+for the server.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from tickwheel.errors import ClosedError
+from tickwheel.host.promise import Promise
+from tickwheel.host.referee import Done, Open, Referee, has_late
+from tickwheel.host.runtime import Runtime
+from tickwheel.host.tally import Tally, WriterStats
+from tickwheel.host.withdrawal_requests import RETRY_S
+from tickwheel.jobs.errors import StoreError, StoreFullError
+from tickwheel.jobs.model import Answer, Write
+from tickwheel.stores.contract import Store
+
+if TYPE_CHECKING:
+    import threading
+
+__all__ = ["FEW", "Done", "Writer", "WriterStats"]
+
+_Entry: TypeAlias = tuple[Sequence[Write], Done]
+_Queue: TypeAlias = deque[_Entry]
+
+_LOG: Final = logging.getLogger("tickwheel.scheduler")
+FEW: Final = 64
+"""So many writes of the scheduler's own do not wait behind those of a herd (a burst), which come in larger numbers."""
+_RETRY_FIRST_S: Final = 0.005
+_RETRY_MAX_S: Final = 0.5
+
+
+def _call(callback: Callable[..., object], *arguments: object) -> None:
+    """
+    Call a callback, and log what it raises: it is its owner's fault, and neither the thread nor other callers pay.
+    """
+    try:
+        callback(*arguments)
+    except BaseException:  # noqa: BLE001  even SystemExit: without this thread nothing is written any more
+        _LOG.exception("a callback of the store's writer raised")
+
+
+class Writer:
+    """
+    Gives a store its writes in batches, from a thread of its own.
+
+    All methods may be called from any thread.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        runtime: Runtime,
+        *,
+        batch_max: int = 1_000,
+        waiting_max: int = 100_000,
+        retry_s: float = RETRY_S,
+        on_commit: Callable[[Sequence[Write], list[Answer]], None] | None = None,
+        on_unknown: Callable[[], None] | None = None,
+        referee: Referee | None = None,
+        tally: Tally | None = None,
+    ) -> None:
+        """
+        Start the thread.
+
+        Args:
+            store: An open one.
+            runtime: Gives time and the thread.
+            batch_max: How many writes of callers make one commit at most, and how many of the scheduler's own.
+            waiting_max: How many of the callers' writes may wait.
+            retry_s: How long a batch is tried again after transient errors.
+            on_commit: Called on the writer's thread after each commit, before anybody gets an answer.
+            on_unknown: Called there when it is not known whether a commit took effect, before anybody gets the error.
+            referee: Decides what the store cannot: whether a counted attempt has started.
+            tally: Counts the commits, together with those of other writers; None for one of its own.
+        """
+        self._store = store
+        self._runtime = runtime
+        self._batch_max = batch_max
+        self._waiting_max = waiting_max
+        self._retry_s = retry_s
+        self._on_commit = on_commit
+        self._on_unknown = on_unknown
+        self._referee = referee
+        self._lock = runtime.lock()
+        self._own_work = runtime.condition(self._lock)
+        is_shared = not store.abilities.has_many_writers
+        self._callers_work = self._own_work if is_shared else runtime.condition(self._lock)
+        self._room = runtime.condition(self._lock)
+        self._closing = runtime.event()
+        self._few: _Queue = deque()
+        self._own: _Queue = deque()
+        self._callers: _Queue = deque()
+        self._waiting = 0
+        self._tally = tally or Tally(runtime)
+        self.times = self._tally.times
+        """How long commits took, in ms."""
+        self.sizes = self._tally.sizes
+        """How many commits held at most 1, 2, 4, 8, ... writes, and more than the step before."""
+        self._pid = os.getpid()
+        both = [self._few, self._own]
+        own, callers = ("-own", self._own_work, both), ("-callers", self._callers_work, [self._callers])
+        sources = [("", self._own_work, [*both, self._callers])] if is_shared else [own, callers]
+        self._threads: list[threading.Thread] = []
+        try:
+            for name, work, queues in sources:
+                args = work, queues
+                thread = runtime.thread(target=self._run, args=args, name=f"tickwheel-writer{name}", daemon=True)
+                thread.start()
+                self._threads.append(thread)
+        except BaseException:
+            self.close()
+            raise
+
+    def submit(self, write: Write, timeout_s: float | None = None) -> Promise[Answer]:
+        """
+        Queue one *write* of a caller.
+
+        Args:
+            write: What to do.
+            timeout_s: How long to wait for room in the queue; None without end, 0 not at all.
+
+        Returns:
+            Gets the answer once it is durable.
+
+        Raises:
+            StoreError: Transient, if there was no room in time; nothing was queued.
+            ClosedError: If the writer is closed.
+        """
+        promise: Promise[Answer] = Promise(self._runtime)
+
+        def done(result: list[Answer] | Exception) -> None:
+            if isinstance(result, Exception):
+                promise.set_exception(result)
+            else:
+                promise.set_result(result[0])
+
+        self._queue_callers([((write,), done)], 1, timeout_s)
+        return promise
+
+    def submit_many(self, writes: Sequence[Write], timeout_s: float | None = None) -> Promise[list[Answer]]:
+        """
+        Queue many *writes*, in order, in as few commits as `batch_max` allows; all of them or none are queued.
+
+        More of them than may wait are let in when nothing else waits. An error of one commit fails the promise,
+        although others may have taken effect.
+
+        Raises:
+            StoreError: As for `submit`.
+            ClosedError: As for `submit`.
+        """
+        promise: Promise[list[Answer]] = Promise(self._runtime)
+        parts = [writes[i : i + self._batch_max] for i in range(0, len(writes), self._batch_max)]
+        results: dict[int, list[Answer] | Exception] = {}
+        answered = itertools.count(1)
+
+        def done(number: int, result: list[Answer] | Exception) -> None:
+            results[number] = result
+            if next(answered) < len(parts):  # one thread at a time: undecided parts are answered later, by another
+                return
+            in_order = [results[each] for each in range(len(parts))]
+            if failures := [each for each in in_order if isinstance(each, Exception)]:
+                promise.set_exception(failures[0])
+            else:
+                promise.set_result([answer for part in in_order if isinstance(part, list) for answer in part])
+
+        if parts:
+            entries: list[_Entry] = [(part, partial(done, number)) for number, part in enumerate(parts)]
+            self._queue_callers(entries, len(writes), timeout_s)
+        else:
+            promise.set_result([])
+        return promise
+
+    def post(self, writes: Sequence[Write], done: Done, *, in_turn: bool = False) -> None:
+        """
+        Queue *writes* of the scheduler itself, ahead of the callers', without ever waiting for room.
+
+        They stay together in one commit, and one call answers them all: no future, no lock, no wake-up.
+
+        Args:
+            writes: What to do; few go ahead of many.
+            done: Gets the answers.
+            in_turn: Whether they stay behind what was posted before, few or not.
+
+        Raises:
+            ClosedError: If the writer is closed.
+        """
+        self._check_process()
+        with self._lock:
+            self._check_open()
+            (self._few if len(writes) <= FEW and not in_turn else self._own).append((writes, done))
+            self._own_work.notify()
+
+    def resubmit(self, writes: Sequence[Write], done: Done) -> None:
+        """
+        Queue *writes* of a caller once more, who gets the answers by *done*.
+
+        Raises:
+            ClosedError: If the writer is closed.
+        """
+        self._queue_callers([(writes, done)], len(writes), None)
+
+    def stats(self) -> WriterStats:
+        """
+        Return what was done up to the last commit; nobody waits for it.
+        """
+        return self._tally.stats
+
+    def is_inside(self) -> bool:
+        """
+        Return whether the caller runs on the writer's thread, where waiting for an answer would never end.
+        """
+        return self._runtime.current_thread() in self._threads
+
+    @property
+    def waiting(self) -> int:
+        """
+        The number of the callers' writes that wait for their commit now.
+        """
+        return self._waiting
+
+    def close(self, timeout_s: float | None = None) -> bool:
+        """
+        Take no more writes, commit those that wait, and end the thread. Twice is allowed.
+
+        Returns:
+            Whether everything was written within *timeout_s*; the rest is still tried, but no longer again and again.
+        """
+        with self._lock:
+            self._closing.set()
+            self._own_work.notify()
+            self._callers_work.notify()
+            self._room.notify_all()
+        if self.is_inside() or self._pid != os.getpid():
+            return False
+        deadline = None if timeout_s is None else self._runtime.monotonic() + timeout_s
+        for thread in self._threads:
+            thread.join(None if deadline is None else max(0.0, deadline - self._runtime.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def _queue_callers(self, entries: list[_Entry], size: int, timeout_s: float | None) -> None:
+        self._check_process()
+        with self._lock:
+            self._check_open()
+            if not self._has_room(size):
+                self._wait_for_room(size, timeout_s)
+            self._waiting += size
+            self._callers.extend(entries)
+            self._callers_work.notify()
+
+    def _has_room(self, size: int) -> bool:
+        return not self._waiting or self._waiting + size <= self._waiting_max
+
+    def _wait_for_room(self, size: int, timeout_s: float | None) -> None:
+        if not self._room.wait_for(lambda: self._closing.is_set() or self._has_room(size), timeout_s):
+            what = f"{self._waiting} writes wait for {self._store.url}, and {self._waiting_max} may"
+            raise StoreError(what, "write more slowly, or find out why the store is slow", is_transient=True)
+        self._check_open()
+
+    def _check_open(self) -> None:
+        if self._closing.is_set() or sys.is_finalizing():  # at the end its thread is frozen, and answers nobody
+            raise ClosedError("scheduler")
+
+    def _check_process(self) -> None:
+        if self._pid != os.getpid():
+            what = f"{self._store.url} was opened before a fork"
+            raise StoreError(what, "make a new scheduler in the child process")
+
+    def _run(self, work: threading.Condition, queues: list[_Queue]) -> None:
+        while entries := self._take(work, queues):
+            self._write(entries)
+
+    def _take(self, work: threading.Condition, queues: list[_Queue]) -> list[_Entry]:
+        with self._lock:
+            work.wait_for(lambda: any(queues) or self._closing.is_set())
+            entries: list[_Entry] = []
+            for queue in queues:  # each has its own share of a commit, so that a flood of one leaves the other its room
+                size = _move_up_to(queue, entries, self._batch_max)
+                if size and queue is self._callers:
+                    self._waiting -= size
+                    self._room.notify_all()
+            return entries
+
+    def _write(self, entries: list[_Entry]) -> None:
+        writes = [write for entry in entries for write in entry[0]] if len(entries) > 1 else entries[0][0]
+        try:
+            answers = self._apply(writes)
+        except Exception as error:  # noqa: BLE001 - whatever it is belongs to the callers, and the thread lives on
+            self._fail(entries, len(writes), error)
+            return
+        self._committed(writes, answers)
+        undecided: list[Open] = []
+        may_be_undecided = self._referee is not None and has_late(answers)
+        start = 0
+        for part, done in entries:
+            end = start + len(part)
+            waiting = Open.of(part, answers[start:end], done) if may_be_undecided else None
+            if waiting is None:
+                _call(done, answers[start:end])
+            else:
+                undecided.append(waiting)
+            start = end
+        if undecided and self._referee is not None:
+            _call(self._referee.decide, undecided, self._commit)
+
+    def _committed(self, writes: Sequence[Write], answers: list[Answer]) -> None:
+        if self._on_commit is not None:
+            _call(self._on_commit, writes, answers)
+
+    def _commit(self, writes: Sequence[Write]) -> list[Answer]:
+        try:
+            answers = self._apply(writes)
+        except StoreError as error:
+            self._unknown(error)
+            raise
+        self._committed(writes, answers)
+        return answers
+
+    def _unknown(self, error: Exception) -> None:
+        if self._on_unknown is not None and isinstance(error, StoreError) and error.is_unknown:
+            _call(self._on_unknown)
+
+    def _fail(self, entries: list[_Entry], size: int, error: Exception) -> None:
+        if len(entries) > 1 and not _may_pass_soon(error):
+            # Something in this batch cannot be written: halve it until it is alone, so that it harms nobody else.
+            middle = len(entries) // 2
+            self._write(entries[:middle])
+            self._write(entries[middle:])
+            return
+        self._tally.failed(size)
+        self._unknown(error)
+        for _, done in entries:
+            _call(done, error)
+
+    def _apply(self, writes: Sequence[Write]) -> list[Answer]:
+        give_up = self._runtime.monotonic() + self._retry_s
+        wait_s = _RETRY_FIRST_S
+        while True:
+            start = self._runtime.monotonic()
+            try:
+                answers = self._store.apply(writes)
+            except StoreError as error:
+                if not _may_pass_soon(error) or error.is_unknown or self._runtime.monotonic() + wait_s > give_up:
+                    raise
+                if self._closing.wait(wait_s):
+                    give_up = 0.0
+                self._tally.retried()
+                wait_s = min(wait_s * 2, _RETRY_MAX_S)
+            except Exception:
+                raise
+            except BaseException as error:  # SystemExit, or a panic of native code: the thread and its callers go on
+                what = f"{self._store.url} raised {error!r} while it wrote"
+                raise StoreError(
+                    what, "look for that in the store, and ask what became of it", is_unknown=True
+                ) from error
+            else:
+                self._tally.committed(len(writes), self._runtime.monotonic() - start)
+                return answers
+
+
+def _may_pass_soon(error: Exception) -> bool:
+    """
+    Return whether *error* is about the store rather than what was written, and may end in seconds.
+    """
+    if isinstance(error, StoreFullError):  # it stays full, and cancels, which need no room, must not wait for that
+        return False
+    return isinstance(error, StoreError) and (error.is_transient or error.is_unknown)
+
+
+def _move_up_to(source: _Queue, target: list[_Entry], size_max: int) -> int:
+    size = 0
+    while source and (size == 0 or size + len(source[0][0]) <= size_max):
+        target.append(source.popleft())
+        size += len(target[-1][0])
+    return size

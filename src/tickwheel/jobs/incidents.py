@@ -1,0 +1,150 @@
+"""
+Dead letters as incidents: one for all that broke in the same way.
+
+Two letters belong together if they went to the same kind of place and their errors differ only in what differs from
+job to job: numbers, identifiers, and whatever is quoted. Nothing here reads a clock or a store.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import sha256
+from typing import Final
+
+from tickwheel.jobs.model import Job
+from tickwheel.jobs.record import record
+
+__all__ = ["HOURS", "LETTERS_MAX", "Incident", "Incidents", "incidents_of", "normalised"]
+
+LETTERS_MAX: Final = 10_000
+"""How many dead letters are looked at: the latest."""
+HOURS: Final = 24
+"""For how many hours an incident shows how many letters each had."""
+_PLACES_MAX: Final = 20
+_CHARS_MAX: Final = 500
+_VARIABLE: Final = re.compile(
+    r"""
+    (?<!\w)(?: '[^'\n]*' | "[^"\n]*" | `[^`\n]*` )(?!\w)                         # quoted; an apostrophe quotes nothing
+    | (?<![0-9a-f])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f])       # a UUID
+    | \b0x[0-9a-f]+
+    | \b(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{8,}\b                       # a digest, or a part of one
+    | [0-9]+(?:[.,:_][0-9]+)*                                                    # a number, a time, an address
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+@record
+class Incident:
+    """
+    Dead letters that broke in the same way.
+
+    Attributes:
+        fingerprint: Its name: the same wherever, and whenever, jobs break in this way.
+        error: Their error, with `…` for what differs from job to job; "" where none was kept.
+        example: The error of the latest one, as it is.
+        count: How many they are.
+        first_at: When the last attempt of the first one was due, in ms since the epoch.
+        last_at: The same of the latest one.
+        by_hour: How many of them were due in each of the last 24 hours, the oldest hour first.
+        places: Where they went: target, handler, and how many; the most first, at most 20.
+        keys: Their keys, the latest first.
+    """
+
+    fingerprint: str
+    error: str
+    example: str
+    count: int
+    first_at: int
+    last_at: int
+    by_hour: tuple[int, ...]
+    places: tuple[tuple[str, str, int], ...]
+    keys: tuple[str, ...]
+
+
+@record
+class Incidents:
+    """
+    The dead letters of a store as incidents.
+
+    Attributes:
+        incidents: The one with the latest letter first.
+        looked_at: How many dead letters were looked at, of those under the prefix.
+        is_all: Whether these are all that there are: beyond 10,000 only the latest are looked at.
+    """
+
+    incidents: tuple[Incident, ...]
+    looked_at: int
+    is_all: bool
+
+
+def incidents_of(letters: Sequence[Job], now: int, *, search: str = "", prefix: str = "") -> Incidents:
+    """
+    Group *letters*, which come with the latest first.
+
+    Args:
+        letters: One more than `LETTERS_MAX` of them if there are more.
+        now: The store's time in ms, at which the last hour ends.
+        search: Only letters with this, in whatever case, in their key, error, target or handler.
+        prefix: Only letters whose key begins with this.
+    """
+    wanted = search.casefold()
+    looked_at = [job for job in letters[:LETTERS_MAX] if job.key.startswith(prefix)]
+    groups: dict[tuple[str, str, str], _Group] = {}
+    for job in looked_at:
+        if _has(job, wanted):
+            kind = (normalised(job.error or ""), job.target, normalised(job.handler))
+            groups.setdefault(kind, _Group(job)).add(job, now)
+    found = tuple(group.incident(*kind) for kind, group in groups.items())
+    return Incidents(found, len(looked_at), len(letters) <= LETTERS_MAX)
+
+
+@lru_cache(maxsize=4096)
+def normalised(text: str) -> str:
+    """
+    Return *text* with `…` for what differs from job to job, on one line, and at most 500 characters of it.
+    """
+    return " ".join(_VARIABLE.sub("…", text).split())[:_CHARS_MAX]
+
+
+def _has(job: Job, wanted: str) -> bool:
+    return not wanted or any(wanted in text.casefold() for text in (job.key, job.error or "", job.target, job.handler))
+
+
+@dataclass(slots=True)
+class _Group:
+    """
+    The letters of one incident so far.
+    """
+
+    latest: Job
+    first_at: int = 0
+    by_hour: list[int] = field(default_factory=lambda: [0] * HOURS)
+    places: Counter[tuple[str, str]] = field(default_factory=Counter)
+    keys: list[str] = field(default_factory=list)
+
+    def add(self, job: Job, now: int) -> None:
+        self.first_at = job.due_at
+        hour = HOURS - 1 - max(0, now - job.due_at) // 3_600_000
+        if hour >= 0:
+            self.by_hour[hour] += 1
+        self.places[job.target, job.handler] += 1
+        self.keys.append(job.key)
+
+    def incident(self, error: str, target: str, handler: str) -> Incident:
+        name = f"{error}\0{target}\0{handler}".encode("utf-8", "surrogatepass")
+        return Incident(
+            fingerprint=sha256(name).hexdigest()[:16],
+            error=error,
+            example=self.latest.error or "",
+            count=len(self.keys),
+            first_at=self.first_at,
+            last_at=self.latest.due_at,
+            by_hour=tuple(self.by_hour),
+            places=tuple((*place, count) for place, count in self.places.most_common(_PLACES_MAX)),
+            keys=tuple(self.keys),
+        )

@@ -1,0 +1,71 @@
+"""
+The mark of a job that is on its way from one store to another, which its dead letter has in place of its error.
+
+Internal: other packages use it, users do not.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from tickwheel.jobs.model import Job, Pause, State
+
+__all__ = ["Mark", "restored", "unpaused"]
+
+_MARK: Final = "on its way to another store; if no 'tickwheel migrate' runs, run it again: "
+
+
+class Mark(NamedTuple):
+    """
+    The error text of a parked job, parsed: which migration it belongs to, what it was, and whose copy it is.
+    """
+
+    source: str
+    target: str
+    state: str
+    error: str | None
+    generation: int = 0
+    pause: tuple[int, str, str] | None = None
+
+    @classmethod
+    def on(cls, job: Job, source: str, target: str) -> Mark:
+        """
+        Return the mark of *job*, which goes from *source* to *target*.
+        """
+        pause = None if job.pause is None else (job.pause.at, job.pause.by, job.pause.note)
+        return cls(source, target, job.state.value, job.error, pause=pause)
+
+    @classmethod
+    def of(cls, job: Job) -> Mark | None:
+        """
+        Return the mark that *job* has, or None.
+        """
+        if job.state is not State.DEAD or not (job.error or "").startswith(_MARK):
+            return None
+        return cls(*json.loads((job.error or "").removeprefix(_MARK)))
+
+    def text(self) -> str:
+        """
+        Return what a dead letter has for its error.
+        """
+        # Without a pause it is that of earlier versions, which knew none: theirs go on, and they can read ours.
+        return _MARK + json.dumps(self if self.pause else self[:-1])
+
+
+def restored(parked: Job) -> Job:
+    """
+    Return what a *parked* job was.
+    """
+    mark: Any = Mark.of(parked)
+    pause = mark.pause and Pause(*mark.pause)
+    return replace(parked, state=State(mark.state), error=mark.error, pause=pause)
+
+
+def unpaused(parked: Job) -> Job:
+    """
+    Return a *parked* job with the mark of one that was not paused.
+    """
+    mark: Any = Mark.of(parked)
+    return replace(parked, error=mark._replace(pause=None).text())

@@ -1,0 +1,403 @@
+"""
+The nouns of the durable scheduler: a job, what may be asked of it, and what is answered.
+
+Times are milliseconds since the epoch by the store's clock, in int64. Nothing here does anything.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, TypeAlias
+
+from tickwheel.jobs.attempt_status import ANY_ATTEMPT, AttemptStatus, Standing
+from tickwheel.jobs.history import CUT_OFF, Actor, HistoryRecord
+from tickwheel.jobs.outcome import Outcome
+from tickwheel.jobs.pause import EVERYTHING, Pause, Resume, SetPause, scope_over
+from tickwheel.jobs.progress import NOTE_MAX, Progress
+from tickwheel.jobs.query import JobQuery, Page
+from tickwheel.jobs.record import record
+from tickwheel.jobs.retry import USUAL_RETRY, RetryPolicy
+
+__all__ = [
+    "ANY_ATTEMPT",
+    "CUT_OFF",
+    "EVERYTHING",
+    "NOTE_MAX",
+    "STOPPED",
+    "USUAL_RETRY",
+    "Actor",
+    "Adopt",
+    "Answer",
+    "AttemptStatus",
+    "Begin",
+    "Cancel",
+    "Contested",
+    "HistoryRecord",
+    "Job",
+    "JobQuery",
+    "Move",
+    "Outcome",
+    "Page",
+    "Pause",
+    "Progress",
+    "Redate",
+    "Replay",
+    "Resume",
+    "RetryPolicy",
+    "Set",
+    "SetAside",
+    "SetMode",
+    "SetPause",
+    "Settle",
+    "Settled",
+    "Standing",
+    "State",
+    "Write",
+    "key_of",
+    "record",
+    "scope_over",
+]
+
+
+STOPPED: Final = 0
+"""
+The `expires_at` of a job that was asked to stop: it has passed whatever the clock is set to, and redating leaves it so.
+A move or a replay takes it away.
+"""
+
+
+class State(StrEnum):
+    """
+    The state of a job in its store. A job that is done has no row.
+    """
+
+    PENDING = "pending"
+    RUNNING = "running"
+    DEAD = "dead"
+
+
+class SetMode(StrEnum):
+    """
+    The ways in which `set` treats a job of the same key that is already pending.
+    """
+
+    REPLACE = "replace"
+    """Take the new instant and payload: a sliding debounce."""
+    KEEP = "keep"
+    """Leave the first as it is: first wins."""
+    EARLIEST = "earliest"
+    """Take the new payload, and the earlier of the two instants; a recurring job keeps its phase."""
+    RESTART = "restart"
+    """Begin a new series in place of the old one, which owes nothing any more."""
+
+
+@record
+class Job:
+    """
+    A job as the store holds it.
+
+    Attributes:
+        key: Unique among live jobs; 1 to 512 bytes of UTF-8.
+        generation: Grows with every set, move, replay and next run of any job; never used twice by a store.
+        due_at: When to fire.
+        payload: The encoded payload (JSON bytes), at most 1 MiB.
+        target: Which kind of place it goes to: "handler", "webhook", "log", ...
+        handler: Which one of that kind: a handler's name, a URL.
+        attempt: How many attempts were begun in this generation.
+        retry: What to do when it fails.
+        expires_at: After which instant it is not worth firing, or None. Where the store gives the job another instant
+            than the one set (a move, a maximum wait, the next run; not a retry), the distance between the two stays;
+            after a retry it is what the recurrence names as `expires_ms`, which goes then.
+            `STOPPED` of one that was asked to stop while it ran.
+        recurrence: The canonical text of its recurrence, or None for one time.
+        state: See `State`.
+        error: The last failure's text, or None.
+        trace: A W3C traceparent, or None.
+        first_set_at: When this life of the key began; a debounce's maximum wait counts from it.
+        pause: Set where it is paused: it is not due then, or, while it runs, what follows will not be.
+        lacks_handler: Whether it was set aside, pending, for the first node that has its handler; it uses no attempt.
+        awaits_worker: Whether it is running and has not started, as those see it who ask the process that fires it.
+    """
+
+    key: str
+    generation: int
+    due_at: int
+    payload: bytes = b"null"
+    target: str = "handler"
+    handler: str = ""
+    attempt: int = 0
+    retry: RetryPolicy = USUAL_RETRY
+    expires_at: int | None = None
+    recurrence: str | None = None
+    state: State = State.PENDING
+    error: str | None = None
+    trace: str | None = None
+    first_set_at: int = 0
+    pause: Pause | None = None
+    # Each field above is a column (see `columns.py`): a new one goes here. Those below have none.
+    lacks_handler: bool = False
+    awaits_worker: bool = False
+
+    @property
+    def fire_id(self) -> str:
+        """
+        The name of one firing, the same each time it is delivered: `key/generation/attempt`.
+        """
+        return f"{self.key}/{self.generation}/{self.attempt}"
+
+    @property
+    def is_paused(self) -> bool:
+        """
+        True if it is pending and paused; one that still runs is not paused yet.
+        """
+        return self.pause is not None and self.state is State.PENDING
+
+    @property
+    def is_scheduled(self) -> bool:
+        """
+        True if its instant counts: it is pending, and neither paused nor set aside.
+        """
+        return self.state is State.PENDING and self.pause is None and not self.lacks_handler
+
+
+@record
+class Set:
+    """
+    Upsert by key. Answers CREATED, REPLACED, KEPT, TOO_LATE or WRONG_GENERATION, with the job as it now is.
+
+    A job that has started goes on, and its settle is refused: it has become an older generation. A paused one stays
+    paused. A dead one is replaced. Both begin a new life, to which no mode applies; they answer REPLACED and CREATED.
+
+    A recurring job over a series keeps what that owes: it answers UNCHANGED, without a write, where rule, payload and
+    the rest are the same, else CHANGED, or CANCELLED where no run is left by the new rule. One that runs goes on, and
+    the change counts from its end on. A dead series with the same runs answers DEAD and stays as it is. RESTARTED
+    answers a new series, asked for by mode. FINISHED answers a rule without any run that has no series to change.
+
+    Attributes:
+        job: What to store. Its generation and state are ignored; its `first_set_at` counts for a new life, 0 means now.
+        mode: What to do with a pending one.
+        max_wait_ms: With REPLACE: never move the instant past `first_set_at` plus this.
+        if_generation: Only if the live job has this generation; 0: only if there is none.
+        era: For an instant that counts elapsed time, by which setting of the clock it was counted. It is not stored.
+        over: What is known of the attempt that is counted for the live job; without it the set is TOO_LATE.
+        keeps_payload: Whether the payload is that of the live job, where there is one.
+        has_phase: Whether an interval's phase was asked for, by `at=`; otherwise a series keeps the one it has.
+        is_over: Whether the rule names no run from now on, so that it can only change a series.
+        if_due_at: Only a pending job that is due at this instant, whose attempts and error are kept; one that runs is
+            TOO_LATE, another instant is WRONG_GENERATION.
+        actor: By whom, if the history is to have that: a record in the same transaction, if it took effect, and the
+            job recurs or all acts of the actor are kept. The other writes of callers have the same.
+    """
+
+    job: Job
+    mode: SetMode = SetMode.REPLACE
+    max_wait_ms: int | None = None
+    if_generation: int | None = None
+    era: int | None = None
+    over: AttemptStatus | None = None
+    keeps_payload: bool = False
+    has_phase: bool = False
+    is_over: bool = False
+    if_due_at: int | None = None
+    actor: Actor | None = None
+
+
+@record
+class Move:
+    """
+    Give a pending job another instant and a new generation. Answers MOVED, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
+
+    One whose attempt is counted is pending if *over* says that it does not start any more. `era` as in `Set`.
+    With *keeps_next*, one that recurs runs at *due_at* besides: its series goes on with the instant that it waited for.
+    """
+
+    key: str
+    due_at: int
+    if_generation: int | None = None
+    era: int | None = None
+    over: AttemptStatus | None = None
+    actor: Actor | None = None
+    keeps_next: bool = False
+
+
+@record
+class Cancel:
+    """
+    Remove a pending or dead job. Answers CANCELLED, STOPPING, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
+
+    One whose attempt is counted is pending if *over* says that it never starts. One that recurs is removed after its
+    start, too: this run goes on, no other begins, and its settle is refused. CANCELLED carries the job as it was.
+
+    Attributes:
+        key: The job's.
+        if_generation: Only if it has this generation.
+        over: What is known of the attempt that is counted for it.
+        actor: As for a `Set`.
+        stops: Whether an attempt that has started is to stop. The answer is STOPPING then: a job that fires once
+            expires, by `STOPPED`, so that it is not tried again however the attempt ends, and one that recurs is
+            removed. Its owner hears of it by `request_withdrawal`.
+    """
+
+    key: str
+    if_generation: int | None = None
+    over: AttemptStatus | None = None
+    actor: Actor | None = None
+    stops: bool = False
+
+
+@record
+class Replay:
+    """
+    Make a dead job pending again at *due_at*, attempt 0, with a new generation.
+
+    Answers REPLAYED, NOT_FOUND or WRONG_GENERATION.
+    """
+
+    key: str
+    due_at: int
+    if_generation: int | None = None
+    actor: Actor | None = None
+
+
+@record
+class Adopt:
+    """
+    Take a job over from another store as it is there: pending or dead, with its attempt, its error and its instants.
+
+    Answers CREATED, or WRONG_GENERATION where its key has a live job, or a dead one that was not expected.
+    Only its generation is new: larger than the one given, as all are from now on, so that no fire id comes again.
+
+    Attributes:
+        job: What to store.
+        if_generation: That of the dead job which it replaces; 0: only if its key has none.
+    """
+
+    job: Job
+    if_generation: int = 0
+
+
+@record
+class Begin:
+    """
+    Count an attempt before the job is handed over.
+
+    Answers BEGUN, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER, without a job.
+    The owner writes it in bulk, shortly before the jobs are due: no commit comes between an instant and its firing.
+    TOO_LATE: it is running already, so a Begin that is repeated after an unknown end shows what became of the first.
+
+    Attributes:
+        job: As `due` or an answer gave it: pending. The store knows it by instant and generation, without a search by
+            key, and refuses another of either as WRONG_GENERATION; it now has `job.attempt + 1`.
+        epoch: The lease's.
+    """
+
+    job: Job
+    epoch: int
+
+
+@record
+class SetAside:
+    """
+    Leave a pending job to whichever node has its handler, because the owner of its shard does not.
+
+    Answers SETTLED, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER, without a job.
+    It keeps its instant, generation and attempts, is no longer due in its shard, and waits for a `take_up`.
+
+    Attributes:
+        job: As in a `Begin`.
+        epoch: The lease's.
+    """
+
+    job: Job
+    epoch: int
+
+
+class Settled(StrEnum):
+    """
+    The ways in which a firing ends.
+    """
+
+    DONE = "done"
+    """Gone, or pending again at `due_at`, attempt 0, as a new generation, where the job recurs."""
+    AGAIN = "again"
+    """Pending again at `due_at` (retry or snooze), the same generation, with the attempt given."""
+    DEAD = "dead"
+    """Parked with its error and the attempt given; it does not hold its key."""
+
+
+@record
+class Settle:
+    """
+    End a firing that was begun. Answers SETTLED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER.
+
+    SETTLED carries the job where it lives on, None where it is gone. A job that is not running has nothing to settle:
+    WRONG_GENERATION.
+
+    Attributes:
+        job: The same as in its `Begin`.
+        epoch: The lease's.
+        how: See `Settled`.
+        attempt: What the count of attempts is from now on; a snooze gives back the one that it took.
+        due_at: The next instant. For DONE it means that the job recurs; for AGAIN, None keeps the one it had.
+        error: What went wrong, or None.
+        recurrence: The canonical text of its recurrence where the job lives on; None keeps the one it has.
+        record: What the history keeps of it, stored in the same transaction if it is SETTLED.
+        is_first: Whether this end is written for the first time: then its *record* is kept as well where the job is
+            gone or has another life, since the attempt was made. Written again, it might be there already.
+    """
+
+    job: Job
+    epoch: int
+    how: Settled = Settled.DONE
+    attempt: int = 0
+    due_at: int | None = None
+    error: str | None = None
+    recurrence: str | None = None
+    record: HistoryRecord | None = None
+    is_first: bool = False
+
+
+@record
+class Redate:
+    """
+    Write the instant of a pending job by a clock that was set.
+
+    Answers MOVED, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER. It is the same life: its generation and
+    attempt stay, and so do the distances to its expiry and to its first set. WRONG_GENERATION carries the job as it is:
+    where a Redate is repeated after an unknown end, that shows whether the first took effect.
+
+    Attributes:
+        job: As the owner read it: pending. A job that was moved or set since is WRONG_GENERATION.
+        epoch: The lease's.
+        due_at: The instant.
+        recurrence: The canonical text of its recurrence, whose anchor may have moved with it.
+    """
+
+    job: Job
+    epoch: int
+    due_at: int
+    recurrence: str | None = None
+
+
+Write: TypeAlias = Set | Move | Cancel | SetPause | Resume | Replay | Adopt | Begin | SetAside | Settle | Redate
+"""A write to one job."""
+
+Contested: TypeAlias = Set | Move | Cancel | SetPause
+"""A write of a caller that may meet a counted attempt, and carries the word on it as `over`."""
+
+
+def key_of(write: Write) -> str:
+    """
+    Return the key that *write* is about.
+    """
+    return write.job.key if isinstance(write, (Set, Adopt, Begin, SetAside, Settle, Redate)) else write.key
+
+
+@record
+class Answer:
+    """
+    The outcome of a write, and the job as it is afterwards (None where there is none).
+    """
+
+    outcome: Outcome
+    job: Job | None = None

@@ -1,0 +1,76 @@
+"""
+The query of a list of jobs, and a page of it.
+
+Internal: other packages use it, users do not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tickwheel.jobs.record import record
+
+if TYPE_CHECKING:
+    from tickwheel.jobs.model import Job, State
+
+__all__ = ["JobQuery", "Page"]
+
+
+@record
+class JobQuery:
+    """
+    A query for jobs, by the code points of their keys, from just after *cursor*.
+
+    A job which changes meanwhile is still met exactly once. *recurring* leaves out those that fire once, *paused* all
+    but pending ones that are paused. *contains* and *error* are parts of a key and of a last error, by code points.
+    """
+
+    prefix: str = ""
+    state: State | None = None
+    due_from: int | None = None
+    due_until: int | None = None
+    handler: str | None = None
+    cursor: str | None = None
+    limit: int = 100
+    recurring: bool = False
+    paused: bool = False
+    target: str | None = None
+    contains: str | None = None
+    error: str | None = None
+
+    @property
+    def is_narrowed(self) -> bool:
+        """
+        True if it leaves out jobs by what no set of keys shows: all but prefix, paused and recurring.
+        """
+        filters = (self.state, self.due_from, self.due_until, self.handler, self.target, self.contains, self.error)
+        return any(value is not None for value in filters)
+
+    def matches(self, job: Job) -> bool:
+        """
+        Return whether *job* is among those that it is for; a cursor and a limit do not count.
+        """
+        return (
+            job.key.startswith(self.prefix)
+            and self.state in {None, job.state}
+            and (self.due_from is None or job.due_at >= self.due_from)
+            and (self.due_until is None or job.due_at < self.due_until)
+            and self.handler in {None, job.handler}
+            and self.target in {None, job.target}
+            and (self.contains is None or self.contains in job.key)
+            and (self.error is None or self.error in (job.error or ""))
+            and (job.recurrence is not None or not self.recurring)
+            and (job.is_paused or not self.paused)
+        )
+
+
+@record
+class Page:
+    """
+    One page of a list; *cursor* is None on the last.
+
+    A page may hold fewer jobs than asked for, even none, and still have a cursor: a store bounds its search.
+    """
+
+    jobs: tuple[Job, ...]
+    cursor: str | None = None

@@ -1,0 +1,603 @@
+"""
+Recurrence: the rule that a recurring job stores, and the instant after this one.
+
+The canonical text is JSON with sorted keys, so that any client can read it:
+
+    {"cron":"0 9 * * 1-5","jitter_ms":0,"misfire":"once","tz":"Europe/Berlin"}
+    {"anchor_at":1700000000000,"every_ms":60000,"jitter_ms":0,"misfire":"skip"}
+
+A text holds the rule, which callers set, and the state of the series, which runs and verbs change: `runs`, `run_at`,
+`next_at`, `nominal_at`, `expires_ms`, `then` and `ended`. `grace_ms`, `until`, `max_runs`, `overlap`, `exclude`, the
+`tz` in which an interval reads that, and all of the state are there only where they say something. A text that says
+anything else is refused. All stores keep the text as it is, so what is added to it needs no other schema. Cron lines
+and zones are in `tickwheel.calendar`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from enum import StrEnum
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple
+
+from tickwheel.calendar import Cron, Exclusion, Misfire
+from tickwheel.calendar.misfire import MISFIRE_GRACE_MS
+from tickwheel.calendar.zone import zone_data
+from tickwheel.errors import MissingExtraError, RecurrenceError
+from tickwheel.jobs.errors import InvalidRecurrenceError
+
+__all__ = [
+    "FIELDS",
+    "Cron",
+    "Ended",
+    "Exclusion",
+    "Interval",
+    "Misfire",
+    "Overlap",
+    "Recurrence",
+    "nominal_of",
+    "share_of",
+]
+
+_MORE = ("grace_ms", "until", "max_runs")
+_STATE = ("runs", "run_at", "next_at", "nominal_at", "expires_ms", "then", "ended")
+FIELDS: Final = frozenset(
+    {"anchor_at", "cron", "every_ms", "exclude", "jitter_ms", "misfire", "overlap", "tz", *_MORE, *_STATE}
+)
+"""All that a canonical text may say: what is added to it by a later version is refused, and not left out."""
+_DAY: Final = timedelta(days=1)
+_PASSES_MAX: Final = 10_000
+"""How many stretches of what is excluded a search passes before it gives up; each costs up to 50 microseconds."""
+_AHEAD_MS: Final = 50 * 366 * 86_400_000
+"""How far a search goes, as for a line of cron."""
+_LAST_MS: Final = 253_370_764_800_000
+"""The year 9999: no calendar here has the one after it, and an exclusion looks ahead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """
+    Fires at `anchor_at + n * every_ms`, for every n: the phase is fixed, so lateness never adds up to drift.
+
+    Attributes:
+        every_ms: The distance, at least 1.
+        anchor_at: Any instant of the series, in ms since the epoch.
+        tz: The IANA name of the zone in which a job reads what it leaves out; it moves no instant.
+    """
+
+    every_ms: int
+    anchor_at: int
+    tz: str = "UTC"
+
+    def next(self, after: int) -> int:
+        """
+        Return the first instant of the series that is later than *after*.
+        """
+        return self.anchor_at + ((after - self.anchor_at) // self.every_ms + 1) * self.every_ms
+
+
+class Overlap(StrEnum):
+    """
+    The policy for instants that pass while a run lasts, its retries included.
+
+    No policy runs a job beside itself: its key is its lock. For that, set a job that fires once for each run.
+    """
+
+    SKIP = "skip"
+    """They are left out; the next run is the next one in the future."""
+    ONCE = "once"
+    """One run follows at once, for all of them."""
+    ALL = "all"
+    """As many runs follow, one after the other."""
+    CANCEL = "cancel"
+    """The run is asked to stop at the first of them, and the next one follows once it has ended."""
+
+
+class Ended(NamedTuple):
+    """
+    The end of a run whose node could not compute the next one: no run is due until a node can.
+
+    Attributes:
+        due_at: When it was due.
+        begun: When it began.
+        ended: When it ended.
+        has_run: Whether it counts.
+    """
+
+    due_at: int
+    begun: int
+    ended: int
+    has_run: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Recurrence:
+    """
+    A rule and how to follow it.
+
+    Attributes:
+        rule: The series of nominal instants.
+        misfire: What to do about missed ones.
+        jitter_ms: Every run comes later by a share of this, drawn from the key's hash and so the same each time.
+        grace_ms: With SKIP, how late a run may begin and not be missed.
+        until: The last nominal instant that is allowed, or None.
+        max_runs: How many runs the series has, or None for any number.
+        runs: How many of them have ended.
+        run_at: The instant of the run that is tried again, was snoozed, or was due while another lasted, where the
+            series goes on from it.
+        next_at: The instant that the job waited for when it was to run now instead, so that no other one comes before;
+            of a run that is tried again, its own, where nothing else shows that it is one.
+        nominal_at: The instant of the run that the rule named, before any jitter, where `due_at` does not show it.
+        expires_ms: For how long after its instant a run is worth firing, while one that expires is tried again or was
+            snoozed: its job is due later then, and the next run has this length again.
+        exclude: What is left out of the series, before any jitter; all in the zone of *rule*.
+        overlap: What to do about instants that pass while a run lasts; None for ALL where *misfire* is, else SKIP.
+        then: The definition that was set while a run lasted, and counts once it has ended; see `stores._series`.
+        ended: The end of the last run, where the node that made it could not read the rule.
+    """
+
+    rule: Interval | Cron
+    misfire: Misfire = Misfire.ONCE
+    jitter_ms: int = 0
+    grace_ms: int = MISFIRE_GRACE_MS
+    until: int | None = None
+    max_runs: int | None = None
+    runs: int = 0
+    run_at: int | None = None
+    next_at: int | None = None
+    nominal_at: int | None = None
+    expires_ms: int | None = None
+    exclude: tuple[Exclusion, ...] = ()
+    overlap: Overlap | None = None
+    then: str | None = None
+    ended: Ended | None = None
+
+    def next(self, key: str, after: int, passes: Iterable[object] | None = None) -> int | None:
+        """
+        Return the job's first instant later than *after*, or None if there is none.
+
+        That is `next_at` where it is later. An interval begins at its anchor; `nominal` knows the instants before, too.
+
+        Args:
+            key: The job's.
+            after: In ms since the epoch.
+            passes: As for `nominal`.
+
+        Raises:
+            InvalidRecurrenceError: As `nominal`.
+        """
+        if self.next_at is not None and self.next_at > after:
+            return self.next_at
+        shift = self.shift_ms(key)
+        after -= shift
+        if isinstance(self.rule, Interval):  # a run that is wanted before the first one leaves that its instant
+            after = max(after, self.rule.anchor_at - 1)
+        nominal = self.nominal(after, passes)
+        return None if nominal is None else nominal + shift
+
+    def nominal(self, after: int, passes: Iterable[object] | None = None) -> int | None:
+        """
+        Return the series' first instant later than *after*, before any jitter, or None if there is none.
+
+        A day that a zone's calendar leaves out was missed, like any run that nobody could fire: `skip` leaves it out.
+
+        Args:
+            after: In ms since the epoch.
+            passes: As many instants are looked at, if they are excluded; an iterator that several searches may share.
+
+        Raises:
+            InvalidRecurrenceError: If so much is excluded that the search gives up: whether there is one is not known.
+        """
+        last = after + _AHEAD_MS
+        line = self.rule if isinstance(self.rule, Cron) else None
+        for _ in range(_PASSES_MAX) if passes is None else passes:
+            found = self._of_rule(after)
+            if found is None or (self.until is not None and found > self.until):
+                return None
+            if not self.exclude or found >= _LAST_MS:
+                return found
+            end = next((end for each in self.exclude if (end := each.end(found, line)) is not None), None)
+            if end is None:
+                return found
+            after = end - 1
+            if after >= last:
+                break
+        remedy = "no run is found in 50 years, or too many stretches: exclude less"
+        raise InvalidRecurrenceError("exclude", [str(each) for each in self.exclude], remedy)
+
+    def _of_rule(self, after: int) -> int | None:
+        if isinstance(self.rule, Interval):
+            return self.rule.next(after)
+        return self.rule.next(after, makes_up=self.misfire is not Misfire.SKIP)
+
+    def following(self, key: str, due_at: int, begun: int, ended: int) -> tuple[int | None, int | None]:
+        """
+        Return when the job comes back after the run due at *due_at*, and the instant of that run if it is another.
+
+        Instants until *begun* were missed, and those from then until *ended* came while the run lasted.
+        """
+        start = due_at if self.misfire is Misfire.ALL else max(due_at, min(begun, ended))
+        if self.run_at is not None:
+            start = self.run_at
+        found = self.next(key, start)
+        if found is None or found > ended or (self.misfire is Misfire.ALL and found <= begun):
+            return found, None
+        match self._overlaps:
+            case Overlap.SKIP:
+                return self.next(key, max(due_at, ended)), None
+            case Overlap.ALL:  # a late instant would be taken for a missed one, unless none is ever left out
+                return (found, None) if self.misfire is Misfire.ALL else (ended, found)
+        is_last = self.until is not None and ended - self.shift_ms(key) > self.until
+        return ended, (self.until if is_last else None)  # the last one may come after the end of the series
+
+    def after_run(
+        self, key: str, due_at: int, begun: int, ended: int, *, has_run: bool
+    ) -> tuple[int | None, Recurrence]:
+        """
+        Return when the job comes back, or None where its series ends, and its recurrence then.
+
+        Args:
+            key: The job's.
+            due_at: When the run was due.
+            begun: When it began; *ended*, if it did not.
+            ended: When it ended.
+            has_run: Whether it counts; one that was left out does not.
+        """
+        runs = self.runs + has_run
+        if self.max_runs is not None and runs >= self.max_runs:
+            return None, self
+        due_at_next, run_at = self.following(key, due_at, begun, ended)
+        nominal_at = None if run_at is None else run_at - self.shift_ms(key)
+        return due_at_next, self._with_state(runs=runs, run_at=run_at, nominal_at=nominal_at)
+
+    def _with_state(self, *, runs: int, run_at: int | None, nominal_at: int | None) -> Recurrence:
+        is_same = (runs, run_at, nominal_at) == (self.runs, self.run_at, self.nominal_at)
+        if is_same and self.next_at is None and self.expires_ms is None and self.ended is None:
+            return self
+        after = replace(self, runs=runs, run_at=run_at, nominal_at=nominal_at)
+        return replace(after, next_at=None, expires_ms=None, ended=None)
+
+    def named(self, key: str, due_at: int) -> int:
+        """
+        Return the instant that the rule named for the run due at *due_at*, before any jitter.
+
+        It is the same for all attempts. A run that was wanted besides (`run_now`) has the instant at which it was due.
+        """
+        if self.nominal_at is not None:
+            return self.nominal_at
+        return due_at if self.next_at is not None else due_at - self.shift_ms(key)
+
+    def postponed(self, key: str, due_at: int, begun: int, expires_ms: int | None = None) -> Recurrence:
+        """
+        Return the recurrence while the run due at *due_at*, for *expires_ms* if any, waits to be tried again.
+
+        The series goes on from it where instants that pass meanwhile get a run, or some were missed until it had begun.
+        """
+        goes_on = self._overlaps is not Overlap.SKIP or self._makes_up(key, due_at, begun)
+        run_at = due_at if self.run_at is None and goes_on else self.run_at
+        expires_ms = expires_ms if self.expires_ms is None else self.expires_ms
+        is_noted = self.next_at is not None or run_at is not None or expires_ms is not None
+        next_at, nominal_at = self.next_at if is_noted else due_at, self.named(key, due_at)
+        return replace(self, run_at=run_at, next_at=next_at, nominal_at=nominal_at, expires_ms=expires_ms)
+
+    def _makes_up(self, key: str, due_at: int, begun: int) -> bool:
+        return self.misfire is Misfire.ALL and (missed := self.next(key, due_at)) is not None and missed <= begun
+
+    def overtaken_at(self, key: str, due_at: int, begun: int) -> int | None:
+        """
+        Return when the run due at *due_at* has to stop for the next one, or None if it may go on.
+
+        Instants until *begun* were missed: they stop nothing.
+        """
+        if self.overlap is not Overlap.CANCEL:
+            return None
+        try:
+            return self.next(key, max(begun, due_at if self.run_at is None else self.run_at))
+        except InvalidRecurrenceError:  # none is near, and the end of the run says so
+            return None
+
+    @property
+    def _overlaps(self) -> Overlap:
+        if self.overlap is not None:
+            return self.overlap
+        return Overlap.ALL if self.misfire is Misfire.ALL else Overlap.SKIP
+
+    def moved(self, step_ms: int) -> Recurrence:
+        """
+        Return the recurrence after the clock was set by *step_ms*: what counts elapsed time is moved along.
+        """
+        if not isinstance(self.rule, Interval):
+            return self
+        instants = (self.run_at, self.next_at, self.nominal_at)
+        run_at, next_at, nominal_at = (None if each is None else each + step_ms for each in instants)
+        rule = replace(self.rule, anchor_at=self.rule.anchor_at + step_ms)
+        ended = self.ended
+        if ended is not None:
+            ended = Ended(ended.due_at + step_ms, ended.begun + step_ms, ended.ended + step_ms, ended.has_run)
+        return replace(self, rule=rule, run_at=run_at, next_at=next_at, nominal_at=nominal_at, ended=ended)
+
+    def has_same_instants(self, other: Recurrence, *, has_phase: bool = False) -> bool:
+        """
+        Return whether the rules name the same instants, however they are spelled.
+
+        Args:
+            other: The rule to compare.
+            has_phase: Whether the phase of *other*, an interval, was asked for; otherwise any will do.
+        """
+        rule, wanted = self.rule, other.rule
+        if isinstance(rule, Interval) and isinstance(wanted, Interval):
+            is_in_phase = not has_phase or (wanted.anchor_at - rule.anchor_at) % rule.every_ms == 0
+            is_same = rule.every_ms == wanted.every_ms and is_in_phase
+        else:
+            is_same = rule == wanted or _meaning(rule) == _meaning(wanted)
+        return is_same and (self.exclude == other.exclude or _left_out(self.exclude) == _left_out(other.exclude))
+
+    def has_same_runs(self, other: Recurrence, *, has_phase: bool = False) -> bool:
+        """
+        Return whether the rules name the same instants and the same end; *has_phase* as in `has_same_instants`.
+        """
+        is_end = (self.until, self.max_runs) == (other.until, other.max_runs)
+        return is_end and self.has_same_instants(other, has_phase=has_phase)
+
+    def is_like(self, other: Recurrence, *, has_phase: bool = False) -> bool:
+        """
+        Return whether the rules are the same, whatever the state of the series; *has_phase* as in `has_same_instants`.
+        """
+        if (self.misfire, self.jitter_ms, self._overlaps) != (other.misfire, other.jitter_ms, other._overlaps):
+            return False
+        if self.misfire is Misfire.SKIP and self.grace_ms != other.grace_ms:
+            return False
+        if self.rule.tz != other.rule.tz and zone_data(self.rule.tz) != zone_data(other.rule.tz):
+            return False
+        return self.has_same_runs(other, has_phase=has_phase)
+
+    def is_postponed(self, due_at: int) -> bool:
+        """
+        Return whether the run due at *due_at* is tried again, was snoozed, or was due while another lasted.
+        """
+        is_late = self.next_at is not None and self.next_at <= due_at
+        return is_late or self.run_at is not None or self.expires_ms is not None
+
+    def turned_into(
+        self, other: Recurrence, key: str, due_at: int, now: int, *, has_begun: bool, has_phase: bool = False
+    ) -> tuple[int | None, Recurrence]:
+        """
+        Return when a job is due that waits for *due_at* and gets the rule of *other*, and its recurrence from then on.
+
+        A run that is owed keeps its instant, and the series goes on after it by the new rule. A changed interval counts
+        from the last nominal run. The instant is None where the series is over by the new rule.
+
+        Args:
+            other: The new rule; its state does not count.
+            key: The job's.
+            due_at: In ms since the epoch, and so *now*.
+            now: The time.
+            has_begun: Whether the run has made an attempt.
+            has_phase: Whether the phase of *other*, an interval, was asked for.
+        """
+        is_owed = has_begun or due_at <= now or self.is_postponed(due_at)
+        nominal, shift = self.named(key, due_at), other.shift_ms(key)
+        before, rule = self.rule, other.rule
+        is_timed = not self.has_same_instants(other, has_phase=has_phase)
+        last = nominal
+        if isinstance(before, Interval) and isinstance(rule, Interval):
+            if not is_owed:
+                last = nominal - before.every_ms
+            elif self.next_at is not None and self.next_at > due_at:  # the run besides is none of the series
+                last = self.next_at - self.shift_ms(key) - before.every_ms
+            if before.every_ms == rule.every_ms and (not is_timed or not has_phase):
+                rule = replace(rule, anchor_at=before.anchor_at)
+            elif not has_phase:
+                rule = replace(rule, anchor_at=last + rule.every_ms if last <= now else nominal)
+        after = replace(other, rule=rule, runs=self.runs, run_at=self.run_at, next_at=self.next_at)
+        after = replace(after, nominal_at=self.nominal_at, expires_ms=self.expires_ms, then=None, ended=self.ended)
+        if not is_owed and other.max_runs is not None and self.runs >= other.max_runs:
+            return None, after
+        if not is_timed:
+            return _in_place(after, key, due_at, nominal, shift - self.shift_ms(key), is_owed=is_owed)
+        if is_owed:
+            run_at = None if self.run_at is None else max(now, self.run_at)  # nothing is made up for by the new rule
+            next_at = self.next_at if self.is_postponed(due_at) else None
+            return due_at, replace(after, run_at=run_at, next_at=next_at, nominal_at=nominal)
+        after = replace(after, next_at=None, nominal_at=None, run_at=None)
+        return _begun_again(after, nominal, shift, now, last if isinstance(before, Interval) else None)
+
+    def is_missed(self, due_at: int, now: int) -> bool:
+        """
+        Return whether the run due at *due_at* was missed, by *now*, and is to be left out.
+        """
+        return self.misfire is Misfire.SKIP and now - due_at > self.grace_ms
+
+    def is_past(self, key: str, due_at: int) -> bool:
+        """
+        Return whether somebody moved the run that is due at *due_at* past the end of the series.
+        """
+        if self.until is None or self.run_at is not None or self.next_at is not None:
+            return False
+        return due_at - self.shift_ms(key) > self.until
+
+    def upcoming(self, key: str, after: int, count: int, passes: Iterable[object] | None = None) -> Iterator[int]:
+        """
+        Yield the *count* instants after the run due at *after*, fewer where the series ends: in the year 9999 at last.
+
+        Args:
+            key: The job's.
+            after: In ms since the epoch.
+            count: How many.
+            passes: As for `nominal`; all of them share these.
+
+        Raises:
+            InvalidRecurrenceError: As `nominal`.
+        """
+        passes = iter(range(count + _PASSES_MAX) if passes is None else passes)
+        if self.max_runs is not None:
+            count = min(count, self.max_runs - self.runs - 1)
+        for _ in range(count):
+            due_at = self.next(key, after, passes)
+            if due_at is None or due_at >= _LAST_MS:
+                break
+            yield due_at
+            after = due_at
+
+    def shift_ms(self, key: str) -> int:
+        """
+        Return by how much *key* comes after its nominal instants: 0 to `jitter_ms`, spread evenly over keys.
+        """
+        return share_of(key, self.jitter_ms)
+
+    def to_text(self) -> str:
+        """
+        Return the canonical text.
+        """
+        facts: dict[str, Any] = {"misfire": self.misfire.value, "jitter_ms": self.jitter_ms}
+        if isinstance(self.rule, Cron):
+            facts |= {"cron": self.rule.line, "tz": self.rule.tz}
+        else:
+            facts |= {"every_ms": self.rule.every_ms, "anchor_at": self.rule.anchor_at}
+            if self.exclude or self.rule.tz != "UTC":
+                facts["tz"] = self.rule.tz
+        if self.exclude:
+            facts["exclude"] = [str(each) for each in self.exclude]
+        more = {name: getattr(self, name) for name in ("until", "max_runs", *_STATE)}
+        more["runs"] = self.runs or None
+        more["overlap"] = None if self.overlap is None else self.overlap.value
+        if self.grace_ms != MISFIRE_GRACE_MS:
+            more["grace_ms"] = self.grace_ms
+        facts |= {name: value for name, value in more.items() if value is not None}
+        return json.dumps(facts, sort_keys=True, separators=(",", ":"))
+
+    @staticmethod
+    @lru_cache(maxsize=4096)
+    def from_text(text: str) -> Recurrence:
+        """
+        Read a canonical text.
+
+        Raises:
+            InvalidRecurrenceError: If it is none.
+        """
+        try:
+            facts = json.loads(text)
+            state = {name: facts.pop(name) for name in _STATE if name in facts}
+            if not FIELDS.issuperset(facts):
+                raise ValueError  # noqa: TRY301  as for whatever else cannot be read
+            if "ended" in state:
+                state["ended"] = Ended(*state["ended"])
+            rule = _rule_of(json.dumps(facts))
+            return replace(rule, **state) if state else rule
+        except (ValueError, TypeError, LookupError, AttributeError, RecurrenceError):
+            raise InvalidRecurrenceError("recurrence", text, "set the job again with every= or cron=") from None
+
+
+@lru_cache(maxsize=4096)
+def _rule_of(text: str) -> Recurrence:
+    """
+    Read a text without state, which the runs of a series have in common.
+    """
+    facts = json.loads(text)
+    rule: Interval | Cron = (
+        Cron(facts["cron"], facts["tz"])
+        if "cron" in facts
+        else Interval(facts["every_ms"], facts["anchor_at"], facts.get("tz", "UTC"))
+    )
+    more = {name: facts[name] for name in _MORE if name in facts}
+    exclude = tuple(Exclusion.parse(each, rule.tz) for each in facts.get("exclude", ()))
+    more["overlap"] = Overlap(facts["overlap"]) if "overlap" in facts else None
+    return Recurrence(rule, Misfire(facts["misfire"]), facts["jitter_ms"], exclude=exclude, **more)
+
+
+def _in_place(
+    series: Recurrence, key: str, due_at: int, nominal: int, step_ms: int, *, is_owed: bool
+) -> tuple[int | None, Recurrence]:
+    """
+    Return the same as `turned_into` where no instant changes, except by *step_ms* of another jitter.
+    """
+    if not is_owed and series.until is not None and nominal > series.until:
+        return None, series
+    if not step_ms:
+        return due_at, series
+    run_at, next_at = (None if each is None else each + step_ms for each in (series.run_at, series.next_at))
+    after = replace(series, run_at=run_at, next_at=next_at)
+    if is_owed or due_at + step_ms != nominal + series.shift_ms(key):
+        return due_at, replace(after, nominal_at=nominal)
+    return due_at + step_ms, after
+
+
+def _begun_again(
+    series: Recurrence, nominal: int, shift: int, now: int, last: int | None
+) -> tuple[int | None, Recurrence]:
+    """
+    Return the same as `turned_into` where the series names other instants and no run is owed.
+
+    Args:
+        series: The new one, with the state of the old one.
+        nominal: The instant of the run that the job waits for.
+        shift: By how much its runs come later.
+        now: The time.
+        last: The last nominal run of an interval, or None.
+    """
+    rule = series.rule
+    if isinstance(rule, Interval) and last is not None and max(rule.anchor_at, last + rule.every_ms) <= now:
+        first = rule.next(now - rule.every_ms)  # by the new rule a run is late: it names the latest instant
+        if series.nominal(first - 1) == first:
+            return max(now, first + shift), replace(series, nominal_at=first)
+    is_due = nominal < now and series.nominal(nominal - 1) == nominal
+    start = now - 1 if not isinstance(rule, Interval) else max(now, rule.anchor_at) - 1
+    found = nominal if is_due else series.nominal(start)
+    return (None if found is None else found + shift), series
+
+
+def _meaning(rule: Interval | Cron) -> Hashable:
+    if isinstance(rule, Interval):
+        return rule.every_ms
+    try:
+        return rule.meaning
+    except (MissingExtraError, RecurrenceError, ValueError):  # this node cannot read it: compare the spelling
+        return rule.line, rule.tz
+
+
+def _left_out(exclude: Iterable[Exclusion]) -> Hashable:
+    """
+    Return a value that is equal for all spellings of *exclude*, in any order.
+    """
+    others: set[Hashable] = set()
+    days: set[tuple[date, date]] = set()
+    for each in exclude:
+        if each.first is not None and each.last is not None:
+            others.add(zone_data(each.tz))
+            days.add((each.first, each.last))
+        else:
+            assert each.line is not None
+            others.add((len(each.line.line.split()), _meaning(each.line)))
+    stretches: list[tuple[date, date]] = []
+    for first, last in sorted(days):
+        if stretches and first <= stretches[-1][1] + _DAY:
+            stretches[-1] = (stretches[-1][0], max(stretches[-1][1], last))
+        else:
+            stretches.append((first, last))
+    return frozenset(others), tuple(stretches)
+
+
+def nominal_of(key: str, due_at: int, text: str | None) -> int | None:
+    """
+    Return the instant that the recurrence *text* named for the run of *key* due at *due_at*; None without a rule.
+    """
+    if text is None:
+        return None
+    try:
+        return Recurrence.from_text(text).named(key, due_at)
+    except InvalidRecurrenceError:
+        return None
+
+
+def share_of(key: str, span_ms: int) -> int:
+    """
+    Return the place of *key* in a span, 0 to *span_ms*: always the same one, and those of many keys fill it evenly.
+    """
+    if not span_ms:
+        return 0
+    digest = blake2b(key.encode(), digest_size=8).digest()
+    return int.from_bytes(digest) * (span_ms + 1) >> 64

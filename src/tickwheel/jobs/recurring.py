@@ -1,0 +1,223 @@
+"""
+Requests about recurring jobs: the rule, its first run, and a look at the next ones.
+
+Internal: other packages use it, users do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from tickwheel.calendar.misfire import MISFIRE_GRACE_MS
+from tickwheel.calendar.zone import check_zone
+from tickwheel.errors import RecurrenceError
+from tickwheel.jobs import checks
+from tickwheel.jobs.errors import InvalidJobError, InvalidRecurrenceError
+from tickwheel.jobs.recurrence import Cron, Exclusion, Interval, Misfire, Overlap, Recurrence
+
+if TYPE_CHECKING:
+    from datetime import date
+
+    from tickwheel.jobs.model import Job
+    from tickwheel.jobs.requests import SetRequest
+    from tickwheel.typing import Duration
+
+__all__ = [
+    "EXCLUDE_MAX",
+    "RUNS_MAX",
+    "check_once",
+    "exclusions",
+    "first_run",
+    "interval_of",
+    "no_run",
+    "runs_found",
+    "runs_of",
+]
+
+EXCLUDE_MAX = 366
+RUNS_MAX = 1 << 31
+_GRACE_MIN_MS = 1_000
+_LINES_MAX = 10
+"""Each costs some 40 microseconds an instant that it is asked about, a day a tenth of that."""
+_PASSES_MAX = 1_000
+"""How many stretches of what is excluded are passed at a set, which may hold up an event loop: some 50 milliseconds."""
+_OF_SERIES: Final = {
+    "until": None,
+    "max_runs": None,
+    "misfire_grace": None,
+    "overlap": None,
+    "exclude": (),
+    "misfire": "once",
+    "jitter": 0,
+    "tz": "UTC",
+}
+"""What shapes a series, and what it is where nobody has given it."""
+_EVERY = "@every"
+_NOISE_MS = 1e-6
+"""What a float of seconds may be off a whole number of milliseconds: 0.07 * 1000 is 70.00000000000001."""
+
+
+def interval_of(every: Duration | None, cron: str | None) -> Duration | None:
+    """
+    Return the interval that is asked for: *every*, or that of a *cron* line such as `@every 90s`; None for a calendar.
+    """
+    if every is None and isinstance(cron, str):
+        alias, _, interval = cron.replace("\t", " ").strip().partition(" ")
+        if interval and alias.lower() == _EVERY:
+            return interval.strip()
+    return every
+
+
+def check_once(request: SetRequest) -> None:
+    """
+    Refuse what shapes a series in a *request* for a job that fires once.
+
+    Raises:
+        InvalidJobError: Naming the value and the remedy.
+    """
+    is_bare = request.until is None and request.max_runs is None and request.misfire_grace is None
+    is_plain = request.overlap is None and not request.exclude and request.misfire == "once" and request.jitter == 0
+    if is_bare and is_plain and request.tz == "UTC":
+        return  # nearly all
+    for name, usual in _OF_SERIES.items():
+        value = getattr(request, name)
+        is_usual = checks.seconds(name, value) == 0 if name == "jitter" else value in (usual, [])
+        if not is_usual:
+            raise InvalidJobError(name, value, "it is for recurring jobs: pass every= or cron=, or leave it out")
+
+
+def first_run(request: SetRequest, key: str, start: int | None, now: int) -> tuple[int | None, str]:
+    """
+    Return the first instant and the canonical text of a recurring request, in the phase of *start* if it has one.
+
+    An interval whose start has passed begins now, with one late run, and goes on in phase; a line of cron waits. The
+    instant is None if no run is due until `until=`: a series that exists may still owe one.
+
+    Raises:
+        InvalidRecurrenceError: If there is no such rule, or it never fires.
+        InvalidJobError: For another value.
+    """
+    every = interval_of(request.every, request.cron)
+    if every is None:
+        with _refused():
+            rule: Cron | Interval = Cron.parse(request.cron or "", request.tz)
+        after = now if start is None else max(start, now) - 1
+    elif request.every is not None and request.cron is not None:
+        raise InvalidRecurrenceError("every", request.every, "pass every= or cron=, not both")
+    else:
+        every_ms = _every_ms(every)
+        first = now + 1 + every_ms if start is None else start  # one more is never early, as for a delay
+        with _refused():
+            check_zone(request.tz)
+        rule = Interval(every_ms, first, request.tz)
+        after = rule.anchor_at - 1
+    if checks.seconds("jitter", request.jitter) < 0:
+        raise InvalidRecurrenceError("jitter", request.jitter, "pass seconds, 0 or more")
+    recurrence = Recurrence(
+        rule,
+        checks.choice("misfire", request.misfire, Misfire),
+        checks.delay_ms(request.jitter, "jitter"),
+        _grace_ms(request),
+        None if request.until is None else checks.at_ms(request.until, now, "until"),
+        None if request.max_runs is None else checks.check_count("max_runs", request.max_runs, RUNS_MAX),
+        exclude=exclusions(request.exclude, rule.tz),
+        overlap=None if request.overlap is None else checks.choice("overlap", request.overlap, Overlap),
+    )
+    due = recurrence.nominal(after, range(_PASSES_MAX))
+    if due is None or (recurrence.until is not None and recurrence.until < now):
+        if request.until is not None:
+            return None, recurrence.to_text()
+        raise InvalidRecurrenceError("cron", request.cron, "it does not fire within 50 years of its start")
+    due_at = due + recurrence.shift_ms(key)
+    if due_at < now:
+        due_at, recurrence = now, replace(recurrence, nominal_at=due)
+    return due_at, recurrence.to_text()
+
+
+def no_run(until: object) -> InvalidRecurrenceError:
+    """
+    Return the error of a new series whose *until* comes before its first run.
+    """
+    return InvalidRecurrenceError("until", until, "no run is due until then: name a later instant")
+
+
+def runs_of(job: Job, count: int, passes: Iterable[object] | None = None) -> Iterator[int]:
+    """
+    Yield the next *count* runs of a recurring *job* in ms since the epoch, the one that it waits for first.
+
+    Raises:
+        InvalidRecurrenceError: If the search gives up, because so much is left out; see `Recurrence.nominal`.
+    """
+    yield job.due_at
+    yield from Recurrence.from_text(job.recurrence or "").upcoming(job.key, job.due_at, count - 1, passes)
+
+
+def runs_found(job: Job, count: int, passes: Iterable[object] | None = None) -> list[int]:
+    """
+    Return what `runs_of` yields until the search gives up.
+    """
+    found: list[int] = []
+    with suppress(InvalidRecurrenceError):
+        for run in runs_of(job, count, passes):
+            found.append(run)  # noqa: PERF402  those before the error count
+    return found
+
+
+def _grace_ms(request: SetRequest) -> int:
+    grace = request.misfire_grace
+    if grace is None:
+        return MISFIRE_GRACE_MS
+    if request.misfire != Misfire.SKIP:
+        raise InvalidJobError("misfire_grace", grace, f"it bounds misfire='skip' only, not {request.misfire!r}")
+    ms = checks.span_ms("misfire_grace", grace)
+    if ms < _GRACE_MIN_MS:
+        raise InvalidJobError("misfire_grace", grace, "pass at least 1 s: a busy node may be that late")
+    return ms
+
+
+def exclusions(texts: Sequence[str | date], tz: str) -> tuple[Exclusion, ...]:
+    """
+    Return what *texts* leave out, read in the zone *tz*.
+
+    Raises:
+        InvalidRecurrenceError: Naming the one that cannot be read.
+    """
+    if isinstance(texts, str) or not isinstance(texts, Sequence):
+        raise InvalidRecurrenceError("exclude", texts, "pass a list of days and cron lines, also for one")
+    if len(texts) > EXCLUDE_MAX:
+        what = f"there are {len(texts)}, and at most {EXCLUDE_MAX} are taken: join days, as in '2026-12-24/2027-01-02'"
+        raise InvalidRecurrenceError("exclude", texts[EXCLUDE_MAX], what)
+    with _refused():
+        found = tuple(Exclusion.parse(each, tz) for each in texts)
+    lines = [str(each) for each in found if each.line is not None]
+    if len(lines) > _LINES_MAX:
+        raise InvalidRecurrenceError("exclude", lines[_LINES_MAX], f"at most {_LINES_MAX} of them may be cron lines")
+    return found
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    """
+    Refuse, as a job's, what cannot be read of a line, a zone or an exclusion.
+    """
+    try:
+        yield
+    except RecurrenceError as error:
+        raise InvalidRecurrenceError(error.name, error.value, error.remedy) from None
+
+
+def _every_ms(every: Duration) -> int:
+    """
+    Return an interval in milliseconds, which has to be whole: a rounded one would drift from what was asked for.
+    """
+    ms = checks.span_ms("every", every)
+    exact = checks.seconds("every", every) * 1000
+    nearest = round(exact)
+    if nearest < 1:
+        raise InvalidRecurrenceError("every", every, "the least interval is 0.001 s")
+    if abs(exact - nearest) > _NOISE_MS * nearest:
+        raise InvalidRecurrenceError("every", every, f"instants are whole milliseconds: pass {ms / 1000}, for example")
+    return nearest

@@ -1,0 +1,390 @@
+"""
+Requests of callers, and the writes that come of them.
+
+Internal: other packages use it, users do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, Final, NamedTuple, TypedDict
+
+from tickwheel._core import make_fast
+from tickwheel.jobs import checks
+from tickwheel.jobs.errors import InvalidJobError
+from tickwheel.jobs.model import (
+    USUAL_RETRY,
+    Actor,
+    Answer,
+    Job,
+    JobQuery,
+    Outcome,
+    RetryPolicy,
+    Set,
+    SetMode,
+    State,
+)
+from tickwheel.jobs.recurring import check_once, first_run, interval_of, no_run
+from tickwheel.jobs.retry import check_policy
+from tickwheel.typing import Duration, Instant
+
+__all__ = [
+    "PAGE_MAX",
+    "STEPS_MAX",
+    "Filter",
+    "ListFields",
+    "ListRest",
+    "SetFields",
+    "SetRequest",
+    "When",
+    "answered",
+    "check_requests",
+    "due_at",
+    "flag",
+    "job_query",
+    "set_write",
+    "trial",
+]
+
+PAGE_MAX = 1_000
+STEPS_MAX = 1_000
+"""Maximum number of steps of a forecast."""
+_REPLACE: Final = SetMode.REPLACE  # an enum is slow to look into
+_PARTS: Final = ("target", "contains", "error")
+
+
+class SetFields(TypedDict, total=False):
+    """
+    The keyword arguments of `set`; `SetRequest` says what they mean.
+    """
+
+    delay: Duration | None
+    at: Instant | None
+    payload: Any
+    target: str
+    handler: str | None
+    retry: RetryPolicy | None
+    expires: Duration | None
+    mode: str
+    max_wait: Duration | None
+    if_generation: int | None
+    every: Duration | None
+    cron: str | None
+    tz: str
+    misfire: str
+    misfire_grace: Duration | None
+    overlap: str | None
+    jitter: Duration
+    until: Instant | None
+    max_runs: int | None
+    exclude: Sequence[str | date]
+    trace: str | None
+    keep_payload: bool
+
+
+@make_fast
+@dataclass(slots=True)
+class SetRequest:
+    """
+    One job to set. Give `delay` or `at`, or `every` or `cron` with, if wanted, one of the two for where to start.
+
+    Attributes:
+        key: The job's name, unique among live jobs: 1 to 512 bytes of UTF-8.
+        delay: Seconds from now, a timedelta, or text such as "90s", "2h30m" or "PT30M", as for all seconds here; below
+            zero counts as now, at most 100 years.
+        at: An aware datetime, ISO 8601 text with an offset, or seconds since the epoch; a past instant counts as now.
+        payload: Any JSON value, at most 1 MiB encoded.
+        target: The kind of place it goes to: "handler", "webhook", "log", or one of your own.
+        handler: Which one of that kind: the handler's name, the URL.
+        retry: What to do when it fails; None for the handler's policy, or else the scheduler's.
+        expires: Seconds after its instant from which on it is not worth firing.
+        mode: What to do with a pending job of that key: "replace" it, "keep" it, or take the "earliest" instant. A
+            recurring job goes on, by the new rule if that differs; "restart" begins a new series in its place.
+        max_wait: With "replace": seconds after the first set past which the instant is not moved.
+        if_generation: Only if the live job has this generation; 0: only if there is none.
+        every: Seconds between runs, for a job that recurs in a fixed phase.
+        cron: Five or six fields, for a job that recurs by the calendar; or "@daily", "@every 90s" and the like.
+        tz: The IANA zone that `cron` and `exclude` are read in.
+        misfire: What to do about runs that nobody could fire: "once", "all" or "skip".
+        misfire_grace: With "skip", how late a run may begin and not be missed; None for a minute, at least a second.
+        overlap: What to do about instants that pass while a run lasts, its retries included: "skip" them, run "once"
+            for all of them, make up for "all", or "cancel" the run at the first; None for "all" where misfire is, else
+            "skip".
+        jitter: Seconds over which the runs of different keys are spread; the same shift for a key each time.
+        until: The instant after which no run is due, not counting the jitter; one at this instant is.
+        max_runs: After how many runs since the series began the job is gone; retries and runs that were left out do not
+            count.
+        exclude: What is left out of the series: days such as "2026-12-25" and "2026-12-24/2027-01-02", and cron lines
+            such as "* * * * SAT,SUN"; at most 366.
+        trace: A W3C traceparent, to link the firing to.
+        keep_payload: Keep the payload of the pending or running job of that key, where there is one; without it a set
+            that has no payload sets None.
+    """
+
+    key: str
+    delay: Duration | None = None
+    at: Instant | None = None
+    payload: Any = None
+    target: str = "handler"
+    handler: str | None = None
+    retry: RetryPolicy | None = None
+    expires: Duration | None = None
+    mode: str = "replace"
+    max_wait: Duration | None = None
+    if_generation: int | None = None
+    every: Duration | None = None
+    cron: str | None = None
+    tz: str = "UTC"
+    misfire: str = "once"
+    misfire_grace: Duration | None = None
+    overlap: str | None = None
+    jitter: Duration = 0.0
+    until: Instant | None = None
+    max_runs: int | None = None
+    exclude: Sequence[str | date] = ()
+    trace: str | None = None
+    keep_payload: bool = False
+
+
+class When(NamedTuple):
+    """
+    An instant as a caller names it; `due_at` reads it.
+    """
+
+    delay: Duration | None = None
+    at: Instant | None = None
+
+
+class Filter(TypedDict, total=False):
+    """
+    The keyword arguments that choose jobs, beside the prefix, of `list` and of `bulk`.
+
+    Attributes:
+        state: "pending", "running" or "dead".
+        due_from: From this instant on.
+        due_until: Before this instant.
+        handler: The handler's name or URL.
+        target: The kind of place it goes to.
+        contains: A part of the key, letter for letter.
+        error: A part of the last error's text.
+        recurring: Only recurring jobs.
+        paused: Only pending jobs that are paused.
+    """
+
+    state: str | None
+    due_from: Instant | None
+    due_until: Instant | None
+    handler: str | None
+    target: str | None
+    contains: str | None
+    error: str | None
+    recurring: bool
+    paused: bool
+
+
+class ListRest(Filter, total=False):
+    """
+    The keyword arguments of `list`, beside the prefix: those of `Filter`, and where and how much.
+
+    Attributes:
+        cursor: Of the page before.
+        limit: How many jobs a page has at most, 1 to 1000.
+    """
+
+    cursor: str | None
+    limit: int
+
+
+class ListFields(ListRest, total=False):
+    """
+    All arguments of `list`; *prefix* is that of the key.
+    """
+
+    prefix: str
+
+
+RetryOf = Callable[[str, str], RetryPolicy]
+"""The policy of jobs of a target and handler that are set without one."""
+
+
+def check_requests(requests: Iterable[SetRequest]) -> list[SetRequest]:
+    """
+    Return *requests* as a list if each is one.
+
+    Raises:
+        InvalidJobError: Naming the first that is not.
+    """
+    if isinstance(requests, SetRequest):
+        raise InvalidJobError("requests", requests, "pass a list of SetRequest")
+    found = list(requests)
+    for request in found:
+        if not hasattr(request, "handler"):  # an item of the service has the same fields
+            raise InvalidJobError("request", request, "pass SetRequest(key, delay=..., handler=...)")
+    return found
+
+
+def set_write(
+    request: SetRequest,
+    now: int,
+    retry_of: RetryOf,
+    trace: str | None = None,
+    era: int | None = None,
+    *,
+    actor: Actor | None = None,
+) -> Set:
+    """
+    Return the write that sets what *request* asks for.
+
+    Args:
+        request: As the caller made it; the target has already checked `target` and `handler`.
+        now: The store's time in ms.
+        retry_of: Answers for requests without a policy.
+        trace: The traceparent of requests without one.
+        era: The clock's, which the write carries if its instant counts elapsed time.
+        actor: In whose name; the write carries it if the history is to have that.
+
+    Raises:
+        InvalidJobError: Naming the value and the remedy.
+        InvalidDelayError: For NaN.
+        TypeError: For a time that is no number.
+    """
+    key = checks.check_key(request.key)
+    handler = request.handler or ""
+    retry = check_policy(request.retry) if request.retry is not None else retry_of(request.target, handler)
+    first: int | None
+    if request.every is None and request.cron is None:
+        first, recurrence = due_at(request.delay, request.at, now), None
+        check_once(request)
+    else:
+        has_start = request.delay is not None or request.at is not None
+        start = due_at(request.delay, request.at, now, least=0) if has_start else None
+        if request.at is not None and interval_of(request.every, request.cron) is None:  # only a phase has no date
+            checks.check_date(request.at)
+        first, recurrence = first_run(request, key, start, now)
+    due = now if first is None else first
+    job = Job(
+        key,
+        0,
+        due,
+        checks.encode_payload(request.payload),
+        request.target,
+        handler,
+        0,
+        retry,
+        None if request.expires is None else due + checks.span_ms("expires", request.expires),
+        recurrence,
+        trace=trace if request.trace is None else checks.check_trace(request.trace),
+    )
+    mode = _REPLACE if request.mode == "replace" else checks.choice("mode", request.mode, SetMode)
+    max_wait = None if request.max_wait is None else checks.span_ms("max_wait", request.max_wait)
+    if max_wait is not None and mode is not _REPLACE:
+        raise InvalidJobError("max_wait", request.max_wait, f"it bounds mode='replace' only, not {mode.value!r}")
+    if mode is SetMode.RESTART and recurrence is None:
+        raise InvalidJobError("mode", request.mode, "it is for recurring jobs: pass every= or cron=, or leave it out")
+    is_interval = recurrence is not None and interval_of(request.every, request.cron) is not None
+    is_elapsed = request.at is None and (recurrence is None or is_interval)
+    keeps = request.keep_payload is not False and flag("keep_payload", request.keep_payload)
+    if keeps and request.payload is not None:
+        raise InvalidJobError("keep_payload", keeps, "pass payload= or keep_payload=True, not both")
+    generation = None if request.if_generation is None else checks.check_generation(request.if_generation)
+    noted = None if actor is None or (recurrence is None and not actor.is_always) else actor
+    return Set(
+        job,
+        mode,
+        max_wait,
+        generation,
+        era if is_elapsed else None,
+        keeps_payload=keeps,
+        has_phase=is_interval and request.at is not None,
+        is_over=first is None,
+        actor=noted,
+    )
+
+
+def answered(answer: Answer, request: SetRequest) -> Answer:
+    """
+    Return the *answer* to *request*.
+
+    Raises:
+        InvalidRecurrenceError: If no run is due until its `until=`, and there is no series.
+    """
+    if answer.outcome is Outcome.FINISHED:
+        raise no_run(request.until)
+    return answer
+
+
+def trial(request: SetRequest, now: int) -> Job:
+    """
+    Return the job that *request* would set, for a look at its runs: its target is not asked, and nothing is stored.
+
+    Raises:
+        InvalidJobError: As `set_write`, and so the others.
+        InvalidDelayError: See there.
+        TypeError: See there.
+    """
+    write = set_write(request, now, lambda _target, _handler: USUAL_RETRY)
+    if write.is_over:
+        raise no_run(request.until)
+    return write.job
+
+
+def due_at(delay: Duration | None, at: Instant | None, now: int, *, least: int | None = None) -> int:
+    """
+    Return the instant that *delay* or *at* names, in ms since the epoch, at least *now*, or at least *least*.
+
+    Raises:
+        InvalidJobError: If both or neither is given, or it cannot be reached.
+        InvalidDelayError: For NaN.
+        TypeError: For a time that is no number.
+    """
+    if at is not None:
+        if delay is not None:
+            raise InvalidJobError("delay", delay, "pass delay= or at=, not both")
+        if least is None:
+            checks.check_date(at)
+        return max(now if least is None else least, checks.at_ms(at, now))
+    if delay is None:
+        raise InvalidJobError("delay", delay, "pass delay= in seconds or at= as a time")
+    wait = checks.delay_ms(delay)
+    return now + wait + 1 if wait else now  # the clock's millisecond has begun already: one more is never early
+
+
+def job_query(fields: ListFields, now: int) -> JobQuery:
+    """
+    Return the query that *fields* make.
+
+    Raises:
+        InvalidJobError: Naming the value and the remedy.
+        TypeError: For a time that is no number.
+    """
+    limit = checks.check_count("limit", fields.get("limit", 100), PAGE_MAX)
+    prefix, cursor, state = fields.get("prefix", ""), fields.get("cursor"), fields.get("state")
+    due_from, due_until, handler = fields.get("due_from"), fields.get("due_until"), fields.get("handler")
+    return JobQuery(
+        prefix and checks.check_key(prefix, "prefix"),
+        None if state is None else checks.choice("state", state, State),
+        None if due_from is None else checks.at_ms(due_from, now, "due_from"),
+        None if due_until is None else checks.at_ms(due_until, now, "due_until"),
+        None if handler is None else checks.check_handler(handler),
+        None if cursor is None else checks.check_key(cursor, "cursor"),
+        limit,
+        flag("recurring", fields.get("recurring", False)),
+        flag("paused", fields.get("paused", False)),
+        *(_part(name, fields) for name in _PARTS),
+    )
+
+
+def _part(name: str, fields: Mapping[str, Any]) -> str | None:
+    text = fields.get(name)
+    return None if text is None else checks.check_key(text, name)
+
+
+def flag(name: str, value: object) -> bool:
+    """
+    Return *value* if it is True or False.
+    """
+    if not isinstance(value, bool):
+        raise InvalidJobError(name, value, "pass True or False")
+    return value

@@ -1,0 +1,471 @@
+"""
+The rules by which a write changes a job: those of `model`, once, for every store.
+
+A store loads the job of a key, asks `decide`, and stores what it says. Nothing here reads a clock or a table.
+
+Internal: other packages use it, users do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from operator import attrgetter
+from typing import Final, TypeAlias
+
+from tickwheel.jobs.definition import Definition
+from tickwheel.jobs.model import (
+    STOPPED,
+    Adopt,
+    Answer,
+    AttemptStatus,
+    Begin,
+    Cancel,
+    Job,
+    Move,
+    Outcome,
+    Pause,
+    Redate,
+    Replay,
+    Resume,
+    Set,
+    SetAside,
+    SetMode,
+    SetPause,
+    Settle,
+    Settled,
+    Standing,
+    State,
+    Write,
+)
+from tickwheel.jobs.rows import with_other
+from tickwheel.jobs.series import (
+    at_end,
+    changed,
+    changed_dead,
+    gone_on,
+    is_series,
+    length_of,
+    moved,
+    of_next_life,
+    runs_besides,
+    then_of,
+    wanted_of,
+    without_then,
+)
+
+__all__ = [
+    "ATTEMPT",
+    "BEGUN",
+    "GONE",
+    "NOT_OWNER",
+    "REQUESTS_KEPT_MS",
+    "Decision",
+    "decide",
+    "holds",
+    "is_counted",
+    "rescued",
+]
+
+Decision: TypeAlias = tuple[Answer, Job | None]
+"""The answer, and the job as it is stored from now on: the same object where nothing changed, None where it is gone."""
+
+NextGeneration: TypeAlias = Callable[[], int]
+
+BEGUN = Answer(Outcome.BEGUN)
+GONE = Answer(Outcome.SETTLED)
+NOT_OWNER = Answer(Outcome.NOT_OWNER)
+NOT_FOUND = Answer(Outcome.NOT_FOUND)
+TOO_LATE = Answer(Outcome.TOO_LATE)
+PAUSED = Answer(Outcome.PAUSED)
+WRONG_GENERATION = Answer(Outcome.WRONG_GENERATION)
+ATTEMPT: Final = attrgetter("generation", "due_at", "attempt")
+"""What names the attempt of a job that is begun."""
+REQUESTS_KEPT_MS: Final = 60_000
+"""How long a request about an attempt is kept, and how long one to stop it holds."""
+_WITHDRAWAL_HOLDS_MS: Final = 5_000  # who waits asks again each second
+
+_CREATED: Final = Outcome.CREATED  # an enum is slow to look into
+_PENDING: Final = State.PENDING
+_stored: Final = with_other("generation", "due_at", "payload", "expires_at", "state", "first_set_at", "pause")
+"""Returns a job with other values in these columns; `replace` takes ten times as long."""
+
+
+def decide(  # noqa: C901, PLR0911 - one for each kind of write
+    write: Write, job: Job | None, now: int, next_generation: NextGeneration
+) -> Decision:
+    """
+    Return what comes of *write*, given the *job* that its key has now.
+
+    Whether a Begin, SetAside, Settle or Redate comes from the owner is for the store to check before.
+
+    Args:
+        write: What is asked for.
+        job: The live job of the key, or its dead one, or None.
+        now: The store's clock, in ms.
+        next_generation: Called once if the job gets a new generation.
+    """
+    match write:
+        case Set():
+            if job is not None and _is_kept(write, job):
+                return _change_series(write, job, now, next_generation)
+            if write.is_over:
+                return Answer(Outcome.FINISHED, job), job
+            return (_set if write.if_due_at is None else _change)(write, job, now, next_generation)
+        case Begin() | SetAside():
+            return _begin_or_set_aside(write, job)
+        case Settle():
+            return _settle(write, job, now, next_generation)
+        case Move():
+            return _move(write, job, now, next_generation)
+        case Cancel():
+            return _cancel(write, job)
+        case SetPause():
+            return _pause(write, job, now)
+        case Resume():
+            return _resume(write, job)
+        case Replay():
+            return _replay(write, job, now, next_generation)
+        case Adopt():
+            return _adopt(write, job, next_generation)
+        case Redate():
+            return _redate(write, job)
+
+
+def values_of(write: Write) -> tuple[str | int | None, ...]:
+    """
+    Return the texts and numbers of *write* that a store has to be able to hold.
+    """
+    match write:
+        case Set(job=job) | Adopt(job=job):
+            texts = (job.key, job.target, job.handler, job.recurrence, job.trace)
+            return (*texts, job.due_at, job.expires_at, job.first_set_at)
+        case Move() | Replay():
+            return (write.key, write.due_at)
+        case Settle() | Redate():
+            return (write.due_at, write.recurrence)
+        case SetPause():
+            return (write.key, write.by, write.note)
+        case _:
+            return ()
+
+
+def is_counted(attempt: Job, job: Job | None) -> bool:
+    """
+    Return whether *job*, as the store holds it now, still runs the attempt of *attempt*.
+    """
+    return job is not None and job.state is State.RUNNING and ATTEMPT(job) == ATTEMPT(attempt)
+
+
+def holds(attempt: int, age_ms: int) -> bool:
+    """
+    Return whether what was requested of an *attempt* so long ago still holds; also beside a clock that was set back.
+    """
+    return abs(age_ms) <= (REQUESTS_KEPT_MS if attempt < 0 else _WITHDRAWAL_HOLDS_MS)
+
+
+def rescued(job: Job) -> Job:
+    """
+    Return a running *job* as its next owner gets it: pending, its attempts kept.
+    """
+    return replace(job, state=State.PENDING)
+
+
+def _is_kept(write: Set, job: Job) -> bool:
+    """
+    Return whether *write* changes the series of *job*, rather than setting a job in its place.
+    """
+    if job.recurrence is None or write.job.recurrence is None or write.mode is SetMode.RESTART:
+        return False
+    if not is_series(job) or not is_series(write.job):  # texts of others: nothing is known of what they owe
+        return False
+    wanted = Definition.of(write.job).series
+    return job.state is not State.DEAD or Definition.of(job).series.has_same_runs(wanted, has_phase=write.has_phase)
+
+
+def _change_series(  # noqa: PLR0911 - one for each answer
+    write: Set, job: Job, now: int, next_generation: NextGeneration
+) -> Decision:
+    is_dead = job.state is State.DEAD
+    if write.if_generation not in (None, 0 if is_dead else job.generation):
+        return Answer(Outcome.WRONG_GENERATION, job), job
+    if is_dead:
+        return Answer(Outcome.DEAD, job), job
+    if write.mode is SetMode.KEEP:
+        return Answer(Outcome.KEPT, job), job
+    wanted = wanted_of(write, job)
+    is_waiting = write.mode is SetMode.EARLIEST and job.state is State.PENDING
+    comes_earlier = is_waiting and write.job.due_at < job.due_at
+    if Definition.at_last(job).is_like(wanted) and not comes_earlier:
+        return Answer(Outcome.UNCHANGED, job), job
+    known = _known(job, write.over)
+    if known is None:
+        return Answer(Outcome.TOO_LATE, job), job
+    if known.state is State.RUNNING:
+        after = at_end(known, wanted)
+        return Answer(Outcome.CHANGED, after), after
+    return _change_pending(write, known, wanted, now, next_generation)
+
+
+def _change_pending(write: Set, job: Job, wanted: Definition, now: int, next_generation: NextGeneration) -> Decision:
+    pending = changed(job, wanted, now, next_generation)
+    if pending is None:
+        return Answer(Outcome.CANCELLED, job), None
+    if write.mode is SetMode.EARLIEST and write.job.due_at < pending.due_at:
+        due_at = write.job.due_at
+        text = moved(pending, due_at, is_put_off=False)
+        pending = replace(pending, due_at=due_at, expires_at=_shifted(pending, due_at), recurrence=text)
+    if pending.trace != write.job.trace:
+        pending = replace(pending, trace=write.job.trace)
+    return Answer(Outcome.CHANGED, pending), pending
+
+
+def _set(write: Set, job: Job | None, now: int, next_generation: NextGeneration) -> Decision:
+    wanted, before = write.job, job
+    due_at, payload, first_set_at = wanted.due_at, wanted.payload, wanted.first_set_at or now
+    is_live = job is not None and job.state is not State.DEAD
+    if job is not None or write.if_generation:  # most keys have no job
+        if write.if_generation is not None and write.if_generation != (job.generation if job and is_live else 0):
+            return Answer(Outcome.WRONG_GENERATION, job), job
+        job = _known(job, write.over)
+        if before is not None and job is None:
+            return Answer(Outcome.TOO_LATE, before), before
+        if job is not None and job.state is State.PENDING:
+            if write.mode is SetMode.KEEP:
+                return Answer(Outcome.KEPT, job), job
+            first_set_at = job.first_set_at
+            if write.mode is SetMode.EARLIEST:
+                due_at = min(due_at, job.due_at)
+        if write.keeps_payload and before is not None and is_live:
+            payload = before.payload
+    if write.max_wait_ms is not None and write.mode is SetMode.REPLACE:
+        due_at = min(due_at, first_set_at + write.max_wait_ms)
+    stored = _stored(
+        wanted,
+        next_generation(),
+        due_at,
+        payload,
+        None if wanted.expires_at is None else _shifted(wanted, due_at),
+        _PENDING,
+        first_set_at,
+        None if before is None else before.pause,
+    )
+    over_live = Outcome.RESTARTED if write.mode is SetMode.RESTART else Outcome.REPLACED
+    return Answer(over_live if is_live else _CREATED, stored), stored
+
+
+def _change(write: Set, job: Job | None, now: int, next_generation: NextGeneration) -> Decision:
+    """
+    Set again what is pending and due at the instant that the write names; its attempts and its error stay.
+    """
+    if job is None or job.state is State.DEAD:
+        return Answer(Outcome.WRONG_GENERATION, job), job
+    known = _known(job, write.over)
+    if known is not None and known.state is State.RUNNING:
+        return Answer(Outcome.TOO_LATE, job), job
+    if known is not None and known.due_at != write.if_due_at:
+        return Answer(Outcome.WRONG_GENERATION, job), job
+    if known is not None:
+        attempt = min(known.attempt, write.job.retry.attempts - 1)  # one is left, whatever the new policy
+        write = replace(write, job=replace(write.job, attempt=attempt, error=known.error))
+    return _set(write, job, now, next_generation)
+
+
+def _move(write: Move, job: Job | None, now: int, next_generation: NextGeneration) -> Decision:
+    if job is None or job.state is State.DEAD:
+        return Answer(Outcome.NOT_FOUND, job), job
+    if write.if_generation not in (None, job.generation):
+        return Answer(Outcome.WRONG_GENERATION, job), job
+    known = _known(job, write.over)
+    if known is None or known.state is State.RUNNING:
+        return Answer(Outcome.TOO_LATE, job), job
+    text = known.recurrence
+    if text is not None and not write.keeps_next:
+        text = moved(known, write.due_at, is_put_off=write.due_at > now)
+    elif text is not None and not known.attempt and known.due_at > write.due_at:
+        text = runs_besides(known)
+    after = _next_life(replace(known, recurrence=text), write.due_at, next_generation())
+    return Answer(Outcome.MOVED, after), after
+
+
+def _cancel(write: Cancel, job: Job | None) -> Decision:
+    if job is None:
+        return NOT_FOUND, None
+    if write.if_generation not in (None, job.generation):
+        return Answer(Outcome.WRONG_GENERATION, job), job
+    known = _known(job, write.over)
+    if known is None or (known.state is State.RUNNING and job.recurrence is None and not write.stops):
+        return Answer(Outcome.TOO_LATE, job), job
+    if known.state is not State.RUNNING or not write.stops:
+        return Answer(Outcome.CANCELLED, known), None
+    if job.recurrence is not None:
+        return Answer(Outcome.STOPPING, job), None
+    stopped = job if job.expires_at == STOPPED else replace(job, expires_at=STOPPED)
+    return Answer(Outcome.STOPPING, stopped), stopped
+
+
+def _pause(write: SetPause, job: Job | None, now: int) -> Decision:
+    if job is None or job.state is State.DEAD:
+        return Answer(Outcome.NOT_FOUND, job), job
+    if write.if_generation not in (None, job.generation):
+        return Answer(Outcome.WRONG_GENERATION, job), job
+    known = _known(job, write.over)
+    if known is None or (known.state is State.RUNNING and job.recurrence is None):
+        return Answer(Outcome.TOO_LATE, job), job
+    paused = replace(known, pause=Pause(now, write.by, write.note), lacks_handler=False)
+    return Answer(Outcome.PAUSED, paused), paused
+
+
+def _resume(write: Resume, job: Job | None) -> Decision:
+    if job is None or job.state is State.DEAD:
+        return Answer(Outcome.NOT_FOUND, job), job
+    if write.if_generation not in (None, job.generation):
+        return Answer(Outcome.WRONG_GENERATION, job), job
+    if job.pause is None:
+        return Answer(Outcome.KEPT, job), job
+    resumed = replace(job, pause=None)
+    return Answer(Outcome.RESUMED, resumed), resumed
+
+
+def _known(job: Job | None, over: AttemptStatus | None) -> Job | None:
+    """
+    Return *job* as a caller's write finds it; None if its attempt is counted and *over* is not about that.
+    """
+    if job is None or job.state is not State.RUNNING:
+        return job
+    if over is None:
+        return None
+    if over.generation and ATTEMPT(over) != ATTEMPT(job):
+        return None
+    if over.standing is Standing.STARTED:
+        return job
+    is_counted = over.standing is Standing.CUT_OFF
+    return replace(job, state=State.PENDING, attempt=job.attempt - (not is_counted))
+
+
+def _replay(write: Replay, job: Job | None, now: int, next_generation: NextGeneration) -> Decision:
+    if job is None or job.state is not State.DEAD:
+        return Answer(Outcome.NOT_FOUND, job), job
+    if write.if_generation not in (None, job.generation):
+        return Answer(Outcome.WRONG_GENERATION, job), job
+    if job.recurrence is not None:  # a series that had ended missed nothing
+        job = replace(job, recurrence=moved(job, write.due_at, is_put_off=True))
+    again = replace(_next_life(job, write.due_at, next_generation()), first_set_at=now)
+    return Answer(Outcome.REPLAYED, again), again
+
+
+def _adopt(write: Adopt, job: Job | None, next_generation: NextGeneration) -> Decision:
+    is_live = job is not None and job.state is not State.DEAD
+    if is_live or write.if_generation != (job.generation if job else 0):
+        return Answer(Outcome.WRONG_GENERATION, job), job
+    state = State.DEAD if write.job.state is State.DEAD else State.PENDING
+    pause = write.job.pause if state is State.PENDING else None
+    adopted = replace(write.job, generation=next_generation(), state=state, lacks_handler=False, pause=pause)
+    return Answer(Outcome.CREATED, adopted), adopted
+
+
+def _begin_or_set_aside(write: Begin | SetAside, job: Job | None) -> Decision:
+    if job is None or job.state is State.DEAD:
+        return NOT_FOUND, job
+    if not _is_same_firing(job, write.job):
+        return WRONG_GENERATION, job
+    if job.state is State.RUNNING:
+        return TOO_LATE, job
+    if job.pause is not None:
+        return PAUSED, job
+    if isinstance(write, SetAside):
+        return GONE, job if job.lacks_handler else replace(job, lacks_handler=True)
+    return BEGUN, replace(job, state=State.RUNNING, attempt=job.attempt + 1, lacks_handler=False)
+
+
+def _settle(write: Settle, job: Job | None, now: int, next_generation: NextGeneration) -> Decision:
+    if job is None or job.state is State.DEAD:
+        return NOT_FOUND, job
+    if not _is_same_firing(job, write.job) or job.state is not State.RUNNING:
+        return WRONG_GENERATION, job
+    then = then_of(job)
+    if then is not None:
+        return _settle_and_change(write, job, then, now, next_generation)
+    if write.how is Settled.DONE:
+        if write.due_at is None:
+            return GONE, None
+        after = replace(_next_life(job, write.due_at, next_generation()), error=write.error)
+        if write.recurrence is not None:
+            after = replace(after, recurrence=write.recurrence)
+    elif write.how is Settled.AGAIN:
+        after = replace(
+            job,
+            state=State.PENDING,
+            attempt=write.attempt,
+            due_at=job.due_at if write.due_at is None else write.due_at,
+            error=write.error,
+            recurrence=write.recurrence or job.recurrence,
+        )
+    else:
+        after = replace(job, state=State.DEAD, attempt=write.attempt, error=write.error, pause=None)
+    return Answer(Outcome.SETTLED, after), after
+
+
+def _settle_and_change(
+    write: Settle, job: Job, then: Definition, now: int, next_generation: NextGeneration
+) -> Decision:
+    """
+    Settle a run by its own rule, and go on with the definition that was set while it lasted.
+    """
+    before = replace(job, recurrence=without_then(job.recurrence))
+    write = replace(write, recurrence=without_then(write.recurrence))
+    draw = cache(next_generation)  # a store has reserved one for each write
+    _, after = _settle(write, before, now, draw)
+    if after is None:
+        after = gone_on(before, then, now)
+    if after is not None:
+        after = changed(after, then, now, draw) if after.state is State.PENDING else changed_dead(after, then)
+    return (GONE if after is None else Answer(Outcome.SETTLED, after)), after
+
+
+def _redate(write: Redate, job: Job | None) -> Decision:
+    if job is None or job.state is State.DEAD:
+        return NOT_FOUND, job
+    if not _is_same_firing(job, write.job):
+        return Answer(Outcome.WRONG_GENERATION, job), job
+    if job.state is State.RUNNING:
+        return TOO_LATE, job
+    if job.pause is not None:  # it is redated once it is resumed
+        return Answer(Outcome.PAUSED, job), job
+    after = replace(
+        job,
+        due_at=write.due_at,
+        expires_at=_shifted(job, write.due_at),
+        first_set_at=job.first_set_at + write.due_at - job.due_at,
+        recurrence=write.recurrence,
+    )
+    return Answer(Outcome.MOVED, after), after
+
+
+def _is_same_firing(job: Job, staged: Job) -> bool:
+    # A retry has the generation of its first try and another instant: what was staged before must not begin it early.
+    return (job.generation, job.due_at) == (staged.generation, staged.due_at)
+
+
+def _next_life(job: Job, due_at: int, generation: int) -> Job:
+    expires_at, recurrence = _shifted(job, due_at), job.recurrence
+    if expires_at is not None and recurrence is not None and (length := length_of(recurrence)) is not None:
+        expires_at, recurrence = due_at + length, of_next_life(recurrence)
+    elif expires_at is not None and recurrence is None and (job.state is State.DEAD or job.attempt):
+        # Tries may have put it off, and how long it was worth firing is not known any more: as long, at the least.
+        expires_at = max(expires_at, due_at + (job.expires_at or 0) - job.first_set_at)
+    return replace(
+        job,
+        generation=generation,
+        due_at=due_at,
+        attempt=0,
+        state=State.PENDING,
+        expires_at=None if job.expires_at == STOPPED else expires_at,
+        lacks_handler=False,
+        recurrence=recurrence,
+    )
+
+
+def _shifted(job: Job, due_at: int) -> int | None:
+    return job.expires_at if job.expires_at in (None, STOPPED) else job.expires_at + due_at - job.due_at

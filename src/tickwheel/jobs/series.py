@@ -1,0 +1,216 @@
+"""
+The rules by which a set changes a series that exists, and what other writes do to the text of a recurrence.
+
+    the series of the key    the same rule and payload       another rule or payload
+    pending                  unchanged, nothing is written   changed: a new generation, its attempts kept
+    running                  unchanged, nothing is written   changed: the new definition counts once the run has ended
+    dead                     dead, nothing is written        dead, unless other runs are asked for: then a new series
+
+A text that is not one of `Recurrence` is opaque, and is replaced as that of a job that fires once.
+
+Internal: other packages use it, users do not.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tickwheel.errors import MissingExtraError, RecurrenceError
+from tickwheel.jobs.definition import Definition
+from tickwheel.jobs.errors import InvalidRecurrenceError
+from tickwheel.jobs.model import Job, Set, State
+from tickwheel.jobs.recurrence import Recurrence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "at_end",
+    "changed",
+    "changed_dead",
+    "gone_on",
+    "is_series",
+    "length_of",
+    "moved",
+    "of_next_life",
+    "runs_besides",
+    "then_of",
+    "wanted_of",
+    "without_then",
+]
+
+_LENGTH = re.compile(r',"expires_ms":(-?\d+)')
+"""As it is in a canonical text, where another name always comes before it."""
+
+
+def is_series(job: Job) -> bool:
+    """
+    Return whether the recurrence of *job* can be read.
+    """
+    if job.recurrence is None:
+        return False
+    try:
+        Recurrence.from_text(job.recurrence)
+    except InvalidRecurrenceError:
+        return False
+    return True
+
+
+def wanted_of(write: Set, job: Job) -> Definition:
+    """
+    Return the definition that *write* asks for, given the *job* that its key has.
+    """
+    wanted = Definition.of(write.job, has_phase=write.has_phase)
+    return wanted._replace(payload=Definition.at_last(job).payload) if write.keeps_payload else wanted
+
+
+def changed(job: Job, wanted: Definition, now: int, next_generation: Callable[[], int]) -> Job | None:
+    """
+    Return the pending *job* with the definition that is *wanted*, or None if its series is over by that.
+    """
+    before = Definition.of(job)
+    has_begun = job.attempt > 0
+    try:
+        due_at, series = before.series.turned_into(
+            wanted.series, job.key, job.due_at, now, has_begun=has_begun, has_phase=wanted.has_phase
+        )
+    except (RecurrenceError, MissingExtraError):  # the search gave up: the run that is due says so
+        due_at, series = job.due_at, replace(wanted.series, runs=before.series.runs)
+    if due_at is None:
+        return None
+    base = due_at
+    if series.expires_ms is not None and job.expires_at is not None:
+        base = job.expires_at - series.expires_ms
+        series = replace(series, expires_ms=wanted.expires_ms)
+    return replace(
+        job,
+        generation=next_generation(),
+        due_at=due_at,
+        payload=wanted.payload,
+        target=wanted.target,
+        handler=wanted.handler,
+        retry=wanted.retry,
+        attempt=min(job.attempt, wanted.retry.attempts - 1),  # one is left, whatever the new policy
+        expires_at=None if wanted.expires_ms is None else base + wanted.expires_ms,
+        recurrence=series.to_text(),
+        state=State.PENDING,
+        lacks_handler=False,
+    )
+
+
+def changed_dead(job: Job, wanted: Definition) -> Job:
+    """
+    Return the dead *job* with the definition that is *wanted*, by which a replay goes on.
+    """
+    before = Definition.of(job).series
+    state = {name: getattr(before, name) for name in ("runs", "run_at", "next_at", "nominal_at", "expires_ms")}
+    text = replace(wanted.series, **state).to_text()
+    _, _, target, handler, retry, *_ = wanted
+    return replace(job, payload=wanted.payload, target=target, handler=handler, retry=retry, recurrence=text)
+
+
+def at_end(job: Job, wanted: Definition) -> Job:
+    """
+    Return the running *job*, which gets the definition that is *wanted* once its run has ended.
+    """
+    before = Definition.of(job)
+    series = before.series
+    then = None if before.is_like(wanted) else wanted._replace(series=_rule(wanted.series)).to_text()
+    return replace(job, recurrence=replace(series, then=then).to_text())
+
+
+def then_of(job: Job) -> Definition | None:
+    """
+    Return the definition that was set while the run of *job* lasted, or None.
+    """
+    if job.recurrence is None or '"then":' not in job.recurrence:
+        return None
+    text = Recurrence.from_text(job.recurrence).then
+    return None if text is None else Definition.from_text(text)
+
+
+def gone_on(job: Job, wanted: Definition, now: int) -> Job | None:
+    """
+    Return *job* after the last run by its own rule, where the one that is *wanted* names another, or None.
+    """
+    series = Recurrence.from_text(job.recurrence or "")
+    runs = series.runs + 1
+    after = replace(series, runs=runs, max_runs=None, until=None, run_at=None, next_at=None, nominal_at=None, then=None)
+    if wanted.series.max_runs is not None and runs >= wanted.series.max_runs:
+        return None
+    with suppress(InvalidRecurrenceError):
+        due_at = after.next(job.key, max(job.due_at, now))
+        if due_at is not None:
+            return replace(job, due_at=due_at, attempt=0, state=State.PENDING, recurrence=after.to_text())
+    return None
+
+
+def without_then(text: str | None) -> str | None:
+    """
+    Return the recurrence *text* without a definition that counts later.
+    """
+    if text is None or '"then":' not in text:
+        return text
+    return replace(Recurrence.from_text(text), then=None).to_text()
+
+
+def moved(job: Job, due_at: int, *, is_put_off: bool) -> str | None:
+    """
+    Return the recurrence of *job* when its run is moved to *due_at*.
+
+    The run keeps the instant that the rule named for it, unless it is moved to a later one of the series. A run that is
+    moved to an earlier instant is one besides: the series goes on from there, with the instant that was waited for.
+
+    Args:
+        job: As it was.
+        due_at: The instant, in ms since the epoch.
+        is_put_off: Whether the series goes on from there.
+    """
+    if not is_series(job):
+        return job.recurrence
+    series = Recurrence.from_text(job.recurrence or "")
+    nominal, wanted = series.named(job.key, job.due_at), due_at - series.shift_ms(job.key)
+    if wanted < nominal:
+        nominal = due_at
+    with suppress(RecurrenceError, MissingExtraError):
+        if wanted >= nominal and series.nominal(wanted - 1) == wanted:
+            nominal = wanted
+    if is_put_off:
+        series = replace(series, next_at=None, run_at=None)
+    return replace(series, nominal_at=None if nominal == wanted else nominal).to_text()
+
+
+def runs_besides(job: Job) -> str | None:
+    """
+    Return the recurrence of *job*, which waits for its instant and runs earlier: its series goes on from that.
+
+    A run that is tried again is the same run, and one that was to run now already leaves the series where that did.
+    """
+    if not is_series(job):
+        return job.recurrence
+    series = Recurrence.from_text(job.recurrence or "")
+    if series.next_at is not None or series.is_postponed(job.due_at):
+        return job.recurrence
+    return replace(series, next_at=job.due_at, nominal_at=None).to_text()
+
+
+def length_of(text: str) -> int | None:
+    """
+    Return for how long after its instant a run is worth firing, in ms, where a retry has taken the job away from that.
+    """
+    found = _LENGTH.search(text)
+    return None if found is None else int(found[1])
+
+
+def of_next_life(text: str) -> str:
+    """
+    Return the recurrence *text* of a job that is due at the instant of a run again.
+    """
+    return _LENGTH.sub("", text)
+
+
+def _rule(series: Recurrence) -> Recurrence:
+    return replace(series, runs=0, run_at=None, next_at=None, nominal_at=None, expires_ms=None, then=None)

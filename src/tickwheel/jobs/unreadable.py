@@ -1,0 +1,118 @@
+"""
+The rules that this node cannot read: those of a zone, a library or a version that it does not have.
+
+A job with such a rule is set aside for a node that has them. A part of the canonical text names all rules that
+have it: a store leaves these out when the node takes jobs up.
+
+Internal: other packages use it, users do not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Final
+
+from tickwheel.calendar import Cron, Exclusion, Misfire
+from tickwheel.calendar.zone import zone_of
+from tickwheel.jobs.recurrence import FIELDS, Interval, Overlap, Recurrence
+
+__all__ = ["is_readable", "unreadable_part", "with_end", "with_retry"]
+
+
+def is_readable(text: str) -> bool:
+    """
+    Return whether this node can compute the next instant of the rule of *text*.
+    """
+    try:
+        _read(Recurrence.from_text(text))
+    except Exception:  # noqa: BLE001  whatever a library or the zone's file raises
+        return False
+    return True
+
+
+def unreadable_part(text: str) -> str | None:
+    """
+    Return the part of the canonical *text* that this node cannot read, or None if it can read all of it.
+
+    That is as small as it can be, so that many rules have it; the whole text, if no part of it is to blame.
+    """
+    if is_readable(text):
+        return None
+    facts = _facts_of(text)
+    if added := sorted(facts.keys() - FIELDS):
+        return f"{json.dumps(added[0])}:"
+    if "cron" in facts and not _works(_line_of, "* * * * *"):
+        return '"cron":'
+    for name, read in _READERS.items():
+        if name in facts and not _works(read, facts[name]):
+            return f"{json.dumps(name)}:{json.dumps(facts[name], separators=(',', ':'))}"
+    return text
+
+
+def with_end(text: str, due_at: int, begun: int, ended: int, *, has_run: bool) -> str:
+    """
+    Return the *text* of a rule that cannot be read here, with the end of a run in it.
+    """
+    return _with(text, ended=[due_at, begun, ended, has_run])
+
+
+def with_retry(text: str, due_at: int, expires_ms: int | None) -> str:
+    """
+    Return the *text* of a rule that cannot be read here while the run due at *due_at* waits to be tried again.
+
+    The series goes on from that run, as `Recurrence.postponed` has it where instants that pass meanwhile get a run; a
+    node that can read the rule leaves them out otherwise.
+    """
+    more = {} if expires_ms is None else {"expires_ms": expires_ms}
+    return _with(text, **{"run_at": due_at, "next_at": due_at, **more, **_facts_of(text)})
+
+
+def _facts_of(text: str) -> dict[str, Any]:
+    try:
+        facts = json.loads(text)
+    except ValueError:
+        return {}
+    return facts if isinstance(facts, dict) else {}
+
+
+def _with(text: str, **more: Any) -> str:
+    facts = _facts_of(text)
+    return json.dumps(facts | more, sort_keys=True, separators=(",", ":")) if facts else text
+
+
+def _read(recurrence: Recurrence) -> None:
+    rule = recurrence.rule
+    if isinstance(rule, Cron):
+        _line_of(rule.line)
+    if recurrence.exclude or not isinstance(rule, Interval):
+        zone_of(rule.tz)
+
+
+@lru_cache(maxsize=4096)
+def _line_of(line: str) -> Cron:
+    return Cron.parse(line)
+
+
+def _exclusions_of(texts: list[str]) -> None:
+    for text in texts:
+        Exclusion.parse(text)
+
+
+def _works(read: Callable[[Any], object], what: object) -> bool:
+    try:
+        read(what)
+    except Exception:  # noqa: BLE001  as above
+        return False
+    return True
+
+
+_READERS: Final[dict[str, Callable[[Any], object]]] = {
+    "tz": zone_of,
+    "misfire": Misfire,
+    "overlap": Overlap,
+    "cron": _line_of,
+    "exclude": _exclusions_of,
+}
+"""What reads the parts of a text that may be unknown here."""

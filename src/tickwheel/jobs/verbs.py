@@ -1,0 +1,193 @@
+"""
+The verbs on many jobs, as data: what a caller asks for, before it is known who does it.
+
+A face makes one of these, and a backend does it: with its own writer, on the caller's connection, or over HTTP.
+
+Internal: other packages use it, users do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import ClassVar, Final, TypeAlias, assert_never
+
+from tickwheel.jobs import checks
+from tickwheel.jobs.errors import InvalidJobError
+from tickwheel.jobs.model import Actor, Cancel, Move, Replay, Resume, Set, SetPause, Write
+from tickwheel.jobs.requests import SetRequest, When, due_at, flag
+from tickwheel.typing import Duration
+
+ACTOR: ContextVar[Actor | None] = ContextVar("tickwheel_actor", default=None)
+"""The caller of a service, in whose request this is."""
+
+__all__ = [
+    "ACTOR",
+    "NOTE_BYTES_MAX",
+    "CancelJobs",
+    "MoveJobs",
+    "PauseJobs",
+    "ReplayJobs",
+    "ResumeJobs",
+    "SetJobs",
+    "Verb",
+    "note_of",
+    "writes_of",
+]
+
+NOTE_BYTES_MAX: Final = 1_000
+"""How long the note of a pause may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetJobs:
+    """
+    Set each as it says.
+    """
+
+    name: ClassVar = "set_many"
+    requests: Iterable[SetRequest]
+
+
+@dataclass(frozen=True, slots=True)
+class MoveJobs:
+    """
+    Give the pending jobs of *keys* one instant; with *runs_now*, which goes with no delay, a series keeps its next one.
+    """
+
+    name: ClassVar = "move"
+    keys: Iterable[str]
+    when: When
+    if_generation: int | None = None
+    runs_now: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CancelJobs:
+    """
+    Remove the jobs of *keys*; with *running*, ask what runs to stop.
+    """
+
+    name: ClassVar = "cancel"
+    keys: Iterable[str]
+    if_generation: int | None = None
+    running: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayJobs:
+    """
+    Make the dead jobs of *keys* pending again, due after *delay*; with *rate* so many a second, one after the other.
+    """
+
+    name: ClassVar = "replay"
+    keys: Iterable[str]
+    if_generation: int | None = None
+    delay: Duration = 0
+    rate: float | None = None
+
+    def delays(self, count: int) -> list[float]:
+        """
+        Return after how many seconds each of *count* jobs is due; all is checked.
+
+        Raises:
+            InvalidJobError: Naming the value and the remedy; also InvalidDelayError and TypeError, as `due_at`.
+        """
+        first = checks.delay_ms(self.delay) / 1000
+        step = 0.0 if self.rate is None else 1 / checks.check_rate(self.rate)
+        return [first + number * step for number in range(count)]
+
+
+@dataclass(frozen=True, slots=True)
+class PauseJobs:
+    """
+    Pause the jobs of *keys*; *by* is who does it, None for this process.
+    """
+
+    name: ClassVar = "pause"
+    keys: Iterable[str]
+    note: str = ""
+    by: str | None = None
+    if_generation: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeJobs:
+    """
+    End the pauses of the jobs of *keys*.
+    """
+
+    name: ClassVar = "resume"
+    keys: Iterable[str]
+    if_generation: int | None = None
+
+
+Verb: TypeAlias = SetJobs | MoveJobs | CancelJobs | ReplayJobs | PauseJobs | ResumeJobs
+
+
+def writes_of(
+    verb: Verb,
+    set_write: Callable[[SetRequest, int, int | None], Set],
+    now: int,
+    era: int | None,
+    *,
+    actor: Actor | None,
+    owner: str,
+) -> list[Write]:
+    """
+    Return the writes that do *verb*, one for each job, in order; all is checked first.
+
+    Args:
+        verb: What was asked for.
+        set_write: Makes the write of one request, by the same time and era.
+        now: The store's time in ms.
+        era: The clock's, for instants that count elapsed time; None where nobody follows them.
+        actor: In whose name, for the history.
+        owner: The name of this process, for a pause without one.
+
+    Raises:
+        InvalidJobError: Naming the value and the remedy; also InvalidDelayError and TypeError, as `due_at`.
+    """
+    match verb:
+        case SetJobs():
+            return [set_write(request, now, era) for request in verb.requests]
+        case MoveJobs():
+            due = due_at(verb.when.delay, verb.when.at, now)
+            counted_in = era if verb.when.at is None else None
+            generation, keys = checks.check_generation(verb.if_generation), checks.check_keys(verb.keys)
+            return [Move(key, due, generation, counted_in, actor=actor, keeps_next=verb.runs_now) for key in keys]
+        case CancelJobs():
+            generation = checks.check_generation(verb.if_generation)
+            stops = flag("running", verb.running)
+            return [Cancel(key, generation, actor=actor, stops=stops) for key in checks.check_keys(verb.keys)]
+        case PauseJobs():
+            generation = checks.check_generation(verb.if_generation)
+            words = note_of(owner if verb.by is None else verb.by, verb.note)
+            return [SetPause(key, *words, generation, actor=actor) for key in checks.check_keys(verb.keys)]
+        case ResumeJobs():
+            generation = checks.check_generation(verb.if_generation)
+            return [Resume(key, generation, actor) for key in checks.check_keys(verb.keys)]
+        case ReplayJobs():
+            generation = checks.check_generation(verb.if_generation)
+            keys = checks.check_keys(verb.keys)
+            delays = verb.delays(len(keys))
+            return [
+                Replay(key, due_at(delay, None, now), generation, actor)
+                for key, delay in zip(keys, delays, strict=True)
+            ]
+        case _:
+            assert_never(verb)
+
+
+def note_of(by: str, note: str) -> tuple[str, str]:
+    """
+    Return who pauses and why, if both can be stored.
+    """
+    return _text("by", by, 255), _text("note", note, NOTE_BYTES_MAX)
+
+
+def _text(name: str, text: str, bytes_max: int) -> str:
+    if not isinstance(text, str):
+        raise InvalidJobError(name, text, f"pass a string, not {type(text).__name__}")
+    return checks.check_text(name, text, bytes_max)

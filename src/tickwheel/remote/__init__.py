@@ -1,0 +1,21 @@
+"""
+A scheduler whose jobs another process fires: the same verbs over HTTP.
+
+    _core        what both faces of the scheduler are built on, as `scheduler._core` is for a store
+    _client      the verbs on jobs; checks are the scheduler's own, before anything is sent
+    _pulls       the verbs of workers
+    _puller      registered handlers, run here: they pull
+    _loop        where their coroutines run, and requests
+    _wire        what is asked and answered, as documents
+    _errors      which problem is which error
+    transport    requests, sent again until they are answered
+
+What it cannot do is an `UnsupportedError` that says where it can be done: further targets, a clock, a tracer and events
+belong to the process that fires.
+"""
+
+from __future__ import annotations
+
+from tickwheel.remote._core import RemoteCore, is_service
+
+__all__ = ["RemoteCore", "is_service"]

@@ -1,0 +1,391 @@
+"""
+Handlers of this process for jobs that a service fires: each pulls the queue of its name.
+
+The lease of a running firing is renewed in time, so a slow handler keeps it; if its process dies, it ends soon.
+The handler's result is reported as it is: done, again, dead. A snooze counts as an attempt here. An attempt that is
+past its timeout has failed; its thread keeps its place until it ends, so there are never more of them than workers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import math
+import os
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from tickwheel.errors import ClosedError, InvalidDelayError
+from tickwheel.host.options import SchedulerOptions, share_of
+from tickwheel.jobs.errors import InvalidJobError, LeaseEndedError, StoreError, error_text, kept_text
+from tickwheel.jobs.model import Progress
+from tickwheel.loops import new_pool
+from tickwheel.remote._loop import HandlerLoop
+from tickwheel.remote._pulls import RemotePulls
+from tickwheel.targets import USUAL, Abandoned, Call, DeadLetter, Firing, Limits, Retry, Snooze
+from tickwheel.targets.handler import HandlerTarget
+from tickwheel.targets.misuse import misuse_of
+from tickwheel.targets.pull import JobLease
+from tickwheel.threads import Event, Lock, Semaphore, Thread
+
+__all__ = ["Puller"]
+
+_log = logging.getLogger("tickwheel.scheduler")
+
+_WAIT_S: Final = 20.0
+_LEASE_S: Final = 30.0
+_BEAT_S: Final = _LEASE_S / 3
+_PAUSE_S: Final = 1.0
+"""Between two tries of a service that does not answer."""
+_AHEAD_S: Final = 0.1
+"""How long what was leased may wait for the turn that its rate gives it."""
+
+_INSIDE: ContextVar[Puller | None] = ContextVar("tickwheel_puller", default=None)
+"""Whose handler this is; a coroutine of it has it on any loop."""
+
+
+@dataclass(slots=True, eq=False)
+class _Attempt:
+    """
+    One leased firing, and when its timeout is over, once it has begun; it is to stop once its lease has ended.
+    """
+
+    lease: JobLease
+    timeout_s: float
+    late_at: float = math.inf
+    is_late: bool = False
+    progress: Progress | None = None
+    is_stopped: bool = False
+    is_overtaken: bool = False
+    expire: Callable[[], object] | None = None
+
+    @property
+    def counts(self) -> bool:
+        """
+        True while what it answers is reported.
+        """
+        return not (self.is_late or self.is_stopped)
+
+    def stop(self) -> None:
+        """
+        Let the handler know that somebody else has the job, or nobody any more.
+        """
+        self.is_stopped = True
+        if self.expire is not None:
+            with suppress(RuntimeError):  # its loop has ended, and so has it
+                self.expire()
+
+    def begin(self, progress: Progress | None = None) -> bool:
+        """
+        Let the timeout begin, or begin again; return whether the attempt still counts.
+
+        What is said of its *progress* goes with the next beat.
+        """
+        self.progress = progress or self.progress
+        self.late_at = time.monotonic() + self.timeout_s
+        return self.counts
+
+
+class _Pace:
+    """
+    The rate of one handler: how many to lease at once, and how long each has to wait, in seconds.
+    """
+
+    def __init__(self, rate: float | None) -> None:
+        self._step_s = 0.0 if rate is None else 1 / rate
+        self._next_at = -math.inf
+
+    def most(self, places: int) -> int:
+        """
+        Return how many of *places* to fill with one request, all of which begin soon.
+        """
+        return places if not self._step_s else min(places, 1 + int(_AHEAD_S / self._step_s))
+
+    def wait_s(self) -> float:
+        """
+        Return how long the next one has to wait.
+        """
+        return max(0.0, self._next_at - time.monotonic())
+
+    def begin(self) -> None:
+        """
+        Let one begin, now or when it may.
+        """
+        if wait_s := self.wait_s():
+            time.sleep(wait_s)
+        self._next_at = max(self._next_at, time.monotonic()) + self._step_s
+
+
+class Puller:
+    """
+    Pulls for every handler that was registered before the start, until it is stopped.
+
+    Attributes:
+        pid: The process that it pulls in, which is not the child of a fork.
+    """
+
+    def __init__(
+        self,
+        pulls: RemotePulls,
+        handlers: HandlerTarget,
+        options: SchedulerOptions,
+        loop: asyncio.AbstractEventLoop | None,
+    ) -> None:
+        self.pid = os.getpid()
+        self._pulls = pulls
+        self._handlers = handlers
+        self._loop = HandlerLoop(loop)
+        self._stopped = Event()
+        self._ended = Event()
+        self._lock = Lock()
+        self._polls: dict[str, Future[list[JobLease]]] = {}
+        self._running: dict[str, _Attempt] = {}
+        self._leaked = 0
+        self._hurry = Event()
+        self._pool = new_pool(options.workers, "tickwheel-puller")
+        self._beats = Thread(target=self._beat, name="tickwheel-beats", daemon=True)
+        self._threads = []
+        for name in handlers.names():
+            call = handlers.resolve(name)
+            limits = handlers.limits(name) or Limits()
+            most = limits.concurrency
+            width = share_of(options.workers) if most is USUAL else min(options.workers, most or options.workers)
+            work = partial(self._pull, name, call, width, _Pace(limits.rate))
+            self._threads.append(Thread(target=work, name=f"tickwheel-pull-{name}", daemon=True))
+        try:
+            for thread in (self._beats, *self._threads):
+                thread.start()
+        except BaseException:
+            self._stopped.set()
+            self._end_beats()
+            raise
+
+    def is_inside(self) -> bool:
+        """
+        Return whether the caller runs inside a handler.
+        """
+        return _INSIDE.get() is self
+
+    def stop(self, deadline: float | None) -> list[Firing]:
+        """
+        Pull no more, and wait for what runs until *deadline*; return what still does.
+        """
+        self._stopped.set()
+        self._hurry.set()
+        with self._lock:
+            polls = list(self._polls.values())
+        for poll in polls:
+            poll.cancel()
+        self._join(self._threads, deadline)
+        while self._running and (deadline is None or time.monotonic() < deadline):
+            time.sleep(0.005)
+        self._end_beats()
+        self._join([self._beats], deadline)  # it may be saying that a timeout is over
+        left = [Firing(each.lease.job, each.lease.attempt, 0.0) for each in list(self._running.values())]
+        self._handlers.end_processes()
+        self._loop.close()
+        self._pool.shutdown(wait=not (left or self._leaked), cancel_futures=True)
+        return left
+
+    @staticmethod
+    def _join(threads: Iterable[Thread], deadline: float | None) -> None:
+        for thread in threads:
+            thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
+
+    def _end_beats(self) -> None:
+        self._ended.set()
+        self._hurry.set()
+
+    def _pull(self, name: str, call: Call, width: int, pace: _Pace) -> None:
+        assert call.timeout_s is not USUAL  # handlers have their own
+        timeout_s = math.inf if call.timeout_s is None else call.timeout_s
+        places = Semaphore(width)
+        while not self._stopped.is_set():
+            places.acquire()
+            limit = 1
+            while places.acquire(blocking=False):
+                limit += 1
+            self._stopped.wait(pace.wait_s())
+            leases = self._poll(name, pace.most(limit))
+            for lease in leases:
+                attempt = _Attempt(lease, timeout_s)
+                with self._lock:
+                    self._running[lease.fire_id] = attempt
+                pace.begin()
+                self._start(partial(self._run, call, attempt, places.release))
+            if limit > len(leases):
+                places.release(limit - len(leases))
+
+    def _start(self, run: Callable[[], object]) -> None:
+        """
+        Have a worker *run* it, as soon as the system has a thread for one.
+        """
+        while not self._ended.is_set():
+            try:
+                self._pool.submit(run)
+            except RuntimeError as error:
+                _log.warning("a worker could not be started, and is tried again: %s", error)
+                run = int  # what was to run is queued already
+                self._ended.wait(_PAUSE_S)
+            else:
+                return
+
+    def _poll(self, name: str, limit: int) -> list[JobLease]:
+        try:
+            with self._lock:
+                if self._stopped.is_set():
+                    return []
+                poll = self._polls[name] = self._pulls.lease(name, limit, _WAIT_S, _LEASE_S)
+            return poll.result()
+        except (CancelledError, ClosedError):
+            return []
+        except Exception as error:  # noqa: BLE001 - this thread must not end: nothing would be pulled any more
+            _log.warning("pulling for handler %r failed, and is tried again: %s", name, error)
+            self._stopped.wait(_PAUSE_S)
+            return []
+
+    def _run(self, call: Call, attempt: _Attempt, leave: Callable[[], object]) -> None:
+        _INSIDE.set(self)
+        lease = attempt.lease
+        attempt.begin()
+        if attempt.timeout_s < _BEAT_S:
+            self._hurry.set()
+        try:
+            answer = self._answer(call, attempt)
+            with self._lock:
+                attempt.late_at = math.inf
+                is_in_time = attempt.counts
+            if is_in_time:
+                if attempt.progress is not None:  # the last note is kept with the end
+                    with suppress(StoreError):  # it is what matters least
+                        self._pulls.extend(lease.fire_id, _LEASE_S, attempt.progress).result()
+                self._settle(lease, answer)
+        except LeaseEndedError as error:
+            _log.warning("%s", error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the lease is over in time
+            _log.warning("the end of %r could not be reported, and it will be fired again: %s", lease.fire_id, error)
+        finally:
+            with self._lock:
+                self._leaked -= attempt.is_late
+                self._running.pop(lease.fire_id, None)
+            leave()
+
+    def _answer(self, call: Call, attempt: _Attempt) -> object:
+        """
+        Return what the handler does, or the error that it raises.
+        """
+        lease = attempt.lease
+        firing = Firing(lease.job, lease.attempt, time.time() * 1000, attempt.begin, None, attempt)
+        arguments = (lease.payload, firing) if call.wants_firing else (lease.payload,)
+        try:
+            result = call.function(*arguments)
+            if inspect.isawaitable(result):
+                result = self._awaited(result, attempt)
+        except BaseException as error:  # noqa: BLE001  even SystemExit is only this attempt's end
+            return error
+        return result
+
+    def _awaited(self, result: Any, attempt: _Attempt) -> object:
+        async def within() -> object:
+            task = asyncio.ensure_future(result)
+            attempt.expire = partial(asyncio.get_running_loop().call_soon_threadsafe, task.cancel)
+            try:
+                if attempt.is_stopped:
+                    task.cancel()
+                while not task.done():
+                    left_s = attempt.late_at - time.monotonic()
+                    if left_s <= 0:
+                        task.cancel()
+                        await asyncio.wait({task})
+                        message = f"it did not end within {attempt.timeout_s:g} s"
+                        raise TimeoutError(message)
+                    await asyncio.wait({task}, timeout=None if math.isinf(left_s) else left_s)
+            finally:
+                task.cancel()
+            return task.result()
+
+        return self._loop.result_of(within())
+
+    def _settle(self, lease: JobLease, answer: object) -> None:
+        if isinstance(answer, Abandoned):  # a stop has killed its process, and the lease ends
+            return
+        try:
+            done = self._report(lease.fire_id, answer)
+        except (InvalidDelayError, InvalidJobError, TypeError) as error:  # such as Snooze(nan)
+            done = self._report(lease.fire_id, error)
+        done.result()
+
+    def _report(self, fire_id: str, answer: object) -> Future[None]:
+        if (misuse := misuse_of(answer)) is not None and not isinstance(answer, BaseException):
+            return self._pulls.nack(fire_id, None, misuse, is_dead=False)
+        match answer:
+            case BaseException():
+                return self._pulls.nack(fire_id, None, error_text(answer), is_dead=False)
+            case DeadLetter():
+                return self._pulls.nack(fire_id, None, kept_text(answer.reason), is_dead=True)
+            case Snooze():
+                return self._pulls.release(fire_id, answer.delay)
+            case Retry():
+                return self._pulls.nack(fire_id, answer.after, kept_text(answer.reason), is_dead=False)
+            case _:
+                return self._pulls.ack(fire_id)
+
+    def _beat(self) -> None:
+        """
+        Renew the leases of what runs, and end what is past its timeout.
+        """
+        beat_at = time.monotonic() + _BEAT_S
+        while not self._ended.is_set():  # while a stop waits for what runs, that keeps its leases and timeouts
+            soonest = min((each.late_at for each in list(self._running.values())), default=math.inf)
+            self._hurry.wait(max(0.0, min(beat_at, soonest) - time.monotonic()))
+            self._hurry.clear()
+            now = time.monotonic()
+            is_beat = now >= beat_at
+            beat_at = now + _BEAT_S if is_beat else beat_at
+            asked = [(each, self._ask(each, now, is_beat=is_beat)) for each in list(self._running.values())]
+            for attempt, done in asked:
+                try:
+                    if done is not None:
+                        done.result()
+                except LeaseEndedError as error:
+                    _log.warning("%s", error)
+                    attempt.stop()
+                except Exception as error:  # noqa: BLE001 - this thread must not end: all leases would
+                    what = "the lease of %r could not be extended or ended: %s"
+                    _log.warning(what, attempt.lease.fire_id, error)
+
+    def _ask(self, attempt: _Attempt, now: float, *, is_beat: bool) -> Future[Any] | None:
+        """
+        Ask for what the lease of *attempt* needs now, if anything; one slow answer does not hold up the next question.
+        """
+        fire_id = attempt.lease.fire_id
+        try:
+            if self._is_late(attempt, now):
+                text = f"TimeoutError: it did not end within {attempt.timeout_s:g} s"
+                return self._pulls.nack(fire_id, None, text, is_dead=False)
+            if is_beat and not attempt.is_stopped:
+                return self._pulls.extend(fire_id, _LEASE_S, attempt.progress)
+        except Exception as error:  # noqa: BLE001  it comes with the answer, as others do
+            failed: Future[Any] = Future()
+            failed.set_exception(error)
+            return failed
+        return None
+
+    def _is_late(self, attempt: _Attempt, now: float) -> bool:
+        """
+        Return whether the timeout of *attempt* is over; then it runs no longer, but for its thread.
+        """
+        with self._lock:
+            if attempt.late_at > now:
+                return False
+            attempt.is_late = True
+            self._leaked += 1
+            self._running.pop(attempt.lease.fire_id, None)
+            return True

@@ -1,0 +1,365 @@
+"""
+The durable scheduler for asyncio.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from types import TracebackType
+from typing import Self, TypeVar, Unpack
+
+from tickwheel.client.pages import drained
+from tickwheel.jobs import checks
+from tickwheel.jobs.bulk import BulkAnswer, BulkFields, BulkProgress
+from tickwheel.jobs.change import ChangeFields
+from tickwheel.jobs.errors import UnsupportedError
+from tickwheel.jobs.incidents import Incidents
+from tickwheel.jobs.model import Answer, HistoryRecord, Job, Page, Pause, Progress
+from tickwheel.jobs.requests import ListRest, SetFields, SetRequest, When, answered, check_requests
+from tickwheel.jobs.verbs import CancelJobs, MoveJobs, PauseJobs, ReplayJobs, ResumeJobs, SetJobs, Verb
+from tickwheel.scheduler._common import Common
+from tickwheel.scheduler._fleet import progress_of
+from tickwheel.scheduler._replies import Replies
+from tickwheel.scheduler._skip import skipped
+from tickwheel.scheduler.backfill import Backfill, BackfillRange, backfilled
+from tickwheel.stores import Node, Shard
+from tickwheel.targets import Firing
+from tickwheel.targets.pull import JobLease
+from tickwheel.typing import Duration, Instant
+
+__all__ = ["AsyncScheduler"]
+
+_NOW = When(delay=0)
+_T = TypeVar("_T")
+
+
+class AsyncScheduler(Common):
+    """
+    `Scheduler` for asyncio: the same names and answers, awaited.
+
+    Async handlers run on the loop that awaited `start`: stop it before that loop is closed. A cancelled `await` does
+    not take the write back.
+    """
+
+    _loop: asyncio.AbstractEventLoop | None = None
+    """The one that it was started on."""
+
+    @cached_property
+    def _replies(self) -> Replies:
+        return Replies()
+
+    async def start(self, *, role: str = "owner") -> Self:
+        """
+        Become the owner and fire: see `Scheduler.start`. A start whose `await` is cancelled is stopped, and so closed.
+
+        Raises:
+            UnsupportedError: If it was started before, on a loop that is closed by now.
+        """
+        loop = asyncio.get_running_loop()
+        if self._loop is not None and self._loop.is_closed():
+            what = "this scheduler was started on an event loop that is closed, and its async handlers run no more"
+            raise UnsupportedError(what, "stop it before its loop ends, and make another one for the next loop")
+        try:
+            await asyncio.to_thread(self._core.start, loop, role)
+        except asyncio.CancelledError:  # the thread goes on, and nobody would stop what it starts
+            if self._loop is None:
+                await asyncio.shield(self.stop())
+            raise
+        self._loop = loop
+        return self
+
+    async def stop(self, timeout: Duration | None = 10.0) -> list[Firing]:  # noqa: ASYNC109  the same name as in Scheduler
+        """
+        Stop and close: see `Scheduler.stop`.
+        """
+        self._loop, is_inside = None, self._core.is_inside()
+        return await asyncio.to_thread(self._core.stop, checks.limit_s("timeout", timeout), is_inside=is_inside)
+
+    close = stop
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def _do(self, verb: Verb, conn: object = None) -> list[Answer]:
+        client = self._core.client
+        if client.is_stale:
+            await asyncio.to_thread(client.refresh)
+        if conn is None:
+            return await self._replies.awaitable(client.submit(verb))
+        return await client.within(conn).submit(verb).awaited()
+
+    async def set(self, key: str, *, conn: object = None, **fields: Unpack[SetFields]) -> Answer:
+        """
+        Set the job of *key*: see `Scheduler.set`.
+        """
+        request = SetRequest(key, **fields)
+        if conn is not None:
+            return answered((await self._do(SetJobs((request,)), conn))[0], request)
+        client = self._core.client
+        if client.is_stale:
+            await asyncio.to_thread(client.refresh)
+        return answered(await self._replies.awaitable(client.set(request)), request)
+
+    async def set_many(self, requests: Iterable[SetRequest], *, conn: object = None) -> list[Answer]:
+        """
+        Set many jobs: see `Scheduler.set_many`.
+        """
+        return await self._do(SetJobs(check_requests(requests)), conn)
+
+    async def move(
+        self,
+        key: str,
+        *,
+        delay: Duration | None = None,
+        at: Instant | None = None,
+        if_generation: int | None = None,
+        conn: object = None,
+    ) -> Answer:
+        """
+        Give a pending job another instant: see `Scheduler.move`.
+        """
+        return (await self._do(MoveJobs((key,), When(delay, at), if_generation), conn))[0]
+
+    async def run_now(self, key: str, *, if_generation: int | None = None) -> Answer:
+        """
+        Move a pending job to now: see `Scheduler.run_now`.
+        """
+        return (await self._do(MoveJobs((key,), _NOW, if_generation, runs_now=True)))[0]
+
+    async def cancel(
+        self, key: str, *, running: bool = False, if_generation: int | None = None, conn: object = None
+    ) -> Answer:
+        """
+        Remove a job: see `Scheduler.cancel`.
+        """
+        return (await self._do(CancelJobs((key,), if_generation, running), conn))[0]
+
+    async def pause(
+        self, key: str, *, note: str = "", by: str | None = None, if_generation: int | None = None
+    ) -> Answer:
+        """
+        Keep a pending job from being due: see `Scheduler.pause`.
+        """
+        return (await self._do(PauseJobs((key,), note, by, if_generation)))[0]
+
+    async def resume(self, key: str, *, if_generation: int | None = None) -> Answer:
+        """
+        End the pause of a job: see `Scheduler.resume`.
+        """
+        return (await self._do(ResumeJobs((key,), if_generation)))[0]
+
+    async def pause_scope(self, scope: str, *, note: str = "", by: str | None = None) -> Pause:
+        """
+        Keep all jobs of a handler, a queue or a target from starting: see `Scheduler.pause_scope`.
+        """
+        return await asyncio.to_thread(self._core.client.pause_scope, scope, note, by)
+
+    async def resume_scope(self, scope: str, *, by: str | None = None) -> bool:
+        """
+        Let the jobs of a scope start again: see `Scheduler.resume_scope`.
+        """
+        return await asyncio.to_thread(self._core.client.resume_scope, scope, by)
+
+    async def paused_scopes(self) -> Sequence[Pause]:
+        """
+        Return what is paused as a whole: see `Scheduler.paused_scopes`.
+        """
+        return await asyncio.to_thread(self._core.client.scopes)
+
+    async def skip(self, key: str, *, if_generation: int | None = None) -> Answer:
+        """
+        Leave out the next run of a recurring job: see `Scheduler.skip`.
+        """
+        return await asyncio.to_thread(skipped, self._core.client, key, if_generation)
+
+    async def backfill(
+        self,
+        key: str,
+        since: Instant,
+        until: Instant,
+        *,
+        rate: float | None = None,
+        limit: int = 1_000,
+        dry_run: bool = False,
+    ) -> Backfill:
+        """
+        Run a recurring job once more for each instant in a range of the past: see `Scheduler.backfill`.
+        """
+        asked = BackfillRange(since, until, rate, limit, dry_run)
+        return await asyncio.to_thread(backfilled, self._core.client, key, asked)
+
+    async def change(self, key: str, *, if_generation: int | None = None, **fields: Unpack[ChangeFields]) -> Answer:
+        """
+        Change some of a pending job: see `Scheduler.change`.
+        """
+        return await asyncio.to_thread(self._core.client.change, key, fields, if_generation)
+
+    async def replay(self, key: str, *, delay: Duration = 0, if_generation: int | None = None) -> Answer:
+        """
+        Make a dead job pending again: see `Scheduler.replay`.
+        """
+        return (await self._do(ReplayJobs((key,), if_generation, delay)))[0]
+
+    async def move_many(
+        self, keys: Iterable[str], *, delay: Duration | None = None, at: Instant | None = None, conn: object = None
+    ) -> list[Answer]:
+        """
+        Give many pending jobs one instant: see `Scheduler.move_many`.
+        """
+        return await self._do(MoveJobs(keys, When(delay, at)), conn)
+
+    async def cancel_many(self, keys: Iterable[str], *, running: bool = False, conn: object = None) -> list[Answer]:
+        """
+        Remove many jobs: see `Scheduler.cancel_many`.
+        """
+        return await self._do(CancelJobs(keys, running=running), conn)
+
+    async def replay_many(self, keys: Iterable[str], *, rate: float | None = None) -> list[Answer]:
+        """
+        Make many dead jobs pending again: see `Scheduler.replay_many`.
+        """
+        return await self._do(ReplayJobs(keys, rate=rate))
+
+    async def pause_many(self, keys: Iterable[str], *, note: str = "", by: str | None = None) -> list[Answer]:
+        """
+        Pause the jobs of *keys*: see `Scheduler.pause_many`.
+        """
+        return await self._do(PauseJobs(keys, note, by))
+
+    async def resume_many(self, keys: Iterable[str]) -> list[Answer]:
+        """
+        End the pauses of the jobs of *keys*: see `Scheduler.resume_many`.
+        """
+        return await self._do(ResumeJobs(keys))
+
+    async def bulk(
+        self, verb: str, prefix: str = "", *, on_progress: BulkProgress | None = None, **fields: Unpack[BulkFields]
+    ) -> BulkAnswer:
+        """
+        Do the same to all jobs that a filter chooses: see `Scheduler.bulk`.
+
+        *on_progress* is called on the loop.
+        """
+        return await asyncio.to_thread(self._core.client.bulk, verb, prefix, fields, _on_loop(on_progress))
+
+    async def drain(self, prefix: str = "", on_progress: Callable[[int], object] | None = None) -> list[Job]:
+        """
+        Cancel and return every pending job under a prefix: see `Scheduler.drain`.
+
+        *on_progress* is called on the loop.
+        """
+        return await asyncio.to_thread(drained, self._core.client, prefix, _on_loop(on_progress))
+
+    async def get(self, key: str) -> Job | None:
+        """
+        Return the job of *key*: see `Scheduler.get`.
+        """
+        return await asyncio.to_thread(self._core.client.get, key)
+
+    async def history(self, key: str, *, before: int | None = None, limit: int = 100) -> Sequence[HistoryRecord]:
+        """
+        Return what happened to the jobs of *key*, the newest first: see `Scheduler.history`.
+        """
+        return await asyncio.to_thread(self._core.client.history, key, before, limit)
+
+    async def list(self, prefix: str = "", **fields: Unpack[ListRest]) -> Page:
+        """
+        Return a page of jobs: see `Scheduler.list`.
+        """
+        return await asyncio.to_thread(self._core.client.page, {"prefix": prefix, **fields})
+
+    async def upcoming(
+        self, due_from: Instant | None = None, due_until: Instant | None = None, limit: int = 100
+    ) -> Sequence[Job]:
+        """
+        Return the next pending jobs: see `Scheduler.upcoming`.
+        """
+        return await asyncio.to_thread(self._core.client.upcoming, due_from, due_until, limit)
+
+    async def forecast(self, since: Instant, step: Duration, steps: int) -> Sequence[int]:
+        """
+        Count what falls due: see `Scheduler.forecast`.
+        """
+        return await asyncio.to_thread(self._core.client.forecast, since, step, steps)
+
+    async def shards(self) -> Sequence[Shard]:
+        """
+        Return all shards with their owners: see `Scheduler.shards`.
+        """
+        return await asyncio.to_thread(self._core.client.shards)
+
+    async def nodes(self) -> Sequence[Node]:
+        """
+        Return the processes that fire, each with what it last reported: see `Scheduler.nodes`.
+        """
+        return await asyncio.to_thread(self._core.nodes)
+
+    async def progress(self, key: str) -> Progress | None:
+        """
+        Return how far the job has come that runs under *key*: see `Scheduler.progress`.
+        """
+        return progress_of(key, await self.nodes())
+
+    async def incidents(self, search: str = "", *, prefix: str = "") -> Incidents:
+        """
+        Return the dead letters grouped by what went wrong: see `Scheduler.incidents`.
+        """
+        return await asyncio.to_thread(self._core.client.incidents, search, prefix)
+
+    async def lease(
+        self, queue: str, *, limit: int = 1, wait: Duration = 20.0, seconds: Duration = 60.0
+    ) -> Sequence[JobLease]:
+        """
+        Return due firings for this caller to run: see `Scheduler.lease`. A cancelled `await` leaves them to others.
+        """
+        found = self._core.pulls.lease(queue, limit, wait, seconds)
+        try:
+            return await asyncio.wrap_future(found)
+        except asyncio.CancelledError:  # it may have been served in this very moment
+            self._core.pulls.abandon(found)
+            raise
+
+    async def ack(self, fire_id: str) -> None:
+        """
+        End a leased firing as done: see `Scheduler.ack`.
+        """
+        await self._replies.awaitable(self._core.pulls.ack(fire_id))
+
+    async def nack(
+        self, fire_id: str, *, delay: Duration | None = None, error: str | None = None, is_dead: bool = False
+    ) -> None:
+        """
+        End a leased firing as failed: see `Scheduler.nack`.
+        """
+        await self._replies.awaitable(self._core.pulls.nack(fire_id, delay, error, is_dead=is_dead))
+
+    async def release(self, fire_id: str, *, delay: Duration | None = None) -> None:
+        """
+        Give a leased firing back: see `Scheduler.release`.
+        """
+        await self._replies.awaitable(self._core.pulls.release(fire_id, delay))
+
+    async def extend(
+        self, fire_id: str, seconds: Duration = 60.0, *, progress: float | None = None, note: str = ""
+    ) -> int:
+        """
+        Let a lease end later: see `Scheduler.extend`.
+        """
+        return await self._replies.awaitable(self._core.pulls.extend(fire_id, seconds, checks.noted(progress, note)))
+
+
+def _on_loop(call: Callable[[_T], object] | None) -> Callable[[_T], object] | None:
+    """
+    Return what makes the running loop call *call*, if there is one, from any thread.
+    """
+    if call is None:
+        return None
+    loop = asyncio.get_running_loop()
+    return lambda value: loop.call_soon_threadsafe(call, value)

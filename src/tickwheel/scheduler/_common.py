@@ -1,0 +1,236 @@
+"""
+The common part of both faces of the scheduler: everything that needs no waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, overload
+
+from tickwheel.clock import Clock, MonotonicClock
+from tickwheel.host.backend import Backend
+from tickwheel.host.options import SchedulerOptions
+from tickwheel.host.runtime import Runtime
+from tickwheel.jobs import checks
+from tickwheel.jobs.errors import UnsupportedError
+from tickwheel.jobs.firing_record import FiringRecord
+from tickwheel.jobs.model import RetryPolicy
+from tickwheel.jobs.retry import check_policy
+from tickwheel.observe.events import EventHook
+from tickwheel.observe.tracing import Tracer
+from tickwheel.remote import RemoteCore, is_service
+from tickwheel.scheduler._core import Core
+from tickwheel.scheduler._dropped import stop_when_dropped
+from tickwheel.stores import Store
+from tickwheel.targets import USUAL, Limits, Target, Usual
+from tickwheel.targets.handler import name_of
+from tickwheel.typing import Duration
+
+__all__ = ["Common"]
+
+_Handler = TypeVar("_Handler", bound=Callable[..., Any])
+
+
+class Common:
+    """
+    The methods that need no waiting, and are the same for both faces.
+
+    Args:
+        store: A URL ("sqlite:///file.db", "memory://", ...) or a store that nobody else uses; or the address of a
+            service ("http://127.0.0.1:8765"), which then fires the jobs, while handlers of this scheduler pull theirs.
+        options: The knobs.
+        targets: Further targets, or other settings of the built-in ones, by the name that jobs give as `target`.
+        clock: Where time comes from; for tests.
+        tracer: Makes spans of firings, such as `tickwheel.observe.otel.OpenTelemetryTracer`.
+        token: What a service asks for; None takes it from the environment, TICKWHEEL_TOKEN.
+        timeout: How many seconds a service may take to answer, with all tries.
+
+    Raises:
+        UnsupportedError: For targets, a clock or a tracer with a service, a token or timeout without one.
+        StoreError: If the URL names no store that can be had; the store itself is opened on first use.
+        MissingExtraError: If it needs a library that is not installed.
+    """
+
+    def __init__(
+        self,
+        store: str | Store = "sqlite:///tickwheel.db",
+        *,
+        options: SchedulerOptions | None = None,
+        targets: Mapping[str, Target] | None = None,
+        clock: Clock | None = None,
+        tracer: Tracer | None = None,
+        token: str | None = None,
+        timeout: Duration | None = None,
+    ) -> None:
+        knobs = options or SchedulerOptions()
+        self._core: Backend
+        if is_service(store):
+            for name, value in (("targets", targets), ("clock", clock), ("tracer", tracer)):
+                if value is not None:
+                    what, remedy = f"{name}= was passed with a service", "pass it where the service is started"
+                    raise UnsupportedError(what, remedy)
+            timeout_s = None if timeout is None else checks.seconds("timeout", timeout)
+            self._core = RemoteCore(str(store), knobs, token, timeout_s)
+            stop_when_dropped(self, self._core)
+            return
+        if token is not None or timeout is not None:
+            what, remedy = "token= or timeout= was passed with a store", "pass it with http://host:port"
+            raise UnsupportedError(what, remedy)
+        self._core = Core(store, knobs, targets or {}, self._runtime(clock or MonotonicClock()), tracer)
+        stop_when_dropped(self, self._core)
+
+    def _runtime(self, clock: Clock) -> Runtime:
+        """
+        Return what the scheduler runs on; the simulation has one of its own.
+        """
+        return Runtime(clock=clock)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._core}>"
+
+    @overload
+    def handler(self, name: _Handler, /) -> _Handler: ...
+
+    @overload
+    def handler(
+        self,
+        name: str | None = None,
+        *,
+        retry: RetryPolicy | None = None,
+        timeout: Duration | Usual | None = USUAL,
+        concurrency: int | Usual | None = USUAL,
+        rate: float | None = None,
+        executor: str = "thread",
+    ) -> Callable[[_Handler], _Handler]: ...
+
+    def handler(
+        self,
+        name: str | _Handler | None = None,
+        *,
+        retry: RetryPolicy | None = None,
+        timeout: Duration | Usual | None = USUAL,
+        concurrency: int | Usual | None = USUAL,
+        rate: float | None = None,
+        executor: str = "thread",
+    ) -> Callable[[_Handler], _Handler] | _Handler:
+        """
+        Register the decorated function as the handler of jobs with `handler=name`.
+
+        It is called with the payload, or, if it takes two arguments, with the payload and the `Firing`.
+        A `def` runs in a worker thread, an `async def` on the scheduler's event loop. What it returns means done,
+        unless it is a `DeadLetter`, `Snooze` or `Retry`; what it raises is a failed attempt.
+
+        Args:
+            name: None for the function's own, as with `@scheduler.handler` without brackets.
+            retry: The policy of jobs that are set here without one.
+            timeout: Seconds after which an attempt counts as failed; None for never, by default those of
+                `SchedulerOptions.timeout_s`: half an hour. A heartbeat lets them begin again. A thread cannot be
+                stopped: a `def` runs on, its thread has leaked, and what it answers is ignored.
+            concurrency: How many may be under way at once on this scheduler; one is so from shortly before its instant
+                until its end is written. By default they may take three quarters of the threads, tasks or processes, so
+                that a handler that hangs leaves room for others; where there is one place, they share it. None for all.
+            rate: How many may begin in a second, evenly spaced, on this scheduler.
+            executor: "thread", or "process" for one of `SchedulerOptions.processes` processes: what crashes there, or
+                is killed at its timeout, is a failed attempt of its job and harms nobody else. For a plain function at
+                the top level of a module; the main module needs its `if __name__ == "__main__":`.
+
+        Raises:
+            InvalidJobError: If the name is taken or cannot be one, a limit is not positive, or a process could not find
+                the function.
+            TypeError: If the function takes neither one nor two arguments.
+        """
+        if callable(name):
+            return self.handler()(name)
+
+        def register(function: _Handler) -> _Handler:
+            policy = None if retry is None else check_policy(retry)
+            limits = Limits(concurrency, rate)
+            timeout_s = timeout if isinstance(timeout, Usual) else checks.limit_s("timeout", timeout)
+            self._core.handlers.register(
+                name_of(function) if name is None else name,
+                function,
+                policy,
+                timeout_s=timeout_s,
+                limits=limits,
+                executor=executor,
+            )
+            return function
+
+        return register
+
+    def has_handler(self, name: str) -> bool:
+        """
+        Return whether a handler of that *name* is registered here.
+
+        A job may name one that is not: others may register it. If you know that nobody will, refuse it early.
+        """
+        return self._core.handlers.has(name)
+
+    def stats(self) -> dict[str, Any]:
+        """
+        Return the counters and figures, without stopping anything.
+
+        Counts of this process: fired, succeeded, failed, retried, snoozed, expired, dead_total, refused. Of the
+        store: pending, running (an attempt is counted), dead. Of the jobs in_memory: staged (not begun), waiting (due,
+        and no worker is free), in_flight (in their targets' hands). `leaked` lists how many attempts run on past their
+        timeouts, by handler and executor. `lateness` and `commit` are their distributions; owner, epoch, store and
+        offset_ms show who fires by which clock.
+        """
+        return self._core.stats()
+
+    def advertise(self, url: str, secret: str) -> None:
+        """
+        Report to the other nodes of the store where they reach the service of this process.
+
+        The report is part of each heartbeat, so call it before `start`. A service calls it itself.
+
+        Args:
+            url: Such as "http://10.0.0.1:8765".
+            secret: Sent by the other nodes with each request that they forward.
+
+        Raises:
+            UnsupportedError: If this scheduler is the client of a service.
+        """
+        self._core.advertise(url, secret)
+
+    def subscribe(self, hook: EventHook, *, routine: bool = True) -> Callable[[], None]:
+        """
+        Call *hook* with every event from now on (`tickwheel.observe.events`); return what ends that.
+
+        It is called on the scheduler's threads, must not block, and what it raises is logged.
+
+        Args:
+            hook: Gets each event.
+            routine: Whether it wants what goes as it should, too: sets, moves, firings, successes, snoozes. Every
+                firing pays for that, while failures, deaths and changes of owner are rare.
+        """
+        return self._core.subscribe(hook, routine=routine)
+
+    def recent(self, after: int = 0) -> Sequence[FiringRecord]:
+        """
+        Return the last firings of this scheduler: what ended, in order, and what runs now.
+
+        It remembers 500 ends, and remembering costs a firing almost nothing.
+
+        Args:
+            after: Only what ended after the one of this number.
+        """
+        return self._core.recent(after)
+
+    @property
+    def is_started(self) -> bool:
+        """
+        True from `start` to `stop`, while this scheduler fires jobs or waits for a store that it cannot reach.
+        """
+        return self._core.is_firing
+
+    @property
+    def is_ready(self) -> bool:
+        """
+        True while this scheduler fires jobs, or would: it is started, and its store has lately answered.
+
+        It turns False where no renewal of leases was answered for as long as one lasts, and at once where another
+        process has become the one owner of a file. It asks nobody and costs a comparison. A node whose shards are all
+        with others is ready, too; a scheduler on a service is from `start` to `stop`.
+        """
+        return self._core.is_ready

@@ -1,0 +1,42 @@
+"""
+The end of a scheduler that its program dropped without `stop`.
+"""
+
+from __future__ import annotations
+
+import _thread
+import threading
+import warnings
+import weakref
+from contextlib import suppress
+
+from tickwheel.host.backend import Backend
+
+__all__ = ["stop_when_dropped"]
+
+_STOP_S = 10.0
+
+
+def stop_when_dropped(face: object, core: Backend) -> None:
+    """
+    Stop *core* once nothing refers to *face* any more, with a ResourceWarning; not at the end of the interpreter.
+    """
+    weakref.finalize(face, _stop_dropped, core).atexit = False
+
+
+def _stop_dropped(core: Backend) -> None:
+    if not core.is_in_use:
+        return
+    with suppress(RuntimeError):  # no thread to spare
+        # Garbage may be collected anywhere, even inside `threading`, whose locks a `Thread` would wait for.
+        _thread.start_new_thread(_begin_to_stop, (core,))
+    warnings.warn(f"unclosed scheduler {core}: call stop(), or use it in a with block", ResourceWarning, stacklevel=2)
+
+
+def _begin_to_stop(core: Backend) -> None:
+    threading.Thread(target=_stop, args=(core,), name="tickwheel-dropped", daemon=True).start()
+
+
+def _stop(core: Backend) -> None:
+    with suppress(Exception):  # nothing waits for it
+        core.stop(_STOP_S, is_inside=False)

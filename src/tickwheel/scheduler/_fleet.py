@@ -1,0 +1,170 @@
+"""
+The scheduler for threads, as far as it is about a whole store and who runs its jobs: forecast, nodes, pull workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tickwheel.jobs import checks
+from tickwheel.jobs.incidents import Incidents
+from tickwheel.jobs.model import Job, Progress
+from tickwheel.scheduler._common import Common
+from tickwheel.stores import Node, Shard
+from tickwheel.targets.pull import JobLease
+from tickwheel.typing import Duration, Instant
+
+__all__ = ["Fleet", "progress_of"]
+
+
+class Fleet(Common):
+    """
+    The reads that are about no single job, and the verbs of pull workers.
+    """
+
+    def upcoming(
+        self, due_from: Instant | None = None, due_until: Instant | None = None, limit: int = 100
+    ) -> Sequence[Job]:
+        """
+        Return the next pending jobs in the order of their instants, at most *limit* (1 to 1000).
+
+        Args:
+            due_from: From this instant on; overdue ones are left out by it.
+            due_until: Before this instant.
+            limit: How many.
+        """
+        return self._core.client.upcoming(due_from, due_until, limit)
+
+    def forecast(self, since: Instant, step: Duration, steps: int) -> Sequence[int]:
+        """
+        Return how many pending jobs fall due in each of *steps* (1 to 1000) steps of *step* seconds from *since* on.
+
+        Costs by how many these are.
+        """
+        return self._core.client.forecast(since, step, steps)
+
+    def shards(self) -> Sequence[Shard]:
+        """
+        Return all shards of the store, each with its owner, its epoch, and until when the lease holds.
+        """
+        return self._core.client.shards()
+
+    def nodes(self) -> Sequence[Node]:
+        """
+        Return the processes that fire, and those that did until ten minutes ago, each with what it last reported.
+
+        Only stores that several processes may own keep reports; of others, a process knows its own.
+        """
+        return self._core.nodes()
+
+    def progress(self, key: str) -> Progress | None:
+        """
+        Return how far the job has come that runs under *key*, as its handler noted last; None if nothing is known.
+
+        What runs here is known at once, what another node runs with its next report, which comes with each renewal of
+        its leases. A node reports the first 50 of those that noted anything.
+        """
+        return progress_of(key, self._core.nodes())
+
+    def incidents(self, search: str = "", *, prefix: str = "") -> Incidents:
+        """
+        Return the dead letters grouped by what went wrong: errors that differ only in numbers, names and identifiers.
+
+        The latest 10,000 are looked at, by the instants at which they were due. To try again what one incident has:
+        `replay_many(incident.keys[:3])`, and when that went well `replay_many(incident.keys, rate=10)`.
+
+        Args:
+            search: Only letters with this, in whatever case, in their key, error, target or handler.
+            prefix: Only letters whose key begins with this.
+        """
+        return self._core.client.incidents(search, prefix)
+
+    def lease(
+        self, queue: str, *, limit: int = 1, wait: Duration = 20.0, seconds: Duration = 60.0
+    ) -> Sequence[JobLease]:
+        """
+        Return due firings of the jobs with `target="pull", handler=queue`, for this caller to run.
+
+        Each is to be ended by `ack` or `nack` before its lease is over; otherwise the attempt has failed.
+
+        Args:
+            queue: Which queue.
+            limit: How many at most, 1 to 1000.
+            wait: How many seconds to wait for the first, 0 to 300; without one the answer is [].
+            seconds: How long each is leased, 0.1 to 43,200.
+
+        Raises:
+            InvalidJobError: A value that is out of bounds.
+            LeaseEndedError: If this scheduler is not started.
+            TooManyWaitingError: If too many wait already.
+        """
+        return self._core.pulls.lease(queue, limit, wait, seconds).result()
+
+    def ack(self, fire_id: str) -> None:
+        """
+        End the leased firing as done; it is written down when this returns. The same call again does no harm.
+
+        Raises:
+            LeaseEndedError: If it came too late: what was done is done again, or was.
+        """
+        self._core.pulls.ack(fire_id).result()
+
+    def nack(
+        self, fire_id: str, *, delay: Duration | None = None, error: str | None = None, is_dead: bool = False
+    ) -> None:
+        """
+        End the leased firing as a failed attempt.
+
+        Args:
+            fire_id: Which.
+            delay: Seconds until the next attempt; None for what the job's policy says.
+            error: What went wrong; it is kept with the job.
+            is_dead: Park the job as a dead letter, whatever attempts are left.
+
+        Raises:
+            LeaseEndedError: As `ack`.
+        """
+        self._core.pulls.nack(fire_id, delay, error, is_dead=is_dead).result()
+
+    def release(self, fire_id: str, *, delay: Duration | None = None) -> None:
+        """
+        Give a leased firing back, at no cost of attempts: another worker may lease it.
+
+        Use it when a worker stops before it has done anything. The same call again is answered alike.
+
+        Args:
+            fire_id: Of the lease.
+            delay: Seconds until the firing is due again; None for now.
+
+        Raises:
+            LeaseEndedError: If the lease has ended.
+            InvalidJobError: If *delay* is not a length of time.
+        """
+        self._core.pulls.release(fire_id, delay).result()
+
+    def extend(self, fire_id: str, seconds: Duration = 60.0, *, progress: float | None = None, note: str = "") -> int:
+        """
+        Let the lease end *seconds* from now; return when that is, in ms since the epoch.
+
+        Args:
+            fire_id: Which.
+            seconds: From 0.1 to 43,200.
+            progress: How far it has come, from 0.0 to 1.0, for `Scheduler.progress` and the page to show.
+            note: Where it is, in words; goes with *progress*.
+
+        Raises:
+            InvalidJobError: A value that is out of bounds.
+            LeaseEndedError: As `ack`.
+        """
+        return self._core.pulls.extend(fire_id, seconds, checks.noted(progress, note)).result()
+
+
+def progress_of(key: str, nodes: Sequence[Node]) -> Progress | None:
+    """
+    Return what the *nodes* know of the progress of the job that runs under *key*, of its latest attempt.
+    """
+    found = [each for node in nodes for each in (node.figures or {}).get("progress", ()) if each["key"] == key]
+    if not found:
+        return None
+    latest = max(found, key=lambda each: (each["generation"], each["attempt"]))
+    return Progress(latest["fraction"], latest["note"])

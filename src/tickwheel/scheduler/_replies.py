@@ -1,0 +1,79 @@
+"""
+Answers on their way from the writer's thread to an event loop: one wake-up for all that a commit has answered.
+
+`asyncio.wrap_future` wakes the loop once for each answer, through a system call; under load that costs more than the
+write did.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+
+from tickwheel.host.promise import Reply
+
+__all__ = ["Replies"]
+
+_T = TypeVar("_T")
+
+
+class _Inbox:
+    """
+    The answers for one loop that are not yet delivered there.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._answered: deque[tuple[asyncio.Future[Any], Reply[Any]]] = deque()
+        self._is_woken = False
+
+    def put(self, waiter: asyncio.Future[_T], answer: Reply[_T]) -> None:
+        """
+        Take an *answer* for *waiter*; from any thread.
+        """
+        self._answered.append((waiter, answer))
+        if not self._is_woken:
+            self._is_woken = True
+            with suppress(RuntimeError):  # the loop was closed: nobody waits
+                self.loop.call_soon_threadsafe(self._deliver)
+
+    def _deliver(self) -> None:
+        self._is_woken = False  # before it looks: what comes from here on wakes it again
+        while self._answered:
+            waiter, answer = self._answered.popleft()
+            if waiter.done():  # its task was cancelled
+                continue
+            try:
+                error = answer.exception()
+            except CancelledError:
+                waiter.cancel()
+                continue
+            if error is None:
+                waiter.set_result(answer.result())
+            else:
+                waiter.set_exception(error)
+
+
+class Replies:
+    """
+    Makes answers awaitable, on whatever loop asks.
+    """
+
+    def __init__(self) -> None:
+        self._inbox: _Inbox | None = None
+
+    def awaitable(self, answer: Reply[_T]) -> asyncio.Future[_T]:
+        """
+        Return a future of the running loop that gets what *answer* gets; cancelling it takes nothing back.
+        """
+        loop = asyncio.get_running_loop()
+        inbox = self._inbox
+        if inbox is None or inbox.loop is not loop:
+            inbox = self._inbox = _Inbox(loop)
+        waiter: asyncio.Future[_T] = loop.create_future()
+        answer.add_done_callback(partial(inbox.put, waiter))
+        return waiter

@@ -1,0 +1,46 @@
+"""
+Leave out the next run of a recurring job.
+
+The job is read, and moved to the run after that one on the condition that it is still the same: so the rule needs to be
+known to the caller alone, and of several who skip at once each skips another run.
+"""
+
+from __future__ import annotations
+
+from tickwheel.client.condition import on_what_is_read
+from tickwheel.host.backend import Jobs
+from tickwheel.jobs.errors import InvalidJobError
+from tickwheel.jobs.model import Answer, Job
+from tickwheel.jobs.recurrence import Recurrence
+from tickwheel.jobs.requests import When
+from tickwheel.jobs.verbs import CancelJobs, MoveJobs, Verb
+
+__all__ = ["skipped"]
+
+
+def skipped(client: Jobs, key: str, if_generation: int | None) -> Answer:
+    """
+    Leave out the next run of the job of *key*, and return what came of it; blocks.
+
+    Raises:
+        InvalidJobError: If it fires once.
+        StoreError: Transient, if others keep changing it.
+    """
+
+    def write(job: Job) -> Answer:
+        return client.submit(_write(job, client.now_ms())).result()[0]
+
+    return on_what_is_read(client.get, key, if_generation, write)
+
+
+def _write(job: Job, now: int) -> Verb:
+    """
+    Return what leaves out the run that *job* waits for, and those missed until *now*; a series without another ends.
+    """
+    if job.recurrence is None:
+        raise InvalidJobError("key", job.key, "its job fires once: cancel it, or move it")
+    due_at = Recurrence.from_text(job.recurrence).next(job.key, max(job.due_at, now))
+    if due_at is None:
+        return CancelJobs((job.key,), job.generation)
+    at = (due_at - 0.5) / 1000  # instants are rounded up to the millisecond, and a float is not exact
+    return MoveJobs((job.key,), When(at=at), job.generation)

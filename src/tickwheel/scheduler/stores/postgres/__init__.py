@@ -1,9 +1,0 @@
-"""
-Jobs in PostgreSQL: several machines, one store.
-"""
-
-from __future__ import annotations
-
-from tickwheel.scheduler.stores.postgres._store import PostgresStore
-
-__all__ = ["PostgresStore"]

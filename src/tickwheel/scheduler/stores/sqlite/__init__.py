@@ -1,9 +1,0 @@
-"""
-Jobs in one SQLite file: the default, with nothing to install and nothing to run.
-"""
-
-from __future__ import annotations
-
-from tickwheel.scheduler.stores.sqlite._store import SqliteStore
-
-__all__ = ["SqliteStore"]

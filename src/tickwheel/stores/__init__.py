@@ -1,0 +1,39 @@
+"""
+Stores, in which far jobs wait.
+"""
+
+from __future__ import annotations
+
+from tickwheel.stores._memory import MemoryStore
+from tickwheel.stores._open import make_store, masked, open_store
+from tickwheel.stores.contract import (
+    Abilities,
+    Aside,
+    Cursor,
+    Joins,
+    Lease,
+    Node,
+    Partitioned,
+    Shard,
+    Sight,
+    Skill,
+    Store,
+)
+
+__all__ = [
+    "Abilities",
+    "Aside",
+    "Cursor",
+    "Joins",
+    "Lease",
+    "MemoryStore",
+    "Node",
+    "Partitioned",
+    "Shard",
+    "Sight",
+    "Skill",
+    "Store",
+    "make_store",
+    "masked",
+    "open_store",
+]

@@ -1,0 +1,46 @@
+"""
+The time between the opening and the close of a store, in which it may be used.
+"""
+
+from __future__ import annotations
+
+import os
+
+from tickwheel.jobs.errors import StoreError
+
+__all__ = ["Lifetime"]
+
+
+class Lifetime:
+    """
+    A store is usable from its opening to its close, in the process that opened it.
+
+    Attributes:
+        is_closed: To be set at the close.
+    """
+
+    def __init__(self, url: str) -> None:
+        """
+        Open it; *url* is what messages name, without a password.
+        """
+        self._url = url
+        self._pid = os.getpid()
+        self.is_closed = False
+
+    @property
+    def is_inherited(self) -> bool:
+        """
+        True in the child of a fork: connections, threads and locks are the parent's, and a close leaves them alone.
+        """
+        return self._pid != os.getpid()
+
+    def check(self) -> None:
+        """
+        Raise `StoreError` in a closed store, and in a forked child.
+        """
+        if self.is_closed:
+            what = f"{self._url} is closed"
+            raise StoreError(what, "open it before use, and make a new one after close")
+        if self.is_inherited:
+            what = f"{self._url} was opened before a fork"
+            raise StoreError(what, "open it again in the child process")

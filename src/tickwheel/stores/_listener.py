@@ -1,0 +1,143 @@
+"""
+Waiting for what others write, for stores whose server can announce it. A hint: the truth is in the notes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from typing import Final, Protocol
+
+from tickwheel.stores._wakeable import WakeableWait
+from tickwheel.threads import Lock
+
+__all__ = ["Listener", "Subscription"]
+
+_RETRY_S: Final = 1.0
+_CHECK_S: Final = 5.0
+"""How often the server is asked whether it is still there: a line that went silent announces nothing."""
+
+
+class Subscription(Protocol):
+    """
+    A connection on which a server announces what others wrote. If a method raises, it is closed, and made again.
+    """
+
+    def filenos(self) -> Collection[int]:
+        """
+        Return the descriptors of which one can be read when something has come.
+        """
+
+    def receive(self) -> bool:
+        """
+        Take in what has come, without waiting; return whether others have written something.
+        """
+
+    def check(self) -> None:
+        """
+        Raise if the server does not answer; called every 5 s.
+        """
+
+    def close(self) -> None:
+        """
+        Give the connection back.
+        """
+
+
+class Listener:
+    """
+    Hears what others announce, from `listen` to `stop`, and can be woken: the drivers' own waits cannot.
+
+    One thread waits. What it may be using is closed when it has left.
+    """
+
+    def __init__(self, connect: Callable[[], Subscription]) -> None:
+        """
+        Hear nothing yet; *connect* subscribes, and raises what it likes.
+        """
+        self._connect = connect
+        self._subscription: Subscription | None = None
+        self._is_listening = False
+        self._check_at = 0.0
+        self._lock = Lock()
+        self._wait = WakeableWait()
+
+    def listen(self) -> None:
+        """
+        Hear from now on, or as soon as there is a connection.
+        """
+        self._is_listening = True
+        with suppress(Exception):  # the next wait tries again
+            self._subscribe()
+        self._wait.recall()
+
+    @property
+    def is_subscribed(self) -> bool:
+        """
+        True while there is a connection on which the server announces.
+        """
+        return self._subscription is not None
+
+    def stop(self) -> None:
+        """
+        Hear nothing any more.
+        """
+        self._is_listening = False
+        self._exchange(None)
+        self._wait.recall()
+
+    def wait(self, timeout_s: float) -> bool:
+        """
+        Block until others have written something, `wake`, `close` or the timeout; return whether they may have.
+        """
+        with self._wait.entered() as is_open:
+            return is_open and self._hear(timeout_s)
+
+    def wake(self) -> None:
+        """
+        End a `wait`, this one or the next.
+        """
+        self._wait.wake()
+
+    def close(self) -> None:
+        """
+        End a `wait`, and give the descriptors back when it has ended. Twice is allowed.
+        """
+        self.stop()
+        self._wait.close()
+
+    def _hear(self, timeout_s: float) -> bool:
+        subscription = self._subscription
+        if not self._is_listening:
+            self._wait.wait(timeout_s)
+            return False
+        if subscription is None:
+            with suppress(Exception):
+                self._subscribe()
+                return True  # what was sent in between was not heard
+            self._wait.wait(min(timeout_s, _RETRY_S))
+            return True
+        try:
+            if time.monotonic() >= self._check_at:
+                self._check_at = time.monotonic() + _CHECK_S
+                subscription.check()
+                if subscription.receive():
+                    return True
+            return bool(self._wait.wait(timeout_s, *subscription.filenos())) and subscription.receive()
+        except Exception:  # noqa: BLE001 - whatever it was: the connection is made again
+            self._exchange(None)
+            return True
+
+    def _subscribe(self) -> None:
+        self._exchange(self._connect())
+        self._check_at = time.monotonic() + _CHECK_S
+
+    def _exchange(self, subscription: Subscription | None) -> None:
+        with self._lock:
+            used = [self._subscription]
+            if not self._is_listening:  # it was stopped meanwhile
+                used.append(subscription)
+                subscription = None
+            self._subscription = subscription
+        self._wait.retire(*filter(None, used))

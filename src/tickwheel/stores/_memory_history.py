@@ -1,0 +1,56 @@
+"""
+The past of jobs in memory.
+"""
+
+from __future__ import annotations
+
+from itertools import chain, islice, takewhile
+
+from tickwheel.jobs.model import HistoryRecord
+
+__all__ = ["MemoryHistory"]
+
+
+class MemoryHistory:
+    """
+    Records by their numbers, and by key.
+    """
+
+    def __init__(self) -> None:
+        self._records: dict[int, HistoryRecord] = {}
+        self._by_key: dict[str, dict[int, HistoryRecord]] = {}
+        self._number = 0
+
+    def add(self, record: HistoryRecord) -> None:
+        """
+        Give *record* its number, and keep it.
+        """
+        self._number += 1
+        numbered = record._replace(number=self._number)
+        self._records[self._number] = numbered
+        self._by_key.setdefault(record.key, {})[self._number] = numbered
+
+    def of(self, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
+        """
+        Return the newest records of *key* with numbers below *before*.
+        """
+        newest = reversed(self._by_key.get(key, {}).values())
+        return list(islice((each for each in newest if before is None or each.number < before), limit))
+
+    def prune(self, since: int, per_key: int, total: int, limit: int) -> int:
+        """
+        Delete at most *limit* records, as the protocol says which.
+        """
+        records = self._records.values()
+        going = list(takewhile(lambda record: record.at < since, islice(records, limit)))
+        if not going:
+            long = (islice(of.values(), len(of) - per_key) for of in self._by_key.values() if len(of) > per_key)
+            going = list(islice(chain.from_iterable(long), limit))
+        if not going:
+            going = list(islice(records, min(limit, max(0, len(records) - total))))
+        for record in going:
+            del self._records[record.number]
+            del self._by_key[record.key][record.number]
+            if not self._by_key[record.key]:
+                del self._by_key[record.key]
+        return len(going)

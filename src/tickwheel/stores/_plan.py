@@ -1,0 +1,233 @@
+"""
+The plan of a batch of writes, sorted by how much it takes to do it.
+
+Most of what a busy scheduler writes needs no look before the leap: the begin of a pending job, the end of a running
+one. A store does them as one statement for many rows, which counts the rows it changed: if the count is right, every
+guess was. If it is not, nothing is committed, and all is planned again with care: each job is read, and the rules say
+what becomes of it. So are all other writes from the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from tickwheel.jobs.model import (
+    Adopt,
+    Answer,
+    Begin,
+    HistoryRecord,
+    Job,
+    Redate,
+    Set,
+    SetAside,
+    Settle,
+    Settled,
+    State,
+    Write,
+    key_of,
+)
+from tickwheel.jobs.rules import BEGUN, GONE, NOT_OWNER, decide
+from tickwheel.stores._records import act_of, has_no_record
+
+__all__ = ["FIRINGS", "Differences", "Plan", "WrongGuessError"]
+
+FIRINGS: Final = (Begin, Settle, Redate, SetAside)
+"""The writes of an owner, which count under its lease."""
+
+_Careful: TypeAlias = tuple[int, str, Write]
+
+
+class WrongGuessError(Exception):
+    """
+    A job was not as a begin or settle took it to be: roll back, and plan with care.
+    """
+
+
+@dataclass(slots=True)
+class Differences:
+    """
+    The changes that a batch makes to the jobs of its careful keys, for a store to write down.
+
+    Attributes:
+        new: Jobs of keys that had none.
+        changed: Jobs as they were and as they are.
+        gone: Jobs of keys that have none any more.
+    """
+
+    new: list[Job] = field(default_factory=list)
+    changed: list[tuple[Job, Job]] = field(default_factory=list)
+    gone: list[Job] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Plan:
+    """
+    One batch, sorted.
+
+    Attributes:
+        answers: One for each write; those of careful ones are still to come.
+        home_of: The shard of a key.
+        begins: Jobs that are guessed to be pending; they get state running and one attempt more.
+        ends: Jobs that are guessed to be running; they are deleted. After all begins.
+        careful: The other writes: where their answer belongs, their key, and they themselves. After all ends.
+        floor: What every new generation is to be larger than, whatever the store has given out.
+        away: The shards of firings that are not those of their keys, because a node took them up there.
+        shards: The shards by the epochs of their leases.
+        notable: What the history is to keep, each with the index of the write that it belongs to, and whether it is a
+            settle that is written for the first time.
+    """
+
+    answers: list[Answer]
+    home_of: Callable[[str], int]
+    begins: list[Job] = field(default_factory=list)
+    ends: list[Job] = field(default_factory=list)
+    careful: list[_Careful] = field(default_factory=list)
+    floor: int = 0
+    away: dict[str, int] = field(default_factory=dict)
+    shards: dict[int, int] = field(default_factory=dict)
+    notable: list[tuple[int, HistoryRecord, bool]] = field(default_factory=list)
+
+    @classmethod
+    def of(  # noqa: C901 - one for each kind of write, and no call for any
+        cls, writes: Sequence[Write], epochs: Mapping[int, int], shard_of: Callable[[str], int], *, is_guessing: bool
+    ) -> Plan:
+        """
+        Sort *writes*; those of a firing that come with an epoch which no shard has in *epochs* are refused.
+
+        Raises:
+            WrongGuessError: If *is_guessing*, and one key is in writes of two kinds, whose order may then count.
+        """
+        plan = cls([NOT_OWNER] * len(writes), shard_of)
+        answers, begins, ends, careful = plan.answers, plan.begins, plan.ends, plan.careful
+        done = Settled.DONE  # an enum is slow to look into
+        shards = plan.shards = {epoch: shard for shard, epoch in epochs.items()}
+        for index, write in enumerate(writes):
+            if isinstance(write, Set):
+                careful.append((index, write.job.key, write))
+            elif isinstance(write, FIRINGS):
+                job = write.job
+                shard = shards.get(write.epoch)
+                if shard is None:
+                    continue
+                if shard != shard_of(job.key):
+                    plan.away[job.key] = shard
+                if isinstance(write, Begin):
+                    if is_guessing:
+                        begins.append(job)
+                        answers[index] = BEGUN
+                        continue
+                elif isinstance(write, Settle):
+                    if write.record is not None:
+                        plan.notable.append((index, write.record, write.is_first))
+                    if is_guessing and write.how is done and write.due_at is None and job.recurrence is None:
+                        ends.append(job)
+                        answers[index] = GONE
+                        continue
+                careful.append((index, job.key, write))
+            else:
+                careful.append((index, key_of(write), write))
+                if isinstance(write, Adopt):
+                    plan.floor = max(plan.floor, write.job.generation)
+        plan._check_apart()
+        return plan
+
+    def keys(self) -> list[str]:
+        """
+        Return the keys of the careful writes, each once, sorted.
+        """
+        return sorted({key for _, key, _ in self.careful})
+
+    def decide(
+        self,
+        before: Mapping[str, Job],
+        now: int,
+        next_generation: Callable[[], int],
+        found_in: Mapping[str, int] = MappingProxyType({}),
+    ) -> Differences:
+        """
+        Answer the careful writes, in order, and return what comes of them.
+
+        A begin or end counts under the lease of the shard where its job is now. What is written otherwise is from then
+        on in the shard of its key; afterwards `away` says where the others are.
+
+        Args:
+            before: The jobs that the keys have now.
+            now: The store's clock, in ms.
+            next_generation: Called for each new generation.
+            found_in: The shards of those that a node took up, if they are not those of their keys.
+        """
+        after: dict[str, Job | None] = dict(before)
+        away = self.away
+        if away:
+            for _, key, _ in self.careful:
+                away.pop(key, None)
+        away.update(found_in)
+        answers = self.answers
+        for index, key, write in self.careful:
+            if isinstance(write, FIRINGS) and self.shards[write.epoch] != away.get(key, self.home_of(key)):
+                continue  # it is answered already
+            old = after.get(key)
+            answers[index], after[key] = decide(write, old, now, next_generation)
+            if getattr(write, "actor", None) is not None:
+                self.note(index, write, now)
+            if away and after[key] != old and not _is_running(after[key]):
+                away.pop(key, None)
+        for key, shard in found_in.items():
+            if shard != self.home_of(key) and key in away and after[key] == before[key]:
+                after[key] = before[key]  # not even written again: that would bring it home
+        return _differences(before, after)
+
+    def note(self, index: int, write: Write, now: int) -> None:
+        """
+        Note what the history keeps of a caller's *write*, which is answered.
+        """
+        record = act_of(write, self.answers[index], now)
+        if record is not None:
+            self.notable.append((index, record, False))
+
+    def records(self) -> list[HistoryRecord]:
+        """
+        Return what the history keeps of this batch, once all is decided.
+        """
+        answers = self.answers
+        return [
+            record
+            for index, record, is_first in sorted(self.notable)
+            if not has_no_record(answers[index], is_first=is_first)
+        ]
+
+    def _check_apart(self) -> None:
+        begun, ended, rest = self.begins, self.ends, self.careful
+        if bool(begun) + bool(ended) + bool(rest) < 2:  # noqa: PLR2004  two kinds
+            return
+        met = {job.key for job in begun}
+        for keys in ([job.key for job in ended], [key for _, key, _ in rest]):
+            if not met.isdisjoint(keys):
+                raise WrongGuessError
+            met.update(keys)
+
+
+def _is_running(job: Job | None) -> bool:
+    return job is not None and job.state is State.RUNNING
+
+
+def _differences(before: Mapping[str, Job], after: Mapping[str, Job | None]) -> Differences:
+    differences = Differences()
+    if not before:
+        differences.new += [job for job in after.values() if job is not None]
+        return differences
+    for key, job in after.items():
+        old = before.get(key)
+        if job is old:
+            continue
+        if job is None:
+            if old is not None:
+                differences.gone.append(old)
+        elif old is None:
+            differences.new.append(job)
+        else:
+            differences.changed.append((old, job))
+    return differences

@@ -1,0 +1,56 @@
+"""
+The records that the history keeps of what a store does, once, for every store.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tickwheel.jobs.model import CUT_OFF, Actor, Answer, HistoryRecord, Job, Outcome, SetPause, Write
+
+__all__ = ["act_of", "cut_off", "has_no_record"]
+
+_REPEATED: Final = frozenset((Outcome.NOT_FOUND, Outcome.WRONG_GENERATION))
+_ACTS: Final = frozenset(
+    (
+        Outcome.CREATED,
+        Outcome.REPLACED,
+        Outcome.CHANGED,
+        Outcome.RESTARTED,
+        Outcome.MOVED,
+        Outcome.CANCELLED,
+        Outcome.REPLAYED,
+        Outcome.PAUSED,
+        Outcome.RESUMED,
+        Outcome.STOPPING,
+    )
+)
+
+
+def act_of(write: Write, answer: Answer, now: int) -> HistoryRecord | None:
+    """
+    Return what the history keeps of a caller's *write*, given its *answer*; None where that is nothing.
+    """
+    actor: Actor | None = getattr(write, "actor", None)
+    job = answer.job
+    if actor is None or job is None or answer.outcome not in _ACTS or (job.recurrence is None and not actor.is_always):
+        return None
+    at, outcome = job.due_at, answer.outcome.value
+    record = HistoryRecord(0, now, job.key, job.generation, 0, outcome, actor.name, job.target, job.handler, at)
+    return record._replace(trace=job.trace, error=(write.note or None) if isinstance(write, SetPause) else None)
+
+
+def cut_off(job: Job, now: int) -> HistoryRecord:
+    """
+    Return what the history keeps of a running *job* that is rescued from nobody: its owner has given the shard back.
+    """
+    return HistoryRecord(
+        0, now, job.key, job.generation, job.attempt, CUT_OFF, "", job.target, job.handler, job.due_at, trace=job.trace
+    )
+
+
+def has_no_record(answer: Answer, *, is_first: bool) -> bool:
+    """
+    Return whether the history keeps nothing of an end with this *answer*, since it is another owner's, or may be there.
+    """
+    return answer.outcome is Outcome.NOT_OWNER or (answer.outcome in _REPEATED and not is_first)

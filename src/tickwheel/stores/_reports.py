@@ -1,0 +1,138 @@
+"""
+The reports of a store: its parts, who fires them, jobs that wait for a handler, what there is to see in a shard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self, TypeAlias
+
+from tickwheel.jobs.model import Job
+from tickwheel.jobs.rows import in_int64
+
+__all__ = ["KEPT_MS", "Aside", "Cursor", "Node", "Shard", "Sight", "ahead_of", "owners_of"]
+
+KEPT_MS: Final = 600_000
+"""How long a node is reported after its leases have ended: until somebody has looked."""
+
+_LAST: Final = 2**63 - 1
+
+_Due: TypeAlias = Callable[[int, int, tuple[int, int] | None, int], list[Job]]
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """
+    A part of the store, and its owner.
+
+    Attributes:
+        number: Which part; a store of one owner has 0 only. Tails, which see `Lease`, have the highest numbers.
+        owner: The owner that holds its lease, or None. Where a lock of the system replaces the lease, a process that
+            was killed is reported until the next one takes over.
+        epoch: Of that lease, or of the last one; 0 where there was none.
+        until: Store time at which it ends unless it is renewed; None where nobody holds it, or a lock does.
+    """
+
+    number: int
+    owner: str | None
+    epoch: int
+    until: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """
+    A process that fires, or did a moment ago.
+
+    Attributes:
+        owner: The name under which it holds leases.
+        until: Store time until which it is counted on unless it renews; None where a lock of the system says it.
+        heard_at: Store time of its last report; None where there was none.
+        figures: That report: what it has fired, and what it is busy with; None where there was none.
+    """
+
+    owner: str
+    until: int | None = None
+    heard_at: int | None = None
+    figures: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """
+    The jobs of one handler that were set aside, and wait for a node that has it.
+
+    Attributes:
+        target: Theirs.
+        handler: Theirs.
+        count: How many they are; a store may stop counting at 10,000.
+        since: When the first of them is, or was, due.
+    """
+
+    target: str
+    handler: str
+    count: int
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """
+    The place up to which the owner of a shard has read there.
+
+    Attributes:
+        shard: Its number.
+        epoch: Of the lease on it, by which its owner proves itself.
+        after: The (due_at, generation) up to which all that is pending was read.
+        mark: That of the look before, or None before the first.
+    """
+
+    shard: int
+    epoch: int
+    after: tuple[int, int]
+    mark: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """
+    The findings of a look into a shard.
+
+    Attributes:
+        changed: Pending jobs up to the cursor that somebody else wrote, in no order; some may be known already.
+        mark: Where the next look for them goes on from.
+        due: The pending jobs after the cursor, by (due_at, generation).
+        following: The first pending job after these, whenever it is due, or None.
+    """
+
+    changed: list[Job]
+    mark: int
+    due: list[Job]
+    following: Job | None
+
+    @classmethod
+    def of(cls, changed: list[Job], mark: int, ahead: list[Job], until: int, limit: int) -> Self:
+        """
+        Return it for at most *limit* jobs that are due before *until*, from those *ahead* of the cursor, in order.
+        """
+        due = [job for job in ahead[:limit] if job.due_at < until]
+        return cls(changed, mark, due, ahead[len(due)] if len(due) < len(ahead) else None)
+
+
+def owners_of(shards: Sequence[Shard]) -> list[Node]:
+    """
+    Return the owners of *shards* as nodes, where nothing else is known of them.
+    """
+    ends = {shard.owner: shard.until for shard in shards if shard.owner is not None}
+    return [Node(owner, until) for owner, until in sorted(ends.items())]
+
+
+def ahead_of(cursor: Cursor, due: _Due, until: int, limit: int) -> list[Job]:
+    """
+    Return at most *limit* jobs from *cursor* to *until*, as the method *due* finds them, and the one that follows.
+    """
+    jobs = due(cursor.shard, until, cursor.after, limit + 1)
+    if len(jobs) <= limit:
+        jobs += due(cursor.shard, _LAST, max(cursor.after, (in_int64(until - 1), _LAST)), 1)
+    return jobs

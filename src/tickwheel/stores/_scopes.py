@@ -1,0 +1,40 @@
+"""
+The scopes that are paused, as a `take_up` heeds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from tickwheel.jobs.model import EVERYTHING, scope_over
+from tickwheel.stores.contract import Skill
+
+__all__ = ["unpaused"]
+
+
+def unpaused(
+    skills: Sequence[Skill], paused: Collection[str], handlers_of: Callable[[str], Iterable[str]]
+) -> Sequence[Skill]:
+    """
+    Return *skills* without what is *paused*.
+
+    Args:
+        skills: What a node can run.
+        paused: The scopes.
+        handlers_of: Returns the handlers of a target of which something was set aside; asked for targets that a skill
+            has whole and of which some handlers are paused.
+    """
+    if not paused or EVERYTHING in paused:
+        return [] if paused else skills
+    divided = {scope.partition(":")[0] for scope in paused if ":" in scope}
+    found: list[Skill] = []
+    for target, handler in skills:
+        if handler is not None:
+            names: Iterable[str] = (handler,)
+        elif target in divided and target not in paused:
+            names = handlers_of(target)
+        else:
+            found += [] if target in paused else [(target, None)]
+            continue
+        found += [(target, name) for name in names if scope_over(target, name, paused) is None]
+    return found

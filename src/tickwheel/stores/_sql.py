@@ -1,0 +1,137 @@
+"""
+SQL that is kept in files: named queries and numbered migrations.
+
+Each file of queries is a sequence of `-- name: NAME` lines, each followed by one statement; comments may be anywhere.
+Statements do not name the columns of a job one by one. They have macros, which are expanded once, when a file is read:
+
+    @columns                    key, generation, due_at, ... (`columns.ALL`)
+    @columns(j)                 j.key, j.generation, j.due_at, ...
+    @columns(j, due_at = k.at)  another expression in place of a column
+    @columns(-key, -due_at)     without these columns
+    @values                     a placeholder for each column
+    @set(n)                     generation = n.generation, due_at = n.due_at, ... for all columns but the key
+
+A statement that names some of the columns on purpose says why, in a line `-- columns: REASON`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any, Final
+
+from tickwheel.jobs.columns import ALL, NAMES, Column
+from tickwheel.jobs.errors import StoreFormatError
+from tickwheel.stores._unreleased import unreleased
+
+__all__ = ["checksum_of", "expand", "load_migrations", "load_queries", "version_of"]
+
+_NAME: Final = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_MACRO: Final = re.compile(r"@(?P<name>\w+)(?:\((?P<arguments>[^()]*)\))?")
+_COMMENT: Final = re.compile(r"^\s*--.*$\n?", re.MULTILINE)
+
+
+def load_queries(package: str, placeholder: Callable[[Column], str]) -> dict[str, str]:
+    """
+    Return the statements of the `.sql` files in *package*, by name, without comments and the final semicolon.
+
+    Args:
+        package: The package with the files.
+        placeholder: Returns the placeholder for the value of a column, in `@values`.
+    """
+    statements: dict[str, str] = {}
+    for file in files(package).iterdir():
+        if file.name.endswith(".sql"):
+            parts = _NAME.split(file.read_text("utf-8"))
+            bodies = (expand(_COMMENT.sub("", body), placeholder).strip().removesuffix(";") for body in parts[2::2])
+            statements.update(zip(parts[1::2], bodies, strict=True))
+    return statements
+
+
+def expand(statement: str, placeholder: Callable[[Column], str]) -> str:
+    """
+    Return *statement* with its macros expanded.
+
+    Raises:
+        ValueError: If a macro names a column that does not exist, or there is no such macro.
+    """
+
+    def expanded(macro: re.Match[str]) -> str:
+        arguments = [argument.strip() for argument in (macro["arguments"] or "").split(",") if argument.strip()]
+        match macro["name"], arguments:
+            case "columns", _:
+                return _listed(arguments)
+            case "values", []:
+                return ", ".join(map(placeholder, ALL))
+            case "set", [alias]:
+                return ", ".join(f"{name} = {alias}.{name}" for name in NAMES if name != "key")
+        what = f"there is no macro {macro[0]!r}: see stores/_sql.py"
+        raise ValueError(what)
+
+    return _MACRO.sub(expanded, statement)
+
+
+def _listed(arguments: Sequence[str]) -> str:
+    prefix, values, left_out = "", dict[str, str](), set[str]()
+    for argument in arguments:
+        name, equals, value = (part.strip() for part in argument.partition("="))
+        if equals:
+            values[name] = value
+        elif argument.startswith("-"):
+            left_out.add(argument[1:])
+        else:
+            prefix = f"{argument}."
+    if unknown := {*values, *left_out} - {*NAMES}:
+        what = f"@columns names {', '.join(sorted(unknown))}: the columns are {', '.join(NAMES)}"
+        raise ValueError(what)
+    return ", ".join(values.get(name, prefix + name) for name in NAMES if name not in left_out)
+
+
+def load_migrations(package: str) -> list[str]:
+    """
+    Return the scripts `migrations/0001_*.sql`, `0002_*.sql`, ... in *package*; the n-th leads to schema version n.
+    """
+    scripts = [entry for entry in files(package).joinpath("migrations").iterdir() if entry.name.endswith(".sql")]
+    return [entry.read_text("utf-8") for entry in sorted(scripts, key=lambda entry: entry.name)]
+
+
+def checksum_of(migrations: Sequence[str]) -> str:
+    """
+    Return a checksum of the statements of *migrations*, which comments and white space do not change.
+    """
+    words = " ".join(_COMMENT.sub("", script) for script in migrations).split()
+    return sha256(" ".join(words).encode()).hexdigest()[:16]
+
+
+def version_of(row: Sequence[Any] | None, migrations: Sequence[str], url: str, *, has_jobs: bool) -> int:
+    """
+    Return the schema version of a store: 0 for a new one, and at most the number of *migrations*.
+
+    Args:
+        row: Version and checksum as the store has them. Schemas made before the first release lack the checksum.
+        migrations: The scripts that this tickwheel knows.
+        url: What errors show.
+        has_jobs: True if the store has a table of jobs.
+
+    Raises:
+        StoreFormatError: If the schema is newer, was made by a tickwheel that was not released, or lost its version.
+    """
+    version, checksum, *_ = (*row, None, None) if row else (0, None)
+    if version == 0:
+        if not has_jobs:
+            return 0
+        what = f"{url} has tables of tickwheel's, and the one with their version was emptied"
+        remedy = "drop its tables and sequences that are named tickwheel_*, or restore a backup, and start again"
+        raise StoreFormatError(what, remedy)
+    if checksum is None:
+        found = f"schema version {version!r}, without a checksum"
+    elif not isinstance(version, int) or not 0 < version <= len(migrations):
+        what = f"{url} has schema version {version!r}, and this tickwheel knows 1 to {len(migrations)}"
+        raise StoreFormatError(what, "upgrade tickwheel; the store was left as it is")
+    elif checksum == (expected := checksum_of(migrations[:version])):
+        return version
+    else:
+        found = f"schema version {version}, checksum {checksum!r} where this one has {expected!r}"
+    raise unreleased(url, found)

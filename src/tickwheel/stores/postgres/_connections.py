@@ -1,0 +1,355 @@
+"""
+Connections to the server: the one place that knows the driver.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from tickwheel.errors import MissingExtraError
+from tickwheel.jobs.errors import StoreError, TransactionError
+from tickwheel.stores._lifetime import Lifetime
+from tickwheel.stores.postgres._arrays import ARRAY_TYPES, Array
+from tickwheel.stores.postgres._errors import state_of_refusal, store_error
+from tickwheel.stores.postgres._timed import timed_connection
+from tickwheel.threads import Lock
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    import psycopg
+
+    Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
+else:
+    Connection = Any
+
+__all__ = ["Connection", "Connections"]
+
+
+@cache
+def _dumpers() -> list[tuple[type[Array], Any]]:
+    """
+    Return the classes that hand arrays to the driver: made once, because the driver never forgets one.
+    """
+    return [(kind, _dumper(kind)) for kind in ARRAY_TYPES]
+
+
+def _dumper(kind: type[Array]) -> Any:
+    from psycopg.adapt import Dumper  # noqa: PLC0415 - on use
+    from psycopg.pq import Format  # noqa: PLC0415 on use: the extra is optional
+
+    class ArrayDumper(Dumper):
+        format = Format.BINARY
+        oid = kind.oid
+
+        def dump(self, obj: bytes) -> bytes:
+            return obj
+
+    return ArrayDumper
+
+
+@cache
+def _loaders() -> list[tuple[str, Any]]:
+    """
+    Return the driver's own loaders of the types of our columns, in place of those that a caller's connection may have.
+    """
+    from psycopg.types import bool, numeric, string  # noqa: A004, PLC0415 - on use, by their names
+
+    integers = [(name, numeric.IntLoader) for name in ("int2", "int4", "int8", "oid")]
+    texts = [(name, string.TextLoader) for name in ("name", "text")]
+    return [*integers, *texts, ("bool", bool.BoolLoader), ("bytea", string.ByteaLoader)]
+
+
+# Every statement walks an index and stops at its limit. Statistics of an empty table must not make the server think
+# otherwise: a bitmap would read all of the future to sort it.
+_SETTINGS: Final = {
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "jit": "off",
+    "synchronous_commit": "on",
+}
+_ENCODING: Final = "UTF8"
+"""That of an `Array`, which the driver does not encode: whatever the URL, the environment or the database says."""
+_DATABASES: Final = frozenset({"UTF8", "SQL_ASCII"})
+"""They take every text, and keep its bytes in the order of the code points, by which a prefix finds its keys. SQL_ASCII
+is not an encoding: it keeps what it is given."""
+_IDLE: Final = "idle_in_transaction_session_timeout"
+_LINK: Final = {
+    "application_name": "tickwheel",
+    "keepalives_idle": "5",
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+}
+"""The URL may say otherwise."""
+_STATEMENT: Final = 0.9
+"""The share of a call after which the server ends a statement, so that its answer comes before the call ends."""
+_LOCK: Final = 0.8
+"""The share of a call for which a statement waits for a lock."""
+_CONNECTING_LEAST_S: Final = 2
+"""By the driver."""
+
+
+def _timeouts(seconds: float) -> dict[str, str]:
+    """
+    Return the settings by which the server keeps to a call of so many *seconds*, if the client is not there to do it.
+    """
+    return {
+        "statement_timeout": str(int(seconds * _STATEMENT * 1000)),
+        "lock_timeout": str(int(seconds * _LOCK * 1000)),
+        _IDLE: str(int(seconds * 1000)),
+    }
+
+
+class Connections:
+    """
+    As many connections as there are readers and writers at once. Safe from any thread.
+
+    A connection that is lost is replaced by the next call. One whose server does not answer in time is lost, and those
+    that are idle are with it; calls on others go on.
+
+    Where a pooler lends a server's session for one transaction at a time, nothing may be left in the session: each
+    statement of ours is in a transaction that brings its settings along, and none is prepared.
+    """
+
+    def __init__(self, conninfo: str, url: str, *, call_s: float, is_pooled: bool = False) -> None:
+        """
+        Make the first.
+
+        Args:
+            conninfo: What the driver understands.
+            url: What errors show.
+            call_s: How long a call may take. The server keeps to it, too: a writer that is paused in the middle of a
+                transaction must not keep others from taking over.
+            is_pooled: Whether the server is behind a pooler of transactions.
+
+        Raises:
+            MissingExtraError: If the driver or the libpq that it needs is not installed.
+            StoreError: If the server cannot be reached, or refuses; or if a pooler drops the settings of the session.
+        """
+        try:
+            import psycopg  # noqa: PLC0415 - on use
+        except ImportError as error:
+            # Without libpq psycopg is there and cannot be imported; its own wheels bring one.
+            library = "psycopg" if find_spec("psycopg") is None else "libpq, which psycopg needs,"
+            raise MissingExtraError(library, "postgres-binary") from error
+        self._psycopg = psycopg
+        self._conninfo, self._url, self._call_s = conninfo, url, call_s
+        settings = {**_SETTINGS, **_timeouts(call_s)}
+        self._is_pooled = is_pooled
+        self._begin = "BEGIN"
+        if is_pooled:
+            self._begin = "; SET LOCAL ".join(["BEGIN", *(f"{name} = '{value}'" for name, value in settings.items())])
+        self._session = " ".join(f"-c {name}={value}" for name, value in settings.items())
+        self._lock = Lock()
+        self._idle: list[Any] = []
+        self._busy: set[Any] = set()
+        self.lifetime = Lifetime(url)
+        self._idle.append(self.connect())
+        self._check_encoding(self._idle[0])
+        if not is_pooled:
+            self._check_session(settings[_IDLE])
+
+    def _check_encoding(self, connection: Connection) -> None:
+        found = connection.info.parameter_status("server_encoding")
+        if found not in _DATABASES:
+            self.close()
+            what = f"{self._url}: the database is in {found}, which cannot hold every text"
+            raise StoreError(
+                what, "name one in UTF8, as made by CREATE DATABASE jobs ENCODING 'UTF8' TEMPLATE template0"
+            )
+
+    def _check_session(self, expected: str) -> None:
+        with self.reading() as connection:
+            row = connection.execute("SELECT setting FROM pg_settings WHERE name = %s", (_IDLE,)).fetchone()
+        if row is None or row[0] != expected:
+            self.close()
+            what = f"{self._url}: a pooler drops the settings of the session ({_IDLE} is {row and row[0]})"
+            raise StoreError(what, "add pooler=transaction to the URL, or connect to the server itself")
+
+    def connect(self, conninfo: str | None = None) -> Connection:
+        """
+        Make one more connection, each statement of which is a transaction unless `writing` holds one open.
+
+        Args:
+            conninfo: Where to, if it is not where all others go.
+        """
+        conninfo = conninfo or self._conninfo
+        try:
+            given = self._psycopg.conninfo.conninfo_to_dict(conninfo)
+            own = {
+                **_LINK,
+                "connect_timeout": str(max(math.ceil(self._call_s), _CONNECTING_LEAST_S)),
+                "tcp_user_timeout": str(int(self._call_s * 1000)),
+            }
+            link: dict[str, Any] = {name: value for name, value in own.items() if name not in given}
+            if self._is_pooled:
+                link["prepare_threshold"] = None
+            else:
+                options = given.get("options", os.environ.get("PGOPTIONS", ""))  # which ours would replace
+                link["options"] = f"{options} {self._session}"
+            kind = timed_connection()
+            connection: Any = kind.connect(conninfo, autocommit=True, client_encoding=_ENCODING, **link)
+        except self._psycopg.Error as error:
+            raise self._refused(error) from error
+        connection.call_s = self._call_s
+        self.teach(connection.adapters)
+        return connection  # type: ignore[no-any-return]
+
+    def teach(self, adapters: Any) -> None:
+        """
+        Let connections with these *adapters* take an `Array`.
+        """
+        for kind, dumper in _dumpers():
+            adapters.register_dumper(kind, dumper)
+
+    @contextmanager
+    def writing(self, call_s: float = 0.0) -> Iterator[Connection]:
+        """
+        Hold a transaction open; commit it at the end, or roll it back if anything is raised.
+
+        It may take *call_s*, if that is longer than other calls.
+        """
+        with self._lent(call_s) as connection:
+            try:
+                connection.execute(self._begin)
+                if call_s > self._call_s:
+                    for name, value in _timeouts(call_s).items():
+                        connection.execute(f"SET LOCAL {name} = {value}")
+                yield connection
+                self._commit(connection)
+            except BaseException:
+                with suppress(self._psycopg.Error):
+                    connection.execute("ROLLBACK")
+                raise
+
+    def _commit(self, connection: Any) -> None:
+        connection.has_warned = False
+        try:
+            connection.execute("COMMIT")
+        except self._psycopg.Error as error:
+            is_connected = not connection.closed
+            raise store_error(error, self._url, is_connected=is_connected, is_committing=True) from error
+        if connection.has_warned:  # it was cancelled: the server has committed, and says nothing else of it
+            what = f"{self._url}: no standby has confirmed the commit"
+            raise StoreError(what, "see that the synchronous standbys run", is_transient=True, is_unknown=True)
+
+    def reading(self) -> AbstractContextManager[Connection]:
+        """
+        Lend a connection, each statement of which is a transaction; all are one where the server is behind a pooler.
+        """
+        return self.writing() if self._is_pooled else self._lent()
+
+    @contextmanager
+    def _lent(self, call_s: float = 0.0) -> Iterator[Connection]:
+        with self._lock:
+            self.lifetime.check()
+            connection: Any = self._idle.pop() if self._idle else None
+        if connection is None:
+            connection = self.connect()
+        with self._lock:
+            self._busy.add(connection)
+        try:
+            connection.left_s = max(call_s, self._call_s)
+            with self.translated(connection):
+                yield connection
+        finally:
+            with self._lock:
+                self._busy.discard(connection)
+                # Anything may be raised in a call, by Ctrl-C or a signal's handler: what is not idle is not lent again.
+                is_idle = connection.info.transaction_status == self._psycopg.pq.TransactionStatus.IDLE
+                if is_idle and not self.lifetime.is_closed:
+                    self._idle.append(connection)
+                else:
+                    if connection.closed:  # the server ended it, or is silent: what waits here is likely lost with it
+                        self._close_idle()
+                    connection.close()
+
+    def join(self, connection: Any, *, is_async: bool) -> Any:
+        """
+        Return a cursor on somebody else's *connection*, free of the settings that its rows and values may have.
+
+        Raises:
+            StoreError: In the child of a fork, which cannot announce what is written.
+            TransactionError: If it has no transaction that can be joined.
+        """
+        self.lifetime.check()
+        _check_joinable(self._psycopg, connection, is_async=is_async)
+        kind = self._psycopg.AsyncCursor if is_async else self._psycopg.Cursor
+        cursor = kind(connection, row_factory=self._psycopg.rows.tuple_row)
+        self.teach(cursor.adapters)
+        for name, loader in _loaders():
+            cursor.adapters.register_loader(name, loader)
+        return cursor
+
+    @contextmanager
+    def translated(self, connection: Connection) -> Iterator[None]:
+        """
+        Turn what the driver raises into a `StoreError`.
+        """
+        try:
+            yield
+        except (self._psycopg.Error, UnicodeError, OverflowError) as error:
+            raise store_error(error, self._url, is_connected=not connection.closed) from error
+
+    def close(self) -> None:
+        """
+        Close all that are idle, and the others when they come back; cancel their statements. Twice is allowed.
+        """
+        with self._lock:
+            self.lifetime.is_closed = True
+            self._close_idle()
+            busy = list(self._busy)
+        for connection in busy:
+            connection.stop()
+
+    def _close_idle(self) -> None:
+        for connection in self._idle:
+            connection.close()
+        self._idle.clear()
+
+    def _refused(self, error: psycopg.Error) -> StoreError:
+        text = str(error)
+        if error.sqlstate is None:
+            error.sqlstate = state_of_refusal(text)
+        if error.sqlstate is not None:
+            return store_error(error, self._url, is_connected=False)
+        if isinstance(error, self._psycopg.ProgrammingError):
+            what = f"{self._url} cannot be understood ({text.strip()})"
+            return StoreError(what, "write postgres://user:password@host:port/database")
+        return store_error(error, self._url, is_connected=False)
+
+
+def _check_joinable(psycopg: ModuleType, connection: Any, *, is_async: bool) -> None:
+    """
+    Raise `TransactionError` unless *connection* is of the right kind and has a transaction, or will begin one.
+    """
+    kind, other = psycopg.Connection, psycopg.AsyncConnection
+    if is_async:
+        kind, other = other, kind
+    if not isinstance(connection, kind):
+        what = f"is a {type(connection).__module__}.{type(connection).__qualname__}"
+        face = "AsyncScheduler" if not is_async else "Scheduler"
+        hint = f", or use {face}" if isinstance(connection, other) else ""
+        raise TransactionError(what, f"pass a psycopg.{kind.__name__}{hint}")
+    if connection.closed:
+        raise TransactionError("is closed", "pass one that is open")
+    encoding = connection.info.parameter_status("client_encoding")
+    if encoding != "UTF8":
+        what = f"has client_encoding {encoding}"
+        raise TransactionError(what, "connect with client_encoding=utf8")
+    status = connection.info.transaction_status
+    states = psycopg.pq.TransactionStatus
+    if status == states.INERROR:
+        raise TransactionError("has a transaction that has failed", "roll it back first")
+    if status == states.ACTIVE or connection.pgconn.pipeline_status:
+        raise TransactionError("is in the middle of something", "end the copy or leave the pipeline first")
+    if status == states.IDLE and connection.autocommit:
+        raise TransactionError("commits each statement at once", "begin a transaction: with conn.transaction()")

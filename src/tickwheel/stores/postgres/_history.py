@@ -1,0 +1,49 @@
+"""
+The past of jobs: read by key, and pruned from its front.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tickwheel.jobs.model import HistoryRecord
+from tickwheel.stores.postgres._connections import Connection
+from tickwheel.stores.postgres._queries import SQL
+
+__all__ = ["columns_of", "history", "prune"]
+
+_EVER = 2**63 - 1
+
+
+def columns_of(records: Sequence[HistoryRecord]) -> list[list[Any]]:
+    """
+    Return the values of `insert_records`: without the numbers, which the server gives.
+    """
+    return [list(column) for column in list(zip(*records, strict=True))[1:]]
+
+
+def history(connection: Connection, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
+    """
+    Return the newest records of *key* with numbers below *before*.
+    """
+    values = {"key": key, "before": _EVER if before is None else before, "limit": limit}
+    return [HistoryRecord(*row) for row in connection.execute(SQL["history"], values).fetchall()]
+
+
+def prune(connection: Connection, since: int, per_key: int, total: int, limit: int) -> int:
+    """
+    Delete at most *limit* records that are too old or too many; none if another node is at it.
+    """
+    if connection.execute(SQL["may_prune"]).fetchone() != (True,):
+        return 0
+    old = connection.execute(SQL["count_old_history"], (limit, since)).fetchone()
+    if old and old[0]:
+        return connection.execute(SQL["delete_history"], old).rowcount
+    long = connection.execute(SQL["long_histories"], {"most": per_key, "limit": limit}).fetchall()
+    if long:
+        keys, numbers = map(list, zip(*long, strict=True))
+        return connection.execute(SQL["shorten_histories"], (keys, numbers, limit)).rowcount
+    there = connection.execute(SQL["count_history"]).fetchone()
+    surplus = min(there[0] - total, limit) if there else 0
+    return connection.execute(SQL["delete_history"], (surplus,)).rowcount if surplus > 0 else 0

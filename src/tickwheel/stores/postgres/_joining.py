@@ -1,0 +1,56 @@
+"""
+Writes within somebody else's transaction: which connections can be joined, and how.
+
+All happens in a savepoint, so that an error of ours leaves the transaction as it was. Nothing is locked there but the
+jobs that are written, and no NOTIFY is sent: it would make all commits of the database wait in one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from tickwheel.jobs.errors import StoreError, TransactionError
+from tickwheel.jobs.model import Answer, Write
+from tickwheel.stores._plan import WrongGuessError
+from tickwheel.stores.postgres._batch import Batch, Statement, Steps
+from tickwheel.stores.postgres._queries import SQL
+
+__all__ = ["Database", "joined"]
+
+Database = tuple[Any, ...]
+"""Which server, which database, which table."""
+
+_TRIES: Final = 10
+_OURS: Final = "leave conn out, or pass one that is connected to the jobs' own database"
+
+
+def joined(
+    writes: Sequence[Write], shard_of: Callable[[str], int], database: Database, url: str
+) -> Steps[tuple[list[Answer], set[int], str]]:
+    """
+    Do *writes*; return the answers, the shards to announce once the transaction has ended, and its number for that.
+    """
+    found = (yield Statement(SQL["place"])).rows[0]
+    if found[:-1] != database:
+        raise TransactionError("is connected to another database", _OURS)
+    if found[-1] == "on":
+        raise TransactionError("has a transaction that only reads", "begin one that may write")
+    for _ in range(_TRIES):
+        yield Statement("SAVEPOINT tickwheel")
+        batch = Batch(shard_of, None, frozenset(), is_joined=True)
+        try:
+            answers = yield from batch.apply(writes, is_guessing=False)
+        except BaseException as error:
+            with suppress(Exception):  # as in the middle of a call that a signal's handler has ended: that is raised
+                yield Statement("ROLLBACK TO SAVEPOINT tickwheel")
+                yield Statement("RELEASE SAVEPOINT tickwheel")
+            if not isinstance(error, WrongGuessError):
+                raise
+            continue
+        yield Statement("RELEASE SAVEPOINT tickwheel")
+        number = (yield Statement(SQL["transaction"])).rows[0][0] if batch.noted else ""
+        return answers, batch.noted, number
+    what = f"{url}: others keep making jobs of the same keys"
+    raise StoreError(what, "try again", is_transient=True)

@@ -1,0 +1,57 @@
+"""
+Looks into some shards at once: what others made pending there, and what is due.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, Final
+
+from tickwheel.jobs.model import Job
+from tickwheel.jobs.rows import in_int64, job_of
+from tickwheel.stores.contract import Cursor, Sight
+from tickwheel.stores.postgres._connections import Connection
+from tickwheel.stores.postgres._queries import SQL
+
+__all__ = ["look"]
+
+
+_NOTES_MAX: Final = 4_000
+"""Maximum number of notes that one look takes; their jobs come with their payloads."""
+
+
+def look(
+    connection: Connection, owner: str | None, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool
+) -> tuple[list[Sight], bool]:
+    """
+    Return what *owner* sees, as the method of the store says: notes, which are taken away, and then what is due.
+
+    And whether there may be more notes.
+    """
+    marked = [cursor for cursor in cursors if cursor.mark is not None]
+    notes: list[Any] = []
+    if with_changes and marked:
+        values = {"owner": owner, "limit": _NOTES_MAX, **_columns(marked)}
+        notes = connection.execute(SQL["take_notes"], values).fetchall()
+    values = {"until": in_int64(until), "limit": limit + 1, **_columns(cursors)}
+    changed, ahead = _by_shard(notes), _by_shard(connection.execute(SQL["jobs_ahead"], values).fetchall())
+    sights = [Sight.of(changed[each.shard], 0, ahead[each.shard], until, limit) for each in cursors]
+    return sights, len(notes) == _NOTES_MAX
+
+
+def _by_shard(rows: list[Any]) -> defaultdict[int, list[Job]]:
+    found: defaultdict[int, list[Job]] = defaultdict(list)
+    for number, *row in rows:
+        if row[0] is not None:
+            found[number].append(job_of(tuple(row)))
+    return found
+
+
+def _columns(cursors: Sequence[Cursor]) -> dict[str, object]:
+    return {
+        "shards": [cursor.shard for cursor in cursors],
+        "epochs": [cursor.epoch for cursor in cursors],
+        "instants": [in_int64(cursor.after[0]) for cursor in cursors],
+        "generations": [cursor.after[1] for cursor in cursors],
+    }

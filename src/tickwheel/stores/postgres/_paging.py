@@ -1,0 +1,60 @@
+"""
+Lists of jobs, page by page.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tickwheel.jobs.model import Job, JobQuery, Page, State
+from tickwheel.jobs.rows import CODES, in_int64, job_of, successor
+from tickwheel.stores.postgres._connections import Connection
+from tickwheel.stores.postgres._queries import SQL
+
+__all__ = ["page"]
+
+_REACH: Final = 10_000
+"""How many keys one filtered page looks through."""
+
+
+def page(connection: Connection, query: JobQuery) -> Page:
+    """
+    Return the page that *query* asks for.
+
+    It looks at as many keys as make a page. Where a filter leaves some of them out, it looks further, once, in two
+    statements: how far, and what is there.
+    """
+    values: dict[str, Any] = {
+        # Keys hold no character below U+0001, so this is the first that can follow the cursor.
+        "first": query.prefix if query.cursor is None else max(query.prefix, query.cursor + "\x01"),
+        "end": successor(query.prefix),
+        "is_dead": query.state is State.DEAD,
+        "recurring": query.recurring,
+        "paused": query.paused,
+        "state": CODES[query.state] if query.state else None,
+        "due_from": in_int64(query.due_from, -(2**63)),
+        "due_until": in_int64(query.due_until, 2**63 - 1),
+        "handler": query.handler,
+        "target": query.target,
+        "contains": query.contains,
+        "error": query.error,
+        "reach": query.limit + 1,
+        "last": None,
+        "limit": query.limit + 1,
+    }
+    jobs = _read(connection, values)
+    if len(jobs) > query.limit:  # most filters let most jobs through
+        return Page(tuple(jobs[: query.limit]), jobs[query.limit - 1].key)
+    if not query.is_narrowed:
+        return Page(tuple(jobs))
+    values["reach"] = reach = max(_REACH, query.limit + 1)
+    in_reach, last = connection.execute(SQL["end_of_reach"], values).fetchone() or (0, None)
+    values["last"] = last
+    jobs = _read(connection, values)
+    if len(jobs) > query.limit:
+        return Page(tuple(jobs[: query.limit]), jobs[query.limit - 1].key)
+    return Page(tuple(jobs), last if in_reach == reach else None)
+
+
+def _read(connection: Connection, values: dict[str, Any]) -> list[Job]:
+    return [job_of(row) for row in connection.execute(SQL["page"], values).fetchall()]

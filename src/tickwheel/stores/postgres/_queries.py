@@ -1,0 +1,15 @@
+"""
+The statements of `queries.sql`, `look.sql`, `history.sql`, `scopes.sql`, `server.sql` and `withdrawals.sql`, by name.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tickwheel.stores._sql import load_queries
+
+__all__ = ["SQL"]
+
+_ARRAYS: Final = {"text": "text", "bytes": "bytea", "int2": "smallint", "int4": "integer", "int8": "bigint"}
+
+SQL: Final = load_queries(__package__, lambda column: f"(SELECT %s::{_ARRAYS[column.kind]}[])")

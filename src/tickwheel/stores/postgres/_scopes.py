@@ -1,0 +1,69 @@
+"""
+The scopes that are paused: the table `tickwheel_scope`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tickwheel.jobs.model import HistoryRecord, Job, Pause
+from tickwheel.jobs.rows import job_of
+from tickwheel.stores._scopes import unpaused
+from tickwheel.stores.contract import Skill
+from tickwheel.stores.postgres._connections import Connection
+from tickwheel.stores.postgres._history import columns_of
+from tickwheel.stores.postgres._queries import SQL
+
+__all__ = ["scopes", "set_scope", "take_up"]
+
+
+def set_scope(connection: Connection, scope: str, pause: Pause | None, record: HistoryRecord | None) -> bool:
+    """
+    Pause *scope*, or let it go on; return whether it was paused.
+    """
+    if pause is None:
+        row = connection.execute(SQL["resume_scope"], (scope,)).fetchone()
+    else:
+        row = connection.execute(SQL["pause_scope"], (scope, pause.at, pause.by, pause.note)).fetchone()
+    was_paused = row == (True,)
+    if record is not None and (was_paused or pause is not None):
+        connection.execute(SQL["insert_records"], columns_of([record]))
+    return was_paused
+
+
+def scopes(connection: Connection) -> list[Pause]:
+    """
+    Return all pauses.
+    """
+    return [Pause(*row) for row in connection.execute(SQL["scopes"]).fetchall()]
+
+
+def take_up(
+    connection: Connection,
+    lease: tuple[int, int, str | None],
+    skills: Sequence[Skill],
+    limit: int,
+    unreadable: Sequence[str],
+) -> list[Job]:
+    """
+    Move what was set aside, is not paused or *unreadable*, and *skills* can run into the shard of *lease*.
+
+    That is the shard, its epoch and its owner.
+    """
+    if connection.execute(SQL["is_lease"], lease).fetchone() != (True,):
+        return []
+    wanted = _unpaused_skills(connection, skills, limit)
+    targets, handlers = [target for target, _ in wanted], [handler for _, handler in wanted]
+    values = {"targets": targets, "handlers": handlers, "limit": limit, "shard": lease[0]}
+    values["unreadable"] = list(unreadable)
+    return [job_of(row) for row in connection.execute(SQL["take_up"], values).fetchall()]
+
+
+def _unpaused_skills(connection: Connection, skills: Sequence[Skill], limit: int) -> Sequence[Skill]:
+    paused = {pause.scope for pause in scopes(connection)}
+
+    def handlers_of(target: str) -> list[str]:
+        values = {"target": target, "limit": limit + len(paused)}
+        return [row[0] for row in connection.execute(SQL["handlers_aside"], values).fetchall()]
+
+    return unpaused(skills, paused, handlers_of)

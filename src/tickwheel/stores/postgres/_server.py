@@ -1,0 +1,70 @@
+"""
+A look at the server: whether it is another one than before, and what it may lose of what it answers, by its settings.
+
+Another one is a standby that was promoted, or a restored copy; or the same one with its tables emptied.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from tickwheel.stores._leap import leap
+from tickwheel.stores.postgres._connections import Connection
+from tickwheel.stores.postgres._queries import SQL
+from tickwheel.stores.postgres._schema import make_again, make_shards
+
+__all__ = ["loss_window", "notice_server", "warn_of"]
+
+_LOG: Final = logging.getLogger("tickwheel.scheduler")
+
+_FLUSH: Final = "answered writes, or all of the database, when the server's machine loses power: set fsync = on"
+_TORN: Final = (
+    "all of the database, when the server's machine loses power while it writes a page: set full_page_writes = on"
+)
+_LAG: Final = "answered writes that the standby has not yet received when it takes over: set synchronous_standby_names"
+
+
+def notice_server(connection: Connection, url: str, shards: int) -> None:
+    """
+    Look whether another server answers than the last time, or on another timeline, in the caller's transaction.
+
+    Without synchronous replication a standby does not have all that its primary gave out. So both sequences leap, and
+    every shard is free: no generation and no epoch comes twice, and no owner gets back a lease that it had lost. If
+    somebody emptied the tables, what belongs there is put there again, with the caller's number of *shards* at least.
+    """
+    is_another, is_known, there = connection.execute(SQL["notice_server"]).fetchone() or (False, True, shards)
+    if is_known and there < shards:
+        connection.execute(SQL["lock_schema"])
+        make_shards(connection, shards)
+    if not is_known and make_again(connection, shards):
+        _LOG.error("%s: its tables were emptied, and are made again: all jobs that were in them are lost", url)
+    elif is_another:
+        _LOG.warning("%s: another server answers, or the same one after a restore: generations and epochs leap", url)
+    else:
+        return
+    connection.execute(SQL["leap"], {"leap": leap()})
+    connection.execute(SQL["free_all_shards"])
+
+
+def loss_window(connection: Connection) -> str:
+    """
+    Return what may be lost of what was answered, or "" where nothing is: every commit waits for the server's disk.
+
+    A standby counts if it streams now, or if *connection* names a second server.
+    """
+    row = connection.execute(SQL["durability"]).fetchone()
+    assert row is not None
+    flushes, has_whole_pages, is_synchronous, has_standbys = row
+    has_standbys = has_standbys or "," in connection.info.get_parameters().get("host", "")
+    losses = ((_FLUSH, not flushes), (_TORN, not has_whole_pages), (_LAG, has_standbys and not is_synchronous))
+    return "; ".join(loss for loss, is_possible in losses if is_possible)
+
+
+def warn_of(window: str, before: str, url: str) -> str:
+    """
+    Return *window*, and warn of it unless it is as *before*: a standby may go while its primary runs.
+    """
+    if window and window != before:
+        _LOG.warning("%s may lose %s", url, window)
+    return window

@@ -1,0 +1,445 @@
+"""
+The store in a PostgreSQL database.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any, Final
+
+from tickwheel.jobs.errors import StoreError
+from tickwheel.jobs.model import Answer, HistoryRecord, Job, JobQuery, Page, Pause, State, Write
+from tickwheel.jobs.rows import PLACE, in_int64, job_of
+from tickwheel.stores._deadlines import call_s, calls_of
+from tickwheel.stores._listener import Listener
+from tickwheel.stores._plan import WrongGuessError
+from tickwheel.stores._reports import KEPT_MS
+from tickwheel.stores._sharding import sharding
+from tickwheel.stores._silence import Silence
+from tickwheel.stores.contract import Abilities, Aside, Cursor, Lease, Node, Shard, Sight, Skill
+from tickwheel.stores.postgres import _history, _ownership, _scopes, _withdrawals
+from tickwheel.stores.postgres._batch import ASIDE, Batch, ServerMovedError, run, run_async
+from tickwheel.stores.postgres._connections import Connection, Connections
+from tickwheel.stores.postgres._floors import Floors
+from tickwheel.stores.postgres._joining import Database, joined
+from tickwheel.stores.postgres._listener import Notifier, PostgresSubscription
+from tickwheel.stores.postgres._look import look
+from tickwheel.stores.postgres._paging import page
+from tickwheel.stores.postgres._queries import SQL
+from tickwheel.stores.postgres._schema import migrate
+from tickwheel.stores.postgres._server import loss_window, notice_server, warn_of
+from tickwheel.threads import Lock
+
+__all__ = ["PostgresStore"]
+
+
+_MARGIN: Final = 0.2
+"""The last part of a lease in which an owner leaves notes for the next one, as if it had lost it."""
+
+_OPENING_S: Final = 10.0
+"""How long the schema may take."""
+
+_TRIES: Final = 10
+"""How often a batch is done again because somebody else made jobs of its keys in the same moment."""
+
+
+class PostgresStore:
+    """
+    Jobs in one database, fired by any number of processes on any number of machines, each of which leases some shards.
+    """
+
+    def __init__(
+        self,
+        conninfo: str,
+        *,
+        url: str,
+        shards: int | None = None,
+        lease_s: float = 10.0,
+        is_pooled: bool = False,
+        listen: str | None = "",
+    ) -> None:
+        """
+        Remember where the database is.
+
+        Args:
+            conninfo: What the driver understands: a URL, or words.
+            url: The same with the password masked.
+            shards: How many it has at least: as many processes can fire. None means 16, or as many as there are.
+            lease_s: How long a process keeps its shards without renewing them.
+            is_pooled: Whether a pooler lends a session of the server for one transaction at a time.
+            listen: Where to hear what others write, as the driver understands it; empty for *conninfo*. None: nowhere,
+                the owner looks twice a second.
+        """
+        self.url = url
+        self.abilities = Abilities(
+            has_notify=listen is not None,
+            has_many_owners=True,
+            has_many_writers=True,
+            joins_transactions=True,
+            first_tail=_ownership.FIRST_TAIL,
+        )
+        self._is_pooled, self._listen = is_pooled, listen
+        self._conninfo, self._wanted_shards, self._lease_s = conninfo, shards, lease_s
+        self._connections: Connections | None = None
+        self._listener: Listener | None = None
+        self._notifier: Notifier | None = None
+        self._database: Database | None = None
+        self._shards, self._shard_of = 1, sharding(1)
+        self._owned: frozenset[int] = frozenset()
+        self._owned_until = 0.0
+        self._held: frozenset[tuple[int, int]] = frozenset()
+        self._floors, self._making = Floors(), Lock()
+        self._owner: str | None = None
+        self._warned_of = ""
+        self._silence = Silence(lease_s)
+        self._locked: list[_ownership.CutOff] = []
+        self._has_more_notes = False
+        self._sets_new = True  # until a look finds jobs of their keys, and again once it finds none
+
+    def __repr__(self) -> str:
+        return f"<PostgresStore {self.url}>"
+
+    def open(self) -> None:
+        if self._connections is not None:
+            return
+        connections = Connections(self._conninfo, self.url, call_s=call_s(self._lease_s), is_pooled=self._is_pooled)
+        try:
+            with connections.writing(_OPENING_S) as connection:
+                self._shards = migrate(connection, self.url, self._wanted_shards)
+                self._shard_of = sharding(self._shards)
+                notice_server(connection, self.url, self._shards)
+                self.abilities = replace(self.abilities, loss_window=loss_window(connection))
+        except BaseException:
+            connections.close()
+            raise
+        self._listener = Listener(
+            lambda: PostgresSubscription(
+                connections.connect(self._listen), lambda: self._owned | {ASIDE}, self._owner or ""
+            )
+        )
+        self._connections = connections
+
+    def close(self) -> None:
+        connections = self._connections
+        if connections is None or connections.lifetime.is_inherited:
+            return
+        if self._owner is not None:
+            with suppress(StoreError):
+                self.release(self._owner)
+        if self._notifier is not None:
+            self._notifier.close()
+        if self._listener is not None:
+            self._listener.close()
+        connections.close()
+
+    def now_ms(self) -> int:
+        return self._read_number("now")
+
+    def apply(self, writes: Sequence[Write]) -> list[Answer]:
+        seconds = call_s(self._lease_s) * calls_of(len(writes))
+        for turn in range(_TRIES):
+            batch = Batch(self._shard_of, self._owner, self._surely_owned(), sets_new=self._sets_new)
+            try:
+                with self._open_connections().writing(seconds) as connection:
+                    answers = run(connection, batch.apply(writes, is_guessing=turn == 0))
+            except WrongGuessError:
+                continue
+            except ServerMovedError:
+                self._notice_server()
+                continue
+            finally:
+                self._floors.lower(batch.pending)
+            if batch.has_found is not None:
+                self._sets_new = not batch.has_found
+            self._notify(batch.noted)
+            return answers
+        what = f"{self.url}: others keep making jobs of the same keys"
+        raise StoreError(what, "try again", is_transient=True)
+
+    def join(self, connection: object, writes: Sequence[Write]) -> list[Answer]:
+        connections, database = self._open_connections(), self._find_database()
+        cursor = connections.join(connection, is_async=False)
+        with connections.translated(cursor.connection), self._same_server():
+            answers, noted, number = run(cursor, joined(writes, self.shard_of, database, self.url))
+        self._notify(noted, number)
+        return answers
+
+    async def join_async(self, connection: object, writes: Sequence[Write]) -> list[Answer]:
+        connections, database = self._open_connections(), self._find_database()
+        cursor = connections.join(connection, is_async=True)
+        with connections.translated(cursor.connection), self._same_server():
+            answers, noted, number = await run_async(cursor, joined(writes, self.shard_of, database, self.url))
+        self._notify(noted, number)
+        return answers
+
+    def get(self, key: str) -> Job | None:
+        with self._open_connections().reading() as connection:
+            return next(map(job_of, connection.execute(SQL["job_of_key"], (key,)).fetchall()), None)
+
+    def page(self, query: JobQuery) -> Page:
+        with self._open_connections().reading() as connection:
+            return page(connection, query)
+
+    def count(self) -> dict[str, int]:
+        with self._open_connections().reading() as connection:
+            row = connection.execute(SQL["count"]).fetchone() or (0, 0, 0)
+        return dict(zip((state.value for state in State), row, strict=True))
+
+    def last_generation(self) -> int:
+        return self._read_number("last_generation")
+
+    def shard_of(self, key: str) -> int:
+        return self._shard_of(key)
+
+    def due(self, shard: int, until: int, after: tuple[int, int] | None, limit: int) -> list[Job]:
+        return self._read_jobs("jobs_due", (shard, in_int64(until), *(after or (-(2**63), -1)), limit))
+
+    def overdue(self, shards: Sequence[int], until: int, limit: int) -> dict[int, list[Job]]:
+        floors, turn = self._floors.of(shards)
+        values = {**floors, "until": in_int64(until), "limit": limit}
+        with self._open_connections().reading() as connection:
+            rows = connection.execute(SQL["jobs_overdue"], values).fetchall()
+        found: dict[int, list[Job]] = {}
+        for row in rows:
+            found.setdefault(row[-1], []).append(job_of(row))
+        firsts = [(shard, min((job.due_at for job in found.get(shard, ())), default=None)) for shard in shards]
+        self._floors.learn(turn, firsts, until)
+        return found
+
+    def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[Sight]:
+        with self._floors.doubted(), self._open_connections().reading() as connection:
+            sights, has_more = look(connection, self._owner, cursors, until, limit, with_changes=with_changes)
+        self._floors.lower(job.due_at for sight in sights for job in sight.changed)
+        if has_more:
+            self._announce_notes()
+        return sights
+
+    def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
+        if limit == 1:
+            return self._first(since, until)
+        return self._read_jobs("jobs_upcoming", {"since": in_int64(since), "until": in_int64(until), "limit": limit})
+
+    def _first(self, since: int, until: int) -> list[Job]:
+        """
+        Return the first of all that are due, as `stats` asks for it again and again.
+        """
+        floors, turn = self._floors.of()
+        values = {**floors, "since": in_int64(since), "until": in_int64(until)}
+        with self._open_connections().reading() as connection:
+            rows = connection.execute(SQL["jobs_first"], values).fetchall()
+        if since <= 0 and rows:
+            self._floors.learn(turn, [(row[-2], row[2]) for row in rows], min(until, rows[0][-1]))
+        jobs = [job_of(row) for row in rows if row[0] is not None]
+        return sorted(jobs, key=PLACE)[:1]
+
+    def count_due(self, since: int, step_ms: int, steps: int) -> list[int]:
+        counts = [0] * steps
+        values = {"since": since, "step": step_ms, "until": since + step_ms * steps}
+        with self._open_connections().reading() as connection:
+            for step, count in connection.execute(SQL["count_due"], values).fetchall():
+                counts[step] = count
+        return counts
+
+    def history(self, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
+        with self._open_connections().reading() as connection:
+            return _history.history(connection, key, before, limit)
+
+    def latest_dead(self, limit: int) -> list[Job]:
+        return self._read_jobs("latest_dead", {"limit": limit})
+
+    def prune(self, since: int, per_key: int, total: int, limit: int) -> int:
+        with self._open_connections().writing() as connection:
+            return _history.prune(connection, since, per_key, total, limit)
+
+    def acquire(self, owner: str) -> list[Lease]:
+        before, may_take = time.monotonic(), self._silence.is_over(has_leases=bool(self._owned))
+        with self._open_connections().writing() as connection:
+            self._notice_as_owner(connection)
+            if may_take:
+                lease_ms = int(self._lease_s * 1000)
+                leases, locked = _ownership.acquire(connection, owner, lease_ms, is_guarded=self._is_guarded())
+                self._locked += locked
+            else:
+                leases = self._renew(connection, owner)
+        is_new = self._owner is None
+        self._hold(owner, leases, before)
+        if is_new and self._listener is not None and self.abilities.has_notify:
+            self._listener.listen()
+        return leases
+
+    def renew(self, owner: str) -> list[Lease]:
+        before = time.monotonic()
+        self._silence.is_over(has_leases=bool(self._owned))
+        with self._open_connections().reading() as connection, connection.transaction():
+            self._notice_as_owner(connection)
+            leases = self._renew(connection, owner)
+        self._hold(owner, leases, before)
+        self._rescue_again()
+        return leases
+
+    def _renew(self, connection: Connection, owner: str) -> list[Lease]:
+        return _ownership.renew(connection, owner, int(self._lease_s * 1000), is_guarded=self._is_guarded())
+
+    def _is_guarded(self) -> bool:
+        return self._listener is not None and self._listener.is_subscribed
+
+    def _rescue_again(self) -> None:
+        """
+        Rescue attempts of former owners whose jobs were locked when their shards were taken over.
+        """
+        if locked := [each for each in self._locked if each.shard in self._owned]:
+            with self._open_connections().writing() as connection:
+                rescued, locked = _ownership.rescue_again(connection, locked)
+            if rescued:
+                self._announce_notes()
+        self._locked = locked
+
+    def _announce_notes(self) -> None:
+        self._has_more_notes = True
+        self.wake()
+
+    def _notice_as_owner(self, connection: Connection) -> None:
+        notice_server(connection, self.url, self._shards)
+        self._warned_of = warn_of(loss_window(connection), self._warned_of, self.url)
+        self.abilities = replace(self.abilities, loss_window=self._warned_of)
+
+    def release(self, owner: str) -> None:
+        with self._open_connections().writing() as connection:
+            _ownership.release(connection, owner)
+        self._owner, self._owned = None, frozenset()
+        if self._listener is not None:
+            self._listener.stop()
+
+    def take_up(
+        self, shard: int, epoch: int, skills: Sequence[Skill], limit: int, unreadable: Sequence[str] = ()
+    ) -> list[Job]:
+        connections = self._open_connections()
+        with connections.reading() as connection:
+            if connection.execute(SQL["has_aside"]).fetchone() != (True,):
+                return []
+        with self._floors.doubted(), connections.writing() as connection:
+            jobs = _scopes.take_up(connection, (shard, epoch, self._owner), skills, limit, unreadable)
+        self._floors.lower(job.due_at for job in jobs)
+        return jobs
+
+    def aside(self) -> list[Aside]:
+        with self._open_connections().reading() as connection:
+            return [Aside(*row) for row in connection.execute(SQL["aside"]).fetchall()]
+
+    def count_paused(self) -> int:
+        return self._read_number("count_paused")
+
+    def set_scope(self, scope: str, pause: Pause | None, record: HistoryRecord | None) -> bool:
+        with self._open_connections().writing() as connection:
+            return _scopes.set_scope(connection, scope, pause, record)
+
+    def scopes(self) -> list[Pause]:
+        with self._open_connections().reading() as connection:
+            return _scopes.scopes(connection)
+
+    def shards(self) -> list[Shard]:
+        with self._open_connections().reading() as connection:
+            return [Shard(*row) for row in connection.execute(SQL["owners"]).fetchall()]
+
+    def report(self, owner: str, figures: Mapping[str, Any]) -> None:
+        with self._open_connections().reading() as connection:
+            connection.execute(SQL["report_figures"], (json.dumps(figures), owner))
+
+    def nodes(self) -> list[Node]:
+        with self._open_connections().reading() as connection:
+            rows = connection.execute(SQL["nodes"], (KEPT_MS,)).fetchall()
+        return [Node(owner, until, at, figures and json.loads(figures)) for owner, until, at, figures in rows]
+
+    def wait_for_change(self, timeout_s: float) -> bool:
+        has_heard = self._listener is not None and self._listener.wait(0.0 if self._has_more_notes else timeout_s)
+        has_more, self._has_more_notes = self._has_more_notes, False
+        return has_heard or has_more
+
+    def wake(self) -> None:
+        if self._listener is not None:
+            self._listener.wake()
+
+    def _read_jobs(self, name: str, values: Any) -> list[Job]:
+        with self._open_connections().reading() as connection:
+            return [job_of(row) for row in connection.execute(SQL[name], values).fetchall()]
+
+    def _read_number(self, name: str) -> int:
+        with self._open_connections().reading() as connection:
+            return int((connection.execute(SQL[name]).fetchone() or (0,))[0])
+
+    @contextmanager
+    def _same_server(self) -> Iterator[None]:
+        """
+        Refuse a caller's transaction once where another server answers than before: it cannot let generations leap.
+        """
+        try:
+            yield
+        except ServerMovedError:
+            self._notice_server()
+            what = f"{self.url}: another server has taken over"
+            raise StoreError(what, "begin the transaction again", is_transient=True) from None
+
+    def _notice_server(self) -> None:
+        with self._open_connections().writing() as connection:
+            notice_server(connection, self.url, self._shards)
+
+    def request_withdrawal(self, jobs: Sequence[Job]) -> set[int]:
+        with self._open_connections().writing() as connection:
+            unowned, asked = _withdrawals.request(connection, jobs, self._shard_of)
+        self._notify(asked)
+        return unowned
+
+    def withdrawal_requests(self, shards: Sequence[int]) -> list[Job]:
+        with self._open_connections().reading() as connection:
+            return _withdrawals.requests(connection, shards)
+
+    def report_started(self, jobs: Sequence[Job]) -> None:
+        with self._open_connections().writing() as connection:
+            _withdrawals.report_started(connection, jobs)
+
+    def attempts(self, jobs: Sequence[Job]) -> dict[int, bool]:
+        with self._open_connections().reading() as connection:
+            return _withdrawals.attempts(connection, jobs)
+
+    def _hold(self, owner: str, leases: list[Lease], before: float) -> None:
+        self._silence.answered()
+        self._owner = owner
+        self._owned_until = before + self._lease_s * (1 - _MARGIN)
+        held = frozenset((lease.shard, lease.epoch) for lease in leases)
+        if held != self._held:
+            self._floors.forget()
+        self._held, self._owned = held, frozenset(shard for shard, _ in held)
+
+    def _surely_owned(self) -> frozenset[int]:
+        """
+        Return the shards whose owner hears of a write from us; for the owners of all others a note is left.
+        """
+        return self._owned if time.monotonic() < self._owned_until else frozenset()
+
+    def _notify(self, shards: set[int], number: str = "") -> None:
+        if shards:
+            self._open_notifier().notify(shards, number)
+
+    def _open_notifier(self) -> Notifier:
+        with self._making:
+            if self._notifier is None:
+                self._notifier = Notifier(self._open_connections().connect)
+            return self._notifier
+
+    def _find_database(self) -> Database:
+        if self._database is None:
+            with self._open_connections().reading() as connection:
+                row = connection.execute(SQL["place"]).fetchone()
+            assert row is not None
+            self._database = row[:-1]
+        return self._database
+
+    def _open_connections(self) -> Connections:
+        if self._connections is None:
+            what = f"{self.url} is not open"
+            raise StoreError(what, "open it before use")
+        return self._connections

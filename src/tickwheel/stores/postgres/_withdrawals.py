@@ -1,0 +1,70 @@
+"""
+The withdrawal requests of nodes: an owner gives a job back, or answers that its attempt has started.
+
+Their table is `tickwheel_question`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tickwheel.jobs.model import Job, State
+from tickwheel.jobs.rules import REQUESTS_KEPT_MS, holds
+from tickwheel.stores.postgres._connections import Connection
+from tickwheel.stores.postgres._queries import SQL
+
+__all__ = ["attempts", "report_started", "request", "requests"]
+
+
+def request(connection: Connection, jobs: Sequence[Job], shard_of: Callable[[str], int]) -> tuple[set[int], set[int]]:
+    """
+    Request the withdrawal of each of *jobs* that has an owner; return generations of the others, and shards of these.
+
+    What runs may be in another shard than that of its key.
+    """
+    shards = {job.key: shard_of(job.key) for job in jobs}
+    shards.update(connection.execute(SQL["shards_of_running"], (list(shards),)).fetchall())
+    rows = connection.execute(SQL["unowned_shards"], (sorted(set(shards.values())),)).fetchall()
+    unowned = {row[0] for row in rows}
+    connection.execute(SQL["forget_withdrawal_requests"], (REQUESTS_KEPT_MS,))
+    owned = sorted(
+        [
+            (shards[job.key], job.generation, job.due_at, job.attempt, job.key)
+            for job in jobs
+            if shards[job.key] not in unowned
+        ]
+    )
+    if owned:
+        connection.execute(SQL["request_withdrawal"], [list(column) for column in zip(*owned, strict=True)])
+    return {job.generation for job in jobs if shards[job.key] in unowned}, {shard for shard, *_ in owned}
+
+
+def requests(connection: Connection, shards: Sequence[int]) -> list[Job]:
+    """
+    Return what is requested of the owner of *shards*, still holds, and is not answered.
+    """
+    rows = connection.execute(SQL["withdrawal_requests"], (list(shards),)).fetchall()
+    return [
+        Job(key, generation, due_at, attempt=attempt, state=State.RUNNING)
+        for key, generation, due_at, attempt, age_ms in rows
+        if holds(attempt, age_ms)
+    ]
+
+
+def report_started(connection: Connection, jobs: Sequence[Job]) -> None:
+    """
+    Answer that the attempts of *jobs* have started.
+    """
+    connection.execute(SQL["report_started"], _attempts(jobs))
+
+
+def attempts(connection: Connection, jobs: Sequence[Job]) -> dict[int, bool]:
+    """
+    Return the generations of those that are still counted, each with whether that was answered of it.
+    """
+    rows = connection.execute(SQL["attempts"], ([job.key for job in jobs], *_attempts(jobs))).fetchall()
+    return dict(rows)
+
+
+def _attempts(jobs: Sequence[Job]) -> tuple[list[int], list[int], list[int]]:
+    return [job.generation for job in jobs], [job.due_at for job in jobs], [job.attempt for job in jobs]

@@ -1,0 +1,11 @@
+"""
+Jobs in Redis: several machines, one store in memory, as durable as its append-only file.
+"""
+
+from __future__ import annotations
+
+from tickwheel.stores.redis._partition import WHOLE, Partition
+from tickwheel.stores.redis._partitioned import PartitionedRedisStore
+from tickwheel.stores.redis._store import RedisStore
+
+__all__ = ["WHOLE", "Partition", "PartitionedRedisStore", "RedisStore"]

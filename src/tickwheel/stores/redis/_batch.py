@@ -1,0 +1,181 @@
+"""
+The writes of one batch: what they ask of the server, and how its answer reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from tickwheel.jobs.model import Adopt, Answer, Job, Set, State, Write
+from tickwheel.stores._plan import FIRINGS, Differences, Plan, WrongGuessError
+from tickwheel.stores.redis._blob import Row, blob_of, place_of, running_mark
+from tickwheel.stores.redis._history import packed_records
+from tickwheel.stores.redis._partition import Partition
+from tickwheel.stores.redis._scripts import packed, packed_lists
+
+__all__ = ["Batch", "Shards", "shard_of_row"]
+
+Shards: TypeAlias = tuple[Callable[[str], int], Callable[[str], int]]
+"""The shard of a key, and the one that it had when the store was made, where jobs are whose bytes name no shard."""
+
+_SAME_FIRING = 16
+"""How many bytes of a place are the instant and the generation."""
+
+
+class Batch:
+    """
+    One attempt to do some writes: planned by what was last known of the store, and checked by the server.
+    """
+
+    def __init__(
+        self,
+        writes: Sequence[Write],
+        epochs: Mapping[int, int],
+        shards: Shards,
+        partition: Partition,
+        *,
+        is_guessing: bool,
+    ) -> None:
+        """
+        Sort *writes*.
+
+        Raises:
+            WrongGuessError: If *is_guessing*, and the order of the writes may count, or a key comes twice.
+        """
+        self._shard_of, self._first_shard_of = shards
+        self._partition = partition
+        shard_of = self._shard_of
+        self._plan = Plan.of(writes, epochs, shard_of, is_guessing=is_guessing)
+        for jobs in (self._plan.begins, self._plan.ends):
+            if len({job.key for job in jobs}) < len(jobs):
+                raise WrongGuessError  # the server looks at all of them before it changes any
+        firings = [write for write in writes if isinstance(write, FIRINGS)]
+        spoken_of = {shard_of(write.job.key) for write in firings}
+        if self._plan.away or not {write.epoch for write in firings} <= set(epochs.values()):
+            spoken_of |= set(epochs)
+        self._assumed = {shard: epochs.get(shard) for shard in spoken_of}
+        self._seen = 0
+        self._drawn = 0
+        self._differences = Differences()
+        self._rows: dict[str, Row] = {}
+        self.is_growing = any(isinstance(write, (Set, Adopt)) for write in writes)
+
+    def keys(self) -> list[str]:
+        """
+        Return the keys whose jobs must be read before `decide`.
+        """
+        return self._plan.keys()
+
+    def decide(self, rows: list[Row], now: int, generation: int) -> None:
+        """
+        Decide about the writes that need a look, given what was read.
+
+        Args:
+            rows: The jobs of `keys`.
+            now: The store's clock, in ms.
+            generation: The last one given out.
+        """
+        self._rows = {row.job.key: row for row in rows}
+        self._seen = max(generation, self._partition.aligned(self._plan.floor))
+        self._differences = self._plan.decide(
+            {row.job.key: row.job for row in rows},
+            now,
+            self._next_generation,
+            {row.job.key: shard_of_row(row, self._first_shard_of) for row in rows if _is_due_somewhere(row.job)},
+        )
+
+    def arguments(self, owner: str) -> list[bytes | int]:
+        """
+        Return what the script `apply` is called with.
+
+        Raises:
+            struct.error: If a number is too large.
+            UnicodeError: If a text cannot be encoded.
+        """
+        plan = self._plan
+        begins: dict[int, list[bytes]] = {}
+        for job in plan.begins:
+            shard = self._shard_of_firing(job.key)
+            begins.setdefault(shard, [b"%d" % shard]).append(place_of(job) + job.key.encode())
+        ends = [
+            part
+            for job in plan.ends
+            for part in (
+                job.key.encode(),
+                place_of(job)[:_SAME_FIRING] + self._shard_of_firing(job.key).to_bytes(2, "big"),
+            )
+        ]
+        assumed = [
+            part
+            for shard, epoch in self._assumed.items()
+            for part in (b"%d" % shard, b"" if epoch is None else b"%d" % epoch)
+        ]
+        return [
+            owner.encode(),
+            self._seen,
+            self._drawn,
+            packed(assumed),
+            packed_lists(begins.values()),
+            packed(ends),
+            packed(self._others()),
+            packed(packed_records(plan.records())),
+        ]
+
+    def answers(self, shift: int) -> list[Answer]:
+        """
+        Return the answers, whose new generations are larger by *shift* than was thought.
+        """
+        answers = self._plan.answers
+        if shift:
+            answers = [self._shifted(answer, shift) for answer in answers]
+        return answers
+
+    def _next_generation(self) -> int:
+        self._drawn += self._partition.total
+        return self._seen + self._drawn
+
+    def _others(self) -> list[bytes]:
+        differences = self._differences
+        parts: list[bytes] = []
+        for old in differences.gone:
+            parts.extend(self._change(old.key, None))
+        for _, job in differences.changed:
+            parts.extend(self._change(job.key, job))
+        for job in differences.new:
+            parts.extend(self._change(job.key, job))
+        return parts
+
+    def _change(self, key: str, job: Job | None) -> tuple[bytes, ...]:
+        first = self._first_shard_of(key)
+        row = self._rows.get(key)
+        before = (row.head, row.running) if row else (b"", b"")
+        after = (b"", b"")
+        if job is not None:
+            is_running = job.state is State.RUNNING
+            shard = self._shard_of_firing(key) if is_running else self._shard_of(key)
+            is_named = shard != first and _is_due_somewhere(job)
+            after = (blob_of(job, shard if is_named else None), running_mark(job, shard) if is_running else b"")
+        return (key.encode(), b"%d" % first, *before, *after)
+
+    def _shard_of_firing(self, key: str) -> int:
+        shard = self._plan.away.get(key)
+        return self._shard_of(key) if shard is None else shard
+
+    def _shifted(self, answer: Answer, shift: int) -> Answer:
+        job = answer.job
+        if job is None or job.generation <= self._seen:
+            return answer
+        return Answer(answer.outcome, replace(job, generation=job.generation + shift))
+
+
+def shard_of_row(row: Row, first_shard_of: Callable[[str], int]) -> int:
+    """
+    Return the shard where the job of *row*, which is due or runs there, is.
+    """
+    return first_shard_of(row.job.key) if row.shard is None else row.shard
+
+
+def _is_due_somewhere(job: Job) -> bool:
+    return job.state is State.RUNNING or job.is_scheduled

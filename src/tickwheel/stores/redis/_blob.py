@@ -1,0 +1,218 @@
+"""
+A job as bytes: the value of its key in the hash of all jobs.
+
+    place      20  due_at (plus 2**63), generation, attempt: big-endian, so that places sort as jobs fall due
+    state       1  0, 2, 3 where it was set aside, or 6 where it is pending and paused; that a job runs is not written
+                   here, but in the hash of what runs
+    flags       2  whether a target, a shard, and which of the other columns there are
+    since       8  first_set_at
+    lengths     6  of target and handler, which follow
+    shard       2  where it is, if that is not the shard that its key had when the store was made
+    columns        all others that differ from those of a plain job, in their order, each behind its length
+    payload        the rest
+
+The scripts read the place, the state, the flags, the target, the handler and some of the columns, and write the shard:
+`CONSTANTS` has the positions and flags for them. A member of a set of what is due is a place and a key.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Final
+
+from tickwheel.jobs.columns import ALL, NAMES, PLAIN
+from tickwheel.jobs.model import Job, State
+from tickwheel.jobs.rows import ASIDE, CODES, PAUSED, is_plain, job_of, row_of
+
+__all__ = ["CONSTANTS", "LAYOUT", "Row", "blob_of", "instant", "place_of", "read_rows", "running_mark"]
+
+_PLACE: Final = struct.Struct(">QQI")
+_HEAD: Final = struct.Struct(">QQIBHqHI")
+_MARK: Final = struct.Struct(">QQIH")
+_FRAME: Final = struct.Struct(">III")
+_U64: Final = struct.Struct(">Q")
+_U16: Final = struct.Struct(">H")
+_I64: Final = struct.Struct(">q")
+_U32: Final = struct.Struct(">I")
+
+_BIAS: Final = 2**63
+_KEPT: Final = (CODES[State.DEAD], ASIDE, PAUSED)
+_PENDING: Final = CODES[State.PENDING]
+_RUNNING: Final = CODES[State.RUNNING]
+_USUAL_TARGET: Final = "handler"
+_HAS_TARGET: Final = 1
+_HAS_SHARD: Final = 2
+"""Kept while it is pending there or runs; whatever writes the job otherwise leaves it out."""
+_FIRST_COLUMN: Final = 4
+
+_HEADED: Final = (*PLAIN, "attempt", "state")
+"""The columns that every blob has a place for."""
+_OTHERS: Final = tuple(
+    (n, column.name, _FIRST_COLUMN << bit, column.kind, column.empty)
+    for bit, (n, column) in enumerate((n, column) for n, column in enumerate(ALL) if column.name not in _HEADED)
+)
+"""Index in the row, name, flag, type and usual value of each other column."""
+_EMPTY: Final = [column.empty for column in ALL]
+_KEY, _GENERATION, _DUE_AT, _PAYLOAD, _TARGET, _HANDLER, _ATTEMPT, _STATE, _FIRST_SET_AT = (
+    NAMES.index(name)
+    for name in (
+        *("key", "generation", "due_at", "payload", "target"),
+        *("handler", "attempt", "state", "first_set_at"),
+    )
+)
+
+_FLAGS_AT: Final = _PLACE.size + 1  # behind the state
+_SIZES_AT: Final = _FLAGS_AT + _U16.size + _I64.size
+CONSTANTS: Final = "".join(
+    f"local {name} = {value}\n"
+    for name, value in {
+        "PLACE": _PLACE.size,
+        "STATE": _PLACE.size + 1,
+        "FLAGS": _FLAGS_AT + 1,
+        "SIZES": _SIZES_AT + 1,
+        "HEAD": _HEAD.size,
+        "HAS_TARGET": _HAS_TARGET,
+        "HAS_SHARD": _HAS_SHARD,
+        "FIRST_COLUMN": _FIRST_COLUMN,
+        "LAST_COLUMN": _OTHERS[-1][2],
+        **{f"HAS_{name.upper()}": flag for _, name, flag, *_ in _OTHERS if name in {"recurrence", "error", "pause"}},
+    }.items()
+)
+"""Lua: the length of a place, the positions in a blob, from 1, the length of its head, and the flags."""
+
+LAYOUT: Final = sha256(f"{_HEAD.format} {_MARK.format} {_OTHERS}".encode()).hexdigest()[:16]
+"""A checksum of the layout of blobs and marks: a store with another one is not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """
+    A job as it was read.
+
+    Attributes:
+        job: What it says.
+        head: Its bytes before the payload, which no two versions of a job share.
+        running: What the hash of what runs has of it, or nothing.
+        shard: Where it is, or None for the shard that its key had when the store was made.
+    """
+
+    job: Job
+    head: bytes
+    running: bytes
+    shard: int | None = None
+
+
+def instant(due_at: int) -> bytes:
+    """
+    Return *due_at* as bytes that sort like it.
+    """
+    return _U64.pack(due_at + _BIAS)
+
+
+def place_of(job: Job) -> bytes:
+    """
+    Return the place of *job* among what is due.
+    """
+    return _PLACE.pack(job.due_at + _BIAS, job.generation, job.attempt)
+
+
+def running_mark(job: Job, shard: int) -> bytes:
+    """
+    Return what is noted of *job* while it runs, with the attempt that was begun.
+    """
+    return _MARK.pack(job.due_at + _BIAS, job.generation, job.attempt, shard)
+
+
+def blob_of(job: Job, shard: int | None = None) -> bytes:
+    """
+    Return *job* as bytes, without its key; *shard* is where it is, if that is not the one that its key had at first.
+
+    Raises:
+        struct.error: If a number is too large.
+        UnicodeError: If a text cannot be encoded.
+    """
+    flags, state = 0, _PENDING
+    target, handler = b"", job.handler.encode()
+    if job.target != _USUAL_TARGET:
+        flags |= _HAS_TARGET
+        target = job.target.encode()
+    optional = []
+    if shard is not None:
+        flags |= _HAS_SHARD
+        optional.append(_U16.pack(shard))
+    if not is_plain(job):
+        row = row_of(job)
+        state = row[_STATE] if row[_STATE] in _KEPT else _PENDING
+        for index, _, flag, kind, empty in _OTHERS:
+            value = row[index]
+            if value != empty:
+                flags |= flag
+                encoded = _encoded(kind, value)
+                optional += (_U32.pack(len(encoded)), encoded)
+    head = _HEAD.pack(
+        job.due_at + _BIAS,
+        job.generation,
+        job.attempt,
+        state,
+        flags,
+        job.first_set_at,
+        len(target),
+        len(handler),
+    )
+    return b"".join((head, target, handler, *optional, job.payload))
+
+
+def read_rows(frames: bytes) -> list[Row]:
+    """
+    Return the jobs in *frames*, each of which is three lengths, the key, the blob, and the running mark.
+    """
+    rows = []
+    start = 0
+    while start < len(frames):
+        key_size, blob_size, mark_size = _FRAME.unpack_from(frames, start)
+        key_at = start + _FRAME.size
+        blob_at = key_at + key_size
+        mark_at = blob_at + blob_size
+        start = mark_at + mark_size
+        rows.append(_row_of(frames[key_at:blob_at].decode(), frames[blob_at:mark_at], frames[mark_at:start]))
+    return rows
+
+
+def _row_of(key: str, blob: bytes, mark: bytes) -> Row:
+    due_at, generation, attempt, state, flags, first_set_at, target_size, handler_size = _HEAD.unpack_from(blob)
+    handler_at = _HEAD.size + target_size
+    at = handler_at + handler_size
+    target = blob[_HEAD.size : handler_at].decode() if flags & _HAS_TARGET else _USUAL_TARGET
+    handler = blob[handler_at:at].decode()
+    shard = None
+    if flags & _HAS_SHARD:
+        (shard,) = _U16.unpack_from(blob, at)
+        at += _U16.size
+    row = [*_EMPTY]
+    if flags >= _FIRST_COLUMN:
+        for index, _, flag, kind, _ in _OTHERS:
+            if flags & flag:
+                (size,) = _U32.unpack_from(blob, at)
+                at += _U32.size
+                row[index] = _decoded(kind, blob[at : at + size])
+                at += size
+    if mark:
+        state, attempt = _RUNNING, _MARK.unpack(mark)[2]
+    row[_PAYLOAD], row[_STATE], row[_ATTEMPT] = blob[at:], state, attempt
+    row[_KEY], row[_GENERATION], row[_DUE_AT] = key, generation, due_at - _BIAS
+    row[_TARGET], row[_HANDLER], row[_FIRST_SET_AT] = target, handler, first_set_at
+    return Row(job_of(row), blob[:at], mark, shard)
+
+
+def _encoded(kind: str, value: Any) -> bytes:
+    if kind == "text":
+        return str(value).encode()
+    return value if kind == "bytes" else _I64.pack(value)
+
+
+def _decoded(kind: str, value: bytes) -> Any:
+    if kind == "text":
+        return value.decode()
+    return value if kind == "bytes" else _I64.unpack(value)[0]

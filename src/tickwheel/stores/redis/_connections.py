@@ -1,0 +1,259 @@
+"""
+Connections to the server: the one place that knows the driver.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+from tickwheel.errors import MissingExtraError
+from tickwheel.jobs.errors import StoreError
+from tickwheel.stores._lifetime import Lifetime
+from tickwheel.stores.redis._errors import store_error
+from tickwheel.stores.redis._partition import WHOLE, Partition
+from tickwheel.stores.redis._route import Connection, route_of
+from tickwheel.stores.redis._scripts import SCRIPTS
+from tickwheel.threads import Lock
+
+__all__ = ["Connection", "Connections"]
+
+_LOG: Final = logging.getLogger("tickwheel.scheduler")
+
+_REDIRECTIONS: Final = 2
+_CALL_S: Final = 2.0
+_REPLICAS: Final = 0.8
+"""The share of a call for which a write waits for replicas; after that its end counts as unknown."""
+_CONFIRMED: Final = frozenset({"apply", "apply_freeing", "scope"})
+"""The scripts that write what callers are answered."""
+
+
+class _MovedError(StoreError):
+    """
+    Another node holds the store, and is asked from now on; nothing was done.
+    """
+
+
+class Connections:
+    """
+    As many connections as there are threads that ask at once. Safe from any thread.
+
+    A connection that is lost is replaced by the next call; nothing is ever sent twice, except to
+    another node of a cluster after one that refused it.
+    """
+
+    def __init__(
+        self,
+        location: str,
+        url: str,
+        base: str,
+        replicas: int = 0,
+        partition: Partition = WHOLE,
+        *,
+        call_s: float = _CALL_S,
+    ) -> None:
+        """
+        Understand *location*, and connect once.
+
+        Args:
+            location: What the driver understands: a URL; or one with several hosts.
+            url: What errors show.
+            base: Where all keys of the store begin.
+            replicas: How many replicas must have a write before it is answered.
+            partition: Which of the store's partitions has these keys.
+            call_s: How many seconds an answer may take.
+
+        Raises:
+            MissingExtraError: If the driver is not installed.
+            StoreError: If the server cannot be reached, or refuses.
+        """
+        try:
+            import redis  # noqa: PLC0415 on use: the extra is optional
+        except ImportError as error:
+            raise MissingExtraError("redis", "redis") from error
+        self._redis = redis
+        self._url, self._base = url, base.encode()
+        self.partition = partition
+        self._lock = Lock()
+        self._idle: list[Connection] = []
+        self.lifetime = Lifetime(url)
+        self._route = route_of(redis, location, url, base, call_s)
+        self._call_s = call_s
+        self._replicas, self._replicas_ms = replicas, int(call_s * _REPLICAS * 1000)
+        self.call("PING")
+
+    def call(self, *words: bytes | str | int) -> Any:
+        """
+        Send one command that writes nothing, or may be repeated, and return its reply.
+
+        Raises:
+            StoreError: If it fails.
+        """
+        return self._redirected(lambda connection: self._ask(connection, words))
+
+    def run(self, name: str, *arguments: bytes | str | int, is_write: bool = False, calls: int = 1) -> Any:
+        """
+        Run the script *name*, and return its reply; a server that has lost its scripts is given them again.
+
+        It may take as long as that number of *calls*.
+
+        Raises:
+            StoreError: If it fails; *is_write* where its end is then not known.
+        """
+        script = SCRIPTS[name]
+        words = ("EVALSHA", script.digest, 1, self._base, *arguments)
+
+        def ask(connection: Connection) -> Any:
+            try:
+                reply = self._ask(connection, words, is_write=is_write, calls=calls)
+            except self._redis.exceptions.NoScriptError:
+                self._ask(connection, ("SCRIPT", "LOAD", script.text))
+                reply = self._ask(connection, words, is_write=is_write, calls=calls)
+            if self._replicas and name in _CONFIRMED:
+                self._confirm(connection)
+            return reply
+
+        return self._redirected(ask)
+
+    @contextmanager
+    def lent(self) -> Iterator[Connection]:
+        """
+        Lend an open connection.
+        """
+        self.lifetime.check()
+        with self._lock:
+            connection = self._idle.pop() if self._idle else None
+        try:
+            if connection is None or not self._route.leads_to(connection):
+                if connection is not None:
+                    connection.disconnect()
+                connection = self._route.connection()
+            self._connect(connection)
+            yield connection
+        except self._redis.exceptions.MovedError as error:
+            if not self._route.follow(error.host, error.port):
+                raise store_error(error, self._url) from error
+            what = f"{self._url}: the cluster has moved this store ({error})"
+            raise _MovedError(what, "try again", is_transient=True) from error
+        except self._redis.RedisError as error:
+            self._route.lose()
+            raise store_error(error, self._url) from error
+        except StoreError:
+            self._route.lose()
+            raise
+        finally:
+            with self._lock:
+                if connection is not None and not self.lifetime.is_closed:
+                    self._idle.append(connection)
+                elif connection is not None:
+                    connection.disconnect()
+
+    def subscribe(self, channel: str) -> Connection:
+        """
+        Make a connection for the caller alone, on which *channel* is heard.
+
+        Raises:
+            RedisError: If it fails; the next time it may lead to another node.
+        """
+        self.lifetime.check()
+        connection = self._route.connection()
+        try:
+            connection.connect()
+            connection.send_command("SSUBSCRIBE", channel)
+            connection.read_response()
+        except BaseException as error:
+            connection.disconnect()
+            if isinstance(error, self._redis.exceptions.MovedError):
+                self._route.follow(error.host, error.port)
+            else:
+                self._route.lose()
+            raise
+        return connection
+
+    def notice_server(self) -> None:
+        """
+        Look whether the server is that of the last time, and let the sequences leap if it is not.
+        """
+        self._redirected(self._notice_server)
+
+    def close(self) -> None:
+        """
+        Close all that are idle, and the others when they come back. Twice is allowed.
+        """
+        with self._lock:
+            self.lifetime.is_closed = True
+            for connection in self._idle:
+                connection.disconnect()
+            self._idle.clear()
+
+    def _redirected(self, ask: Callable[[Connection], Any]) -> Any:
+        """
+        Return what *ask* returns, of the node that holds the store: one that does not has done nothing.
+        """
+        for _ in range(_REDIRECTIONS):
+            with suppress(_MovedError), self.lent() as connection:
+                return ask(connection)
+        with self.lent() as connection:
+            return ask(connection)
+
+    def _confirm(self, connection: Connection) -> None:
+        """
+        Wait until enough replicas have what was written last.
+        """
+        count = self._ask(connection, ("WAIT", self._replicas, self._replicas_ms), is_write=True)
+        if count < self._replicas:
+            limit_s = self._replicas_ms / 1000
+            what = f"{self._url}: {count} of {self._replicas} replicas have the write within {limit_s:g} s"
+            raise StoreError(what, "see to the replicas, or lower replicas=", is_transient=True, is_unknown=True)
+
+    def _connect(self, connection: Connection) -> None:
+        is_new = connection._sock is None  # noqa: SLF001 - the driver shows it nowhere else
+        connection.connect()
+        try:
+            is_stale = connection.can_read()
+        except self._redis.RedisError:
+            is_stale = True
+        if is_stale:  # the server has gone, or said something that nobody asked for
+            connection.disconnect()
+            connection.connect()
+        if is_new or is_stale:
+            self._notice_server(connection)
+
+    def _notice_server(self, connection: Connection) -> None:
+        """
+        Look whether it is the server of the last time: before anything else is asked of it, on each new connection.
+        """
+        facts: dict[str, str] = {}
+        try:
+            for section in ("server", "replication"):
+                lines = self._ask(connection, ("INFO", section)).decode("utf-8", "replace").splitlines()
+                facts.update((name, value) for name, colon, value in (line.partition(":") for line in lines) if colon)
+        except self._redis.exceptions.NoPermissionError:
+            return  # the documentation says so to users without the right to ask
+        if facts.get("role") != "master":
+            if self._route.is_searched:
+                what = f"{self._url}: a replica answers where the primary was said to be"
+                raise StoreError(what, "try again when another has taken over", is_transient=True)
+            return
+        script = SCRIPTS["server"]
+        identity = f"{facts.get('run_id')}:{facts.get('master_replid')}"
+        if self._ask(connection, ("EVAL", script.text, 1, self._base, identity, self.partition.leap()), is_write=True):
+            _LOG.warning("%s: another server answers, or the same one again: generations and epochs leap", self._url)
+
+    def _ask(
+        self, connection: Connection, words: tuple[bytes | str | int, ...], *, is_write: bool = False, calls: int = 1
+    ) -> Any:
+        try:
+            if (end := connection._sock) is not None:  # noqa: SLF001 - the driver shows it nowhere else
+                end.settimeout(self._call_s * calls)
+            connection.send_command(*words)
+            return connection.read_response()
+        except (self._redis.ConnectionError, self._redis.TimeoutError) as error:
+            connection.disconnect()
+            raise store_error(error, self._url, is_sent=is_write) from error
+        except BaseException as error:
+            if not isinstance(error, self._redis.ResponseError):
+                connection.disconnect()  # an answer that nobody read would be taken for that of the next question
+            raise

@@ -1,0 +1,45 @@
+"""
+The past of jobs: records as JSON arrays, which begin with their instants, so that the scripts find these.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from tickwheel.jobs.model import HistoryRecord
+
+__all__ = ["history", "packed_records"]
+
+_TEXT: Final = json.JSONEncoder(separators=(",", ":"))
+
+
+def packed_records(records: Sequence[HistoryRecord]) -> list[bytes]:
+    """
+    Return *records* as the script `apply` takes them: each a key and what is kept under it.
+    """
+    return [part for record in records for part in (record.key.encode(), _member_of(record))]
+
+
+def history(call: Callable[..., Any], base: str, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
+    """
+    Return the newest records of *key* with numbers below *before*.
+    """
+    place = f"{base}:history:{key}".encode()
+    last = b"+inf" if before is None else b"(%d" % before
+    members = call("ZRANGE", place, last, "-inf", "BYSCORE", "REV", "LIMIT", 0, limit)
+    return [_record_of(key, bytes(member)) for member in members]
+
+
+def _member_of(record: HistoryRecord) -> bytes:
+    values = list(record[3:])
+    while values[-1] is None:  # as the scripts write them
+        values.pop()
+    return _TEXT.encode((record.at, *values)).encode()
+
+
+def _record_of(key: str, member: bytes) -> HistoryRecord:
+    number, _, text = member.partition(b" ")
+    at, *rest = json.loads(text)
+    return HistoryRecord(int(number), at, key, *rest)

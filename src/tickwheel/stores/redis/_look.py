@@ -1,0 +1,64 @@
+"""
+Looks into some shards at once: what others made pending there, and what is due.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Final
+
+from tickwheel.jobs.model import Job, State
+from tickwheel.jobs.rows import in_int64
+from tickwheel.stores.contract import Cursor, Sight
+from tickwheel.stores.redis._blob import instant, read_rows
+from tickwheel.stores.redis._connections import Connections
+
+__all__ = ["before", "just_after", "look"]
+
+_LAST: Final = 2**63 - 1
+_U64: Final = struct.Struct(">Q")
+
+
+def look(
+    connections: Connections,
+    owner: str | None,
+    cursors: Sequence[Cursor],
+    until: int,
+    limit: int,
+    *,
+    with_changes: bool,
+) -> list[Sight]:
+    """
+    Return what *owner* sees, as the method of the store says: all of it from one moment.
+    """
+    words: list[bytes | int] = []
+    for cursor in cursors:
+        first = just_after(cursor.after)
+        following = b"" if until > _LAST else max(first, b"[" + instant(in_int64(until)))
+        words += cursor.shard, cursor.epoch, b"" if cursor.mark is None else cursor.mark, first, following
+    found = connections.run("look", before(until), limit + 1, owner or "", int(with_changes), *words)
+    sights = []
+    for cursor, changed, mark, ahead in zip(cursors, found[::3], found[1::3], found[2::3], strict=True):
+        jobs = [job for job in _jobs(changed) if job.state is State.PENDING and job.pause is None]
+        reached = [job for job in jobs if job.due_at <= cursor.after[0]]
+        sights.append(Sight.of(reached, int(mark) if with_changes else cursor.mark or 0, _jobs(ahead), until, limit))
+    return sights
+
+
+def before(until: int) -> bytes:
+    """
+    Return the bound, by bytes, of places due before *until*.
+    """
+    return b"+" if until > _LAST else b"(" + instant(in_int64(until))
+
+
+def just_after(place: tuple[int, int]) -> bytes:
+    """
+    Return the bound, by bytes, of places after all attempts of *place*, a due_at and a generation.
+    """
+    return b"[" + instant(in_int64(place[0])) + _U64.pack(place[1] + 1)
+
+
+def _jobs(frames: bytes) -> list[Job]:
+    return [row.job for row in read_rows(frames)]

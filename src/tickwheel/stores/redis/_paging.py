@@ -1,0 +1,78 @@
+"""
+Lists of jobs, page by page.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tickwheel.jobs.model import Job, JobQuery, Page, State
+from tickwheel.jobs.rows import PLACE, in_int64, successor
+from tickwheel.stores.redis._blob import instant, read_rows
+from tickwheel.stores.redis._connections import Connections
+from tickwheel.stores.redis._scripts import packed
+
+__all__ = ["latest_dead", "page"]
+
+_REACH: Final = 2_000
+"""How many keys one filtered page looks through: the server does nothing else meanwhile."""
+
+
+def page(connections: Connections, query: JobQuery) -> Page:
+    """
+    Return the page that *query* asks for, from one look.
+    """
+    if query.paused and query.state not in {None, State.PENDING}:
+        return Page(())
+    if query.state is State.RUNNING:
+        return _running(connections, query)
+    reach = max(_REACH, query.limit) if query.is_narrowed or query.recurring else query.limit
+    end = successor(query.prefix)
+    after = None if query.cursor is None or query.cursor < query.prefix else query.cursor
+    frames, seen, last, has_more = connections.run(
+        "page",
+        "paused" if query.paused else "dead" if query.state is State.DEAD else "keys",
+        b"[" + query.prefix.encode() if after is None else b"(" + after.encode(),
+        b"+" if end is None else b"(" + end.encode(),
+        query.limit,
+        reach,
+        (query.state or "any").lower(),
+        b"" if query.due_from is None else instant(in_int64(query.due_from)),
+        b"" if query.due_until is None else instant(in_int64(query.due_until)),
+        int(query.handler is not None),
+        query.handler or "",
+        int(query.recurring),
+        int(query.target is not None),
+        query.target or "",
+        query.contains or "",
+        query.error or "",
+    )
+    jobs = tuple(row.job for row in read_rows(frames))
+    return Page(jobs, last.decode() if has_more or seen == reach else None)
+
+
+def _running(connections: Connections, query: JobQuery) -> Page:
+    """
+    Return a page of what runs: that is little, and known by key.
+    """
+    keys = sorted(key.decode() for key in connections.run("running"))
+    after = query.cursor or ""
+    keys = [key for key in keys if key > after and key.startswith(query.prefix)]
+    chosen = keys[: query.limit]
+    frames = connections.run("read", packed(key.encode() for key in chosen))[0]
+    jobs = tuple(row.job for row in read_rows(frames) if query.matches(row.job))
+    return Page(jobs, chosen[-1] if len(chosen) < len(keys) else None)
+
+
+def latest_dead(connections: Connections, limit: int) -> list[Job]:
+    """
+    Return the dead jobs that were due last, read in parts; between two of them some may come or go.
+    """
+    found: dict[str, Job] = {}
+    for first in range(0, limit, _REACH):
+        wanted = min(_REACH, limit - first)
+        frames, seen = connections.run("dead", first, wanted)
+        found |= {row.job.key: row.job for row in read_rows(frames)}
+        if seen < wanted:
+            break
+    return sorted(found.values(), key=PLACE, reverse=True)

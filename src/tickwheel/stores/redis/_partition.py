@@ -1,0 +1,66 @@
+"""
+The partitions of a store: hash tags of their own, which a cluster keeps on different masters.
+"""
+
+from __future__ import annotations
+
+from binascii import crc_hqx
+from itertools import count
+from typing import Final, NamedTuple
+
+from tickwheel.stores._leap import leap
+
+__all__ = ["WHOLE", "Partition"]
+
+_SLOTS: Final = 16_384
+
+
+class Partition(NamedTuple):
+    """
+    One of the partitions of a store, each of which has its own generations, epochs and shards.
+
+    Both sequences of partition 2 of 3 are 2, 5, 8, ...: what is given in one partition is given in no other.
+
+    Attributes:
+        number: From 0 on.
+        total: How many there are.
+    """
+
+    number: int = 0
+    total: int = 1
+
+    def tag(self, prefix: str) -> str:
+        """
+        Return the hash tag of this partition's keys; that of the first one is *prefix* itself.
+
+        A cluster's masters have the slots in ranges. These are cut into as many ranges as there are partitions, and
+        each partition has a tag whose slot is in another one. O(`total`) on average.
+        """
+        first = _slot(prefix) * self.total // _SLOTS
+        wanted = (first + self.number) % self.total
+        tags = (f"{prefix}.{self.number}.{attempt}" for attempt in count())
+        fitting = (tag for tag in tags if _slot(tag) * self.total // _SLOTS == wanted)
+        return next(fitting) if self.number else prefix
+
+    def aligned(self, floor: int) -> int:
+        """
+        Return the least number from *floor* on that is of this partition's sequences.
+        """
+        return floor + (self.number - floor) % self.total
+
+    def leap(self) -> int:
+        """
+        Return by how much both sequences leap when another server answers.
+        """
+        return leap() // self.total * self.total
+
+
+WHOLE: Final = Partition()
+"""The only partition of a store that is not divided."""
+
+
+def _slot(tag: str) -> int:
+    """
+    Return the slot of a cluster that *tag* is in, by the Redis Cluster specification: its CRC16 (XMODEM) modulo 16,384.
+    """
+    return crc_hqx(tag.encode(), 0) % _SLOTS

@@ -1,0 +1,320 @@
+"""
+The store in several partitions of a cluster, as one.
+
+Each partition is a `RedisStore` with a hash tag of its own, and so with generations, epochs and shards of its own.
+Shard 5 of partition 1 of 3 is shard 16 here. Instants are judged by one clock, that of the first partition's master.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from heapq import nlargest, nsmallest
+from itertools import chain
+from typing import Any, Final
+
+from tickwheel.jobs.errors import StoreError
+from tickwheel.jobs.model import Adopt, Answer, HistoryRecord, Job, JobQuery, Page, Pause, Write, key_of
+from tickwheel.jobs.rows import PLACE
+from tickwheel.stores._lifetime import Lifetime
+from tickwheel.stores._listener import Listener
+from tickwheel.stores._sharding import bucket_of
+from tickwheel.stores.contract import Abilities, Aside, Cursor, Lease, Node, Shard, Sight, Skill
+from tickwheel.stores.redis._listener import Subscriptions
+from tickwheel.stores.redis._partitioned_leases import PartitionedLeases, shard_of_all
+from tickwheel.stores.redis._store import PAUSED_MAX, RedisStore, begin_to_listen
+
+__all__ = ["PartitionedRedisStore"]
+
+_ASIDE_MAX: Final = 100
+
+
+class PartitionedRedisStore:
+    """
+    Jobs in several partitions, each on a master of its own if the cluster has as many. A key stays in one of them.
+
+    A batch is one transaction in each partition: one that is not known to be done may be done in some of them.
+    """
+
+    def __init__(self, partitions: Sequence[RedisStore], *, url: str, lease_s: float) -> None:
+        """
+        Remember the *partitions*, which are not open yet, and what errors show.
+        """
+        self.url = url
+        self.partitions = partitions
+        self._count = len(partitions)
+        self._lifetime = Lifetime(url)
+        self._listener: Listener | None = None
+        self._heard: set[int] = set()
+        self._leases = PartitionedLeases(partitions, url, int(lease_s * 1000))
+        self.abilities = _abilities(partitions)
+        self._shard_of: Callable[[str], int] = self._place
+
+    def __repr__(self) -> str:
+        return f"<PartitionedRedisStore {self.url}>"
+
+    def open(self) -> None:
+        if self._listener is not None:
+            return
+        self._lifetime = Lifetime(self.url)
+        for partition in self.partitions:
+            partition.open()
+        self.abilities = _abilities(self.partitions)
+        self._shard_of = lru_cache(maxsize=16_384)(self._place)  # for as long as it is open: shards grow when it is not
+        self._listener = Listener(lambda: Subscriptions([each.subscription() for each in self.partitions], self._heard))
+
+    def close(self) -> None:
+        if self._lifetime.is_inherited:
+            return
+        for partition in self.partitions:
+            partition.close()
+        if self._listener is not None:
+            self._listener.close()
+        self._leases.close()
+
+    def now_ms(self) -> int:
+        return self.partitions[0].now_ms()
+
+    def apply(self, writes: Sequence[Write]) -> list[Answer]:
+        places = self._by_partition(map(key_of, writes))
+        floor = max((write.job.generation for write in writes if isinstance(write, Adopt)), default=0)
+        for number, partition in enumerate(self.partitions if floor else ()):
+            if number not in places:
+                partition.raise_generation(floor)
+        if len(places) <= 1:
+            return self.partitions[next(iter(places), 0)].apply(writes)
+        answers: dict[int, Answer] = {}
+        for number, indexes in places.items():
+            try:
+                part = self.partitions[number].apply([writes[index] for index in indexes])
+            except StoreError as error:
+                if not answers:
+                    raise
+                what = f"{self.url}: {len(answers)} of {len(writes)} writes are done, and the next partition failed"
+                raise StoreError(what, "do them again", is_transient=error.is_transient, is_unknown=True) from error
+            answers.update(zip(indexes, part, strict=True))
+        return [answers[index] for index in range(len(writes))]
+
+    def get(self, key: str) -> Job | None:
+        return self._of(key).get(key)
+
+    def page(self, query: JobQuery) -> Page:
+        pages = [partition.page(query) for partition in self.partitions]
+        # What comes after the first of their ends may have something before it that is not read yet.
+        end = min((page.cursor for page in pages if page.cursor is not None), default=None)
+        jobs = sorted(chain.from_iterable(page.jobs for page in pages), key=lambda job: job.key)
+        shown = [job for job in jobs if end is None or job.key <= end]
+        if len(shown) > query.limit:
+            shown = shown[: query.limit]
+            end = shown[-1].key
+        return Page(tuple(shown), end)
+
+    def count(self) -> dict[str, int]:
+        counts = [partition.count() for partition in self.partitions]
+        return {state: sum(each[state] for each in counts) for state in counts[0]}
+
+    def last_generation(self) -> int:
+        marks = [partition.last_generation() for partition in self.partitions]
+        last = max(marks)
+        for partition, mark in zip(self.partitions, marks, strict=True):
+            if mark < last:
+                partition.raise_generation(last)
+        return last
+
+    def partition_of(self, key: str) -> int:
+        return bucket_of(key) % self._count
+
+    def shard_of(self, key: str) -> int:
+        return self._shard_of(key)
+
+    def _place(self, key: str) -> int:
+        number = self.partition_of(key)
+        return self._shard(number, self.partitions[number].shard_of(key))
+
+    def due(self, shard: int, until: int, after: tuple[int, int] | None, limit: int) -> list[Job]:
+        partition, own = self._in(shard)
+        return partition.due(own, until, after, limit)
+
+    def overdue(self, shards: Sequence[int], until: int, limit: int) -> dict[int, list[Job]]:
+        return {
+            self._shard(number, shard): jobs
+            for number, own in self._own_shards(shards).items()
+            for shard, jobs in self.partitions[number].overdue(own, until, limit).items()
+        }
+
+    def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[Sight]:
+        sights: dict[int, Sight] = {}
+        for number, partition in enumerate(self.partitions):
+            there = [cursor for cursor in cursors if cursor.shard % self._count == number]
+            own = [replace(cursor, shard=cursor.shard // self._count) for cursor in there]
+            found = partition.look(own, until, limit, with_changes=with_changes) if own else []
+            sights.update(zip((cursor.shard for cursor in there), found, strict=True))
+        return [sights[cursor.shard] for cursor in cursors]
+
+    def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
+        found = (partition.upcoming(since, until, limit) for partition in self.partitions)
+        return nsmallest(limit, chain.from_iterable(found), key=PLACE)
+
+    def count_due(self, since: int, step_ms: int, steps: int) -> list[int]:
+        counts = (partition.count_due(since, step_ms, steps) for partition in self.partitions)
+        return [sum(each) for each in zip(*counts, strict=True)]
+
+    def history(self, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
+        return self._of(key).history(key, before, limit)
+
+    def latest_dead(self, limit: int) -> list[Job]:
+        found = (partition.latest_dead(limit) for partition in self.partitions)
+        return nlargest(limit, chain.from_iterable(found), key=PLACE)
+
+    def prune(self, since: int, per_key: int, total: int, limit: int) -> int:
+        share, gone = total // self._count, 0
+        for partition in self.partitions:
+            if gone < limit:
+                gone += partition.prune(since, per_key, share, limit - gone)
+        return gone
+
+    def acquire(self, owner: str) -> list[Lease]:
+        was_owner, leases = self._leases.is_owner, self._leases.ask(owner, may_take=True)
+        if not was_owner and self._listener is not None:
+            begin_to_listen(self._listener, self.abilities, self.url)
+        return leases
+
+    def renew(self, owner: str) -> list[Lease]:
+        return self._leases.ask(owner, may_take=False)
+
+    def release(self, owner: str) -> None:
+        if self._listener is not None:
+            self._listener.stop()
+        self._leases.release(owner)
+
+    def take_up(
+        self, shard: int, epoch: int, skills: Sequence[Skill], limit: int, unreadable: Sequence[str] = ()
+    ) -> list[Job]:
+        partition, own = self._in(shard)
+        return partition.take_up(own, epoch, skills, limit, unreadable)
+
+    def aside(self) -> list[Aside]:
+        found: dict[Skill, Aside] = {}
+        for each in chain.from_iterable(partition.aside() for partition in self.partitions):
+            known = found.setdefault((each.target, each.handler), each)
+            if known is not each:
+                both = Aside(each.target, each.handler, known.count + each.count, min(known.since, each.since))
+                found[each.target, each.handler] = both
+        return list(found.values())[:_ASIDE_MAX]
+
+    def count_paused(self) -> int:
+        return min(sum(partition.count_paused() for partition in self.partitions), PAUSED_MAX)
+
+    def set_scope(self, scope: str, pause: Pause | None, record: HistoryRecord | None) -> bool:
+        of_record = None if record is None else self.partition_of(record.key)
+        were_paused = [
+            partition.set_scope(scope, pause, record if number == of_record else None)
+            for number, partition in enumerate(self.partitions)
+        ]
+        return any(were_paused)
+
+    def scopes(self) -> list[Pause]:
+        # Each has all of them, and one that does not answer must not keep the others from knowing what is paused.
+        asked = [each for number, each in enumerate(self.partitions) if number not in self._leases.silent]
+        found: dict[str, Pause] = {}
+        errors: list[StoreError] = []
+        for partition in asked or self.partitions:
+            try:
+                found |= {pause.scope: pause for pause in partition.scopes()}
+            except StoreError as error:
+                errors.append(error)
+        if len(errors) == len(asked or self.partitions):
+            raise errors[0]
+        return sorted(found.values(), key=lambda pause: pause.scope)
+
+    def shards(self) -> list[Shard]:
+        found = [
+            replace(shard, number=self._shard(number, shard.number))
+            for number, partition in enumerate(self.partitions)
+            for shard in partition.shards()
+        ]
+        return sorted(found, key=lambda shard: shard.number)
+
+    def report(self, owner: str, figures: Mapping[str, Any]) -> None:
+        self._leases.report(owner, figures)
+
+    def nodes(self) -> list[Node]:
+        found: dict[str, Node] = {}
+        for node in chain.from_iterable(partition.nodes() for partition in self.partitions):
+            known = found.setdefault(node.owner, node)
+            if (node.heard_at or 0) > (known.heard_at or 0):
+                found[node.owner] = node
+        return sorted(found.values(), key=lambda node: node.owner)
+
+    def wait_for_change(self, timeout_s: float) -> bool:
+        return self._listener is not None and self._listener.wait(timeout_s)
+
+    def heard(self) -> frozenset[int]:
+        found = frozenset(self._heard or range(self._count))
+        self._heard.clear()
+        return found
+
+    def wake(self) -> None:
+        if self._listener is not None:
+            self._listener.wake()
+
+    def request_withdrawal(self, jobs: Sequence[Job]) -> set[int]:
+        return set().union(*(partition.request_withdrawal(own) for partition, own in self._divided(jobs)))
+
+    def withdrawal_requests(self, shards: Sequence[int]) -> list[Job]:
+        own = self._own_shards(shards)
+        return [job for number, those in own.items() for job in self.partitions[number].withdrawal_requests(those)]
+
+    def report_started(self, jobs: Sequence[Job]) -> None:
+        for partition, own in self._divided(jobs):
+            partition.report_started(own)
+
+    def attempts(self, jobs: Sequence[Job]) -> dict[int, bool]:
+        found: dict[int, bool] = {}
+        for partition, own in self._divided(jobs):
+            found |= partition.attempts(own)
+        return found
+
+    def _of(self, key: str) -> RedisStore:
+        return self.partitions[self.partition_of(key)]
+
+    def _in(self, shard: int) -> tuple[RedisStore, int]:
+        return self.partitions[shard % self._count], shard // self._count
+
+    def _shard(self, number: int, own: int) -> int:
+        return shard_of_all(number, own, self._count)
+
+    def _own_shards(self, shards: Sequence[int]) -> dict[int, list[int]]:
+        """
+        Return the numbers that *shards* have in their partitions.
+        """
+        own: defaultdict[int, list[int]] = defaultdict(list)
+        for shard in shards:
+            own[shard % self._count].append(shard // self._count)
+        return own
+
+    def _by_partition(self, keys: Iterable[str]) -> dict[int, list[int]]:
+        """
+        Return the indexes of *keys* by partition.
+        """
+        places: dict[int, list[int]] = {}
+        for index, key in enumerate(keys):
+            places.setdefault(self.partition_of(key), []).append(index)
+        return places
+
+    def _divided(self, jobs: Sequence[Job]) -> list[tuple[RedisStore, list[Job]]]:
+        places = self._by_partition(job.key for job in jobs)
+        return [(self.partitions[number], [jobs[index] for index in own]) for number, own in places.items()]
+
+
+def _abilities(partitions: Sequence[RedisStore]) -> Abilities:
+    """
+    Return the abilities of all: what one of them may lose, they may.
+    """
+    each, total = partitions[0].abilities, len(partitions)
+    assert each.first_tail is not None
+    windows = dict.fromkeys(partition.abilities.loss_window for partition in partitions)
+    whole = "; ".join(filter(None, windows))
+    return replace(each, loss_window=whole, first_tail=each.first_tail * total, partitions=total)

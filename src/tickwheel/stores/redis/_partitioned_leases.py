@@ -1,0 +1,195 @@
+"""
+The leases of one node in all partitions of a store.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeAlias
+
+from tickwheel.jobs.errors import StoreError
+from tickwheel.loops import new_pool
+from tickwheel.stores.contract import Lease
+from tickwheel.stores.redis._store import RedisStore
+from tickwheel.threads import Lock
+
+__all__ = ["PartitionedLeases", "shard_of_all"]
+
+_PATIENCE: Final = 0.1
+"""Which part of a lease's length the others wait for a partition that does not answer when leases are renewed."""
+_TRUSTED: Final = 0.5
+"""Which part of a lease's length a partition that does not answer keeps its leases; then they count as lost."""
+_DRIFT: Final = 1e-4
+"""How much faster than a server's this machine's clock may run."""
+
+_Leased: TypeAlias = tuple[int, list[Lease]]
+"""The clock of a partition's master, and what is held there."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """
+    The leases that this node has in one partition.
+
+    Attributes:
+        since: On the monotonic clock, before the call that granted them.
+        is_lost: Whether the node has let them go, since nobody answered; it gets new ones under new epochs.
+    """
+
+    leases: list[Lease] = field(default_factory=list)
+    since: float = 0.0
+    is_lost: bool = False
+
+
+class PartitionedLeases:
+    """
+    Asks all partitions at once, on threads of its own. Safe from any thread.
+
+    Attributes:
+        is_owner: True from the first acquire to the release.
+        silent: The numbers of the partitions that did not answer the last time.
+    """
+
+    def __init__(self, partitions: Sequence[RedisStore], url: str, lease_ms: int) -> None:
+        """
+        Ask nobody yet; errors show *url*.
+        """
+        self._partitions, self._url, self._lease_ms = partitions, url, lease_ms
+        self._count = len(partitions)
+        self._pool = new_pool(2 * self._count, "tickwheel-partition")
+        self._asked: dict[int, Future[_Leased]] = {}
+        self._held = [_Held() for _ in partitions]
+        self._lock = Lock()
+        self._read_at: tuple[int, float] | None = None
+        """The clock of the first partition, and when it was read, on the monotonic clock."""
+        self.is_owner = False
+        self.silent: frozenset[int] = frozenset()
+
+    def release(self, owner: str) -> None:
+        """
+        Release in all partitions.
+
+        Raises:
+            StoreError: If one of them does not answer; the others were asked nevertheless.
+        """
+        self.is_owner, self.silent = False, frozenset()
+        errors: list[StoreError] = []
+        for partition in self._partitions:
+            try:
+                partition.release(owner)
+            except StoreError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    def report(self, owner: str, figures: Mapping[str, Any]) -> None:
+        """
+        Store the *figures* of *owner* in the first partition that answers; it is waited for as when leases are renewed.
+
+        Raises:
+            StoreError: If it does not answer in time.
+        """
+        number = next((each for each in range(self._count) if each not in self.silent), 0)
+        told = self._pool.submit(self._partitions[number].report, owner, figures)
+        try:
+            told.result(self._lease_ms / 1000 * _PATIENCE)
+        except TimeoutError as error:
+            raise self._silence(number) from error
+
+    def close(self) -> None:
+        """
+        Ask nobody any more.
+        """
+        self._pool.shutdown(wait=False)
+
+    def ask(self, owner: str, *, may_take: bool) -> list[Lease]:
+        """
+        Renew in all partitions at once, or also acquire.
+
+        Who fires goes on while one of them does not answer: what it held there stays its own for half of a lease's
+        length, and is lost then.
+
+        Raises:
+            StoreError: If none answers, or one of them not at first, or for good.
+        """
+        with self._lock:
+            began = time.monotonic()
+            answers = self._ask_each(
+                lambda number: self._lease_in(number, owner, may_take=may_take),
+                self._lease_ms / 1000 * _PATIENCE if self.is_owner else None,
+            )
+            self.silent = frozenset(number for number, each in enumerate(answers) if isinstance(each, StoreError))
+            errors = [answer for answer in answers if isinstance(answer, StoreError)]
+            for error in errors:
+                if len(errors) == self._count or not self.is_owner or not error.is_transient:
+                    raise error
+            now = self._clock(answers[0], began)
+            leases = [
+                replace(lease, shard=shard_of_all(number, lease.shard, self._count), granted_at=now, until=now + left)
+                for number, answer in enumerate(answers)
+                for lease, left in self._kept(number, answer, began)
+            ]
+            self.is_owner = self.is_owner or may_take
+        return sorted(leases, key=lambda lease: lease.shard)
+
+    def _lease_in(self, number: int, owner: str, *, may_take: bool) -> _Leased:
+        partition, held = self._partitions[number], self._held[number]
+        if held.is_lost:
+            partition.release(owner)  # what ran under them is not known any more: it is rescued, under new epochs
+            held.is_lost = False
+        return partition.leased(owner, may_take=may_take)
+
+    def _ask_each(self, ask: Callable[[int], _Leased], patience_s: float | None) -> list[_Leased | StoreError]:
+        """
+        Return the answers of all partitions, or their errors; one that was asked before and is silent yet has failed.
+        """
+        silent = {number for number, future in self._asked.items() if not future.done()}
+        self._asked |= {number: self._pool.submit(ask, number) for number in range(self._count) if number not in silent}
+        wait([future for number, future in self._asked.items() if number not in silent], patience_s)
+        answers: list[_Leased | StoreError] = []
+        for number in range(self._count):
+            future = self._asked[number]
+            if number in silent or not future.done():
+                answers.append(self._silence(number))
+            elif isinstance(error := future.exception(), StoreError):
+                answers.append(error)
+            else:
+                answers.append(future.result())
+        return answers
+
+    def _silence(self, number: int) -> StoreError:
+        return StoreError(f"{self._url}: partition {number} does not answer", "see to its master", is_transient=True)
+
+    def _clock(self, answer: _Leased | StoreError, began: float) -> int:
+        """
+        Return the clock of the first partition: as it answers, or else at least as late as it was when this began.
+        """
+        if isinstance(answer, tuple):
+            self._read_at = answer[0], time.monotonic()
+        assert self._read_at is not None
+        read, read_at = self._read_at
+        return read + int(max(0.0, began - read_at) * 1000 * (1 - _DRIFT))
+
+    def _kept(self, number: int, answer: _Leased | StoreError, began: float) -> list[tuple[Lease, int]]:
+        """
+        Return what is leased in a partition, each with how many ms are left of it.
+        """
+        held = self._held[number]
+        if isinstance(answer, tuple):
+            self._held[number] = _Held(answer[1], began)
+            return [(lease, self._lease_ms) for lease in answer[1]]
+        left = self._lease_ms - int((began - held.since) * 1000)
+        if left < self._lease_ms * _TRUSTED:
+            held.is_lost = held.is_lost or bool(held.leases)
+            held.leases = []
+        return [(replace(lease, rescued=0), left) for lease in held.leases]
+
+
+def shard_of_all(number: int, shard: int, count: int) -> int:
+    """
+    Return the number that *shard* of partition *number* has among those of all.
+    """
+    return shard * count + number

@@ -1,0 +1,247 @@
+"""
+The way to the server that holds the store: the one that a URL names, or the one that a cluster or sentinels name.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qsl, unquote, urlencode
+
+from tickwheel.jobs.errors import StoreError
+
+__all__ = ["Connection", "Route", "route_of"]
+
+Connection = Any
+"""The driver's; its class depends on the URL."""
+
+_CONNECT_S: Final = 5.0
+_LOOK_S: Final = 2.0
+"""How long one node may take to say who holds the store, before the next one is asked."""
+_NODES_MAX: Final = 64
+_HOST: Final = re.compile(r"(\[[^]]*\]|[^:\[\],]+)(?::(\d{1,5}))?")
+
+
+class Address(NamedTuple):
+    """
+    The host and the port of a server.
+    """
+
+    host: str
+    port: int
+
+
+class Route:
+    """
+    The way to the server that a URL names. Safe from any thread.
+
+    Attributes:
+        is_searched: Whether the server may be another one each time, and is asked for its role.
+    """
+
+    is_searched = False
+
+    def __init__(self, redis: Any, location: str, call_s: float) -> None:
+        """
+        Read *location* with the driver's module *redis*; nothing is connected yet.
+
+        A server that does not answer within *call_s* counts as unreachable: an owner must not wait past its lease.
+
+        Raises:
+            ValueError: If the driver cannot read it.
+        """
+        self._redis = redis
+        # The pool only reads the URL: it would count each connection that was ever made against a limit.
+        pool = redis.ConnectionPool.from_url(
+            location,
+            protocol=2,
+            retry=redis.retry.Retry(redis.backoff.NoBackoff(), 0),
+            socket_connect_timeout=min(_CONNECT_S, call_s),
+            socket_timeout=call_s,
+            client_name="tickwheel",
+            **({} if location.startswith("unix") else {"socket_keepalive": True}),
+        )
+        self._kind, self._options = pool.connection_class, pool.connection_kwargs
+
+    def connection(self) -> Connection:
+        """
+        Make a connection that is not open yet.
+
+        Raises:
+            RedisError: If nobody says where the server is.
+        """
+        return self._kind(**self._options)
+
+    def leads_to(self, connection: Connection) -> bool:
+        """
+        Return whether *connection* is to where the way leads now.
+        """
+        del connection
+        return True
+
+    def lose(self) -> None:
+        """
+        Look for the server again before the next connection, since it failed or refused.
+        """
+
+    def follow(self, host: str, port: int) -> bool:
+        """
+        Go to where a server says that the store is; return whether that can be done.
+        """
+        del host, port
+        return False
+
+
+class SearchedRoute(Route):
+    """
+    The way to the server that holds the store now, which one of several nodes knows.
+    """
+
+    is_searched = True
+
+    def __init__(self, redis: Any, location: str, call_s: float, hosts: Iterable[Address], look: Look) -> None:
+        """
+        Read *location*, whose host is replaced; *look* asks one of *hosts*.
+        """
+        super().__init__(redis, location, call_s)
+        self._look_s = min(_LOOK_S, call_s)
+        self._hosts, self._look = list(hosts), look
+        self._seen: list[Address] = []
+        self._address: Address | None = None
+        self._lock = threading.Lock()  # a greenlet that finds the server lets the others run
+
+    def connection(self) -> Connection:
+        with self._lock:
+            if self._address is None:
+                self._address = self._find()
+            return self._to(self._address)
+
+    def leads_to(self, connection: Connection) -> bool:
+        return self._address == (connection.host, connection.port)
+
+    def lose(self) -> None:
+        self._address = None
+
+    def follow(self, host: str, port: int) -> bool:
+        self._address = Address(host, port) if host else None
+        return True
+
+    def _find(self) -> Address:
+        """
+        Ask one node after the other, those of the URL last: they may have been replaced since.
+        """
+        errors: list[Exception] = []
+        for each in [*self._seen, *(host for host in self._hosts if host not in self._seen)]:
+            connection = self._to(
+                each, **self._look.options, socket_timeout=self._look_s, socket_connect_timeout=self._look_s
+            )
+            try:
+                connection.connect()
+                connection.send_command(*self._look.words)
+                found, others = self._look.read(connection.read_response(), each)
+            except self._redis.RedisError as error:
+                errors.append(error)
+                continue
+            finally:
+                connection.disconnect()
+            if found is not None:
+                self._seen = others[:_NODES_MAX]
+                return found
+        if errors:
+            raise errors[-1]
+        raise self._redis.exceptions.ClusterDownError(self._look.unknown)
+
+    def _to(self, address: Address, **options: Any) -> Connection:
+        return self._kind(**{**self._options, "host": address.host, "port": address.port, **options})
+
+
+class Look(NamedTuple):
+    """
+    The question to a node where the server is, and how its answer reads.
+
+    Attributes:
+        words: The command.
+        read: From its reply and the node's own address: where the server is, or None, and who else may be asked.
+        unknown: What is the matter if all answer and none knows.
+        options: What the connection needs that the server's does not.
+    """
+
+    words: tuple[str, ...]
+    read: Callable[[Any, Address], tuple[Address | None, list[Address]]]
+    unknown: str
+    options: dict[str, Any]
+
+
+def route_of(redis: Any, location: str, url: str, base: str, call_s: float) -> Route:
+    """
+    Return the way that *location* describes, for keys that begin with *base*; an answer may take *call_s*.
+
+    Raises:
+        StoreError: If it cannot be understood; the error shows *url*.
+    """
+    scheme, _, rest = location.partition("://")
+    plain, _, kind = scheme.partition("+")
+    try:
+        if not kind:
+            return Route(redis, location, call_s)
+        start, _, query = rest.partition("?")
+        account, at, start = start.rpartition("@")
+        listed, slash, database = start.partition("/")
+        options = dict(parse_qsl(query))
+        look = _by_slot(redis.crc.key_slot(base.encode())) if kind == "cluster" else _by_sentinel(options)
+        hosts = [_address(each, 6379 if kind == "cluster" else 26379) for each in listed.split(",")]
+        location = f"{plain}://{account}{at}searched{slash}{database}{'?' if options else ''}{urlencode(options)}"
+        return SearchedRoute(redis, location, call_s, hosts, look)
+    except (ValueError, TypeError) as error:
+        what = f"{url} cannot be understood ({error})"
+        remedies = {
+            "cluster": "redis+cluster://user:password@host:port,host:port",
+            "sentinel": "redis+sentinel://user:password@host:port,host:port/database?master=name",
+        }
+        raise StoreError(what, f"write {remedies.get(kind, 'redis://user:password@host:port/database')}") from error
+
+
+def _address(text: str, port: int) -> Address:
+    found = _HOST.fullmatch(text)
+    if found is None:
+        what = f"{text!r} is not a host"
+        raise ValueError(what)
+    return Address(unquote(found[1]).strip("[]"), int(found[2] or port))
+
+
+def _by_slot(slot: int) -> Look:
+    """
+    Return how a node of a cluster is asked: who is the master of *slot*.
+    """
+
+    def read(reply: Any, asked: Address) -> tuple[Address | None, list[Address]]:
+        ranges = [(first, last, [_node(node, asked) for node in nodes]) for first, last, *nodes in reply]
+        holder = next((nodes[0] for first, last, nodes in ranges if first <= slot <= last), None)  # replicas follow it
+        return holder, list(dict.fromkeys(node for *_, nodes in ranges for node in nodes))
+
+    return Look(("CLUSTER", "SLOTS"), read, f"no node serves slot {slot}", {"db": 0})
+
+
+def _node(node: Any, asked: Address) -> Address:
+    """
+    Return where *node* listens; one that does not know its own host is where it was *asked*.
+    """
+    host, port = node[0], node[1]
+    return Address(host.decode() if host else asked.host, int(port))
+
+
+def _by_sentinel(options: dict[str, str]) -> Look:
+    """
+    Return how a sentinel is asked for the master that *options* name; what concerns sentinels only is taken out.
+    """
+    name = options.pop("master")
+    account = {key: options.pop(f"sentinel_{key}", None) for key in ("username", "password")}
+
+    def read(reply: Any, asked: Address) -> tuple[Address | None, list[Address]]:
+        del asked
+        return (Address(reply[0].decode(), int(reply[1])) if reply else None), []
+
+    words = ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", name)
+    return Look(words, read, f"no sentinel knows a master named {name!r}", {"db": 0, **account})

@@ -1,0 +1,76 @@
+"""
+The scripts, which the server runs one at a time and whole.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from hashlib import sha1
+from importlib.resources import files
+from typing import Final
+
+from tickwheel.stores.redis._blob import CONSTANTS
+
+__all__ = ["SCRIPTS", "Script", "packed", "packed_lists"]
+
+_READING: Final = ("aside", "count", "count_due", "due", "nodes", "page", "read", "running", "shards")
+_FREEING: Final = (
+    *("dead", "floor", "lease", "look", "open", "probe", "prune"),
+    *("release", "report", "scope", "server", "take_up"),
+)
+"""
+For a server without memory: a store can be opened, and what is there be fired and cancelled, and so its memory freed.
+"""
+
+_ARRAY: Final = struct.Struct(">BI")
+_ARRAY_TAG: Final = 0xDD
+_TEXT_TAG: Final = 0xDB
+
+_SHORT_MAX: Final = 512
+_SHORT: Final = [_ARRAY.pack(_TEXT_TAG, size) for size in range(_SHORT_MAX)]
+"""What precedes a text of each length that is usual."""
+
+
+class Script:
+    """
+    One script and the digest that the server knows it by.
+    """
+
+    def __init__(self, file: str, flags: str) -> None:
+        """
+        Read *file*, and set the *flags*, the positions in a blob and what all share before it.
+        """
+        folder = files(__package__).joinpath("scripts")
+        parts = (folder.joinpath(f"{name}.lua").read_text("utf-8") for name in ("_common", file))
+        self.text = "\n".join((f"#!lua {flags}".rstrip(), CONSTANTS, *parts)).encode()
+        self.digest = sha1(self.text, usedforsecurity=False).hexdigest().encode()
+
+
+SCRIPTS: Final = {
+    "apply": Script("apply", ""),
+    "apply_freeing": Script("apply", "flags=allow-oom"),
+    **{name: Script(name, "flags=allow-oom") for name in _FREEING},
+    **{name: Script(name, "flags=no-writes") for name in _READING},
+}
+"""Each script, by the name under which it is called."""
+
+
+def packed(items: Iterable[bytes]) -> bytes:
+    """
+    Return *items* as a MessagePack array, which a script unpacks at once: far cheaper than as many arguments.
+    """
+    parts: list[bytes] = []
+    for item in items:
+        size = len(item)
+        parts.append(_SHORT[size] if size < _SHORT_MAX else _ARRAY.pack(_TEXT_TAG, size))
+        parts.append(item)
+    return _ARRAY.pack(_ARRAY_TAG, len(parts) // 2) + b"".join(parts)
+
+
+def packed_lists(lists: Iterable[Iterable[bytes]]) -> bytes:
+    """
+    Return *lists* as a MessagePack array of arrays.
+    """
+    parts = [packed(items) for items in lists]
+    return _ARRAY.pack(_ARRAY_TAG, len(parts)) + b"".join(parts)

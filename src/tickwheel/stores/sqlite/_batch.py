@@ -1,0 +1,360 @@
+"""
+The writes of one transaction, in as few statements as they allow.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from operator import attrgetter
+from typing import Any, Final, TypeAlias
+
+from tickwheel.jobs.columns import text_of
+from tickwheel.jobs.model import Answer, Job, State, Write
+from tickwheel.jobs.rows import CODES, PLACE, code_of, is_plain, is_same_but, job_of, row_of
+from tickwheel.stores._plan import Differences, Plan, WrongGuessError
+from tickwheel.stores.contract import Skill
+from tickwheel.stores.sqlite._far import FAR_SHARD, NEAR_MS, bury, is_far, slot_of
+from tickwheel.stores.sqlite._filters import Filters
+from tickwheel.stores.sqlite._joining import Joined
+from tickwheel.stores.sqlite._queries import EXACT, KEYS_AT_ONCE, SQL, by_keys, inserts, jobs_by_key
+from tickwheel.stores.sqlite._scopes import unpaused_skills
+
+__all__ = ["Batch", "shelf_of"]
+
+_PENDING: Final = CODES[State.PENDING]
+_RUNNING: Final = CODES[State.RUNNING]
+_DEAD_STATE: Final = State.DEAD  # an enum is slow to look into
+_DEAD_SHARD: Final = -1
+_ASIDE_SHARD: Final = -2
+_PAUSED_SHARD: Final = -3
+_LONG_SHELF: Final = 1
+_SHORT_MS: Final = 60_000
+"""Jobs that live no longer than this have their keys apart, in few pages."""
+
+_WEIGHT_OF_SLOT: Final = 3
+"""The last page of a slot, those that SQLite evens it out with, and those above; a write of a near job changes two."""
+_WEIGHTLESS: Final = 16
+"""So many far jobs fill two pages, or up to four."""
+
+_DUE_AT: Final = attrgetter("due_at")
+_is_updated: Final = is_same_but("state", "attempt", "error")
+"""Whether a job that keeps its place has changed in nothing but what `update_job` writes."""
+
+_Row: TypeAlias = tuple[Any, ...]
+
+
+class Batch:
+    """
+    One transaction's writes; the caller begins, commits and rolls back.
+    """
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection | Joined,
+        now: int,
+        filters: Filters,
+        *,
+        owner: str | None,
+        may_grow: bool = True,
+    ) -> None:
+        """
+        Read the ledger.
+
+        Args:
+            connection: With a transaction open for writing.
+            now: The store's clock, in ms.
+            filters: Those of the file.
+            owner: In whose name it is written, if this process fires the jobs; where somebody else owns the file,
+                begins and ends are refused, and the owner is left a note of what became pending.
+            may_grow: Whether there is room for a far job's row that counts for nothing any more.
+        """
+        self._connection = connection
+        self._now = now
+        self._filters = filters
+        self._ledger: tuple[Any, ...] = connection.execute(SQL["read_ledger"]).fetchone()
+        self.generation: int
+        """The last one given out."""
+        self._floor: int
+        self.generation, *self._counts, self._floor, epoch, actual = self._ledger
+        self._may_grow = may_grow
+        self._is_owner = owner is not None and owner == actual
+        self._epochs = {0: epoch} if self._is_owner else {}
+        self._far: set[int] = set()
+        """The generations of those jobs that were found on the far level."""
+        self.has_notes = False
+        self.shelved = 0
+        """How many keys came to shelf 1."""
+        self.weight = 0
+        """By as much as so many writes of near jobs it makes the log longer."""
+
+    def apply(self, writes: Sequence[Write], *, is_guessing: bool) -> list[Answer]:
+        """
+        Do all *writes*, in order, and answer each.
+
+        Raises:
+            WrongGuessError: If *is_guessing* and a guess was wrong; otherwise, if the tables contradict each other.
+        """
+        self.weight = len(writes)
+        plan = Plan.of(writes, self._epochs, _shard_of, is_guessing=is_guessing)
+        if plan.begins:
+            self._begin(plan.begins)
+        if plan.ends:
+            self._end(plan.ends)
+        if plan.careful:
+            self.generation = max(self.generation, plan.floor)
+            before = self._load(plan.keys())
+            self._store(plan.decide(before, self._now, self._next_generation))
+        if plan.notable:
+            self._change("insert_record", [record[1:] for record in plan.records()])
+        self._write_ledger()
+        return plan.answers
+
+    def take_up(self, epoch: int, skills: Sequence[Skill], limit: int, unreadable: Sequence[str]) -> list[Job]:
+        """
+        Make jobs that were set aside due again, at most *limit* of what *skills* can run, and return them.
+
+        Those with one of the *unreadable* texts in their recurrence stay.
+        """
+        if epoch not in self._epochs.values():
+            return []
+        changed: list[tuple[Job, Job]] = []
+        for target, handler in unpaused_skills(self._connection, skills, limit):
+            values = (target, handler, handler, json.dumps(list(unreadable)), limit - len(changed))
+            old = [job_of(row) for row in self._connection.execute(SQL["jobs_aside"], values)]
+            changed += [(job, replace(job, lacks_handler=False)) for job in old]
+        self._store(Differences(changed=changed))
+        self._write_ledger()
+        return [job for _, job in changed]
+
+    def _begin(self, jobs: list[Job]) -> None:
+        self._change_places("begin_job", jobs)
+        self._counts[_PENDING] -= len(jobs)
+        self._counts[_RUNNING] += len(jobs)
+        self._raise_floor()
+
+    def _end(self, jobs: list[Job]) -> None:
+        self._change_places("end_job", jobs)
+        self._delete_keys(jobs)
+        self._counts[_RUNNING] -= len(jobs)
+
+    def _raise_floor(self) -> None:
+        """
+        Put the floor behind what is running, as far as one statement looks: commit by commit it comes to the end.
+        """
+        (front,) = self._connection.execute(SQL["front_from"], (self._floor, self._floor)).fetchone()
+        if front is not None:
+            self._floor = front
+
+    def _lower_floor(self, jobs: Sequence[Job]) -> None:
+        floor = self._floor
+        if jobs and min(map(_DUE_AT, jobs)) < floor:
+            self._floor = min((job.due_at for job in jobs if job.due_at < floor and job.is_scheduled), default=floor)
+
+    def _next_generation(self) -> int:
+        self.generation += 1
+        return self.generation
+
+    def _load(self, keys: list[str]) -> dict[str, Job]:
+        found = self._look_up(keys)
+        if missing := [key for key in keys if key not in found]:
+            for run, some in self._filters.within(self._connection, missing):
+                found |= self._look_up(some, run)
+        return found
+
+    def _look_up(self, keys: list[str], run: int | None = None) -> dict[str, Job]:
+        found: dict[str, Job] = {}
+        where, shelves = ((), EXACT) if run is None else ((run,), "?")
+        start = 0
+        while start < len(keys):
+            size = next(size for size in KEYS_AT_ONCE if size <= len(keys) - start or size == 1)
+            values = (*where, *keys[start : start + size])
+            for row in self._connection.execute(jobs_by_key(size, shelves), values):
+                job = found[row[0]] = job_of(row)
+                if row[-1] == FAR_SHARD:
+                    self._far.add(job.generation)
+            start += size
+        return found
+
+    def _store(self, differences: Differences) -> None:
+        counts, placed = self._counts, differences.new
+        rows: dict[str, list[_Row]] = {"delete_job": [], "update_key": [], "update_job": []}
+        lifted, laid = list(differences.gone), list(placed)
+        buried: list[int] = []
+        for old, job in differences.changed:
+            place, old_place = self._place(job), self._found_at(old)
+            counts[CODES[old.state]] -= 1
+            if place == old_place and _is_updated(job, old):
+                counts[CODES[job.state]] += 1
+                rows["update_job"].append((code_of(job), job.attempt, text_of(job.error), *place))
+            else:
+                if self._may_grow and old_place[0] == FAR_SHARD and job.generation != old.generation:
+                    buried.append(old.generation)
+                else:
+                    rows["delete_job"].append(old_place)
+                placed.append(job)
+                shelf, old_shelf = shelf_of(job), shelf_of(old)
+                if _LONG_SHELF in (shelf, old_shelf):  # the old key may be in a run, where it stays
+                    lifted.append(old)
+                    laid.append(job)
+                else:
+                    rows["update_key"].append((shelf, job.due_at, job.generation, old_shelf, job.key))
+        for old in differences.gone:
+            counts[CODES[old.state]] -= 1
+            if self._may_grow and old.generation in self._far:
+                buried.append(old.generation)
+                self.weight -= 1
+            else:
+                rows["delete_job"].append(self._found_at(old))
+        self._lower_floor(placed)
+        self._lower_floor([job for _, job in differences.changed])
+        if not self._is_owner:
+            rows["insert_note"] = [self._note(job) for job in placed if job.is_scheduled]
+            self.has_notes = bool(rows["insert_note"])
+        self._delete_keys(lifted)
+        for name, values in rows.items():  # old rows make room before new ones come
+            self._change(name, values)
+        self.weight += bury(self._connection, buried)
+        self._insert_jobs(placed)
+        self._insert_keys(laid)
+
+    def _insert_jobs(self, jobs: Iterable[Job]) -> None:
+        plain: list[Any] = []
+        far: list[Any] = []
+        others: list[_Row] = []
+        slots, count = set[int](), 0
+        near_until = self._now + NEAR_MS
+        for job in jobs:
+            self._counts[CODES[job.state]] += 1
+            plainly = is_plain(job)
+            place = None if job.due_at < near_until else self._place(job)
+            if place is not None and place[0] == FAR_SHARD:
+                slots.add(place[1])
+                count += 1
+                if plainly:
+                    far += (*place[1:], job.due_at, job.key, job.payload, job.target, job.handler, job.first_set_at)
+                else:
+                    others.append((FAR_SHARD, *row_of(replace(job, due_at=place[1])), job.due_at))
+            elif plainly:
+                plain += (job.due_at, job.generation, job.key, job.payload, job.target, job.handler, job.first_set_at)
+            else:
+                others.append((min(shelf_of(job), 0), *row_of(job), None))
+        self.weight += _WEIGHT_OF_SLOT * len(slots) + count // _WEIGHTLESS - count
+        self._change("insert_job", others)
+        self._insert("insert_plain_job", plain)
+        self._insert("insert_far_job", far)
+
+    def _place(self, job: Job) -> tuple[int, int, int]:
+        """
+        Return where the row of *job* belongs: its shard, and there the start of its slot and its generation.
+        """
+        shelf = shelf_of(job)
+        if shelf == _LONG_SHELF and job.state is State.PENDING and is_far(job, self._now):
+            return (FAR_SHARD, slot_of(job.due_at), job.generation)
+        return (min(shelf, 0), job.due_at, job.generation)
+
+    def _found_at(self, job: Job) -> tuple[int, int, int]:
+        if job.generation in self._far:
+            return (FAR_SHARD, slot_of(job.due_at), job.generation)
+        return (min(shelf_of(job), 0), job.due_at, job.generation)
+
+    def _note(self, job: Job) -> _Row:
+        if job.generation > self._ledger[0]:
+            return job.generation, job.due_at, None
+        return self._next_generation(), job.due_at, job.generation
+
+    def _change_places(self, name: str, jobs: list[Job]) -> None:
+        """
+        Change jobs in place: those that are side by side with one statement.
+
+        Jobs of one instant whose generations follow each other leave no room between them. So if as many rows were
+        changed as there are from the first to the last, it was these.
+        """
+        single: list[_Row] = []
+        for due_at, first, last in _runs(jobs):
+            if first == last:
+                single.append((due_at, first))
+                continue
+            if self._connection.execute(SQL[f"{name}s_between"], (due_at, first, last)).rowcount != last - first + 1:
+                raise WrongGuessError
+        self._change(name, single)
+
+    def _change(self, name: str, rows: Sequence[_Row]) -> None:
+        if rows and self._connection.executemany(SQL[name], rows).rowcount != len(rows):
+            raise WrongGuessError
+
+    def _insert(self, name: str, values: list[Any]) -> None:
+        """
+        Insert rows whose values follow each other in one list: no tuple for each, which the collector would walk.
+        """
+        for statement, part, count in inserts(name, values):
+            self._change_at_once(statement, part, count)
+
+    def _insert_keys(self, jobs: list[Job]) -> None:
+        values: list[Any] = []
+        for job in jobs:
+            shelf = shelf_of(job)
+            self.shelved += shelf == _LONG_SHELF
+            values += (shelf, job.key, job.due_at, job.generation)
+        self._insert("insert_key", values)
+
+    def _delete_keys(self, jobs: list[Job]) -> None:
+        """
+        Delete the keys of *jobs*, those on the shelf before the runs if they are still there.
+        """
+        shelves: defaultdict[int, list[str]] = defaultdict(list)
+        for job in jobs:
+            shelves[shelf_of(job)].append(job.key)
+        for shelf, keys in shelves.items():
+            for statement, part, count in by_keys("delete_keys", shelf, keys):
+                if shelf == _LONG_SHELF:
+                    self._connection.execute(statement, part)
+                else:
+                    self._change_at_once(statement, part, count)
+
+    def _change_at_once(self, statement: str, values: Sequence[Any], count: int) -> None:
+        if self._connection.execute(statement, values).rowcount != count:
+            raise WrongGuessError
+
+    def _write_ledger(self) -> None:
+        ledger = (self.generation, *self._counts, self._floor)
+        if ledger != self._ledger[: len(ledger)]:
+            self._connection.execute(SQL["write_ledger"], ledger)
+
+
+def _runs(jobs: list[Job]) -> Iterator[tuple[int, int, int]]:
+    """
+    Yield the instant, the first and the last generation of each run of jobs that are side by side.
+    """
+    due_at, first = jobs[0].due_at, jobs[0].generation
+    if jobs[-1].due_at != due_at or jobs[-1].generation != first + len(jobs) - 1:  # not one run, or not in order
+        jobs = sorted(jobs, key=PLACE)
+        due_at, first = PLACE(jobs[0])
+    last = first - 1
+    for job in jobs:
+        generation = job.generation
+        if generation != last + 1 or job.due_at != due_at:
+            yield due_at, first, last
+            due_at, first = job.due_at, generation
+        last = generation
+    yield due_at, first, last
+
+
+def shelf_of(job: Job) -> int:
+    """
+    Return the shelf that the key of *job* is on, which its own fields decide.
+    """
+    if job.state is _DEAD_STATE:
+        return _DEAD_SHARD
+    if job.lacks_handler:
+        return _ASIDE_SHARD
+    if job.pause is not None and job.is_paused:
+        return _PAUSED_SHARD
+    return 0 if job.due_at - job.first_set_at <= _SHORT_MS else _LONG_SHELF
+
+
+def _shard_of(_key: str) -> int:
+    return 0

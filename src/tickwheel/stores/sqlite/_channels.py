@@ -1,0 +1,189 @@
+"""
+The channel by which processes notify a file's owner that they have written.
+
+It is a FIFO, or a UDP port where there are none (Windows).
+
+A notification that nobody received is lost, and that is allowed: it is a hint.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Protocol, Self
+
+from tickwheel.stores.sqlite._owner_lock import is_same
+
+__all__ = ["Channel", "notify_at", "open_channel"]
+
+
+class Channel(Protocol):
+    """
+    The owner's end: receives the notifications of one file.
+    """
+
+    def fileno(self) -> int:
+        """
+        Return the descriptor that can be read when somebody has notified.
+        """
+
+    def is_named(self) -> bool:
+        """
+        Return whether a process that notifies finds it by the file's name now.
+        """
+
+    def receive(self) -> bool:
+        """
+        Take in what has come, without waiting; return whether it was a notification.
+        """
+
+    def close(self) -> None:
+        """
+        Hear nothing any more; the file stays.
+        """
+
+
+class FifoChannel:
+    """
+    A FIFO, into which others write one byte.
+    """
+
+    def __init__(self, path: Path, fd: int) -> None:
+        self._path = path
+        self._fd = fd
+
+    @classmethod
+    def make(cls, path: Path, mode: int) -> Self | None:
+        """
+        Make the FIFO with these rights; return None where something else has its name.
+        """
+        with suppress(FileNotFoundError):
+            if path.is_fifo():  # of an owner who died or lost the lock, and may take it down later
+                path.unlink()
+        with suppress(FileExistsError):
+            os.mkfifo(path)
+            path.chmod(mode)
+        # Opened for writing too: a reader alone would see an end of file whenever the last writer leaves.
+        fd = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+        if stat.S_ISFIFO(os.fstat(fd).st_mode):
+            return cls(path, fd)
+        os.close(fd)
+        return None
+
+    @staticmethod
+    def notify(path: Path) -> None:
+        """
+        Write a byte, if that is a FIFO and somebody listens.
+        """
+        fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+        try:
+            if stat.S_ISFIFO(os.fstat(fd).st_mode):
+                os.write(fd, b"\0")
+        finally:
+            os.close(fd)
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def is_named(self) -> bool:
+        return is_same(self._fd, self._path)
+
+    def receive(self) -> bool:
+        with suppress(BlockingIOError):
+            os.read(self._fd, 65536)
+        return True
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+class PortChannel:
+    """
+    A port of the loopback. The file names it, and a word that is known to any process that can read the file.
+    """
+
+    _HEAD: Final = "tickwheel rings at"
+    _LINE_MAX: Final = 100
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.bind(("127.0.0.1", 0))
+        self._socket.settimeout(0)
+        self._word = secrets.token_hex(16)
+        self._line = f"{self._HEAD} {self._socket.getsockname()[1]} {self._word}\n"
+
+    @classmethod
+    def make(cls, path: Path, mode: int) -> Self | None:
+        """
+        Write the file with these rights; return None where something else has its name.
+        """
+        if path.exists() and not cls._line_of(path).startswith(cls._HEAD):
+            return None
+        channel = cls(path)
+        try:
+            path.touch(mode)
+            path.write_text(channel._line, "ascii")
+        except BaseException:
+            channel.close()
+            raise
+        return channel
+
+    @classmethod
+    def notify(cls, path: Path) -> None:
+        """
+        Send the word to the port.
+        """
+        port, word = cls._line_of(path).removeprefix(cls._HEAD).split()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.sendto(word.encode(), ("127.0.0.1", int(port)))
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def is_named(self) -> bool:
+        try:
+            return self._line_of(self._path) == self._line
+        except OSError:
+            return False
+
+    def receive(self) -> bool:
+        has_come = False
+        with suppress(OSError):  # BlockingIOError: that was all
+            while True:
+                has_come |= self._socket.recv(self._LINE_MAX) == self._word.encode()
+        return has_come
+
+    def close(self) -> None:
+        self._socket.close()
+
+    @classmethod
+    def _line_of(cls, path: Path) -> str:
+        if not path.is_file():
+            return ""
+        with path.open(encoding="ascii", errors="replace") as file:
+            return file.read(cls._LINE_MAX)
+
+
+_Channel: Final = FifoChannel if hasattr(os, "mkfifo") else PortChannel
+
+
+def open_channel(path: Path, mode: int) -> Channel | None:
+    """
+    Return a channel at *path*, or None where the file system or another file is in the way.
+    """
+    with suppress(OSError):
+        return _Channel.make(path, mode)
+    return None
+
+
+def notify_at(path: Path) -> None:
+    """
+    Notify, if anybody listens.
+    """
+    with suppress(OSError, ValueError):  # ENXIO: nobody listens; EAGAIN: it was notified already; a half-written file
+        _Channel.notify(path)

@@ -1,0 +1,227 @@
+"""
+Connections to a file: one that writes, and as many that read as there are readers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from tickwheel.jobs.errors import StoreError, StoreFormatError
+from tickwheel.stores._lifetime import Lifetime
+from tickwheel.stores.sqlite._errors import store_error
+from tickwheel.stores.sqlite._open_file import OpenFile
+from tickwheel.threads import Lock, RLock
+
+__all__ = ["Connections", "real_path"]
+
+_WRITER_CACHE_KIB: Final = 65_536
+_READER_CACHE_KIB: Final = 8_192
+_CHECKPOINT_PAGES: Final = 4_000
+"""Where nobody has a thread for it, a commit that takes the log past this moves it into the database: 16 MB."""
+
+
+class Connections:
+    """
+    The connections to one file. All methods are safe from any thread; the writer has a lock of its own.
+    """
+
+    def __init__(self, path: Path, url: str, *, synchronous: str, busy_s: float) -> None:
+        """
+        Open the writer, in WAL mode; make the file if there is none.
+
+        A file that may not be written is opened to be read.
+
+        Raises:
+            StoreError: If the path cannot be a database file.
+        """
+        self._path, self._url, self._busy_s = path, url, busy_s
+        _check_path(path, url)
+        self._idle: list[sqlite3.Connection] = []
+        self._lock = Lock()
+        self.lifetime = Lifetime(url)
+        self.write_lock = RLock()
+        self._reading_only = _reading_only(path, url)
+        self.writer = self.connect(_WRITER_CACHE_KIB)
+        try:
+            self._check_encoding(self.writer.execute("PRAGMA encoding").fetchone()[0])
+            if self._reading_only:
+                self.file = OpenFile(path, url)
+                return
+            self._check_log(self.writer.execute("PRAGMA journal_mode = WAL").fetchone()[0])
+            self.writer.execute(f"PRAGMA synchronous = {synchronous}")
+            # Some builds overwrite what is deleted by default, at the cost of writing pages for that alone.
+            self.writer.execute("PRAGMA secure_delete = FAST")
+            self.limit_log(_CHECKPOINT_PAGES)
+            self.writer.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # this opens the log
+            self.file = OpenFile(path, url)
+        except BaseException:
+            self.writer.close()
+            raise
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """
+        Hold a transaction open for writing; commit it at the end, or roll it back if anything is raised.
+        """
+        with self.write_lock:
+            self.lifetime.check()
+            self.check_writable()
+            self.file.check()
+            connection = self.writer
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                yield connection
+                try:
+                    connection.execute("COMMIT")
+                except sqlite3.Error as error:
+                    raise store_error(error, self._url, is_committing=True) from error
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """
+        Lend a connection that only reads.
+        """
+        self.file.look()
+        with self._lock:
+            self.lifetime.check()
+            connection = self._idle.pop() if self._idle else None
+        if connection is None:
+            connection = self.connect()
+            connection.execute("PRAGMA query_only = ON")
+        try:
+            yield connection
+        finally:
+            with self._lock:
+                if self.lifetime.is_closed:
+                    connection.close()
+                else:
+                    self._idle.append(connection)
+
+    def limit_log(self, pages: int = _CHECKPOINT_PAGES) -> None:
+        """
+        Let the commit that takes the log past *pages* move it into the database.
+        """
+        with self.write_lock:
+            self.writer.execute(f"PRAGMA wal_autocheckpoint = {pages}")
+
+    def restart_log(self) -> None:
+        """
+        Move the log into the database, so that it begins again in the room that it has; nothing, if that fails.
+        """
+        with self.write_lock, suppress(sqlite3.Error):
+            self.writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
+
+    def connect(self, cache_kib: int = _READER_CACHE_KIB) -> sqlite3.Connection:
+        """
+        Make one more connection, for a thread to keep.
+        """
+        connection = sqlite3.connect(
+            f"{self._path.as_uri()}?{self._reading_only}" if self._reading_only else self._path,
+            timeout=self._busy_s,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=64,
+            uri=bool(self._reading_only),
+        )
+        try:
+            connection.execute(f"PRAGMA cache_size = -{cache_kib}")
+            connection.execute("PRAGMA temp_store = MEMORY")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def check_writable(self) -> None:
+        """
+        Raise `StoreError` if the file was opened only to be read.
+        """
+        if self._reading_only:
+            what = f"{self._url} is read-only: the file, its folder or the disk it is on"
+            raise StoreError(what, "give this user the right to write; until then it can be read")
+
+    def joinable(self) -> tuple[int, int] | None:
+        """
+        Return which file a connection must be to that jobs are to join.
+
+        Raises:
+            StoreError: If the file is gone, or in the child of a fork, which cannot announce what is written.
+        """
+        self.lifetime.check()
+        self.file.check()
+        return self.file.inode
+
+    def close(self) -> None:
+        """
+        Close all that are idle, and the others when they come back. Twice is allowed.
+        """
+        with self.write_lock, self._lock:
+            if self.lifetime.is_closed:
+                return
+            self.lifetime.is_closed = True
+            for connection in (*self._idle, self.writer):
+                connection.close()
+            self._idle.clear()
+
+    def _check_encoding(self, encoding: str) -> None:
+        if encoding != "UTF-8":
+            what = f"{self._url} is in {encoding}, in which a prefix does not find its keys"
+            raise StoreFormatError(
+                what, "name another file, or make it again in UTF-8: sqlite3 OLD .dump | sqlite3 NEW"
+            )
+
+    def _check_log(self, mode: str) -> None:
+        if mode != "wal":
+            what = f"{self._url} cannot be opened with a write-ahead log, but as {mode!r}"
+            raise StoreError(what, "put the file on a local disk")
+
+
+def _reading_only(path: Path, url: str) -> str:
+    """
+    Return the options to open *path* with if it may not be written, and "" where it may.
+    """
+    if not path.exists() or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+        return ""
+    if not (hasattr(os, "statvfs") and os.statvfs(path).f_flag & os.ST_RDONLY):
+        return "mode=ro"  # others may write it
+    log = path.with_name(f"{path.name}-wal")
+    if log.exists() and log.stat().st_size:
+        what = f"{url} is on a disk that is mounted read-only, and {log.name} holds what is not in it yet"
+        raise StoreError(what, "copy both to a folder that can be written")
+    return "mode=ro&immutable=1"  # nobody writes it, so it has no log
+
+
+def real_path(path: str | os.PathLike[str], url: str) -> Path:
+    """
+    Return where *path* leads; a file need not be there yet.
+
+    Raises:
+        StoreError: If it leads nowhere: links in a circle, a name that is too long, a folder that may not be entered.
+    """
+    try:
+        found = Path(path).resolve()
+        with suppress(FileNotFoundError, NotADirectoryError):
+            found.stat()
+    except (OSError, RuntimeError) as error:
+        what = f"{url} cannot be reached ({getattr(error, 'strerror', None) or error})"
+        raise StoreError(what, "name a file in a folder that this user may enter") from error
+    return found
+
+
+def _check_path(path: Path, url: str) -> None:
+    if path.is_dir():
+        what = f"{url} is a directory"
+        raise StoreError(what, "name a file in it")
+    if not path.parent.is_dir():
+        what = f"{url} is in {str(path.parent)!r}, which is not a directory"
+        raise StoreError(what, "make the directory first")
+    if path.exists() and (names := path.stat().st_nlink) > 1:
+        what = f"{url} has {names} names (hard links), and SQLite keeps a log for each name"
+        raise StoreError(what, "leave it one; a symbolic link may be another")

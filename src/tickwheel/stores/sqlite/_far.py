@@ -1,0 +1,217 @@
+"""
+The far level: slots of half a day, filled in the order of sets, and sorted by instant as they come near.
+
+Rows that come in order share pages, and rows in order of random instants do not: so a far job is written twice, each
+time beside others, instead of once on a page of its own. Where the job of a key is follows from its instant: it is in
+its slot, or on level 0. Every look-up knows both, so when a slot is sorted decides what a look-up costs, and never what
+it finds.
+
+The row of a far job that is moved or cancelled stays where it is, as to delete it would write a page of its own: that
+it counts for nothing is a bit in `tickwheel_gone`. It goes with its slot, or before, where more is gone than pending.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from functools import partial
+from typing import Final, TypeAlias
+
+from tickwheel.jobs.model import Job
+from tickwheel.jobs.rows import PLACE, in_int64, job_of
+from tickwheel.stores.sqlite._connections import Connections
+from tickwheel.stores.sqlite._joining import Joined
+from tickwheel.stores.sqlite._queries import SQL
+from tickwheel.stores.sqlite._reserve import JOB_BYTES, Reserve, moved_size
+
+__all__ = ["FAR_SHARD", "NEAR_MS", "Sorter", "bury", "cascade", "due", "is_far", "slot_of", "sweep"]
+
+FAR_SHARD: Final = -4
+
+_SLOT_MS: Final = 43_200_000
+"""As the table of levels has it: a month has 60 slots, whose last pages are what a commit of far jobs writes."""
+
+NEAR_MS: Final = 3_600_000
+"""A slot that begins within this is sorted; with the longest horizon, that is before anything of it is staged."""
+
+_STRETCH: Final = 5_000
+"""How many rows of a slot one commit takes."""
+
+_LATE_CASCADES: Final = 3
+"""How many commits more there are at a time, if a file was left alone: so 50,000 jobs a second come near."""
+
+_SWEPT: Final = 4
+"""How many commits there are at a time while too much is gone: so 50,000 rows a second are looked at."""
+
+_GONE_MAX: Final = 5_000
+"""How much more may be gone than is pending."""
+
+_PAYLOAD_MAX: Final = 500
+"""Eight of these share a page."""
+
+_BITS: Final = 63
+"""As the table has it."""
+
+_GONE_A_PAGE: Final = 200 * _BITS
+
+_INT64_MIN: Final = -(2**63)
+_INT64_MAX: Final = 2**63 - 1
+
+_Place: TypeAlias = tuple[int, int]
+_FRONT: Final[_Place] = (_INT64_MIN, -1)
+"""A slot, and there a generation."""
+
+
+def slot_of(due_at: int) -> int:
+    """
+    Return the start of the slot in which a job due at *due_at* waits while it is far.
+    """
+    return due_at - due_at % _SLOT_MS
+
+
+def is_far(job: Job, now: int) -> bool:
+    """
+    Return whether *job*, a pending one with its key on shelf 1, belongs in its slot.
+
+    Recurring jobs have a list of their own, and a large payload has pages of its own in any order.
+    """
+    return slot_of(job.due_at) >= now + NEAR_MS and job.recurrence is None and len(job.payload) <= _PAYLOAD_MAX
+
+
+def due(connection: sqlite3.Connection, until: int, after: tuple[int, int], limit: int) -> list[Job]:
+    """
+    Return the first *limit* pending jobs due before *until*, from just after *after*, in order, of both levels.
+    """
+    values = (0, until, after[0], *after, limit)
+    if _first_slot(connection, after[0], until) is None:
+        return list(map(job_of, connection.execute(SQL["jobs_due"], values)))
+    connection.execute("BEGIN")  # a cascade between two statements would hide what it moves
+    try:
+        jobs = list(map(job_of, connection.execute(SQL["jobs_due"], values)))
+        if len(jobs) == limit:
+            until = min(until, jobs[-1].due_at + 1)
+        return sorted(jobs + _far_due(connection, until, after, limit), key=PLACE)[:limit]
+    finally:
+        connection.execute("COMMIT")
+
+
+class Sorter:
+    """
+    Sorts far jobs for the owner of a file, and clears up behind those that are gone; for one thread at a time.
+    """
+
+    def __init__(self) -> None:
+        """
+        Begin with the first slot.
+        """
+        self._place = _FRONT
+
+    def catch_up(self, connections: Connections, now: int, reserve: Reserve) -> None:
+        """
+        Do what is due at *now*, in a few short commits; nothing on a full disk.
+        """
+        self._bring_near(connections, now, reserve)
+        for _ in range(_SWEPT):
+            with connections.reading() as connection:
+                if reserve.is_spent or not connection.execute(SQL["is_wasteful"], (_GONE_MAX,)).fetchone()[0]:
+                    return
+            with connections.writing() as connection:
+                self._place = sweep(connection, self._place)
+
+    def _bring_near(self, connections: Connections, now: int, reserve: Reserve) -> None:
+        """
+        Sort far jobs that are near into level 0: in one commit, as others wait for it, unless they are late.
+        """
+        for until in (now + NEAR_MS, *[now] * _LATE_CASCADES):
+            with connections.reading() as connection:
+                if reserve.is_spent or _first_slot(connection, _INT64_MIN, until) is None:
+                    return
+            with connections.writing() as connection:
+                count = cascade(connection, until)
+                reserve.cover(JOB_BYTES * count, partial(moved_size, connection))
+
+
+def bury(connection: sqlite3.Connection | Joined, generations: Sequence[int]) -> int:
+    """
+    Let the far jobs with *generations*, which no other job will have, count for nothing.
+
+    Returns:
+        How many pages that changes, or fewer.
+    """
+    if generations:
+        connection.executemany(SQL["bury_job"], [(each // _BITS, 1 << each % _BITS) for each in generations])
+        connection.execute(SQL["count_gone"], (len(generations),))
+    return len({each // _GONE_A_PAGE for each in generations})
+
+
+def sweep(connection: sqlite3.Connection, place: _Place) -> _Place:
+    """
+    Delete what is gone of a stretch of rows from *place* on, if it is half of them or more, and return the next place.
+
+    So a turn deletes something if more is gone than not, and rewrites no page for a few rows.
+    """
+    slot = _first_slot(connection, place[0], _INT64_MAX)
+    if slot is None:
+        return _FRONT
+    after = place[1] if slot == place[0] else -1
+    last, _, count = connection.execute(SQL["stretch"], (slot, after, _STRETCH)).fetchone()
+    gone = _gone(connection, slot, after, last)
+    if gone and 2 * len(gone) >= count:
+        connection.executemany(SQL["delete_job"], [(FAR_SHARD, slot, generation) for generation in gone])
+        _unbury(connection, gone)
+    return (slot, last) if count == _STRETCH else (slot + _SLOT_MS, -1)
+
+
+def cascade(connection: sqlite3.Connection, until: int) -> int:
+    """
+    Sort the first slot that has a job, or a stretch of it, into level 0, if it begins before *until*.
+
+    Args:
+        connection: With a transaction open for writing.
+        until: In ms since the epoch.
+
+    Returns:
+        How many rows.
+    """
+    slot = _first_slot(connection, _INT64_MIN, until)
+    if slot is None:
+        return 0
+    last, earliest, count = connection.execute(SQL["stretch"], (slot, -1, _STRETCH)).fetchone()
+    gone = _gone(connection, slot, -1, last)
+    connection.execute(SQL["cascade"], (slot, last))
+    connection.execute(SQL["end_cascade"], (slot, last))
+    _unbury(connection, gone)
+    connection.execute(SQL["lower_floor"], (earliest,))
+    return int(count)
+
+
+def _far_due(connection: sqlite3.Connection, until: int, after: tuple[int, int], limit: int) -> list[Job]:
+    found: list[Job] = []
+    slot = _first_slot(connection, after[0], until)
+    while slot is not None and len(found) < limit:
+        rows = connection.execute(SQL["jobs_of_slot"], (slot, until, *after, limit - len(found)))
+        found += map(job_of, rows)
+        slot = _first_slot(connection, slot + _SLOT_MS, until)
+    return found
+
+
+def _first_slot(connection: sqlite3.Connection, since: int, until: int) -> int | None:
+    """
+    Return the first slot that has a job, of those that begin from that of *since* to before *until*.
+    """
+    slot: int | None = connection.execute(SQL["first_slot"], (in_int64(slot_of(since)), until)).fetchone()[0]
+    return slot
+
+
+def _gone(connection: sqlite3.Connection, slot: int, after: int, last: int) -> list[int]:
+    return [generation for (generation,) in connection.execute(SQL["gone_of_stretch"], (slot, after, last))]
+
+
+def _unbury(connection: sqlite3.Connection, generations: Sequence[int]) -> None:
+    """
+    Forget *generations*, whose rows are deleted.
+    """
+    if generations:
+        connection.executemany(SQL["unbury_job"], [(1 << each % _BITS, each // _BITS) for each in generations])
+        connection.executemany(SQL["delete_empty_span"], {(each // _BITS,) for each in generations})
+        connection.execute(SQL["count_gone"], (-len(generations),))

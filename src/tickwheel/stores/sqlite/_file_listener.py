@@ -1,0 +1,97 @@
+"""
+The file `FILE-wake` beside a database: its owner listens there, and other processes notify it when they have written.
+"""
+
+from __future__ import annotations
+
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from tickwheel.stores._wakeable import WakeableWait
+from tickwheel.stores.sqlite._channels import Channel, notify_at, open_channel
+from tickwheel.threads import Lock
+
+__all__ = ["FileListener", "notify"]
+
+
+class FileListener:
+    """
+    Receives what others notify at `FILE-wake`, from `listen` to `stop`.
+    """
+
+    def __init__(self, database: Path) -> None:
+        """
+        Listen to nobody but `wake` yet.
+        """
+        self._path = _path_of(database)
+        self._database = database
+        self._channel: Channel | None = None
+        self._lock = Lock()
+        self._wait = WakeableWait()
+
+    def listen(self) -> bool:
+        """
+        Listen to others; return whether the file system lets us.
+        """
+        self._channel = open_channel(self._path, stat.S_IMODE(self._database.stat().st_mode))
+        return self._channel is not None
+
+    def listen_again(self) -> bool:
+        """
+        Listen to others where they notify now, if that is not where they did before; return whether it was not.
+        """
+        if self._channel is None or self._channel.is_named():
+            return False
+        self.stop()
+        return self.listen()
+
+    def wait(self, timeout_s: float) -> bool:
+        """
+        Block until a notification, `wake`, `close` or the timeout; return whether it was a notification.
+        """
+        with self._wait.entered() as is_open:
+            channel = self._channel
+            if channel is not None and is_open:
+                return bool(self._wait.wait(timeout_s, channel.fileno())) and channel.receive()
+            if is_open:
+                self._wait.wait(timeout_s)
+            return False
+
+    def wake(self) -> None:
+        """
+        End a `wait`, this one or the next.
+        """
+        self._wait.wake()
+
+    def stop(self) -> None:
+        """
+        Listen to nobody any more; the next owner's file stays.
+        """
+        with self._lock:
+            channel, self._channel = self._channel, None
+            if channel is None:
+                return
+            with suppress(OSError):
+                if channel.is_named():
+                    self._path.unlink()
+        self._wait.retire(channel)
+
+    def close(self) -> None:
+        """
+        End a `wait`, and give the file descriptors back when the last one has left. Twice is allowed.
+        """
+        self.stop()
+        self.wake()
+        self._wait.close()
+
+
+def notify(database: Path) -> None:
+    """
+    Notify the owner of *database*, if there is one, that something was written.
+    """
+    notify_at(_path_of(database))
+
+
+def _path_of(database: Path) -> Path:
+    return database.with_name(f"{database.name}-wake")

@@ -1,0 +1,44 @@
+"""
+The past of jobs: read by key, and pruned from its front.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from tickwheel.jobs.model import HistoryRecord
+from tickwheel.stores.sqlite._connections import Connections
+from tickwheel.stores.sqlite._queries import SQL
+
+__all__ = ["history", "prune"]
+
+_EVER = 2**63 - 1
+
+
+def history(connection: sqlite3.Connection, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
+    """
+    Return the newest records of *key* with numbers below *before*.
+    """
+    rows = connection.execute(SQL["history"], (key, _EVER if before is None else before, limit))
+    return [HistoryRecord(*row) for row in rows]
+
+
+def prune(connections: Connections, since: int, per_key: int, total: int, limit: int) -> int:
+    """
+    Delete at most *limit* records that are too old or too many; the search for them stops no writer.
+    """
+    with connections.reading() as connection:
+        at_front: int = connection.execute(SQL["count_old_history"], (limit, since)).fetchone()[0]
+        long = [] if at_front else connection.execute(SQL["long_histories"], (per_key, per_key, limit)).fetchall()
+        if not at_front and not long:
+            at_front = min(connection.execute(SQL["count_history"]).fetchone()[0] - total, limit)
+            if at_front <= 0:
+                return 0
+        last = connection.execute(SQL["front_of_history"], (at_front,)).fetchone()
+    gone = 0
+    with connections.writing() as connection:
+        if at_front:
+            return connection.execute(SQL["delete_history"], last).rowcount
+        for key, number in long:
+            gone += connection.execute(SQL["shorten_history"], (key, number, limit - gone)).rowcount
+    return gone

@@ -1,0 +1,75 @@
+"""
+The file that is open, and whether it still is the one that has its name.
+
+A file that was deleted, renamed, or replaced by a backup stays open in a process that had it open: SQLite goes on
+answering, into a file that nobody will find. The same holds for its log (`-wal`) and the log's index (`-shm`): the
+process that opens the database next makes new ones, and two logs of one database destroy it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from pathlib import Path
+from typing import Final
+
+from tickwheel.jobs.errors import StoreError
+
+__all__ = ["OpenFile", "inode_of"]
+
+_PARTS: Final = ("", "-wal", "-shm")
+
+_LOOK_S: Final = 0.25
+"""How long a read may trust the last check."""
+
+
+class OpenFile:
+    """
+    A database and its log, by device and inode.
+    """
+
+    def __init__(self, path: Path, url: str) -> None:
+        """
+        Remember what has these names now; SQLite must have them open.
+        """
+        self._url = url
+        self._parts = {part: f"{path}{part}" for part in _PARTS}
+        self._inodes = {part: inode_of(name) for part, name in self._parts.items()}
+        self.inode = self._inodes[""]
+        self._checked = time.monotonic()
+
+    def check(self) -> None:
+        """
+        Raise `StoreError` unless all of them still have their names; costs three calls of stat().
+        """
+        self._checked = -math.inf  # a read after a failure looks again
+        for part, name in self._parts.items():
+            if inode_of(name) != self._inodes[part]:
+                raise self._gone(part)
+        self._checked = time.monotonic()
+
+    def look(self) -> None:
+        """
+        Check, unless that was done a moment ago: for reads, which are short and many.
+        """
+        if time.monotonic() - self._checked >= _LOOK_S:
+            self.check()
+
+    def _gone(self, part: str) -> StoreError:
+        if part:
+            what = f"{self._url}: its {part} was moved, deleted or replaced while it was open"
+            return StoreError(what, "stop all processes that use it, start them again, and leave -wal and -shm alone")
+        what = f"{self._url} was moved, deleted or replaced while it was open"
+        return StoreError(what, "stop all processes that use it, put the file back with its -wal, and start them again")
+
+
+def inode_of(name: str) -> tuple[int, int] | None:
+    """
+    Return the device and inode of the file called *name*, or None where there is none.
+    """
+    try:
+        found = os.stat(name)  # noqa: PTH116 - an empty name is no folder here, and a Path costs more than the call
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

@@ -1,0 +1,48 @@
+"""
+Ownership of a file, and what others than its owner have changed there, by the notes that they left.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from tickwheel.jobs.model import Job
+from tickwheel.jobs.rows import in_int64, job_of
+from tickwheel.stores.contract import Cursor
+from tickwheel.stores.sqlite._queries import SQL
+
+__all__ = ["changed", "take_over"]
+
+
+def take_over(connection: sqlite3.Connection, owner: str, now: int) -> tuple[int, int]:
+    """
+    Make *owner* the owner: a new epoch, what was running is pending again, and the notes are void.
+
+    The history shows at *now* what was cut off.
+
+    Returns:
+        The epoch, and how many jobs were running.
+    """
+    _, _, running, _, _, epoch, _ = connection.execute(SQL["read_ledger"]).fetchone()
+    if running:
+        # They are at the front, so that the search ends at the last one and not at the last job.
+        found = connection.execute(SQL["running_jobs"], (running,)).fetchall()
+        connection.executemany(SQL["cut_off"], [(now, *place) for *place, _, _ in found])
+        connection.executemany(SQL["rescue_job"], [place for *place, _, is_paused in found if not is_paused])
+        connection.executemany(SQL["pause_job"], [place for *place, _, is_paused in found if is_paused])
+        connection.executemany(SQL["take_key"], [(key,) for *_, key, is_paused in found if is_paused])
+        connection.executemany(SQL["pause_key"], [place for *place, _, is_paused in found if is_paused])
+    connection.execute(SQL["take_over"], (owner,))
+    connection.execute(SQL["delete_all_notes"])
+    return epoch + 1, running
+
+
+def changed(connection: sqlite3.Connection, cursor: Cursor) -> tuple[list[Job], int]:
+    """
+    Return what others wrote up to *cursor* since its mark, and the mark of this moment.
+    """
+    mark = int(connection.execute(SQL["read_ledger"]).fetchone()[0])
+    if cursor.mark is None:
+        return [], mark
+    rows = connection.execute(SQL["jobs_noted"], (cursor.mark, in_int64(cursor.after[0] + 1)))
+    return list(map(job_of, rows)), mark

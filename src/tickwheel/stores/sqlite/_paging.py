@@ -1,0 +1,86 @@
+"""
+Lists of jobs, page by page.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any, Final, TypeAlias
+
+from tickwheel.jobs.model import Job, JobQuery, Page, State
+from tickwheel.jobs.rows import CODES, in_int64, job_of, successor
+from tickwheel.stores.sqlite._queries import SQL, behind, paging
+
+__all__ = ["page"]
+
+_REACH: Final = 10_000
+"""How many keys one page looks through: some 20 ms."""
+
+_ABOVE_ALL: Final = b""
+"""SQLite sorts every blob after every text."""
+
+_Keys: TypeAlias = tuple[str, tuple[int, ...]]
+
+_DEAD: Final = (-1,)
+_PAUSED: Final = (-3,)
+
+
+def page(connection: sqlite3.Connection, query: JobQuery) -> Page:
+    """
+    Return the page that *query* asks for.
+
+    It looks at as many keys as make a page. Where a filter leaves some of them out, it looks further, once, in two
+    statements: how far, and what is there.
+    """
+    connection.execute("BEGIN")  # a merge between two statements would hide what it moves
+    try:
+        return _page(connection, query, _keys(connection, query))
+    finally:
+        connection.execute("COMMIT")
+
+
+def _keys(connection: sqlite3.Connection, query: JobQuery) -> _Keys:
+    """
+    Return which statement brings the keys, and the shelves for each of which it does, if it does so for some.
+    """
+    if query.paused:
+        return "keys_of_shelf", _PAUSED
+    if query.recurring:
+        return "recurring_keys", ()
+    if query.state is State.RUNNING:
+        return "running_keys", ()
+    if query.state is State.DEAD:
+        return "keys_of_shelf", _DEAD
+    return "keys_of_shelf", tuple(shelf for (shelf,) in connection.execute(SQL["all_shelves"]))
+
+
+def _page(connection: sqlite3.Connection, query: JobQuery, keys: _Keys) -> Page:
+    values: dict[str, Any] = {
+        "first": query.prefix if query.cursor is None else max(query.prefix, behind(query.cursor)),
+        "end": successor(query.prefix) or _ABOVE_ALL,
+        "state": CODES[query.state] if query.state else None,
+        "due_from": in_int64(query.due_from, -(2**63)),
+        "due_until": in_int64(query.due_until, 2**63 - 1),
+        "handler": query.handler,
+        "target": query.target,
+        "contains": query.contains,
+        "error": query.error,
+        "recurring": query.recurring,
+        "reach": query.limit + 1,
+        "limit": query.limit + 1,
+    }
+    jobs = _read(connection, keys, values)
+    if len(jobs) > query.limit:  # most filters let most jobs through
+        return Page(tuple(jobs[: query.limit]), jobs[query.limit - 1].key)
+    values["reach"] = reach = max(_REACH, query.limit + 1)
+    in_reach, last = connection.execute(paging("end_of_reach", *keys), values).fetchone()
+    if in_reach == reach:  # then all keys up to the last one: it may have others, of which one leads to its job
+        values["end"], values["reach"] = behind(last), -1
+    jobs = _read(connection, keys, values)
+    if len(jobs) > query.limit:
+        return Page(tuple(jobs[: query.limit]), jobs[query.limit - 1].key)
+    return Page(tuple(jobs), last if in_reach == reach else None)
+
+
+def _read(connection: sqlite3.Connection, keys: _Keys, values: dict[str, Any]) -> list[Job]:
+    return [job_of(row) for row in connection.execute(paging("page", *keys), values)]

@@ -1,0 +1,100 @@
+"""
+The statements of the `.sql` files, by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
+from typing import Any, Final
+
+from tickwheel.stores._sql import load_queries
+
+__all__ = [
+    "EXACT",
+    "KEYS_AT_ONCE",
+    "SQL",
+    "behind",
+    "by_keys",
+    "for_keys",
+    "inserts",
+    "jobs_by_key",
+    "paging",
+]
+
+SQL: Final = load_queries(__package__, lambda _column: "?")
+
+EXACT: Final = "-3, -2, -1, 0, 1"
+"""The shelves whose keys lead to jobs; on all others they are hints."""
+
+KEYS_AT_ONCE: Final = (256, 16, 1)
+"""How many keys one look-up takes: few sizes, so that few statements stay prepared."""
+
+ROWS_AT_ONCE: Final = (125, 25, 1)
+"""
+How many rows one statement inserts or deletes: few sizes, as above, and below the 999 values that older builds bind.
+
+Around each statement the module lets other threads run, and then waits until it may go on. Beside busy threads that
+takes longer than the row itself: so a commit of a thousand is eight statements and not a thousand.
+"""
+
+
+@cache
+def jobs_by_key(size: int, shelves: str = EXACT) -> str:
+    """
+    Return the look-up for *size* keys on *shelves*: `EXACT`, or "?" for one.
+    """
+    return for_keys("jobs_by_key", size).replace(":shelves", shelves)
+
+
+def inserts(name: str, values: Sequence[Any]) -> Iterator[tuple[str, Sequence[Any], int]]:
+    """
+    Yield what inserts, by the statement *name*, rows whose *values* follow each other: statements, values, row counts.
+    """
+    width = SQL[name].count("?")
+    start, rows = 0, len(values) // width
+    for size in ROWS_AT_ONCE:
+        while rows >= size:
+            yield _insert_rows(name, size), values[start : start + size * width], size
+            start, rows = start + size * width, rows - size
+
+
+def by_keys(name: str, first: int, keys: Sequence[str]) -> Iterator[tuple[str, Sequence[Any], int]]:
+    """
+    Yield how the statement *name*, with the value *first*, is done for *keys*: statements, values, key counts.
+    """
+    start = 0
+    for size in ROWS_AT_ONCE:
+        while len(keys) - start >= size:
+            yield for_keys(name, size), (first, *keys[start : start + size]), size
+            start += size
+
+
+@cache
+def for_keys(name: str, size: int) -> str:
+    """
+    Return the statement *name* for *size* keys.
+    """
+    return SQL[name].replace(":keys", ",".join("?" * size))
+
+
+@cache
+def _insert_rows(name: str, size: int) -> str:
+    head, _, row = SQL[name].rpartition("VALUES")
+    return f"{head}VALUES{','.join([row] * size)}"
+
+
+@lru_cache(maxsize=64)
+def paging(name: str, keys: str, shelves: tuple[int, ...] = ()) -> str:
+    """
+    Return the query *name* over the keys that the query *keys* brings, or, if there are *shelves*, that of each brings.
+    """
+    parts = [SQL[keys].replace(":shelf", str(shelf)) for shelf in shelves] or [SQL[keys]]
+    return SQL[name].replace("(:keys)", f"({' UNION ALL '.join(parts)} ORDER BY key LIMIT :reach)")
+
+
+def behind(key: str) -> str:
+    """
+    Return the first string that sorts after *key*.
+    """
+    return key + "\0"

@@ -1,0 +1,193 @@
+"""
+Room on the disk that is kept for a bad day: on a full one, what is there can still be cancelled, begun and settled.
+
+To take a job away needs room, too: the log has to hold the change before the file can. So an owner keeps a file beside
+the database, as large as what the log will add to the database when it is moved there; then the log begins again, in
+the room that it has. When the disk is full the reserve is deleted, and until it could be made again nothing new is
+taken.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from tickwheel.jobs.errors import StoreError, StoreFullError
+from tickwheel.jobs.model import Adopt, Set, Settle, Write
+from tickwheel.stores.sqlite._queries import SQL
+from tickwheel.stores.sqlite._side_file import make_side_file
+from tickwheel.threads import Lock
+
+__all__ = ["JOB_BYTES", "Reserve", "growth_of", "is_growing", "moved_size"]
+
+_STEP: Final = 1 << 20
+"""The file has a multiple of this, in bytes."""
+
+_SPARE: Final = 1 << 18
+"""What a file system may take beside the pages."""
+
+JOB_BYTES: Final = 8_192
+"""What a job takes at most beside twice its payload, in pages that are half empty."""
+
+_FULL: Final = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
+
+_GROWING: Final = (Set, Adopt)
+
+
+class Reserve:
+    """
+    The file `FILE-reserve`, which others may delete. All methods are safe from any thread.
+    """
+
+    def __init__(self, database: Path, url: str) -> None:
+        """
+        Keep nothing yet.
+        """
+        self._database = database
+        self._path = database.with_name(f"{database.name}-reserve")
+        self._url = url
+        self._lock = Lock()
+        self._bytes = 0
+        self._room = 0
+        """How much may still be written before `cover` has to look."""
+        self.is_spent = False
+
+    def keep(self, moved: int) -> None:
+        """
+        Make the file if it is not there, or too small, and there is room for it.
+
+        Args:
+            moved: How many bytes the database will have when the log is moved into it.
+        """
+        with self._lock, suppress(OSError):
+            wanted = _rounded(self._added(moved))
+            if self.is_spent or self._bytes < wanted or not self._path.exists():
+                self._resize(max(wanted, self._bytes))
+                self.is_spent = False
+
+    def cover(self, more: int, moved: Callable[[], int]) -> None:
+        """
+        Make the file as large as a commit needs it; to be called before that.
+
+        Args:
+            more: How many bytes the commit may add to the database; see `growth_of`.
+            moved: Called, only if those written since it was called last may need more room, for the bytes that the
+                database will have when the log is moved into it.
+
+        Raises:
+            StoreFullError: If there is no room for it.
+            StoreError: If it cannot be made for another reason.
+        """
+        with self._lock:
+            self._room -= more
+            if not more or self._room >= 0:  # what takes away is never refused
+                return
+            added = self._added(moved())
+            wanted = _rounded(added)
+            if not wanted <= self._bytes < 4 * wanted:
+                try:
+                    self._resize(wanted)
+                except OSError as error:
+                    raise self._refused(error) from error
+            self._room = self._bytes - added
+
+    def spend(self) -> None:
+        """
+        Give the room back to the disk.
+        """
+        self.is_spent = True
+        self.let_go()
+
+    def let_go(self) -> None:
+        """
+        Delete the file.
+        """
+        with self._lock, suppress(OSError):
+            self._bytes = 0
+            self._path.unlink()
+
+    def check(self, writes: Sequence[Write]) -> None:
+        """
+        Raise `StoreFullError` if *writes* would take up the room that was kept for others.
+        """
+        if self.is_spent and is_growing(writes):
+            what = f"{self._url}: the disk is full, and what was kept free is for cancelling"
+            raise StoreFullError(what, "free some space; nothing was written", is_transient=True)
+
+    def fitting(self, writes: Sequence[Write]) -> Sequence[Write]:
+        """
+        Return *writes*, while the reserve is spent without what the history would keep of them.
+        """
+        if not self.is_spent:
+            return writes
+        return [replace(each, record=None) if isinstance(each, Settle) else each for each in writes]
+
+    def _added(self, moved: int) -> int:
+        return max(0, moved - self._database.stat().st_size) + _SPARE
+
+    def _open(self) -> int:
+        try:
+            return make_side_file(self._path, self._database)
+        except (PermissionError, StoreError):  # of an owner that was killed, or somebody's link: it holds nothing
+            self._path.unlink()
+            return make_side_file(self._path, self._database)
+
+    def _refused(self, error: OSError) -> StoreError:
+        if error.errno in _FULL:
+            what = f"{self._url}: the disk is full ({error.strerror})"
+            return StoreFullError(what, "free some space; nothing was written", is_transient=True)
+        what = f"{self._path} cannot be made ({error.strerror or error})"
+        return StoreError(what, "remove it, and give this user the right to write its folder; nothing was written")
+
+    def _resize(self, size: int) -> None:
+        fd = self._open()
+        try:
+            if os.fstat(fd).st_size > size:
+                os.ftruncate(fd, size)
+            _fill(fd, size)
+            self._bytes = size
+        except OSError:
+            os.ftruncate(fd, self._bytes)  # what was kept before stays
+            raise
+        finally:
+            os.close(fd)
+
+
+def is_growing(writes: Sequence[Write]) -> bool:
+    """
+    Return whether *writes* bring anything new.
+    """
+    return any(isinstance(write, _GROWING) for write in writes)
+
+
+def growth_of(writes: Sequence[Write]) -> int:
+    """
+    Return how many bytes *writes* add to the database at most; 0 if they only take away.
+    """
+    sizes = [len(each.job.payload) for each in writes if isinstance(each, _GROWING)]
+    return JOB_BYTES * len(sizes) + 2 * sum(sizes)
+
+
+def moved_size(connection: sqlite3.Connection) -> int:
+    """
+    Return how many bytes the database will have when all that *connection* sees is moved into it.
+    """
+    size: int = connection.execute(SQL["size"]).fetchone()[0]
+    return size
+
+
+def _rounded(size: int) -> int:
+    return -(-size // _STEP) * _STEP
+
+
+def _fill(fd: int, size: int) -> None:
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(fd, 0, size)
+    elif os.write(fd, bytes(size)) < size:  # macOS and Windows: what is written is there
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

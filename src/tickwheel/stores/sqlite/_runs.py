@@ -1,0 +1,188 @@
+"""
+The keys of jobs that are not due soon, in sorted runs: the newest are on shelf 1, and are merged as they become many.
+
+Keys come in no order, so that on a large shelf each costs a page of its own. On a small one they share pages; a full
+shelf becomes a run, and eight runs of a size become one of the next. Each key is written a few times, always beside
+others.
+
+A key in a run is a hint: it counts if the row is there to which it leads. So whatever ends or moves a job leaves the
+runs alone, none of two runs has to win, and a look-up is right in the midst of a merge. A merge moves the keys in order
+and in slices, each within a commit; what is left to do is in the file.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+from collections import defaultdict
+from functools import partial
+from itertools import pairwise
+from typing import Final, TypeAlias
+
+from tickwheel.stores.sqlite._connections import Connections
+from tickwheel.stores.sqlite._filters import filter_of
+from tickwheel.stores.sqlite._queries import SQL, behind, by_keys
+from tickwheel.stores.sqlite._reserve import Reserve, moved_size
+
+__all__ = ["KEY_BYTES", "Merger"]
+
+_SHELF_MAX: Final = 4_096
+"""Some 50 pages, all of which a commit of a thousand keys writes."""
+
+_SLICE: Final = 4_096
+"""How many keys are moved at a time: some 10 ms."""
+
+_MERGED: Final = 8
+_OWED: Final = 6
+"""How many keys are moved for each new one: to the first run and up one size after the other, to 30 million keys."""
+
+_LATE_SLICES: Final = 4
+"""How many commits there are at a renewal, for what other processes set: so 40,000 keys a second are moved."""
+
+_HINTS_MIN: Final = 100_000
+
+KEY_BYTES: Final = 640
+"""What a key that is moved adds to the database at most, with its filter: of one of 512 bytes a page holds seven."""
+
+_INT64_MAX: Final = 2**63 - 1
+
+_Shelf: TypeAlias = tuple[int, int, int | None]
+
+
+class Merger:
+    """
+    Moves keys for the owner of a file; to be used by one thread at a time.
+    """
+
+    def __init__(self) -> None:
+        """
+        Owe nothing yet.
+        """
+        self._owed = 0
+
+    def pay(self, connection: sqlite3.Connection, more: int, now: int) -> int:
+        """
+        Move some keys, by as many as came to shelf 1: so that no commit has to move many.
+
+        Args:
+            connection: With a transaction open for writing.
+            more: How many keys that brings.
+            now: The store's clock, in ms.
+
+        Returns:
+            How many were moved.
+        """
+        self._owed += _OWED * more
+        slices, self._owed = divmod(self._owed, _SLICE)
+        return sum(merge(connection, now) for _ in range(slices))
+
+    def catch_up(self, connections: Connections, now: int, reserve: Reserve) -> None:
+        """
+        Move what is left to be moved, as far as a few short commits go.
+        """
+        for _ in range(_LATE_SLICES):
+            with connections.reading() as connection:
+                if reserve.is_spent or not _is_wanted(connection):
+                    return
+            with connections.writing() as connection:
+                reserve.cover(KEY_BYTES * merge(connection, now), partial(moved_size, connection))
+
+
+def merge(connection: sqlite3.Connection, now: int) -> int:
+    """
+    Move one slice of keys, of the smallest merge that is under way; return how many.
+
+    Args:
+        connection: With a transaction open for writing.
+        now: The store's clock, in ms.
+    """
+    shelves = _shelves(connection)
+    while sources := _full(connection, shelves):
+        goal = secrets.randbits(62) | 1 << 61  # no run ever has the number of another, not even in a restored backup
+        connection.execute(SQL["insert_run"], (goal,))
+        connection.executemany(SQL["set_goal"], [(goal, number) for number in sources])
+        shelves = _shelves(connection)
+    sizes: defaultdict[int, int] = defaultdict(int)
+    for _, size, goal_of_it in shelves:
+        if goal_of_it is not None:
+            sizes[goal_of_it] += size
+    if not sizes:
+        return 0
+    goal = min(sizes, key=sizes.__getitem__)
+    sources = [number for number, _, goal_of_it in shelves if goal_of_it == goal]
+    return _move(connection, goal, sources, _INT64_MAX if _is_littered(connection, shelves) else now)
+
+
+def _move(connection: sqlite3.Connection, goal: int, sources: list[int], checked: int) -> int:
+    """
+    Move the next slice from *sources* to *goal*; of the keys due before *checked* only those that lead to their jobs.
+    """
+    (end,) = connection.execute(SQL["end_of_run"], (goal,)).fetchone()
+    first = "" if end is None else behind(end)
+    share = max(1, _SLICE // len(sources))
+    parts = [_keys_from(connection, number, first, share) for number in sources]
+    lasts = [part[-1] for part in parts if len(part) == share]
+    keys = sorted(key for part in parts for key in part)
+    if lasts:
+        last = min(lasts)
+        keys = [key for key in keys if key <= last]
+    if keys:
+        doubles = [key for key, other in pairwise(keys) if key == other]
+        # So of two keys one is left, or both say the same.
+        for statement, values, _ in by_keys("delete_stale_keys", goal, doubles):
+            connection.execute(statement, values)
+        moved = connection.execute(SQL["move_keys"], (first, keys[-1], goal, checked)).rowcount
+        if moved:
+            there = keys if moved == len(keys) else _keys_from(connection, goal, first, moved)
+            connection.execute(SQL["insert_filter"], (goal, there[-1], filter_of(there)))
+            connection.execute(SQL["grow_run"], (moved, goal))
+        connection.execute(SQL["delete_moved_keys"], (goal, first, keys[-1]))
+        connection.execute(SQL["delete_moved_filters"], (goal, keys[-1]))
+    if not lasts:
+        connection.execute(SQL["delete_filters_of_merged"], (goal,))
+        connection.execute(SQL["delete_merged_runs"], (goal,))
+        connection.execute(SQL["delete_empty_run"], (goal,))
+        connection.execute(SQL["free_shelf"], (goal,))
+    return len(keys)
+
+
+def _full(connection: sqlite3.Connection, shelves: list[_Shelf]) -> list[int]:
+    """
+    Return the shelves whose keys should be moved: shelf 1, eight runs of a size, or all runs, of which most is stale.
+    """
+    goals = {goal for _, _, goal in shelves}
+    free = {number: size for number, size, goal in shelves if goal is None and number not in goals}
+    if free.pop(1, None) is not None and connection.execute(SQL["is_shelf_full"], (_SHELF_MAX,)).fetchone()[0]:
+        return [1]
+    levels: defaultdict[int, list[int]] = defaultdict(list)
+    for number, size in free.items():
+        levels[(size // _SHELF_MAX).bit_length() // 3].append(number)
+    for level in sorted(levels):
+        if len(levels[level]) >= _MERGED:
+            return levels[level]
+    return list(free) if goals == {None} and _is_littered(connection, shelves) else []
+
+
+def _is_littered(connection: sqlite3.Connection, shelves: list[_Shelf]) -> bool:
+    """
+    Return whether most keys of the runs lead nowhere.
+    """
+    goals = {goal for _, _, goal in shelves}
+    hints = sum(size for number, size, _ in shelves if number not in goals)
+    if hints <= _HINTS_MIN:
+        return False
+    jobs: int = sum(connection.execute(SQL["read_ledger"]).fetchone()[1:4])
+    return hints > _HINTS_MIN + 2 * jobs
+
+
+def _is_wanted(connection: sqlite3.Connection) -> bool:
+    shelves = _shelves(connection)
+    return any(goal is not None for _, _, goal in shelves) or bool(_full(connection, shelves))
+
+
+def _shelves(connection: sqlite3.Connection) -> list[_Shelf]:
+    return connection.execute(SQL["shelves"]).fetchall()
+
+
+def _keys_from(connection: sqlite3.Connection, shelf: int, first: str, limit: int) -> list[str]:
+    return [key for (key,) in connection.execute(SQL["keys_from"], (shelf, first, limit))]

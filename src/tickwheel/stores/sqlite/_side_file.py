@@ -1,0 +1,62 @@
+"""
+The files beside a database that hold what is ours: `FILE-lock` and `FILE-reserve`.
+
+All users who may write the database may write them as well, so they get its rights, as SQLite gives them to its log. In
+a folder that others may write, somebody may have put a link where they belong: what it leads to is not touched.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from tickwheel.jobs.errors import StoreError
+
+__all__ = ["make_side_file", "open_side_file"]
+
+_FLAGS: Final = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""Without waiting for anybody, should it be a FIFO."""
+
+
+def open_side_file(path: Path, flags: int = 0, mode: int = 0) -> int:
+    """
+    Open the file at *path*, and return its descriptor.
+
+    Raises:
+        StoreError: If it is a link, has another name as well, or is not a regular file.
+        OSError: If it cannot be opened.
+    """
+    try:
+        fd = os.open(path, _FLAGS | flags, mode)
+    except OSError as error:
+        if path.is_symlink():
+            raise _not_ours(path) from error
+        raise
+    found = os.fstat(fd)
+    if stat.S_ISREG(found.st_mode) and found.st_nlink <= 1:
+        return fd
+    os.close(fd)
+    raise _not_ours(path)
+
+
+def make_side_file(path: Path, database: Path) -> int:
+    """
+    Open the file at *path* as `open_side_file` does, with the rights of *database*; make it if there is none.
+    """
+    whose = database.stat()
+    mode = stat.S_IMODE(whose.st_mode)
+    fd = open_side_file(path, os.O_CREAT, mode)
+    with suppress(OSError):  # it is another user's, who gave it its rights
+        if hasattr(os, "fchmod") and stat.S_IMODE(os.fstat(fd).st_mode) != mode:  # the umask has taken some away
+            os.fchmod(fd, mode)
+        if hasattr(os, "fchown") and os.geteuid() == 0:
+            os.fchown(fd, whose.st_uid, whose.st_gid)
+    return fd
+
+
+def _not_ours(path: Path) -> StoreError:
+    what = f"{path} is a link or not a regular file, and what it leads to was left as it is"
+    return StoreError(what, "remove it, and let none but those who use the database write its folder")

@@ -1,0 +1,56 @@
+"""
+The withdrawal requests of processes that do not own the file: its owner gives a job back, or answers that it started.
+
+Their table is `tickwheel_question`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from tickwheel.jobs.model import Job, State
+from tickwheel.jobs.rows import job_of
+from tickwheel.jobs.rules import ATTEMPT, REQUESTS_KEPT_MS, holds, is_counted
+from tickwheel.stores.sqlite._queries import SQL
+
+__all__ = ["attempts", "report_started", "request", "requests"]
+
+
+def request(connection: sqlite3.Connection, jobs: Sequence[Job], now: int) -> None:
+    """
+    Request the withdrawal of each of *jobs*, and forget old requests.
+    """
+    connection.execute(SQL["forget_withdrawal_requests"], (now - REQUESTS_KEPT_MS,))
+    connection.executemany(SQL["request_withdrawal"], [(*ATTEMPT(job), job.key, now) for job in jobs])
+
+
+def requests(connection: sqlite3.Connection, now: int) -> list[Job]:
+    """
+    Return what is requested, still holds, and is not answered.
+    """
+    rows = connection.execute(SQL["withdrawal_requests"]).fetchall()
+    return [
+        Job(key, generation, due_at, attempt=attempt, state=State.RUNNING)
+        for key, generation, due_at, attempt, asked_at in rows
+        if holds(attempt, now - asked_at)
+    ]
+
+
+def report_started(connection: sqlite3.Connection, jobs: Sequence[Job]) -> None:
+    """
+    Answer that the attempts of *jobs* have started.
+    """
+    connection.executemany(SQL["report_started"], list(map(ATTEMPT, jobs)))
+
+
+def attempts(connection: sqlite3.Connection, jobs: Sequence[Job]) -> dict[int, bool]:
+    """
+    Return the generations of those that are still counted, each with whether that was answered of it.
+    """
+    found = [(job, connection.execute(SQL["job_of_key"], (job.key,)).fetchone()) for job in jobs]
+    return {
+        job.generation: connection.execute(SQL["has_started"], ATTEMPT(job)).fetchone() is not None
+        for job, row in found
+        if is_counted(job, job_of(row) if row else None)
+    }

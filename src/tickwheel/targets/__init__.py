@@ -1,0 +1,54 @@
+"""
+Targets, to which fired jobs go.
+
+    handler    a function of this process
+    log        a line on standard output
+    pull       a queue that workers lease from
+    webhook    an HTTP POST
+
+and, made by their users and passed as `targets=`, each from its own module, or by `make_target` of a URL:
+
+    redis_stream, amqp, nats, kafka        a message to a broker
+    celery, rq, dramatiq, taskiq           a task into its queue, see `apply_at`
+
+The protocol of a target, and what one may answer, are in `contract`.
+"""
+
+from __future__ import annotations
+
+from tickwheel.targets._open import make_target, shown_target
+from tickwheel.targets._task import apply_at
+from tickwheel.targets.contract import (
+    USUAL,
+    Abandoned,
+    Call,
+    DeadLetter,
+    End,
+    Firing,
+    Limits,
+    Naming,
+    Reporting,
+    Retry,
+    Snooze,
+    Target,
+    Usual,
+)
+
+__all__ = [
+    "USUAL",
+    "Abandoned",
+    "Call",
+    "DeadLetter",
+    "End",
+    "Firing",
+    "Limits",
+    "Naming",
+    "Reporting",
+    "Retry",
+    "Snooze",
+    "Target",
+    "Usual",
+    "apply_at",
+    "make_target",
+    "shown_target",
+]

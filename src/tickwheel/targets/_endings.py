@@ -1,0 +1,68 @@
+"""
+The memory of leases that have ended: a worker that settles one late, or again, learns what became of it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from concurrent.futures import Future
+from typing import Final
+
+from tickwheel.jobs.errors import LeaseEndedError
+
+__all__ = ["Endings"]
+
+_ENDED_MAX: Final = 10_000
+"""How many are remembered, the last ones."""
+
+
+class Endings:
+    """
+    The ends of leases, by their fire ids. Not thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self._ended: OrderedDict[str, str] = OrderedDict()
+        self._settling: dict[str, tuple[str, Future[None]]] = {}
+
+    def settle(self, fire_id: str, what: str) -> Future[None]:
+        """
+        Return the future of an end that is on its way to the store; *what* its worker did.
+        """
+        done: Future[None] = Future()
+        done.set_running_or_notify_cancel()  # it is written, whether or not anybody waits
+        self._settling[fire_id] = what, done
+        return done
+
+    def end(self, fire_id: str, became: str | None) -> None:
+        """
+        Note what became of a lease; None if that is not known.
+        """
+        self._settling.pop(fire_id, None)
+        if became is not None:
+            self._ended[fire_id] = became
+            self._ended.move_to_end(fire_id)
+            if len(self._ended) > _ENDED_MAX:
+                self._ended.popitem(last=False)
+
+    def became(self, fire_id: str) -> str | None:
+        """
+        Return what became of a lease, or is about to, if that is known.
+        """
+        settling = self._settling.get(fire_id)
+        return self._ended.get(fire_id) if settling is None else settling[0]
+
+    def repeated(self, fire_id: str, what: str) -> Future[None]:
+        """
+        Return the answer for a worker that does *what* with a lease that has ended: the first one, if it did so before.
+        """
+        settling = self._settling.get(fire_id)
+        if settling is not None and settling[0] == what:
+            return settling[1]
+        done: Future[None] = Future()
+        became = self.became(fire_id)
+        if became == what:  # the first answer was lost on its way
+            done.set_result(None)
+        else:
+            done.set_exception(LeaseEndedError(fire_id, became))
+        return done

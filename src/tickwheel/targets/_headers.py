@@ -1,0 +1,36 @@
+"""
+The headers that describe a firing, beside the payload: the same names for every target.
+
+    tickwheel-key         the job's key, percent-encoded
+    tickwheel-fire-id     key/generation/attempt, percent-encoded
+    tickwheel-attempt     which attempt this is, from 1
+    tickwheel-due-at      the job's instant, in ms since the epoch
+    tickwheel-nominal-at  the instant that the rule of a recurring job named for this run, the same for all attempts
+    traceparent           of the firing's span, or else of the span that set the job
+"""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from tickwheel.targets.contract import Firing
+
+__all__ = ["headers"]
+
+
+def headers(firing: Firing) -> dict[str, str]:
+    """
+    Return the headers of *firing*, in ASCII without control characters.
+    """
+    job = firing.job
+    found = {
+        "tickwheel-key": quote(job.key),
+        "tickwheel-fire-id": quote(firing.fire_id),
+        "tickwheel-attempt": str(firing.attempt),
+        "tickwheel-due-at": str(job.due_at),
+    }
+    if (nominal_at := firing.nominal_at) is not None:
+        found["tickwheel-nominal-at"] = str(nominal_at)
+    if firing.trace is not None:
+        found["traceparent"] = firing.trace
+    return found

@@ -1,0 +1,81 @@
+"""
+From a URL to a target.
+
+    redis://:password@host:6379/0?length_max=1000000       streams; rediss:// with TLS, unix:///path/of/socket
+    amqp://user:password@host:5672/vhost                   RabbitMQ; amqps:// with TLS
+    nats://user:password@host:4222?jetstream=false         NATS; tls:// with TLS
+    kafka://one:9092,two:9092?security.protocol=SASL_SSL   Kafka; what is not timeout_s is a setting of librdkafka
+    celery+amqp://..., celery+redis://...                  Celery; queue= names its queue
+    rq+redis://...                                         RQ; queue= names its queue
+    dramatiq+redis://...                                   Dramatiq; queue= names its queue
+    webhook:?secret=whsec_...&allow=10.1.0.0/16            webhooks, signed, and what inside they may reach
+
+How each is read is in its own file, which is loaded when it is asked for; here is which one that is.
+`timeout_s=` goes with each. Options that are not ours are the library's where it reads them from the URL.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from tickwheel.jobs.errors import InvalidJobError
+from tickwheel.targets._url import REDIS_SCHEMES, TargetUrl
+
+if TYPE_CHECKING:
+    from tickwheel.targets._url import UrlForm
+    from tickwheel.targets.contract import Target
+
+__all__ = ["make_target", "shown_target"]
+
+_EXAMPLE: Final = "amqp://user:password@localhost:5672/"
+_MODULES: Final = {
+    **dict.fromkeys(REDIS_SCHEMES, "redis_stream"),
+    "amqp": "amqp",
+    "amqps": "amqp",
+    "nats": "nats",
+    "tls": "nats",
+    "kafka": "kafka",
+    "webhook": "webhook",
+    "celery+": "celery",
+    "rq+": "rq",
+    "dramatiq+": "dramatiq",
+}
+"""Which module reads the URLs of a scheme; a plus precedes the scheme of a queue's broker."""
+
+
+def make_target(url: str, *, has_to_run: bool = False) -> Target:
+    """
+    Make the target that *url* names, to be passed in `targets=`; it connects on first use.
+
+    Args:
+        url: Its scheme says which target, see `docs/targets.md`.
+        has_to_run: Whether to refuse at once what could not run here: a missing library, settings that it refuses.
+
+    Raises:
+        InvalidJobError: If it names none, or has an option that there is none of; no message shows a password.
+        MissingExtraError: If its library is missing; some are needed to make it, and all if it *has_to_run*.
+    """
+    parts = TargetUrl(url)
+    queue, plus, _ = parts.scheme.partition("+")
+    module = _MODULES.get(queue + plus)
+    if module is None:
+        remedy = f"its scheme is one of {', '.join(_MODULES)}: write as in {_EXAMPLE!r}"
+        raise InvalidJobError("url", parts.shown, remedy)
+    form: UrlForm = import_module(f"tickwheel.targets.{module}").URL_FORM
+    try:
+        made = form.make(parts)
+    except InvalidJobError:
+        raise
+    except ValueError:  # of a library, whose text may show anything
+        raise InvalidJobError("url", parts.shown, f"it cannot be read: write as in {form.example!r}") from None
+    if has_to_run:
+        made.resolve(form.handler)
+    return made
+
+
+def shown_target(url: str) -> str:
+    """
+    Return *url* without what may be secret in it: user, password and options.
+    """
+    return TargetUrl(url).shown

@@ -1,0 +1,380 @@
+"""
+Handlers in processes of their own: what crashes there, or hangs, takes only its attempt with it.
+
+Each process runs one call at a time, for one of the dispatcher's threads, and is kept for the next one. They are
+spawned, not forked: a fork would inherit locks that threads hold here. So a function is found by its module's name over
+there, and the main module is imported, not run: it needs its `if __name__ == "__main__":`.
+
+    here                                         there
+                                                 ready: it has started, or its last call has ended
+    a call, pickled
+                                                 begun: it has found the function, and calls it
+                                                 beat, as often as the handler likes
+                                                 done or failed, and ready again
+
+Nothing is sent to a process that has not said that it is ready: what is larger than the pipe would wait for it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+import pickle
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from tickwheel.jobs.checks import SOCKET_S_MAX
+from tickwheel.jobs.errors import HandlerFailedError, InvalidJobError, error_text
+from tickwheel.jobs.model import Progress
+from tickwheel.jobs.tracebacks import traceback_text
+from tickwheel.targets.contract import Abandoned, DeadLetter, Firing, Retry, Snooze
+from tickwheel.threads import Lock
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+__all__ = ["ProcessPool", "check_importable", "check_sendable"]
+
+_UP_S: Final = 60.0
+"""How long a process may take to start, to take a call, and to import what that needs; each of the three."""
+_PIPE_BYTES: Final = 4_096
+"""How much every system's pipe takes while nobody reads it."""
+_LEAVE_S: Final = 1.0
+"""How long an idle process may take to end when it is asked to."""
+
+_READY, _BEGUN, _BEAT, _DONE, _FAILED = "ready", "begun", "beat", "done", "failed"
+_REMEDY: Final = (
+    "executor='process' needs a plain function at the top level of a module, registered above all other decorators"
+)
+
+
+class ProcessPool:
+    """
+    Processes by need: as many as there are calls at once.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._idle: list[_Process] = []
+        self._all: set[_Process] = set()
+        self._is_closed = False
+
+    def run(
+        self, function: Callable[..., Any], timeout_s: float | None, arguments: tuple[Any, ...], firing: Firing
+    ) -> object:
+        """
+        Call *function* in a process, and return what it returns, if that is one of the three values.
+
+        Args:
+            function: Found by its name.
+            timeout_s: After which the process is killed; a heartbeat lets it begin again.
+            arguments: The payload, the `Firing`, or both.
+            firing: The attempt; once its job is cancelled, the process is killed.
+
+        Raises:
+            HandlerFailedError: With what it raised, or how its process ended.
+            TimeoutError: If it was killed for taking too long.
+            Abandoned: If the pool was closed meanwhile.
+        """
+        request = _request(function, arguments)
+        while True:
+            process = self._take()
+            is_whole = False
+            try:
+                with _killed_by(firing, process):
+                    process.ask(request)
+                    result = process.answer(timeout_s, arguments[-1])
+                is_whole = not firing.cancelled
+            except HandlerFailedError as error:
+                is_whole = error.is_whole
+                if self._is_closed and not is_whole:
+                    raise Abandoned from None
+                if process.was_idle and not (is_whole or firing.cancelled):  # nothing was begun
+                    continue
+                raise
+            finally:
+                if is_whole:
+                    self._give_back(process)
+                else:
+                    self._drop(process)
+            return result
+
+    def close(self) -> None:
+        """
+        Let idle processes end, and kill those that are busy.
+        """
+        with self._lock:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+            busy = self._all - set(idle)
+            self._all = set()
+        for process in busy:
+            process.kill()
+        for process in idle:
+            process.leave()
+
+    def _take(self) -> _Process:
+        with self._lock:
+            if self._is_closed:
+                raise Abandoned
+            if self._idle:
+                process = self._idle.pop()
+                process.was_idle = True
+                return process
+            process = _Process()
+            self._all.add(process)
+            return process
+
+    def _give_back(self, process: _Process) -> None:
+        with self._lock:
+            if not self._is_closed:
+                self._idle.append(process)
+
+    def _drop(self, process: _Process) -> None:
+        with self._lock:
+            self._all.discard(process)
+        process.kill()
+
+
+class _Process:
+    """
+    One process, seen from here: the head of a session of its own, so that what it starts can be ended with it.
+
+    Attributes:
+        was_idle: Whether it had run calls before, and has not begun with the one that it was asked for.
+    """
+
+    def __init__(self) -> None:
+        import multiprocessing  # noqa: PLC0415  on use: most schedulers need none
+
+        context = multiprocessing.get_context("spawn")
+        self._pipe, far = context.Pipe()
+        self._process = context.Process(target=_serve, args=(far,), name="tickwheel-handler", daemon=True)
+        self._process.start()
+        self._leads_group = False
+        self.was_idle = False
+        far.close()
+
+    def ask(self, request: bytes) -> None:
+        """
+        Ask for the call that *request* is, once it is ready for one.
+        """
+        while self._hear(_UP_S, _not_begun())[0] != _READY:
+            pass  # a thread that the call before has left behind
+        try:
+            with nullcontext() if len(request) <= _PIPE_BYTES else self._killed_after(_UP_S):
+                self._pipe.send_bytes(request)
+        except OSError:
+            raise self._ended() from None
+
+    @contextmanager
+    def _killed_after(self, seconds: float) -> Iterator[None]:
+        """
+        Kill it unless this is over within *seconds*; by a thread, which takes longer to start than most calls take.
+        """
+        limit = threading.Timer(seconds, self.kill)
+        limit.start()
+        try:
+            yield
+        finally:
+            limit.cancel()
+
+    def answer(self, timeout_s: float | None, last: object) -> object:
+        """
+        Wait for its end.
+        """
+        too_long = TimeoutError(f"it did not end within {timeout_s or math.inf:g} s, and its process was killed")
+        kind, what = self._hear(_UP_S, _not_begun())
+        while True:
+            if kind == _BEGUN:
+                self.was_idle = False
+            elif kind == _DONE:
+                return what
+            elif kind == _FAILED:
+                text, trace = what
+                raise HandlerFailedError(text, is_whole=True, remote_traceback=trace)
+            elif isinstance(last, Firing):  # a beat
+                last.progress(*what) if what else last.heartbeat()
+            kind, what = self._hear(timeout_s, too_long)
+
+    def _hear(self, wait_s: float | None, too_late: Exception) -> tuple[str, Any]:
+        """
+        Return what it says next, or raise *too_late* after *wait_s*.
+        """
+        try:
+            while not self._pipe.poll(None if wait_s is None else min(wait_s, SOCKET_S_MAX)):
+                wait_s = (wait_s or 0.0) - SOCKET_S_MAX
+                if wait_s <= 0:
+                    raise too_late
+            kind, what = self._pipe.recv()
+        except (EOFError, ConnectionError):
+            raise self._ended() from None
+        self._leads_group = True  # before it says anything
+        return kind, what
+
+    def leave(self) -> None:
+        """
+        Let it end, which it does when nobody is there any more; what its calls have left running on purpose may go on.
+        """
+        self._pipe.close()
+        self._process.join(_LEAVE_S)
+        if self._process.exitcode is None:
+            self.kill()
+
+    def kill(self) -> None:
+        """
+        End it, whatever it does, and what it has started; a program that made a session of its own is left alone.
+
+        Windows has no sessions of this kind: what it has started goes on there.
+        """
+        leads, self._leads_group = self._leads_group, False  # once: its number may be somebody else's later
+        with suppress(ValueError):  # it is closed already, by another thread
+            if leads and hasattr(os, "killpg"):
+                with suppress(ProcessLookupError):
+                    os.killpg(self._process.ident or 0, signal.SIGKILL)
+            self._process.kill()
+            self._process.join()
+
+    def _ended(self) -> HandlerFailedError:
+        """
+        Return how it ended.
+        """
+        self.kill()  # what is left of it; how it ended is fixed before its end of the pipe closes
+        code = self._process.exitcode
+        how = f"was ended by {_signal(-code)}" if code is not None and code < 0 else f"ended with exit code {code}"
+        return HandlerFailedError(f"its process {how}", is_whole=False)
+
+
+@contextmanager
+def _killed_by(firing: Firing, process: _Process) -> Iterator[None]:
+    """
+    Kill *process* if the job of *firing* is cancelled within this, and not later: it may run another call then.
+    """
+    stopping = firing.stopping
+    if stopping is None:
+        yield
+        return
+    lock, is_over = Lock(), False
+
+    def end() -> None:
+        with lock:
+            if not is_over:
+                process.kill()
+
+    stopping.expire = end
+    try:
+        if stopping.is_stopped:
+            end()
+        yield
+    finally:
+        with lock:
+            is_over = True
+            stopping.expire = None
+
+
+def check_importable(name: str, function: Callable[..., Any]) -> None:
+    """
+    Refuse a handler that another process cannot find.
+
+    Raises:
+        InvalidJobError: With the remedy.
+    """
+    if inspect.iscoroutinefunction(function):
+        raise InvalidJobError("handler", name, f"it is async: {_REMEDY}")
+    if not inspect.isfunction(function):
+        check_sendable(name, function)
+        return
+    if "<" in function.__qualname__:
+        raise InvalidJobError("handler", name, f"{function.__qualname__} is defined inside another: {_REMEDY}")
+    if function.__module__ == "__main__" and not hasattr(sys.modules["__main__"], "__file__"):
+        raise InvalidJobError("handler", name, f"it was typed in, and is in no file: {_REMEDY}")
+
+
+def check_sendable(name: str, function: Callable[..., Any]) -> None:
+    """
+    Refuse a handler that cannot be sent to another process; a function has to be there under its name for that.
+
+    Raises:
+        InvalidJobError: With the remedy.
+    """
+    try:
+        pickle.dumps(function)
+    except Exception as error:  # noqa: BLE001  pickling raises anything
+        raise InvalidJobError("handler", name, f"it cannot be sent to a process ({error}): {_REMEDY}") from None
+
+
+def _request(function: Callable[..., Any], arguments: tuple[Any, ...]) -> bytes:
+    return pickle.dumps((function, [_pack(each) if isinstance(each, Firing) else each for each in arguments]))
+
+
+def _not_begun() -> HandlerFailedError:
+    what = f"its process did not begin within {_UP_S:g} s, and was killed: let its modules do nothing long on import"
+    return HandlerFailedError(what, is_whole=False)
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # those for real time have no names
+        return f"signal {number}"
+
+
+def _pack(firing: Firing) -> tuple[Any, ...]:
+    return ("firing", firing.job, firing.attempt, firing.fired_at, firing.trace)
+
+
+def _serve(pipe: Connection) -> None:
+    """
+    Run calls until the other end of *pipe* is closed; in the process.
+    """
+    if hasattr(os, "setsid"):
+        os.setsid()
+        # Held by what a handler forks, the pipe would hide the end of this process.
+        os.register_at_fork(after_in_child=pipe.close)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who types it means the scheduler, which then stops this one
+    while True:
+        try:
+            pipe.send((_READY, None))
+            function, packed = pipe.recv()
+        except (EOFError, ConnectionError):
+            return
+        except Exception as error:  # noqa: BLE001  the function is not where it should be
+            pipe.send((_FAILED, (f"its process cannot load it: {error_text(error)}", None)))
+            continue
+        pipe.send((_BEGUN, None))
+        try:
+            result = function(*(_unpack(each, pipe) for each in packed))
+        except BaseException as error:  # noqa: BLE001  even SystemExit is only this attempt's end
+            pipe.send((_FAILED, (error_text(error), traceback_text(error))))
+        else:
+            pipe.send(_packed(result))
+
+
+def _unpack(each: Any, pipe: Connection) -> Any:
+    if not (isinstance(each, tuple) and each[0] == "firing"):  # a payload is JSON, which has no tuples
+        return each
+    _, job, attempt, fired_at, trace = each
+
+    def beat(progress: Progress | None) -> bool:
+        pipe.send((_BEAT, progress))
+        return True  # once it does not count any more, this process is gone
+
+    return Firing(job, attempt, fired_at, beat, trace)
+
+
+def _packed(result: object) -> tuple[str, object]:
+    """
+    Return what is sent back of *result*: one of the three values, or nothing.
+    """
+    if not issubclass(type(result), DeadLetter | Snooze | Retry):
+        return _DONE, None
+    try:
+        pickle.dumps(result)
+    except Exception as error:  # noqa: BLE001  its reason may be anything
+        return _FAILED, (f"its answer cannot be sent: {error_text(error)}", None)
+    return _DONE, result

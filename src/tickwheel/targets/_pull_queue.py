@@ -1,0 +1,111 @@
+"""
+The queues of a pull target: what is ready, who waits, what is leased.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from tickwheel.jobs.model import Job
+from tickwheel.targets.contract import End, Firing
+
+__all__ = ["CallLater", "Held", "JobLease", "Queue", "Served", "Worker"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobLease:
+    """
+    One firing in a worker's hands.
+
+    Attributes:
+        job: The job; its `payload` is the encoded one.
+        attempt: Which attempt this is, from 1.
+        until: When the lease ends, in ms since the epoch by the store's clock.
+    """
+
+    job: Job
+    attempt: int
+    until: int
+
+    @property
+    def fire_id(self) -> str:
+        """
+        The name of this firing, by which it is acknowledged, and repeats are recognised.
+        """
+        return f"{self.job.key}/{self.job.generation}/{self.attempt}"
+
+    @property
+    def payload(self) -> Any:
+        """
+        The payload, decoded.
+        """
+        return json.loads(self.job.payload)
+
+    @property
+    def is_last_attempt(self) -> bool:
+        """
+        True if a failure now is final.
+        """
+        return self.attempt >= self.job.retry.attempts
+
+
+class Timer(Protocol):
+    """
+    A timer, as `call_later` returns it.
+    """
+
+    def cancel(self) -> bool: ...
+
+
+CallLater: TypeAlias = Callable[..., Timer]
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """
+    One firing that was handed over: ready, started for a worker, and then leased.
+    """
+
+    queue: str
+    firing: Firing
+    end: End
+    announce: Callable[[], object] | None = None
+    timer: Timer | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Worker:
+    """
+    One worker that waits.
+    """
+
+    limit: int
+    seconds: float
+    found: Future[list[JobLease]]
+    timer: Timer | None = None
+
+
+Served: TypeAlias = list[tuple[Worker, list[JobLease], list[Callable[[], object]]]]
+"""The pulls that get a lease, and what reports it to observers."""
+
+
+class Queue:
+    """
+    One queue: its ready attempts, its waiting workers, and the number of its leases.
+    """
+
+    __slots__ = ("leased", "ready", "workers")
+
+    def __init__(self) -> None:
+        self.ready: deque[Held] = deque()
+        self.workers: deque[Worker] = deque()
+        self.leased = 0
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.ready or self.workers or self.leased)

@@ -1,0 +1,95 @@
+"""
+The Celery target: a task is sent to its queue at its instant, with no ETA of Celery's own.
+
+A worker that gets a task with an ETA holds it in memory, unacknowledged; once the broker's visibility timeout has
+passed, another worker gets it, too (kombu#337). Here the job waits in the store, and the queue gets it when it is due.
+The task's id is the same for all attempts.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from tickwheel.jobs import checks
+from tickwheel.jobs.errors import InvalidJobError
+from tickwheel.targets._destination import Destination
+from tickwheel.targets._headers import headers
+from tickwheel.targets._library import library
+from tickwheel.targets._task import Task, TaskTarget
+from tickwheel.targets._url import TargetUrl, UrlForm, seconds, text
+from tickwheel.targets.contract import Firing
+from tickwheel.typing import Duration
+
+__all__ = ["CeleryTarget"]
+
+
+class CeleryTarget(TaskTarget):
+    """
+    Sends tasks by their names; the process that fires need not have their code.
+
+    Args:
+        app: The `celery.Celery` application, whose broker and routes are used.
+        timeout_s: How long sending one may take.
+    """
+
+    _library = "celery"
+
+    def __init__(self, app: Any, *, timeout_s: Duration = 30.0) -> None:
+        if not hasattr(app, "send_task"):
+            raise InvalidJobError("app", app, "pass the celery.Celery application")
+        self._app = app
+        self._timeout_s = checks.positive_s("timeout_s", timeout_s)
+
+    def __repr__(self) -> str:
+        return f"<CeleryTarget of {getattr(self._app, 'main', None)!r}>"
+
+    @classmethod
+    def of_url(cls, url: str, *, queue: str = "celery", timeout_s: Duration = 30.0) -> Self:
+        """
+        Return a target of an application of its own, with the broker at *url*.
+
+        Args:
+            url: As Celery's `broker_url`.
+            queue: Where tasks go whose job names no queue.
+            timeout_s: As above.
+
+        Raises:
+            InvalidJobError: For a timeout that no socket takes.
+            MissingExtraError: If Celery is missing, or redis where it is needed.
+        """
+        patience_s = checks.positive_s("timeout_s", timeout_s, checks.SOCKET_S_MAX)
+        options = {}
+        if url.startswith("redis"):
+            library("redis", "redis")
+            options = {"socket_timeout": patience_s, "socket_connect_timeout": patience_s}
+        app = library("celery", "celery").Celery("tickwheel", broker=url, set_as_current=False)
+        app.conf.task_default_queue = queue
+        app.conf.broker_connection_timeout = patience_s
+        app.conf.broker_transport_options = options
+        return cls(app, timeout_s=patience_s)
+
+    async def close(self) -> None:
+        """
+        Close the application's pools of connections; it makes new ones if somebody goes on using it.
+        """
+        self._app.close()
+
+    def _enqueue(self, firing: Firing, task: Task) -> None:
+        self._app.send_task(
+            firing.job.handler,
+            task.args,
+            task.kwargs,
+            **{"task_id": firing.message_id, "headers": headers(firing), "retry": False, **task.options},
+        )
+
+    def _destination(self) -> Destination:
+        url = self._app.conf.broker_write_url or self._app.conf.broker_url or ""
+        return Destination.masking(*url.split(";"))
+
+
+def _of_url(url: TargetUrl) -> CeleryTarget:
+    found = url.take({"queue": text, "timeout_s": seconds})
+    return CeleryTarget.of_url(url.inner(("amqp", "amqps", "redis", "rediss"), URL_FORM.example), **found)
+
+
+URL_FORM = UrlForm(_of_url, "celery+redis://:password@localhost:6379/0", "tick.wheel")

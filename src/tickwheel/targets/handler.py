@@ -1,0 +1,198 @@
+"""
+The handler target: functions of this process, by name.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from tickwheel.jobs.checks import check_handler
+from tickwheel.jobs.errors import HandlerNotFoundError, InvalidJobError
+from tickwheel.jobs.model import RetryPolicy
+from tickwheel.targets._processes import ProcessPool, check_importable, check_sendable
+from tickwheel.targets.contract import USUAL, Call, Limits, Usual
+
+__all__ = ["HandlerTarget", "name_of"]
+
+_BOTH = 2
+
+
+class HandlerTarget:
+    """
+    The registered handlers. They are registered before or after the start; a job whose handler is missing waits for it.
+
+    Args:
+        usual_timeout_s: The timeout of handlers that have none of their own; None for never.
+        on_registered: Called when there is another one.
+    """
+
+    def __init__(self, usual_timeout_s: float | None, on_registered: Callable[[], object] | None = None) -> None:
+        self._usual_timeout_s = usual_timeout_s
+        self._calls: dict[str, Call] = {}
+        self._unsent: dict[str, Callable[..., Any]] = {}
+        self._policies: dict[str, RetryPolicy] = {}
+        self._limits: dict[str, Limits] = {}
+        self._processes = ProcessPool()
+        self._on_registered = on_registered
+
+    def __repr__(self) -> str:
+        return f"<HandlerTarget of {', '.join(sorted(self._calls)) or 'no handlers'}>"
+
+    def register(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        retry: RetryPolicy | None = None,
+        *,
+        timeout_s: float | Usual | None = USUAL,
+        limits: Limits | None = None,
+        executor: str = "thread",
+    ) -> None:
+        """
+        Make *function* the handler called *name*.
+
+        Raises:
+            InvalidJobError: If the name is taken or no job can have it, a limit is not positive, or a process could not
+                find it.
+            TypeError: If *function* takes neither one nor two arguments, or yields.
+        """
+        self.check(check_handler(name))
+        if "<lambda>" in name or "<locals>" in name:
+            raise InvalidJobError("handler", name, "no other process finds it by that: pass a name such as 'mail'")
+        if name in self._calls:
+            raise InvalidJobError("handler", name, "there is one of that name: take another name")
+        limits = limits or Limits()
+        for what, value in (("timeout", timeout_s), ("concurrency", limits.concurrency), ("rate", limits.rate)):
+            kind, name_of_kind = (int, "an integer") if what == "concurrency" else (int | float, "a number")
+            is_one = isinstance(value, kind) and not isinstance(value, bool)
+            if value is not None and value is not USUAL and not (is_one and value > 0):
+                raise InvalidJobError(what, value, f"pass {name_of_kind}, more than 0, or None")
+        seconds = self._usual_timeout_s if timeout_s is USUAL else timeout_s
+        width = USUAL if limits.concurrency is USUAL else None  # what has a number is bounded by it before it is here
+        is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            type(function).__call__  # an object with an `async def __call__`
+        )
+        wants_firing = _arguments(name, function) == _BOTH
+        if executor == "process":
+            check_importable(name, function)
+            self._unsent[name] = function
+            self._calls[name] = Call(
+                lambda *arguments: self._processes.run(
+                    function, seconds, arguments if wants_firing else arguments[:-1], arguments[-1]
+                ),
+                wants_firing=True,  # its process is killed by it
+                timeout_s=None,  # the process is killed at its timeout, and answers for itself
+                width=width,
+                in_process=True,
+            )
+        elif executor == "thread":
+            self._calls[name] = Call(
+                function, is_async=is_async, wants_firing=wants_firing, timeout_s=seconds, width=width
+            )
+        else:
+            raise InvalidJobError("executor", executor, "pass 'thread' or 'process'")
+        if retry is not None:
+            self._policies[name] = retry
+        if limits != Limits():
+            self._limits[name] = limits
+        if self._on_registered is not None:
+            self._on_registered()
+
+    def has(self, name: str) -> bool:
+        """
+        Return whether there is a handler of that *name*.
+        """
+        return name in self._calls
+
+    def names(self) -> list[str]:
+        """
+        Return the names of all.
+        """
+        return list(self._calls)
+
+    def policy(self, name: str) -> RetryPolicy | None:
+        """
+        Return the policy that the handler was registered with.
+        """
+        return self._policies.get(name)
+
+    def limits(self, name: str) -> Limits | None:
+        """
+        Return what the handler may not exceed, if it is limited.
+        """
+        return self._limits.get(name)
+
+    def check(self, handler: str) -> None:
+        """
+        Refuse the empty name.
+        """
+        if not handler:
+            raise InvalidJobError("handler", handler, "name the handler that is to run the job")
+
+    def resolve(self, handler: str) -> Call:
+        """
+        Return the registered function.
+        """
+        call = self._calls.get(handler)
+        if call is None:
+            raise HandlerNotFoundError(handler)
+        unsent = self._unsent.get(handler)
+        if unsent is not None:  # once, and not when it was registered: its module did not have the function yet
+            check_sendable(handler, unsent)
+            self._unsent.pop(handler, None)
+        return call
+
+    def end_processes(self) -> None:
+        """
+        Kill what still runs in a process, and let the idle ones end; for a stop.
+        """
+        self._processes.close()
+
+    async def close(self) -> None:
+        """
+        There is nothing to let go of but the processes, which end in any case.
+        """
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """
+    Return the name under which *function* is registered if no other is given.
+
+    Raises:
+        InvalidJobError: If it has none that another process would know: a lambda, or a function inside of another.
+    """
+    name = str(getattr(function, "__name__", ""))
+    qualified = str(getattr(function, "__qualname__", name))
+    if not name or name == "<lambda>" or name.startswith("<"):
+        raise InvalidJobError(
+            "handler", qualified or function, "it has no name of its own: pass one, as in handler('mail')"
+        )
+    return name
+
+
+def _arguments(name: str, function: Callable[..., Any]) -> int:
+    """
+    Return with how many arguments *function* is to be called: what it must have, and a second one called `firing`.
+    """
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        message = f"handler {name!r} is a generator, which nobody iterates: let it return"
+        raise TypeError(message)
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # some builtins show none, such as `set.add`
+        return 1
+    plain = [parameter for parameter in parameters if parameter.kind in positional]
+    required = [parameter for parameter in plain if parameter.default is parameter.empty]
+    takes_firing = len(plain) >= _BOTH and plain[1].name == "firing"
+    has_rest = any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in parameters)
+    wants_keyword = any(
+        parameter.kind is inspect.Parameter.KEYWORD_ONLY and parameter.default is parameter.empty
+        for parameter in parameters
+    )
+    if len(required) > _BOTH or wants_keyword or not (plain or has_rest):
+        message = f"handler {name!r} takes {len(required)} arguments: let it take (payload) or (payload, firing)"
+        raise TypeError(message)
+    return _BOTH if takes_firing or len(required) == _BOTH else 1

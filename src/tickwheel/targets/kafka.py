@@ -1,0 +1,209 @@
+"""
+The Kafka target: a record in the topic that the job names as its handler.
+
+The record's key is the job's, so that the firings of one key stay in order in one partition. It is done when all
+in-sync replicas have it (`acks=all`); the producer is idempotent, so what it repeats automatically is not stored twice.
+A later attempt is a record of its own with the same `message-id` header.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import unquote
+
+from tickwheel.jobs import checks
+from tickwheel.jobs.errors import InvalidJobError
+from tickwheel.targets._destination import Destination
+from tickwheel.targets._headers import headers
+from tickwheel.targets._library import library
+from tickwheel.targets._url import TargetUrl, UrlForm, seconds
+from tickwheel.targets.contract import Call, DeadLetter, Firing
+from tickwheel.threads import Condition, Lock, Thread
+from tickwheel.typing import Duration
+
+__all__ = ["KafkaTarget"]
+
+_log = logging.getLogger("tickwheel.targets.kafka")
+
+_TOPIC_MAX: Final = 249
+_TOPIC_CHARS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+_POLL_S: Final = 0.1
+_FIXED: Final = ("bootstrap.servers", "acks", "enable.idempotence")
+
+
+class KafkaTarget:
+    """
+    Produces to one cluster.
+
+    Args:
+        servers: The first brokers to ask, such as "localhost:9092" or "one:9092,two:9092".
+        config: Further settings of librdkafka, such as {"security.protocol": "SASL_SSL", ...}.
+        timeout_s: How long a record may wait to be stored, its repeats included.
+
+    Raises:
+        InvalidJobError: For a setting that would take the guarantees away, or a timeout that it does not have.
+    """
+
+    def __init__(
+        self, servers: str = "localhost:9092", *, config: Mapping[str, Any] | None = None, timeout_s: Duration = 30.0
+    ) -> None:
+        config = dict(config or {})
+        for name in _FIXED:
+            if name in config:
+                raise InvalidJobError(
+                    "config", name, "leave it out: it is set here, and records could be lost or doubled"
+                )
+        secrets = [str(value) for name, value in config.items() if "password" in name or "secret" in name]
+        self._destination = Destination(servers, f"kafka at {servers}", secrets)
+        self._config = {
+            "client.id": "tickwheel",
+            "message.timeout.ms": max(1, int(checks.positive_s("timeout_s", timeout_s, checks.SOCKET_S_MAX) * 1000)),
+            **config,
+            "bootstrap.servers": servers,
+            "acks": "all",
+            "enable.idempotence": True,
+        }
+        self._lock = Lock()
+        self._producer: _Producer | None = None
+
+    def __repr__(self) -> str:
+        return f"KafkaTarget({self._destination.url!r})"
+
+    def check(self, handler: str) -> None:
+        """
+        Refuse what is not a topic's name.
+        """
+        if not 0 < len(handler) <= _TOPIC_MAX or not set(handler) <= _TOPIC_CHARS or handler in (".", ".."):
+            raise InvalidJobError("handler", handler, "name a topic: letters, digits, '.', '_' and '-', at most 249")
+
+    def resolve(self, handler: str) -> Call:
+        """
+        Return the call that produces to *handler*.
+        """
+        self.check(handler)
+        kafka = library("confluent_kafka", "kafka")
+        try:
+            self._opened()
+        except kafka.KafkaException as error:  # such as a setting that there is none of
+            raise InvalidJobError("config", "...", f"{self._destination.failed(error.args[0].str())}") from None
+        return Call(self._send, is_async=True, wants_payload=False, wants_firing=True)
+
+    async def close(self) -> None:
+        """
+        End the producer; what it still holds was given up by its callers.
+        """
+        with self._lock:
+            producer, self._producer = self._producer, None
+        if producer is not None:
+            await asyncio.to_thread(producer.close)
+
+    async def _send(self, firing: Firing) -> DeadLetter | None:
+        producer = self._opened()
+        error = await producer.send(firing)
+        if error is None:
+            return None
+        kafka = library("confluent_kafka", "kafka")
+        if error.code() == kafka.KafkaError.MSG_SIZE_TOO_LARGE:
+            return DeadLetter(f"the message is too large for {self._destination.shown}: {error.str()}")
+        if error.fatal():
+            self._forget(producer)
+        raise self._destination.failed(error.str()) from None
+
+    def _opened(self) -> _Producer:
+        with self._lock:
+            if self._producer is None:
+                self._producer = _Producer(library("confluent_kafka", "kafka"), self._config)
+            return self._producer
+
+    def _forget(self, producer: _Producer) -> None:
+        with self._lock:
+            if self._producer is producer:
+                self._producer = None
+        Thread(target=producer.close, name="tickwheel-kafka-close", daemon=True).start()
+
+
+class _Producer:
+    """
+    A producer, and the thread that asks it what became of its records; idle while there are none.
+    """
+
+    def __init__(self, kafka: Any, config: Mapping[str, Any]) -> None:
+        self._kafka = kafka
+        self._producer = kafka.Producer(dict(config), logger=_log)
+        self._wanted = Condition()
+        self._waiting = 0
+        self._is_closed = False
+        self._thread = Thread(target=self._poll, name="tickwheel-kafka", daemon=True)
+        self._thread.start()
+
+    async def send(self, firing: Firing) -> Any:
+        """
+        Produce one record, and return what went wrong, or None.
+        """
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Any] = loop.create_future()
+
+        def settle(error: Any) -> None:
+            if not answer.done():  # a stop has cancelled it
+                answer.set_result(error)
+
+        def delivered(error: Any, _record: Any) -> None:
+            with self._wanted:
+                self._waiting -= 1
+            loop.call_soon_threadsafe(settle, error)
+
+        job = firing.job
+        with self._wanted:
+            self._waiting += 1
+            self._wanted.notify()
+        try:
+            self._producer.produce(
+                job.handler,
+                job.payload,
+                job.key.encode(),
+                headers=list({"message-id": firing.message_id, **headers(firing)}.items()),
+                on_delivery=delivered,
+            )
+        except (self._kafka.KafkaException, BufferError) as error:
+            with self._wanted:
+                self._waiting -= 1
+            if isinstance(error, BufferError):
+                return self._kafka.KafkaError(self._kafka.KafkaError._QUEUE_FULL)  # noqa: SLF001  its public name
+            return error.args[0]
+        return await answer
+
+    def close(self) -> None:
+        """
+        Give up what is not stored, and end.
+        """
+        with self._wanted:
+            self._is_closed = True
+            self._wanted.notify()
+        self._thread.join()
+        self._producer.purge()
+        self._producer.close()
+
+    def _poll(self) -> None:
+        while True:
+            with self._wanted:
+                self._wanted.wait_for(lambda: self._waiting or self._is_closed)
+                if self._is_closed:
+                    return
+            self._producer.poll(_POLL_S)
+
+
+def _of_url(url: TargetUrl) -> KafkaTarget:
+    servers = url.base.partition("://")[2].rstrip("/")
+    if "@" in servers:
+        remedy = "write sasl.username= and sasl.password= after the question mark"
+        raise InvalidJobError("url", url.shown, remedy)
+    if not servers or "/" in servers:
+        raise InvalidJobError("url", url.shown, f"it names no brokers: write as in {URL_FORM.example!r}")
+    found = url.take({"timeout_s": seconds})
+    return KafkaTarget(servers, config={name: unquote(value) for name, value in url.options}, **found)
+
+
+URL_FORM = UrlForm(_of_url, "kafka://one:9092,two:9092")

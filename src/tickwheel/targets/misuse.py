@@ -1,0 +1,31 @@
+"""
+Values that handlers return by mistake.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tickwheel.targets.contract import DeadLetter, Retry, Snooze
+
+__all__ = ["misuse_of"]
+
+_SENTINELS: Final = ((Retry, "Retry()"), (Snooze, "Snooze(30)"), (DeadLetter, "DeadLetter('no')"))
+
+
+def misuse_of(result: object) -> str | None:
+    """
+    Return the error of a handler that returned what it should have made or raised, or None for another result.
+    """
+    kind = type(result)  # what isinstance() asks for besides, `__class__`, is the object's own, and may raise
+    if issubclass(kind, BaseException):
+        return f"the handler returned a {kind.__name__}: raise it"
+    if not issubclass(kind, type):
+        return None
+    named: type = result  # type: ignore[assignment]  # a class
+    for sentinel, example in _SENTINELS:
+        if named is sentinel:
+            return f"the handler returned the class {sentinel.__name__}: return one made of it, as in {example}"
+    if issubclass(named, BaseException):
+        return f"the handler returned the class {named.__name__}: raise it"
+    return None

@@ -1,0 +1,201 @@
+"""
+The NATS target: a message on the subject that the job names as its handler.
+
+With JetStream, which is the default, it is done when a stream has stored it. Its header `Nats-Msg-Id` is the same for
+all attempts, so the stream drops a repeat within its duplicate window (two minutes, unless it says otherwise).
+Without, it is done when the server has read it; who does not listen then will not get it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Coroutine
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+from weakref import WeakValueDictionary
+
+from tickwheel.jobs import checks
+from tickwheel.jobs.errors import InvalidJobError
+from tickwheel.targets._destination import Destination
+from tickwheel.targets._headers import headers
+from tickwheel.targets._library import library
+from tickwheel.targets._link import Link
+from tickwheel.targets._url import TargetUrl, UrlForm, flag, seconds
+from tickwheel.targets.contract import Call, DeadLetter, Firing
+from tickwheel.typing import Duration
+
+__all__ = ["NatsTarget"]
+
+_TOO_LARGE_FOR_STREAM: Final = 10054
+_REFUSED: Final = re.compile(r'permissions violation for publish to (".*")')
+
+
+class NatsTarget:
+    """
+    Publishes to one NATS server or cluster.
+
+    Args:
+        url: Such as "nats://user:password@localhost:4222".
+        jetstream: Whether a stream is to store it; False for all that listen.
+        timeout_s: How long connecting and the answer may take together.
+
+    Raises:
+        InvalidJobError: For a URL of another kind, or a timeout that is not positive.
+    """
+
+    def __init__(
+        self, url: str = "nats://localhost:4222", *, jetstream: bool = True, timeout_s: Duration = 10.0
+    ) -> None:
+        self._destination = Destination.of_url(url, ("nats", "tls"), "nats://localhost:4222")
+        self._is_jetstream = jetstream
+        self._timeout_s = checks.positive_s("timeout_s", timeout_s)
+        self._link: Link[_Connection] = Link(
+            self._connect, lambda held: held.client.close(), lambda held: held.client.is_connected
+        )
+
+    def __repr__(self) -> str:
+        return f"NatsTarget({self._destination.shown!r}, jetstream={self._is_jetstream})"
+
+    def check(self, handler: str) -> None:
+        """
+        Refuse what is not a subject to publish on.
+        """
+        tokens = handler.split(".")
+        if not all(token and token.isprintable() and not set(token) & set(" *>") for token in tokens):
+            raise InvalidJobError(
+                "handler", handler, "name a subject such as 'orders.unpaid', without spaces and wildcards"
+            )
+
+    def resolve(self, handler: str) -> Call:
+        """
+        Return the call that publishes on *handler*.
+        """
+        self.check(handler)
+        library("nats", "nats")
+        return Call(self._send, is_async=True, wants_payload=False, wants_firing=True)
+
+    async def close(self) -> None:
+        """
+        Close the connection.
+        """
+        await self._link.close()
+
+    async def _send(self, firing: Firing) -> DeadLetter | None:
+        errors = library("nats.errors", "nats")
+        subject, payload = firing.job.handler, firing.job.payload
+        fields = {"Nats-Msg-Id": firing.message_id, **headers(firing)}
+        held: _Connection | None = None
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                held = await self._link.get()
+                size = len(payload) + _size(fields)
+                if size > held.client.max_payload:
+                    return DeadLetter(
+                        f"the message is too large for {self._destination.shown}: it has {size} bytes, "
+                        f"and max_payload is {held.client.max_payload}"
+                    )
+                await held.unless_refused(subject, self._publish(held.client, subject, payload, fields))
+        except (TimeoutError, errors.TimeoutError):
+            await self._link.drop(held)  # what was not answered on it would be waited for again
+            raise self._destination.silent(self._timeout_s) from None
+        except errors.Error as error:
+            if type(error).__name__ in ("NoStreamResponseError", "NoRespondersError"):
+                message = f"no stream takes {subject!r}: add one, or pass jetstream=False"
+                raise self._destination.failed(message) from None
+            if getattr(error, "err_code", None) == _TOO_LARGE_FOR_STREAM:
+                return DeadLetter(f"the message is too large for the stream of {subject!r}: see its max_msg_size")
+            raise self._destination.failed(error) from None  # the connection works, or `get` will see that it is closed
+        except (OSError, EOFError) as error:
+            await self._link.drop(held)
+            raise self._destination.failed(error) from None
+        return None
+
+    async def _publish(self, client: Any, subject: str, payload: bytes, fields: dict[str, str]) -> None:
+        if self._is_jetstream:
+            await client.jetstream().publish(subject, payload, timeout=self._timeout_s, headers=fields)
+        else:
+            await client.publish(subject, payload, headers=fields)
+            await asyncio.shield(client.flush(timeout=self._timeout_s))  # a cancelled one ends the client's reader
+
+    async def _connect(self) -> _Connection:
+        parts = urlsplit(self._destination.url)
+        login: dict[str, str] = {}  # given apart, because the client takes parts of a URL as they are, encoded
+        if parts.password is not None:
+            login = {"user": unquote(parts.username or ""), "password": unquote(parts.password)}
+        elif parts.username is not None:
+            login = {"token": unquote(parts.username)}
+        held = _Connection(library("nats.aio.client", "nats").Client())
+        try:
+            await held.client.connect(
+                parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl(),
+                **login,
+                name="tickwheel",
+                connect_timeout=self._timeout_s,
+                pending_size=1,  # `publish` writes then: the ping of `flush` would go before what is held back
+                allow_reconnect=False,
+                max_reconnect_attempts=1,  # of connecting at first
+                reconnect_time_wait=0,
+                error_cb=held.note,
+            )
+        except BaseException:
+            await held.client.close()  # which was refused may still be open
+            raise
+        return held
+
+
+class _Connection:
+    """
+    A client, and what its server refuses: that comes as an error which names the subject, and not as an answer.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self._refusals: WeakValueDictionary[str, asyncio.Future[Exception]] = WeakValueDictionary()
+
+    async def unless_refused(self, subject: str, sending: Coroutine[Any, Any, None]) -> None:
+        """
+        Await what sends a message on *subject*, and raise what the server has against that meanwhile.
+        """
+        name = json.dumps(subject, ensure_ascii=False).lower()  # as the server writes it, and the client hands it on
+        refusal = self._refusals.get(name)
+        if refusal is None or refusal.done():
+            refusal = self._refusals[name] = asyncio.get_running_loop().create_future()
+        task = asyncio.ensure_future(sending)
+        try:
+            await asyncio.wait((refusal, task), return_when=asyncio.FIRST_COMPLETED)
+            if refusal.done():
+                raise refusal.result()
+            await task
+        finally:
+            task.cancel()
+
+    async def note(self, error: Exception) -> None:
+        """
+        Hand a refusal to the messages that it is about, and leave the rest to the call that meets it.
+
+        Without this the client would log it with whatever it holds.
+        """
+        found = _REFUSED.search(str(error))
+        refusal = self._refusals.get(found[1]) if found else None
+        if refusal is not None and not refusal.done():
+            refusal.set_result(error)
+
+
+def _size(fields: dict[str, str]) -> int:
+    """
+    Return how many bytes the headers take on the wire, which count as payload there.
+    """
+    return len("NATS/1.0\r\n\r\n") + sum(len(name) + len(value) + len(": \r\n") for name, value in fields.items())
+
+
+def _of_url(url: TargetUrl) -> NatsTarget:
+    readers = {"jetstream": flag, "timeout_s": seconds}
+    found = url.take(readers)
+    url.refuse_others(readers)
+    url.check_port(URL_FORM.example)
+    return NatsTarget(url.rest(), **found)
+
+
+URL_FORM = UrlForm(_of_url, "nats://user:password@localhost:4222")

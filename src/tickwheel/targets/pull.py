@@ -1,0 +1,375 @@
+"""
+The pull target: firings wait in a named queue, and workers in any language come for them.
+
+    a firing is              until                                what follows
+    waiting in the store     a worker asks, and it is due         its attempt is counted, and it is ready
+    ready                    taken, or nobody came in a second    leased; or back to the store, the attempt given back
+                             moved, cancelled or set again        forgotten
+    leased                   acknowledged                         done
+                             refused                              again, or dead
+                             its job is cancelled                 gone, and the worker is refused
+                             its shard is another node's          the worker is refused; that one fires it again
+                             its time is over                     a failed attempt: again by its policy, or dead
+
+A queue is as wide as the workers that wait at it, so what nobody asks for stays pending: it can be moved and cancelled,
+and uses up no attempt. A lease lives in the memory of the process that gave it; the job is running in the store until
+it is settled. So a lease ends with that process, and its job is fired again with the next attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Final
+
+from tickwheel.jobs.errors import InvalidJobError, LeaseEndedError, TooManyWaitingError
+from tickwheel.jobs.model import Answer, Outcome, Progress
+from tickwheel.targets._endings import Endings
+from tickwheel.targets._pull_queue import CallLater, Held, JobLease, Queue, Served, Worker
+from tickwheel.targets.contract import GIVE_BACK, Call, End, Firing, Limits, Snooze
+
+__all__ = ["JobLease", "PullTarget"]
+
+_GRACE_S: Final = 1.0
+"""How long a counted firing stays ready without a worker: one that polls in turns is back by then."""
+_LEASED_MAX: Final = 5_000
+"""How many may be leased at once: half of what may be running, so that other targets go on."""
+_WAITING_MAX: Final = 1_000
+"""How many workers may wait at once."""
+
+_SUPERSEDED: Final = "the job was set again or cancelled meanwhile, and what it is now counts"
+_TAKEN_OVER: Final = "another process has taken its shard over, and fires it again"
+_CANCELLED: Final = "its job was cancelled while it was leased"
+_OVERTAKEN: Final = "the next run of its job was due while it was leased"
+
+
+class PullTarget:
+    """
+    The queues and their leases. All methods may be called from any thread; none waits.
+    """
+
+    def __init__(self, lock: AbstractContextManager[object]) -> None:
+        self._lock = lock
+        self._queues: dict[str, Queue] = {}
+        self._leases: dict[str, Held] = {}
+        self._endings = Endings()
+        self._waiting = 0
+        self._open: tuple[CallLater, CallLater, Callable[[], int], Callable[[str], object]] | None = None
+
+    def __repr__(self) -> str:
+        return f"<PullTarget, {len(self._leases)} leased>"
+
+    def open(
+        self,
+        lease_timer: CallLater,
+        wait_timer: CallLater,
+        now_ms: Callable[[], int],
+        on_demand: Callable[[str], object],
+    ) -> None:
+        """
+        Begin, on the scheduler's clock for leases and the real one for waits.
+
+        Args:
+            lease_timer: Times leases.
+            wait_timer: Times the workers' waits.
+            now_ms: The store's time.
+            on_demand: Called with a queue at which a worker waits: firings of it may begin.
+        """
+        self._open = lease_timer, wait_timer, now_ms, on_demand
+
+    def shut(self) -> None:
+        """
+        End every wait, and forget all leases: their jobs are running in the store, and taken up by the next owner.
+        """
+        with self._lock:
+            self._open = None
+            workers = [worker for queue in self._queues.values() for worker in queue.workers]
+            for fire_id in self._leases:
+                self._endings.end(fire_id, "the scheduler stopped while it was leased, and it is fired again")
+            self._leases.clear()
+            self._queues.clear()
+            self._waiting = 0
+            served: Served = [(worker, [], []) for worker in workers if worker.found.set_running_or_notify_cancel()]
+        _announce(served)
+
+    # ---- the scheduler's side --------------------------------------------------------------------------------------
+
+    def check(self, handler: str) -> None:
+        """
+        Refuse the empty name.
+        """
+        if not handler:
+            raise InvalidJobError("handler", handler, "name the queue that workers are to pull it from")
+
+    def resolve(self, handler: str) -> Call:
+        """
+        Return what puts firings into the queue.
+        """
+        return Call(partial(self._hold, handler), is_held=True)
+
+    def limits(self, handler: str) -> Limits:
+        """
+        Return a limit that is as wide as the workers that wait, beside what is leased.
+        """
+        return Limits(None, places=partial(self._places, handler))
+
+    async def close(self) -> None:
+        """
+        There is nothing to let go of.
+        """
+
+    def _places(self, name: str) -> int:
+        with self._lock:
+            queue = self._queues.get(name)
+            if queue is None:
+                return 0
+            room = max(0, _LEASED_MAX - len(self._leases))
+            return queue.leased + min(room, sum(worker.limit for worker in queue.workers))
+
+    def _hold(self, name: str, batch: Sequence[tuple[Firing, End]]) -> None:
+        """
+        Take a *batch* of firings, and serve the workers that wait for them.
+        """
+        with self._lock:
+            is_open = self._open
+            if is_open is not None:
+                queue = self._queues.setdefault(name, Queue())
+                for firing, end in batch:
+                    held = Held(name, firing, end)
+                    if firing.stopping is not None:
+                        firing.stopping.expire = partial(self._stop, held)
+                    held.timer = is_open[1](_GRACE_S, self._give_back, held)
+                    queue.ready.append(held)
+                served = self._serve(queue)
+        if is_open is not None:
+            _announce(served)
+
+    def _give_back(self, held: Held) -> None:
+        """
+        Give back a firing for which nobody came.
+        """
+        with self._lock:
+            was_ready = self._take_out(held)
+        if was_ready:
+            held.end(GIVE_BACK)
+
+    def _stop(self, held: Held) -> None:
+        """
+        Let go of a firing whose job was cancelled, or whose next run is due, or whose shard was lost.
+        """
+        with self._lock:
+            if self._leases.get(held.firing.fire_id) is held:
+                self._drop(held)
+                self._endings.end(held.firing.fire_id, _stopped(held) or _TAKEN_OVER)
+            else:  # it was started for a worker that had gone
+                self._take_out(held)
+
+    # ---- the workers' side -----------------------------------------------------------------------------------------
+
+    def lease(self, name: str, limit: int, wait_s: float, seconds: float) -> Future[list[JobLease]]:
+        """
+        Return up to *limit* firings of queue *name*, each leased for *seconds*, once there is one or *wait_s* is over.
+
+        Cancelling the future before it is done leaves every firing to others.
+
+        Raises:
+            LeaseEndedError: If this scheduler is not started.
+            TooManyWaitingError: If too many wait already.
+        """
+        found: Future[list[JobLease]] = Future()
+        worker = Worker(limit, seconds, found)
+        with self._lock:
+            if self._open is None:
+                raise LeaseEndedError("", "this scheduler fires nothing: lease from the one that is started")
+            if self._waiting >= _WAITING_MAX:
+                raise TooManyWaitingError(_WAITING_MAX)
+            _, wait_timer, _, on_demand = self._open
+            queue = self._queues.setdefault(name, Queue())
+            queue.workers.append(worker)
+            self._waiting += 1
+            served = self._serve(queue)
+            if not served:
+                worker.timer = wait_timer(max(0.0, wait_s), self._stop_waiting, name, worker)
+        _announce(served)
+        found.add_done_callback(lambda done: self._stop_waiting(name, worker) if done.cancelled() else None)
+        if not served:
+            on_demand(name)
+        return found
+
+    def settle(self, fire_id: str, result: object, error: BaseException | None = None) -> Future[None]:
+        """
+        End the lease of *fire_id* with a *result*, as handlers return it, or an *error*; done once it is written.
+
+        Called again, as after an answer that was lost, it ends as the first time, and no sooner. The future fails with
+        `LeaseEndedError` if the lease has ended, or the job was set again meanwhile.
+        """
+        what = "acknowledged"
+        if error is not None or result is not None:
+            what = "released" if isinstance(result, Snooze) else "refused"
+        with self._lock:
+            held = self._leases.get(fire_id)
+            if held is None:
+                return self._endings.repeated(fire_id, what)
+            self._drop(held)
+            done = self._endings.settle(fire_id, what)
+
+        def written(answer: Answer | Exception) -> None:
+            if isinstance(answer, Exception):
+                end(None, answer)
+            elif answer.outcome is Outcome.SETTLED:
+                end(what)
+            else:
+                refuse(_TAKEN_OVER if answer.outcome is Outcome.NOT_OWNER else _SUPERSEDED)
+
+        def refuse(became: str | None) -> None:
+            end(became, LeaseEndedError(fire_id, became))
+
+        def end(became: str | None, failed: Exception | None = None) -> None:
+            with self._lock:
+                self._endings.end(fire_id, became)
+            if failed is None:
+                done.set_result(None)
+            else:
+                done.set_exception(failed)
+
+        if not held.end(result, error, written):  # it was asked to stop just before
+            refuse(_stopped(held))
+        return done
+
+    def extend(self, fire_id: str, seconds: float, progress: Progress | None = None) -> int:
+        """
+        Let the lease of *fire_id* end *seconds* from now, and return when that is, in ms; note its *progress*.
+
+        Raises:
+            LeaseEndedError: If it has ended.
+        """
+        with self._lock:
+            held = self._leases.get(fire_id)
+            if held is None or self._open is None:
+                raise LeaseEndedError(fire_id, self._endings.became(fire_id))
+            if progress is not None:
+                held.end.note(progress)
+            return self._lease(held, seconds)
+
+    def _expire(self, held: Held, seconds: float) -> None:
+        with self._lock:
+            if self._leases.get(held.firing.fire_id) is not held:
+                return
+            self._drop(held)
+            self._endings.end(held.firing.fire_id, f"its time of {seconds:g} s was over, and it is fired again")
+        held.end(None, TimeoutError(f"the lease of {seconds:g} s ended without an acknowledgement"))
+
+    def _stop_waiting(self, name: str, worker: Worker) -> None:
+        """
+        Answer a worker with nothing; or forget it, if it has gone.
+        """
+        with self._lock:
+            queue = self._queues.get(name)
+            if queue is None or worker not in queue.workers:
+                return
+            queue.workers.remove(worker)
+            self._waiting -= 1
+            self._tidy(name, queue)
+            served: Served = [(worker, [], [])] if worker.found.set_running_or_notify_cancel() else []
+        _announce(served)
+
+    def figures(self) -> dict[str, dict[str, int]]:
+        """
+        Return, for each queue that is not empty, how many firings are ready, how many are leased, and who waits.
+        """
+        with self._lock:
+            return {
+                name: {"ready": len(queue.ready), "leased": queue.leased, "workers": len(queue.workers)}
+                for name, queue in self._queues.items()
+            }
+
+    # ---- under the lock --------------------------------------------------------------------------------------------
+
+    def _serve(self, queue: Queue) -> Served:
+        """
+        Lease what is ready to those that wait; return who gets what, to be reported without the lock.
+        """
+        served: Served = []
+        while queue.workers and self._start_first(queue):
+            worker = queue.workers.popleft()
+            self._waiting -= 1
+            if worker.timer is not None:
+                worker.timer.cancel()
+            if worker.found.set_running_or_notify_cancel():
+                granted: list[Held] = []
+                while len(granted) < worker.limit and self._start_first(queue):
+                    granted.append(queue.ready.popleft())
+                leases = [self._grant(queue, held, worker.seconds) for held in granted]
+                served.append((worker, leases, [held.announce for held in granted if held.announce is not None]))
+        return served
+
+    def _start_first(self, queue: Queue) -> bool:
+        """
+        Start the first of what is ready, and forget what may not start; return whether there is one.
+        """
+        while queue.ready:
+            held = queue.ready[0]
+            held.announce = held.announce or held.end.start()
+            if held.announce is not None:
+                return True
+            queue.ready.popleft()
+            if held.timer is not None:
+                held.timer.cancel()
+        return False
+
+    def _grant(self, queue: Queue, held: Held, seconds: float) -> JobLease:
+        queue.leased += 1
+        self._leases[held.firing.fire_id] = held
+        return JobLease(held.firing.job, held.firing.attempt, self._lease(held, seconds))
+
+    def _lease(self, held: Held, seconds: float) -> int:
+        assert self._open is not None
+        if held.timer is not None:
+            held.timer.cancel()
+        lease_timer, _, now_ms, _ = self._open
+        held.timer = lease_timer(seconds, self._expire, held, seconds)
+        return now_ms() + int(seconds * 1000)
+
+    def _drop(self, held: Held) -> None:
+        del self._leases[held.firing.fire_id]
+        if held.timer is not None:
+            held.timer.cancel()
+        queue = self._queues[held.queue]
+        queue.leased -= 1
+        self._tidy(held.queue, queue)
+
+    def _take_out(self, held: Held) -> bool:
+        """
+        Take *held* out of what is ready; return whether it was there.
+        """
+        queue = self._queues.get(held.queue)
+        if queue is None or held not in queue.ready:
+            return False
+        queue.ready.remove(held)
+        if held.timer is not None:
+            held.timer.cancel()
+        self._tidy(held.queue, queue)
+        return True
+
+    def _tidy(self, name: str, queue: Queue) -> None:
+        if queue.is_empty:
+            self._queues.pop(name, None)
+
+
+def _stopped(held: Held) -> str | None:
+    """
+    Return why *held* was asked to stop, if it was; otherwise the scheduler stops.
+    """
+    stopping = held.firing.stopping
+    if stopping is None or not stopping.is_stopped:
+        return None
+    return _OVERTAKEN if stopping.is_overtaken else _CANCELLED
+
+
+def _announce(served: Served) -> None:
+    for worker, leases, reports in served:
+        for announce in reports:
+            announce()
+        worker.found.set_result(leases)

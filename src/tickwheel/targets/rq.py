@@ -1,0 +1,95 @@
+"""
+The RQ target: a function is put into its queue at its instant, and the queue needs no scheduler of its own.
+
+The RQ job's id is the same for all attempts, and a repeat of one that RQ still knows is not put there twice.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, Self
+
+from tickwheel.jobs import checks
+from tickwheel.jobs.errors import InvalidJobError
+from tickwheel.targets._destination import Destination
+from tickwheel.targets._headers import headers
+from tickwheel.targets._library import library
+from tickwheel.targets._task import Task, TaskTarget
+from tickwheel.targets._url import REDIS_OPTIONS, REDIS_SCHEMES, TargetUrl, UrlForm, seconds, text
+from tickwheel.targets.contract import Firing
+from tickwheel.typing import Duration
+
+__all__ = ["RqTarget"]
+
+
+class RqTarget(TaskTarget):
+    """
+    Enqueues functions by their dotted names; the process that fires need not have their code.
+
+    Args:
+        connection: A `redis.Redis` for RQ; the code that made it closes it.
+        queue: The name of the queue; a job's option "queue" takes precedence.
+        timeout_s: How long enqueuing one may take.
+    """
+
+    _library = "rq"
+
+    def __init__(self, connection: Any, *, queue: str = "default", timeout_s: Duration = 30.0) -> None:
+        if not hasattr(connection, "connection_pool"):
+            raise InvalidJobError("connection", connection, "pass a redis.Redis")
+        self._connection = connection
+        self._queue = queue
+        self._timeout_s = checks.positive_s("timeout_s", timeout_s)
+
+    def __repr__(self) -> str:
+        return f"<RqTarget, queue {self._queue!r}>"
+
+    @classmethod
+    def of_url(cls, url: str, *, queue: str = "default", timeout_s: Duration = 30.0) -> Self:
+        """
+        Return a target with a connection of its own, to the Redis at *url*.
+
+        Raises:
+            InvalidJobError: For a timeout that no socket takes.
+            MissingExtraError: If RQ is missing.
+        """
+        library("rq", "rq")
+        patience_s = checks.positive_s("timeout_s", timeout_s, checks.SOCKET_S_MAX)
+        redis = library("redis", "rq").Redis
+        client = redis.from_url(url, socket_timeout=patience_s, socket_connect_timeout=patience_s)
+        made = cls(client, queue=queue, timeout_s=patience_s)
+        made._close = client.close
+        return made
+
+    def check(self, handler: str) -> None:
+        """
+        Refuse what is not the dotted name of a function.
+        """
+        super().check(handler)
+        if "." not in handler or not all(part.isidentifier() for part in handler.split(".")):
+            raise InvalidJobError("handler", handler, "name the function with its module, such as 'tasks.send_mail'")
+
+    def _enqueue(self, firing: Firing, task: Task) -> None:
+        options = {"meta": headers(firing), **task.options}
+        queue = library("rq", "rq").Queue(options.pop("queue", self._queue), connection=self._connection)
+        with suppress(library("rq.exceptions", "rq").DuplicateJobError):  # an attempt before this one was not confirmed
+            queue.enqueue_call(
+                firing.job.handler,
+                tuple(task.args),
+                task.kwargs,
+                **{"job_id": firing.message_id, "unique": True, **options},
+            )
+
+    def _destination(self) -> Destination:
+        secret = self._connection.connection_pool.connection_kwargs.get("password") or ""
+        return Destination("redis", "redis of RQ", [secret])
+
+
+def _of_url(url: TargetUrl) -> RqTarget:
+    readers = {"queue": text, "timeout_s": seconds}
+    found = url.take(readers)
+    url.refuse_others(readers, REDIS_OPTIONS)
+    return RqTarget.of_url(url.inner(REDIS_SCHEMES, URL_FORM.example), **found)
+
+
+URL_FORM = UrlForm(_of_url, "rq+redis://:password@localhost:6379/0", "tick.wheel")

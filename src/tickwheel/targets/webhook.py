@@ -1,0 +1,312 @@
+"""
+The webhook target: an HTTP POST to the URL that the job names as its handler.
+
+    answer                       what becomes of the job
+    2xx                          done
+    410 Gone                     parked: the receiver wants no more
+    413 Content Too Large        parked: it will not get smaller
+    429, 503 with Retry-After    another attempt then
+    anything else, no answer     a failed attempt; redirects are not followed
+
+A receiver (scheme, host and port) that does not answer, or answers 5xx, several times in a row is left alone for a
+while: its jobs are put off, which costs them no attempt, and then one of them asks whether it is back.
+
+Each receiver has places of its own, so that one that hangs keeps no other waiting. The time of an attempt begins when
+it has got one, and so does what the breaker sees of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
+
+from tickwheel.jobs import checks
+from tickwheel.jobs.errors import InvalidJobError
+from tickwheel.observe.events import Event
+from tickwheel.targets._addresses import AddressRefusedError, Guard
+from tickwheel.targets._breaker import Breakers
+from tickwheel.targets._headers import headers
+from tickwheel.targets._library import library
+from tickwheel.targets._signing import read_secret, signature
+from tickwheel.targets._url import TargetUrl, UrlForm, seconds, whole
+from tickwheel.targets.contract import Call, DeadLetter, Firing, Retry, Snooze
+from tickwheel.typing import Duration
+
+if TYPE_CHECKING:
+    import aiohttp
+
+__all__ = ["WebhookError", "WebhookTarget"]
+
+TIMEOUT_S = 15.0
+"""From the look-up of the name to the end of the answer's head."""
+_AT_ONCE = 100
+"""How many requests one receiver gets at once; all of them together are bounded by `SchedulerOptions.coroutines`."""
+_RETRY_AFTER_MAX_S = 86_400.0
+"""A receiver may ask for a wait of a day; a longer one is cut to that."""
+_BROKEN = 500
+"""From this status on, it is the receiver that does not work, and not what was sent to it."""
+_LENGTH_MAX_S = 86_400
+_FAILURES_MAX = 1_000_000
+_LABEL_MAX = 63
+_SHOWN_BYTES = 200
+"""How much of a refusal's body is kept with the error."""
+_BODY_S = 1.0
+"""How long that may take to come: the status counts without it."""
+
+
+class WebhookError(Exception):
+    """
+    The receiver did not accept a firing.
+    """
+
+    def __init__(self, message: str, *, is_up: bool | None = False) -> None:
+        """
+        Keep the *message*, and whether the receiver works in spite of it; None if that is not known.
+        """
+        super().__init__(message)
+        self.is_up = is_up
+
+
+class WebhookTarget:
+    """
+    Sends the payload as JSON, signed after Standard Webhooks.
+
+    `webhook-id` is the same for all attempts; further headers are those of `_headers`.
+
+    Args:
+        secrets: Keys to sign with ("whsec_" and base64), the newest first; none: unsigned.
+        allow: Networks that are not public and may be reached nevertheless, such as "10.1.0.0/16".
+        timeout_s: How long one attempt may take.
+        failures_max: After how many failures in a row a receiver is left alone.
+        open_s: For how long.
+
+    Raises:
+        InvalidJobError: If a secret is too short or unreadable, a bound is not positive, or a time is over a day.
+        ValueError: If one of *allow* is not a network.
+    """
+
+    def __init__(
+        self,
+        *,
+        secrets: Iterable[str] = (),
+        allow: Iterable[str] = (),
+        timeout_s: Duration = TIMEOUT_S,
+        failures_max: int = 5,
+        open_s: Duration = 30.0,
+    ) -> None:
+        failures_max = checks.check_count("failures_max", failures_max, _FAILURES_MAX)
+        self._breakers = Breakers(failures_max, checks.positive_s("open_s", open_s, _LENGTH_MAX_S))
+        self._keys = tuple(read_secret(secret) for secret in secrets)
+        self._guard = Guard(allow)
+        self._places: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._timeout_s = checks.positive_s("timeout_s", timeout_s, _LENGTH_MAX_S)
+        self._session: aiohttp.ClientSession | None = None
+
+    def __repr__(self) -> str:
+        return f"<WebhookTarget {'signed' if self._keys else 'unsigned'}>"
+
+    def check(self, handler: str) -> None:
+        """
+        Refuse what is not an HTTP URL, or carries a password.
+        """
+        try:
+            parts = urlsplit(handler)
+            is_url = parts.scheme in ("http", "https") and _is_host(parts.hostname or "") and parts.port != 0
+        except ValueError:
+            is_url = False
+        if not is_url or not handler.isprintable() or " " in handler:
+            raise InvalidJobError("handler", handler, "a webhook needs a URL such as 'https://example.com/hook'")
+        if "@" in parts.netloc:
+            shown = handler.replace(parts.netloc.rpartition("@")[0], "***", 1)
+            raise InvalidJobError("handler", shown, "leave the password out of the URL: webhooks are signed")
+
+    def resolve(self, handler: str) -> Call:
+        """
+        Return the call that posts to *handler*.
+        """
+        self.check(handler)
+        library("aiohttp", "webhook")
+        return Call(self._post, is_async=True, wants_payload=False, wants_firing=True)
+
+    async def close(self) -> None:
+        """
+        Close the connections.
+        """
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    def report_to(self, emit: Callable[[Event], object]) -> None:
+        """
+        Report receivers that are left alone, and those that are back.
+        """
+        self._breakers.emit = emit
+
+    def figures(self) -> dict[str, Any]:
+        """
+        Return the state of each receiver that has failed since it last succeeded.
+        """
+        return self._breakers.figures()
+
+    async def _post(self, firing: Firing) -> DeadLetter | Retry | Snooze | None:
+        receiver = _receiver(firing.job.handler)
+        places = self._places.get(receiver)
+        if places is None:
+            self._places[receiver] = places = asyncio.Semaphore(_AT_ONCE)
+        async with places:
+            wait = self._breakers.enter(receiver)
+            if wait is not None:
+                return Snooze(wait)
+            is_up: bool | None = None
+            try:
+                is_up, verdict = await self._ask(firing)
+            except WebhookError as error:
+                is_up = error.is_up
+                raise
+            finally:
+                self._breakers.leave(receiver, is_up=is_up)
+            return verdict
+
+    async def _ask(self, firing: Firing) -> tuple[bool | None, DeadLetter | Retry | None]:
+        """
+        Post, and return whether the receiver works, and what it wants.
+        """
+        client = library("aiohttp", "webhook")
+        url = firing.job.handler
+        try:
+            async with self._opened().post(
+                url, data=firing.job.payload, headers=self._headers(firing), allow_redirects=False
+            ) as answer:
+                return answer.status < _BROKEN, await _verdict(answer)
+        except client.InvalidURL as error:
+            return None, DeadLetter(f"{url} cannot be called: {error.description or 'it is no URL'}")
+        except client.ClientConnectorError as error:
+            if isinstance(error.os_error, AddressRefusedError):
+                return None, DeadLetter(f"{url}: {error.os_error}")
+            message = f"{url} cannot be reached: {error.os_error.strerror or error.os_error}"
+            if error.os_error.errno in (errno.EMFILE, errno.ENFILE):  # it is this process or system that lacks files
+                raise WebhookError(message, is_up=None) from None
+        except TimeoutError:
+            message = f"{url} did not answer within {self._timeout_s:g} s"
+        except client.ClientResponseError as error:  # whose repr has the headers of the request, signature and all
+            message = f"{url} sent an answer that cannot be read: {error.message}"
+        except client.ClientError as error:
+            message = f"{url} broke off: {error!r}"
+        raise WebhookError(message) from None
+
+    def _opened(self) -> aiohttp.ClientSession:
+        """
+        Return the session; it is made on the event loop that uses it.
+        """
+        if self._session is None:
+            client = library("aiohttp", "webhook")
+            self._session = client.ClientSession(
+                connector=client.TCPConnector(limit=0, use_dns_cache=False, socket_factory=self._new_socket),
+                timeout=client.ClientTimeout(total=self._timeout_s),
+                cookie_jar=client.DummyCookieJar(),
+                auto_decompress=False,
+                headers={"user-agent": "tickwheel", "content-type": "application/json"},
+            )
+        return self._session
+
+    def _new_socket(self, info: tuple[Any, Any, int, str, tuple[Any, ...]]) -> socket.socket:
+        """
+        Make the socket for one address, just before it connects there: names and literal addresses alike come by here.
+        """
+        family, kind, protocol, _, address = info
+        self._guard.check(address[0])
+        return socket.socket(family, kind, protocol)
+
+    def _headers(self, firing: Firing) -> dict[str, str]:
+        message = firing.message_id
+        timestamp = int(firing.fired_at / 1000)
+        found = {"webhook-id": message, "webhook-timestamp": str(timestamp), **headers(firing)}
+        if self._keys:
+            found["webhook-signature"] = signature(self._keys, message, timestamp, firing.job.payload)
+        return found
+
+
+async def _verdict(answer: aiohttp.ClientResponse) -> DeadLetter | Retry | None:
+    status = answer.status
+    if 200 <= status < 300:  # noqa: PLR2004  the statuses of success
+        return None
+    body = await _body(answer)
+    text = f"{answer.url} answered {status} {answer.reason}" + (f": {body}" if body else "")
+    if status in (410, 413):
+        return DeadLetter(text if status == 410 else f"the message is too large: {text}")  # noqa: PLR2004  gone
+    after = _retry_after(answer.headers.get("retry-after"))
+    if status in (429, 503) and after is not None:
+        return Retry(after, text)
+    raise WebhookError(text, is_up=status < _BROKEN)
+
+
+async def _body(answer: aiohttp.ClientResponse) -> str:
+    """
+    Return the beginning of the body of *answer*; nothing where it does not come, or breaks off.
+    """
+    client = library("aiohttp", "webhook")
+    try:
+        async with asyncio.timeout(_BODY_S):
+            body = await answer.content.read(_SHOWN_BYTES)
+    except (TimeoutError, client.ClientError):
+        return ""
+    return body.decode(errors="replace").strip()
+
+
+def _is_host(name: str) -> bool:
+    """
+    Return whether *name* can be looked up: none of its labels is empty, or longer than the DNS allows.
+    """
+    return all(0 < len(label) <= _LABEL_MAX for label in name.removesuffix(".").split("."))
+
+
+def _receiver(url: str) -> str:
+    """
+    Return what fails and comes back as one: scheme, host and port.
+    """
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.lower()}"
+
+
+def _retry_after(value: str | None) -> float | None:
+    """
+    Return the seconds that a Retry-After header asks for, at most a day, or None where it cannot be read.
+
+    None as well for at once, which would use up all attempts in an instant: a clock may be behind.
+    """
+    if value is None:
+        return None
+    try:
+        seconds = float(value) if value.isdigit() else _until(parsedate_to_datetime(value))
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return min(seconds, _RETRY_AFTER_MAX_S) if seconds > 0 else None
+
+
+def _until(when: datetime) -> float:
+    return (when.replace(tzinfo=when.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
+
+
+def _of_url(url: TargetUrl) -> WebhookTarget:
+    if url.base.partition(":")[2]:
+        raise InvalidJobError("url", url.shown, "each job names its own address: write only options, after 'webhook:?'")
+    readers = {"timeout_s": seconds, "failures_max": whole, "open_s": seconds}
+    found = url.take(readers)
+    secrets, allow = url.take_all("secret"), url.take_all("allow")
+    url.refuse_others(("secret", "allow", *readers))
+    try:
+        return WebhookTarget(secrets=secrets, allow=allow, **found)
+    except InvalidJobError:
+        raise
+    except ValueError as error:
+        raise InvalidJobError("allow", ", ".join(allow), f"{error}: write a network such as 10.1.0.0/16") from None
+
+
+URL_FORM = UrlForm(_of_url, "webhook:?secret=whsec_...", "https://example.com/")
