@@ -151,7 +151,7 @@ def test_the_python_of_a_page_runs(page, environment, tmp_path):
     path = tmp_path / f"{page.stem}.py"
     path.write_text(code, "utf-8")
     # Sentry asks eventlet, if it is installed, whether it has patched anything; eventlet warns that it is deprecated.
-    command = [sys.executable, "-P", "-W", "error", "-W", "ignore::DeprecationWarning:sentry_sdk.utils"]
+    command = [sys.executable, "-P", "-W", "error", "-W", "ignore:::sentry_sdk.utils"]
     tests = re.findall(r"^def (test_\w+)", code, re.MULTILINE)
     if tests:
         command += ["-m", "pytest", "-q", "-p", "no:cacheprovider", *(f"{path.name}::{test}" for test in tests)]
