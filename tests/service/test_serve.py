@@ -159,11 +159,15 @@ def test_a_file_that_is_gone_for_a_while(start, tmp_path, until):
     path.rename(tmp_path / "elsewhere")
     until(lambda: server.ask("GET", "/readyz").status == 503)
     assert server.ask("GET", "/healthz").status == 200
+    text = server.ask("GET", "/metrics").body.decode()
+    assert "\ntickwheel_shards_owned 0.0\n" in text
+    assert "\ntickwheel_lateness_seconds_count 0.0\n" in text, "the process's own figures are there"
     for _ in range(3):
         assert server.job("PUT", "meanwhile", {"delay": 0, "target": "log"}).status == 503
     until(lambda: sum("is answered with 503" in line for line in server.errors) == 1)
     (tmp_path / "elsewhere").rename(path)
     until(lambda: server.ask("GET", "/readyz").status == 200)
+    assert "\ntickwheel_shards_owned 1.0\n" in server.ask("GET", "/metrics").body.decode()
     server.job("PUT", "after", {"delay": 0, "target": "log"})
     until(lambda: server.job("GET", "after").status == 404)
 

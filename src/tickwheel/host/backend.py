@@ -197,9 +197,9 @@ class Backend(Protocol):
         Stop as `Scheduler.stop` says.
         """
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self, *, with_store: bool) -> dict[str, Any]:
         """
-        Return the counters and figures.
+        Return the counters and figures; those of this process alone without *with_store*.
         """
 
     def advertise(self, url: str, secret: str) -> None:

@@ -2,6 +2,8 @@
 The figures for Prometheus: read from the scheduler's integers when somebody asks, so firing pays nothing for them.
 
     prometheus_client.REGISTRY.register(Collector(scheduler.stats))
+
+While the store does not answer, `tickwheel_store_up` is 0, and the metrics of the process itself are still there.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tickwheel.errors import ClosedError, MissingExtraError
+from tickwheel.jobs.errors import StoreError
 
 if TYPE_CHECKING:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -45,7 +48,6 @@ _GAUGES: Final = {
     "staged": "Jobs in memory, waiting for their instant.",
     "in_memory": "Jobs in memory in all.",
     "waiting": "Jobs that are due and wait for a worker; they can still be moved and cancelled.",
-    "paused": "Pending jobs that are paused; counting ends at 10,000.",
     "in_flight": "Firings in their targets' hands.",
     "epoch": "The epoch under which this process fires.",
 }
@@ -86,10 +88,10 @@ class Collector:
     A collector for a registry of prometheus_client.
 
     Args:
-        stats: The scheduler's `stats`, called at every scrape.
+        stats: The scheduler's `stats`, called at every scrape, and with `with_store=False` after a `StoreError`.
     """
 
-    def __init__(self, stats: Callable[[], Mapping[str, Any]]) -> None:
+    def __init__(self, stats: Callable[..., Mapping[str, Any]]) -> None:
         self._stats = stats
 
     def __repr__(self) -> str:
@@ -106,6 +108,8 @@ class Collector:
             stats = self._stats()
         except ClosedError:
             return iter(())
+        except StoreError:
+            stats = self._stats(with_store=False)
         return families(stats)
 
 
@@ -123,7 +127,7 @@ def exposition(stats: Mapping[str, Any], accept: str = "") -> tuple[str, bytes]:
     """
     client = _library()
     registry = client.CollectorRegistry(auto_describe=False)
-    registry.register(Collector(lambda: stats))
+    registry.register(Collector(lambda **_: stats))
     client.ProcessCollector(registry=registry)
     encode, kind = client.exposition.choose_encoder(_wanted(accept))
     return kind, encode(registry)
@@ -145,12 +149,14 @@ def _wanted(accept: str) -> str:
 
 def families(stats: Mapping[str, Any]) -> Iterator[Metric]:
     """
-    Yield the metrics that *stats* hold.
+    Yield the metrics that *stats* hold: without those of the store if it did not answer.
     """
     core = _library().core
     gauge, counter = core.GaugeMetricFamily, core.CounterMetricFamily
-    states = ((state, stats[state]) for state in _STATES)
-    yield _labelled(gauge, "tickwheel_jobs", "Jobs in the store.", ["state"], states)
+    has_store = "shards_all" in stats
+    yield gauge("tickwheel_store_up", "1 if the store answered this scrape, else 0.", int(has_store))
+    if has_store:
+        yield from _store(gauge, stats)
     yield from _plain(gauge, "", stats, _GAUGES)
     yield from _plain(counter, "", stats, _COUNTERS)
     text = "What became of firings, by target, and by handler or queue where these have names."
@@ -162,20 +168,12 @@ def families(stats: Mapping[str, Any]) -> Iterator[Metric]:
     )
     yield _labelled(counter, "tickwheel_results", text, ["target", "handler", "result"], results)
     yield _circuits(gauge, stats["targets"])
-    text = "Jobs that no live node has the handler of."
-    yield _counted(gauge, "tickwheel_waiting_for_handler", text, ["target", "handler"], stats["waiting_for_handler"])
-    text = "Due jobs that wait because their scope is paused."
-    yield _counted(gauge, "tickwheel_paused_scope", text, ["scope"], stats["paused_scopes"])
     text = "Attempts that run on past their timeouts."
     yield _counted(gauge, "tickwheel_leaked", text, ["target", "handler", "executor"], stats["leaked"])
     if (denials := stats.get("denials")) is not None:  # of a service; a scheduler alone refuses none
         text = "Requests that were refused for their token, or for want of one."
         yield _labelled(counter, "tickwheel_denials", text, ["reason"], denials.items())
     yield from _pull(gauge, stats["pull"])
-    due_at = stats["next_due_at"]
-    if due_at is not None:
-        text = "When the next pending job is due, but for what waits for a worker of a pull queue."
-        yield gauge("tickwheel_next_due_timestamp_seconds", text, due_at / 1000)
     yield gauge("tickwheel_clock_offset_seconds", "The store's clock minus ours.", stats["offset_ms"] / 1000)
     text = "How much later than its instant a job was handed to its target."
     yield _durations(core, "tickwheel_lateness_seconds", text, stats["lateness"], LATENESS_EDGES_MS)
@@ -185,6 +183,20 @@ def families(stats: Mapping[str, Any]) -> Iterator[Metric]:
         fullest = max((max(counts.values()) for _, _, counts in wheel["levels"] if counts), default=0)
         yield from _plain(gauge, "wheel_", wheel | {"slot_max": fullest}, _WHEEL_GAUGES)
         yield from _plain(counter, "wheel_", wheel, _WHEEL_COUNTERS)
+
+
+def _store(gauge: type[GaugeMetricFamily], stats: Mapping[str, Any]) -> Iterator[Metric]:
+    states = ((state, stats[state]) for state in _STATES)
+    yield _labelled(gauge, "tickwheel_jobs", "Jobs in the store.", ["state"], states)
+    yield gauge("tickwheel_paused", "Pending jobs that are paused; counting ends at 10,000.", stats["paused"])
+    text = "Jobs that no live node has the handler of."
+    yield _counted(gauge, "tickwheel_waiting_for_handler", text, ["target", "handler"], stats["waiting_for_handler"])
+    text = "Due jobs that wait because their scope is paused."
+    yield _counted(gauge, "tickwheel_paused_scope", text, ["scope"], stats["paused_scopes"])
+    if stats["next_due_at"] is not None:
+        text = "Due time of the first pending job, without jobs that wait for a worker of a pull queue."
+        yield gauge("tickwheel_next_due_timestamp_seconds", text, stats["next_due_at"] / 1000)
+    yield gauge("tickwheel_shards", "Shards of the store.", stats["shards_all"])
 
 
 def buckets(histogram: Iterable[Sequence[float]], edges: Sequence[float]) -> list[tuple[float | None, int]]:
@@ -238,12 +250,12 @@ def _pull(gauge: type[GaugeMetricFamily], queues: Mapping[str, Mapping[str, int 
 
 
 def _ownership(core: Any, stats: Mapping[str, Any]) -> Iterator[Metric]:
-    yield core.GaugeMetricFamily("tickwheel_shards", "Shards of the store.", stats["shards_all"])
-    text = "Shards whose jobs this process fires."
-    yield core.GaugeMetricFamily("tickwheel_shards_owned", text, len(stats["shards"]))
+    leases = stats["leases"]
+    has_lapsed = leases is not None and leases["trusted_s"] == 0
+    text = "Shards whose jobs this process may fire now: 0 while its leases are not renewed."
+    yield core.GaugeMetricFamily("tickwheel_shards_owned", text, 0 if has_lapsed else len(stats["shards"]))
     text = "Tails that this process owns: of shards that it has handed over, what still runs in it."
     yield core.GaugeMetricFamily("tickwheel_tails_owned", text, len(stats["tails"]))
-    leases = stats["leases"]
     if leases is None:
         return
     yield from _plain(core.CounterMetricFamily, "lease_", leases, _LEASE_COUNTERS)

@@ -166,7 +166,7 @@ class Common:
         """
         return self._core.handlers.has(name)
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self, *, with_store: bool = True) -> dict[str, Any]:
         """
         Return the counters and figures, without stopping anything.
 
@@ -175,8 +175,16 @@ class Common:
         and no worker is free), in_flight (in their targets' hands). `leaked` lists how many attempts run on past their
         timeouts, by handler and executor. `lateness` and `commit` are their distributions; owner, epoch, store and
         offset_ms show who fires by which clock.
+
+        Args:
+            with_store: False leaves out what only the store knows (pending, running, dead, paused, paused_scopes,
+                waiting_for_handler, next_due_at, shards_all), so that nothing waits for a store that does not answer.
+
+        Raises:
+            ClosedError: If the scheduler was stopped.
+            StoreError: If the store does not answer; never without *with_store*. The client of a service always asks it.
         """
-        return self._core.stats()
+        return self._core.stats(with_store=with_store)
 
     def advertise(self, url: str, secret: str) -> None:
         """

@@ -256,9 +256,36 @@ class Core:
         """
         self._figures.service = {"url": url, "secret": secret}
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self, *, with_store: bool = True) -> dict[str, Any]:
         """
         Return counters, sizes and who fires by which clock.
+        """
+        backlog = [] if self._owner is None else self._owner.backlog()
+        return (self._store_stats(backlog) if with_store else {}) | self._process_stats(backlog)
+
+    def _store_stats(self, backlog: Collection[Job]) -> dict[str, Any]:
+        self.client.opened()
+        store = self.client.store
+        scopes = {pause.scope: {**asdict(pause), "count": 0} for pause in store.scopes()}
+        lacking: list[dict[str, Any]] = []
+        for each in store.aside():
+            scope = scope_over(each.target, each.handler, scopes)
+            if scope is None:
+                lacking.append(asdict(each))
+            else:
+                scopes[scope]["count"] += each.count
+        return {
+            **store.count(),
+            "paused": store.count_paused() + sum(each["count"] for each in scopes.values()),
+            "paused_scopes": list(scopes.values()),
+            "waiting_for_handler": lacking,
+            "next_due_at": self._next_due_at(backlog),
+            "shards_all": sum(not store.abilities.is_tail(shard.number) for shard in store.shards()),
+        }
+
+    def _process_stats(self, backlog: Iterable[Job]) -> dict[str, Any]:
+        """
+        Return the part of the stats that this process knows without reading the store.
         """
         writer, owner, store = self.client.opened(), self._owner, self.client.store
         commits = writer.stats()
@@ -269,17 +296,8 @@ class Core:
         )
         counts = dict(self._figures.counts)
         counts["fired"] += sizes["in_flight"]  # the others are counted when they end
-        scopes = {pause.scope: {**asdict(pause), "count": 0} for pause in store.scopes()}
-        lacking: list[dict[str, Any]] = []
-        for each in store.aside():
-            scope = scope_over(each.target, each.handler, scopes)
-            if scope is None:
-                lacking.append(asdict(each))
-            else:
-                scopes[scope]["count"] += each.count
-        backlog, is_tail = [] if owner is None else owner.backlog(), store.abilities.is_tail
+        is_tail = store.abilities.is_tail
         return {
-            **store.count(),
             **counts,
             **sizes,
             "lateness": {**self._figures.lateness.figures(), "traces": self._figures.traces()},
@@ -287,9 +305,6 @@ class Core:
             "by_handler": self._figures.by_handler(),
             "targets": self.registry.figures(),
             "pull": self._queues(backlog),
-            "paused": store.count_paused() + sum(each["count"] for each in scopes.values()),
-            "paused_scopes": list(scopes.values()),
-            "waiting_for_handler": lacking,
             "leaked": [] if owner is None else owner.leaked(),
             "commits": commits.commits,
             "commit": {
@@ -307,12 +322,10 @@ class Core:
             },
             "leases": None if owner is None else owner.leases.figures(),
             "wheel": None if owner is None else owner.wheel(),
-            "next_due_at": self._next_due_at(backlog),
             "owner": owner.name if owner is not None and leases else None,
             "epoch": max((lease.epoch for lease in leases), default=None),
             "shards": [lease.shard for lease in leases if not is_tail(lease.shard)],
             "tails": [lease.shard for lease in leases if is_tail(lease.shard)],
-            "shards_all": sum(not is_tail(shard.number) for shard in store.shards()),
             "store": store.url,
             "loss_window": store.abilities.loss_window,
             "offset_ms": self.client.clock.offset_ms,

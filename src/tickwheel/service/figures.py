@@ -9,6 +9,7 @@ import time
 from typing import Any, Final
 
 from tickwheel.observe.prometheus import exposition
+from tickwheel.jobs.errors import StoreError
 from tickwheel.scheduler import AsyncScheduler
 from tickwheel.service.bodies import CENTURY_S
 from tickwheel.service.denials import Denials
@@ -84,6 +85,15 @@ class Figures:
                 self._stats = await asyncio.to_thread(self._scheduler.stats)
                 self._read_at = time.monotonic()
         return self._stats
+
+    async def known_stats(self) -> dict[str, Any]:
+        """
+        Return the scheduler's stats, without those of the store if it does not answer.
+        """
+        try:
+            return await self.scheduler_stats()
+        except StoreError:
+            return self._scheduler.stats(with_store=False)
 
     async def check_room(self, pending_max: int | None, more: int = 1) -> None:
         """
@@ -184,6 +194,6 @@ class Metrics:
         """
         Return the figures in Prometheus' text format, or as OpenMetrics with traces as exemplars, as Accept asks for.
         """
-        stats = await self._figures.scheduler_stats() | {"denials": self._denials.counts()}
+        stats = await self._figures.known_stats() | {"denials": self._denials.counts()}
         kind, text = exposition(stats, call.header(b"accept") or "")
         return Reply(200, kind.encode(), text)

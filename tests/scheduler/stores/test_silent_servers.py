@@ -15,9 +15,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from tickwheel.jobs import model
 from tickwheel.jobs.errors import StoreError
+from tickwheel.observe.prometheus import Collector
 from tickwheel.scheduler import Scheduler
 from tickwheel.stores import Cursor, open_store
 
@@ -80,6 +82,26 @@ def test_calls_on_silent_connections_end_in_time(line_and_url):
                 wrong[name] = caught.value, took_s
             store.now_ms()
         assert not wrong
+
+
+def test_metrics_without_the_store(line_and_url, until):
+    """
+    While the server does not answer, the metrics of the process itself are exported, and no count of the store.
+    """
+    line, url = line_and_url
+    registry = CollectorRegistry()
+    scheduler = Scheduler(f"{url}&lease_s={LEASE_S}")
+    try:
+        registry.register(Collector(scheduler.stats))
+        assert registry.get_sample_value("tickwheel_store_up") == 1
+        line.cut()
+        assert registry.get_sample_value("tickwheel_store_up") == 0
+        assert registry.get_sample_value("tickwheel_fired_total") == 0
+        assert registry.get_sample_value("tickwheel_jobs", {"state": "pending"}) is None
+        line.mend()
+        until(lambda: registry.get_sample_value("tickwheel_jobs", {"state": "pending"}) == 0)
+    finally:
+        scheduler.stop()
 
 
 def test_one_silent_connection_holds_up_no_other(line_and_url):
