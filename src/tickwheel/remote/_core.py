@@ -150,7 +150,7 @@ class RemoteCore:
         what, remedy = "advertise() was called on the client of a service", "call it where the jobs are fired"
         raise UnsupportedError(what, remedy)
 
-    def stats(self, *, with_store: bool) -> dict[str, Any]:  # noqa: ARG002  the service decides
+    def stats(self, *, with_store: bool) -> dict[str, Any]:
         """
         Return the service's counters and figures.
         """

@@ -182,7 +182,7 @@ class Common:
 
         Raises:
             ClosedError: If the scheduler was stopped.
-            StoreError: If the store does not answer; never without *with_store*. The client of a service always asks it.
+            StoreError: If the store does not answer; never without *with_store*, but for a client of a service.
         """
         return self._core.stats(with_store=with_store)
 

@@ -8,8 +8,8 @@ import asyncio
 import time
 from typing import Any, Final
 
-from tickwheel.observe.prometheus import exposition
 from tickwheel.jobs.errors import StoreError
+from tickwheel.observe.prometheus import exposition
 from tickwheel.scheduler import AsyncScheduler
 from tickwheel.service.bodies import CENTURY_S
 from tickwheel.service.denials import Denials
