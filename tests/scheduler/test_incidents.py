@@ -37,6 +37,20 @@ def look(*letters: Job, **fields: str) -> Incidents:
         ("", ""),
         ("ValueError: it broke", "ValueError: it broke"),
         ("KeyError: 'order-17'", "KeyError: …"),
+        ("KeyError: 'invoice_id'", "KeyError: 'invoice_id'"),
+        (
+            "AttributeError: 'Order' object has no attribute 'paid'",
+            "AttributeError: 'Order' object has no attribute 'paid'",
+        ),
+        ("ModuleNotFoundError: No module named 'app.mail'", "ModuleNotFoundError: No module named 'app.mail'"),
+        ("shop.errors.KeyErrorOfOurs: 'ann'", "shop.errors.KeyErrorOfOurs: …"),
+        ('ValueError: no such table "jobs"', 'ValueError: no such table "jobs"'),
+        (
+            'UniqueViolation: duplicate key, constraint "users_pkey"',
+            'UniqueViolation: duplicate key, constraint "users_pkey"',
+        ),
+        ("ValueError: no such table 'jobs_2024'", "ValueError: no such table …"),
+        ("ValueError: suitable 'ann'", "ValueError: suitable …"),
         ('no user "ann" in `users`', "no user … in …"),
         ("can't open it, isn't there", "can't open it, isn't there"),
         ("timeout after 2.5 s at 127.0.0.1:5432", "timeout after … s at …"),
@@ -71,16 +85,16 @@ def test_groups():
     Letters of one error, target and handler are one incident, whatever the numbers in it; the latest comes first.
     """
     found = look(
-        letter("a", "KeyError: 'x'"),
+        letter("a", "KeyError: 'x1'"),
         letter("b", "HTTP 503", 5, "webhook", "https://example.com/7"),
-        letter("c", "KeyError: 'y'", 10),
+        letter("c", "KeyError: 'y2'", 10),
         letter("d", "HTTP 503", 20, "webhook", "https://example.com/8"),
         letter("e", "HTTP 503", 30, "handler", "https://example.com/8"),
         letter("f", None, 40),
     )
     assert [each.keys for each in found.incidents] == [("a", "c"), ("b", "d"), ("e",), ("f",)]
     keys, http, _, silent = found.incidents
-    assert (keys.error, keys.example, keys.count) == ("KeyError: …", "KeyError: 'x'", 2)
+    assert (keys.error, keys.example, keys.count) == ("KeyError: …", "KeyError: 'x1'", 2)
     assert (keys.first_at, keys.last_at) == (NOW - 10, NOW)
     assert http.places == (("webhook", "https://example.com/7", 1), ("webhook", "https://example.com/8", 1))
     assert (silent.error, silent.example) == ("", "")

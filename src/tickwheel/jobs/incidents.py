@@ -1,8 +1,10 @@
 """
 Dead letters as incidents: one for all that broke in the same way.
 
-Two letters belong together if they went to the same kind of place and their errors differ only in what differs from
-job to job: numbers, identifiers, and whatever is quoted. Nothing here reads a clock or a store.
+Two letters belong together if they have the same target and handler and their errors differ only in the parts that
+vary from job to job: numbers, ids and quoted values. A quoted name of the program is not such a part: the key of a
+KeyError, the names in an AttributeError, NameError or ImportError, and a name after a word such as "table" or "column"
+tell one fault of the code from another. Nothing here reads a clock or a store.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ _PLACES_MAX: Final = 20
 _CHARS_MAX: Final = 500
 _VARIABLE: Final = re.compile(
     r"""
-    (?<!\w)(?: '[^'\n]*' | "[^"\n]*" | `[^`\n]*` )(?!\w)                         # quoted; an apostrophe quotes nothing
+    (?<!\w)(?P<quoted> '[^'\n]*' | "[^"\n]*" | `[^`\n]*` )(?!\w)                # an apostrophe quotes nothing
     | (?<![0-9a-f])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f])       # a UUID
     | \b0x[0-9a-f]+
     | \b(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{8,}\b                       # a digest, or a part of one
@@ -36,6 +38,19 @@ _VARIABLE: Final = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z_.]{0,63}")
+"""A name as programs have it: a digit is taken for a part that varies."""
+_NAMING_ERRORS: Final = re.compile(
+    r"(?:[\w.]+\.)?(?:KeyError|AttributeError|NameError|UnboundLocalError|ImportError|ModuleNotFoundError)\b"
+)
+"""Errors of Python whose quoted names are those of the program."""
+_NAMING_WORDS: Final = re.compile(
+    r"\b(?:argument|attribute|column|command|constraint|database|exchange|field|function|handler|index|keyword|method"
+    r"|module|option|package|parameter|property|queue|relation|role|schema|table|topic|type|variable|view)s?:? ?$",
+    re.IGNORECASE,
+)
+"""Words before a quoted name of the program."""
+_WORD_CHARS: Final = 16
 
 
 @record
@@ -108,7 +123,16 @@ def normalised(text: str) -> str:
     """
     Return *text* with `…` for what differs from job to job, on one line, and at most 500 characters of it.
     """
-    return " ".join(_VARIABLE.sub("…", text).split())[:_CHARS_MAX]
+    names_all = _NAMING_ERRORS.match(text) is not None
+
+    def fixed(found: re.Match[str]) -> str:
+        quoted = found["quoted"]
+        if quoted is None or not _NAME.fullmatch(quoted, 1, len(quoted) - 1):
+            return "…"
+        at = found.start()
+        return quoted if names_all or _NAMING_WORDS.search(text, max(0, at - _WORD_CHARS), at) else "…"
+
+    return " ".join(_VARIABLE.sub(fixed, text).split())[:_CHARS_MAX]
 
 
 def _has(job: Job, wanted: str) -> bool:
