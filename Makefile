@@ -30,7 +30,7 @@ export CARGO_TERM_PROGRESS_WHEN ?= never
 SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md LICENSE \
 	$(shell find crates src -not -name '*.so' -not -name '*.pyc' -not -name __pycache__)
 
-.PHONY: test-full test-times test-dates prove-long test-part test-portable targets bench-peers bench-pythons symbols wheels sdist rootfs servers docs docs-serve screens help bench-core conformance prove run pythons test test-all check format lint types fuzz conformance-cache sanitize dev reference lock clean wheel
+.PHONY: release-check test-full test-times test-dates prove-long test-part test-portable targets bench-peers bench-pythons symbols wheels sdist rootfs servers docs docs-serve screens help bench-core conformance prove run pythons test test-all check format lint types fuzz conformance-cache sanitize dev reference lock clean wheel
 
 help:
 	@awk -f scripts/help.awk $(firstword $(MAKEFILE_LIST))
@@ -76,6 +76,9 @@ sdist: $(VENV)/.build $(VENV)/.dev ## release: build the sdist, and test it unpa
 	@rm -rf $(VENV)/sdist
 	@$(BIN)/maturin sdist --out $(VENV)/sdist 2>/dev/null
 	@scripts/test-sdist $(BIN) $(VENV)/sdist
+
+release-check: $(VENV)/.build $(VENV)/.wheels ## release: do all that the release workflow does, with HEAD and the Pythons here, and publish nothing
+	@scripts/release-check $(BIN) $(VENV)/release "$(VERSIONS)"
 
 rootfs: ## release: follow the Containerfile's steps with debootstrap and chroot, and try what they make (as root)
 	"$$(scripts/find-python)" -P scripts/rootfs.py build/rootfs
