@@ -200,6 +200,7 @@ lint: $(VENV)/.dev ## first: check form and style of Python, Rust and JavaScript
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/python -P scripts/prose.py
+	$(BIN)/python -P scripts/english.py
 	cargo fmt --all --check
 	PYO3_PYTHON=$(abspath $(BIN)/python) cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
 	@$(MAKE) --no-print-directory $(VENV)/bin/actionlint || echo "make: no Go or no proxy of its modules here, so the workflows are not linted" >&2

@@ -4,7 +4,7 @@ Dead letters as incidents: one for all that broke in the same way.
 Two letters belong together if they have the same target and handler and their errors differ only in the parts that
 vary from job to job: numbers, ids and quoted values. A quoted name of the program is not such a part: the key of a
 KeyError, the names in an AttributeError, NameError or ImportError, and a name after a word such as "table" or "column"
-tell one fault of the code from another. Nothing here reads a clock or a store.
+separate one fault of the code from another. Nothing here reads a clock or a store.
 """
 
 from __future__ import annotations
