@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import enum
 import functools
 import http.server
 import importlib
@@ -23,6 +24,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from http import HTTPStatus
@@ -60,13 +62,77 @@ def public_modules() -> Iterator[str]:
             yield module.name
 
 
+def is_ours(kind: type) -> bool:
+    """
+    Return whether a class is defined in the package.
+    """
+    return kind.__module__.partition(".")[0] == "tickwheel"
+
+
+def missing_members(inventory: Path) -> list[str]:
+    """
+    Return the public members of public classes that are not in the *inventory* of the built site.
+
+    A class is on the page of one of its names. Left out are members that a class has from another project, those that
+    its docstring lists as attributes, fields that its signature shows, and those that a protocol's page documents.
+    """
+    *_, compressed = inventory.read_bytes().split(b"\n", 4)
+    listed = {line.split()[0] for line in zlib.decompress(compressed).decode().splitlines()}
+    missing: dict[type, list[str]] = {}
+    classes = public_classes()
+    protocols = [(name, thing) for name, thing in classes.items() if getattr(thing, "_is_protocol", False)]
+    agreed = {each for name, thing in protocols for each in members(thing) if f"{name}.{each}" in listed}
+    agreed |= {each for _, thing in protocols for each in thing.__annotations__}
+    for name, thing in classes.items():
+        attributes = re.findall(
+            r"^ +(\w+): ", (inspect.getdoc(thing) or "").partition("Attributes:\n")[2], re.MULTILINE
+        )
+        found = [
+            f"{name}.{member}"
+            for member in sorted(members(thing) - agreed - {*attributes} - fields(thing))
+            if f"{name}.{member}" not in listed
+        ]
+        missing[thing] = min(found, missing.get(thing, found), key=len)
+    return [each for found in missing.values() for each in found]
+
+
+def fields(kind: type) -> set[str]:
+    """
+    Return the names of the fields that the signature of a class shows.
+    """
+    return {*getattr(kind, "__dataclass_fields__", ()), *getattr(kind, "_fields", ())}
+
+
+def members(kind: type) -> set[str]:
+    """
+    Return the names of the public members that a class has from us.
+    """
+    public = (name for name in dir(kind) if not name.startswith("_"))
+    return {name for name in public if is_ours(next((base for base in kind.__mro__ if name in vars(base)), object))}
+
+
+def public_classes() -> dict[str, type]:
+    """
+    Return the classes that public modules export, by the dotted name of each export.
+    """
+    named = {
+        f"{name}.{public}": getattr(module, public)
+        for name in public_modules()
+        for module in [importlib.import_module(name)]
+        for public in getattr(module, "__all__", ())
+    }
+    return {name: thing for name, thing in named.items() if inspect.isclass(thing)}
+
+
 def module_pages() -> dict[str, str]:
     """
-    Return the text of a page for each public module; a name that several export is on the page of the first.
+    Return the text of a page for each public module.
+
+    A name that several modules export is on the page of the one with the shortest name, from which users import it.
     """
     shown: set[int] = set()
     pages = {}
-    for name in public_modules():
+    for name in sorted(public_modules(), key=lambda each: (each.count("."), each)):
         module = importlib.import_module(name)
         doc = inspect.getdoc(module) or ""
         lines = [name, "=" * len(name), "", f".. module:: {name}", "", doc.partition("\n\n")[0].strip(), ""]
@@ -77,7 +143,10 @@ def module_pages() -> dict[str, str]:
                 elsewhere.append(public)
                 continue
             if inspect.isclass(thing):
-                lines += [f".. autoclass:: {name}.{public}", "   :members:", ""]
+                strangers = sorted({base.__name__ for base in thing.__mro__ if not is_ours(base)} - {thing.__name__})
+                inherited = f"   :inherited-members: {', '.join(strangers)}"
+                lines += [f".. autoclass:: {name}.{public}", "   :members:", inherited]
+                lines += ["   :undoc-members:"] * issubclass(thing, enum.Enum) + [""]
             elif inspect.isroutine(thing):
                 lines += [f".. autofunction:: {name}.{public}", ""]
             elif re.search(rf"^{public}\b.*=", inspect.getsource(module), re.MULTILINE):
@@ -233,6 +302,9 @@ def main() -> int:
     folder = options.out / tickwheel.__version__
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", str(source), str(folder)]
     code = subprocess.run(command, check=False).returncode
+    if code == 0 and (missing := missing_members(folder / "objects.inv")):
+        print(f"the pages of the API lack {len(missing)} members: {', '.join(missing)}", file=sys.stderr)
+        code = 1
     if code == 0:
         publish(options.out)
     if code == 0 and options.serve:

@@ -5,9 +5,11 @@ How the documentation site is built; `scripts/docs_site.py` puts the pages toget
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import re
 from importlib.metadata import version as installed_version
+from typing import ForwardRef
 from urllib.parse import urlsplit
 
 with contextlib.redirect_stdout(None):  # it says that it draws no cards without matplotlib; ours is drawn already
@@ -38,6 +40,7 @@ default_role = "code"  # docstrings write names in single backticks, as Markdown
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
 autodoc_class_signature = "mixed"
+autodoc_preserve_defaults = True  # a default that depends on the machine, such as its number of processors, stays code
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False
@@ -111,8 +114,32 @@ def as_drawn(_app, _what, _name, _thing, _options, lines) -> None:
     lines[:] = drawn
 
 
+def with_fields(_app, _what, _name, thing, _options, signature, returned) -> tuple[str, str] | None:
+    """
+    Write the keyword arguments that a function takes as `**fields: Unpack[Fields]` one by one, as callers write them.
+    """
+    if signature is None or not inspect.isroutine(thing) or "**fields" not in signature:
+        return None
+    kind = inspect.unwrap(thing).__annotations__.get("fields", "")
+    name = re.fullmatch(r"Unpack\[(\w+)\]", str(kind))
+    fields = name and inspect.unwrap(thing).__globals__.get(name[1])
+    if not fields:
+        return None
+    listed = ", ".join(f"{each}: {shown(kind)} = ..." for each, kind in fields.__annotations__.items())
+    star = "" if re.search(r"[(\s]\*,", signature) else "*, "
+    return re.sub(r"\*\*fields(?:: [^,)]*)?", lambda _: star + listed, signature), returned
+
+
+def shown(kind) -> str:
+    """
+    Return an annotation as the source has it.
+    """
+    return kind.__forward_arg__ if isinstance(kind, ForwardRef) else getattr(kind, "__name__", str(kind))
+
+
 def setup(app) -> None:
     """
     Run before napoleon does.
     """
     app.connect("autodoc-process-docstring", as_drawn, priority=400)
+    app.connect("autodoc-process-signature", with_fields)
