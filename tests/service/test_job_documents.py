@@ -19,8 +19,10 @@ from tickwheel.service.documents import JobDocument, job_document
 from tickwheel.testing.store_suite._columns import jobs_of_their_own
 
 NOW = 1_800_000_000_000
+RULE = '{"anchor_at":1,"every_ms":5000,"jitter_ms":0,"misfire":"once"}'
 OWN = {
     **dict(jobs_of_their_own(NOW)),
+    "manifest": model.Job("manifest", 3, NOW, recurrence=RULE, manifest="billing"),
     "state": model.Job("state", 3, NOW, state=model.State.DEAD),
     "pause": model.Job("pause", 3, NOW, pause=model.Pause(NOW, "ops", "why", "handler:h")),
     **{name: replace(model.Job(name, 3, NOW), **{name: True}) for name in columns.UNSTORED},

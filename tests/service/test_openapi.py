@@ -30,6 +30,7 @@ BEYOND = {
     "batches_bulk": "which fields go with which act, since with over alone",
     "schedules_next": "every or cron, and what goes with each; cron lines that fire; zones by their names",
     "schedules_backfill": "whole numbers are written without a point; since before until",
+    "manifests_declare": "an empty list needs allow_empty; every or cron, no mode, and the rest as for jobs_set",
     "scopes_pause": "targets by their names",
     "figures_get_due": "texts for lengths of time, instants at most a hundred years ahead",
     "pulls_lease": "texts for lengths of time",
@@ -228,7 +229,7 @@ def test_outcomes_are_those_of_writes(server, document, tmp_path):
     assert set(schemas["AnswerDocument"]["properties"]["outcome"]["enum"]) == set(words)
     assert set(schemas["ResultDocument"]["properties"]["outcome"]["enum"]) == {*words, "refused"}
     refusals = {word.value for word in REFUSALS}
-    assert set(words) | refusals | {"begun", "settled", "not_owner"} == {word.value for word in Outcome}
+    assert set(words) | refusals | {"begun", "settled", "not_owner", "superseded"} == {word.value for word in Outcome}
     for word in ("stopping", "stopped", "cut_off"):
         assert word in schemas["RecordDocument"]["description"]
 

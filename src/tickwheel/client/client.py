@@ -12,6 +12,7 @@ from functools import partial
 
 from tickwheel.client._bulk_run import done_in_bulk
 from tickwheel.client.change import changed
+from tickwheel.client.declare import declared
 from tickwheel.errors import ClosedError, ReentrantError
 from tickwheel.host.joined_connections import refuse_own_wait
 from tickwheel.host.opening import Opening
@@ -28,6 +29,7 @@ from tickwheel.host.writer import Writer
 from tickwheel.jobs import checks
 from tickwheel.jobs.bulk import BulkAnswer, BulkFields, BulkProgress, bulk_request
 from tickwheel.jobs.change import ChangeFields
+from tickwheel.jobs.declaration import Declaration, Declared
 from tickwheel.jobs.errors import UnsupportedError
 from tickwheel.jobs.incidents import LETTERS_MAX, Incidents, incidents_of
 from tickwheel.jobs.model import (
@@ -176,7 +178,7 @@ class Client:
         Do *verb* on all its jobs; all is checked before any is queued.
         """
         writer = self._writing(verb.name)
-        trace, actor, owner = self._trace(), self._asks(), self._options.owner
+        trace, actor, owner = self._trace(), self.actor(), self._options.owner
         set_write = partial(self._set_write_of, trace, actor)
         return writer.submit_many(writes_of(verb, set_write, *self.clock.reading(), actor=actor, owner=owner))
 
@@ -219,7 +221,7 @@ class Client:
         if not (store.abilities.joins_transactions and isinstance(store, Joins)):
             what = f"{store.url} joins no transaction of yours"
             raise UnsupportedError(what, "leave conn out, or keep the jobs in SQLite or PostgreSQL")
-        actor, owner = self._asks(), self._options.owner
+        actor, owner = self.actor(), self._options.owner
         return Within(store, connection, self._set_write, self.clock.now_ms, actor=actor, owner=owner)
 
     def _writing(self, verb: str) -> Writer | PartitionedWriter:
@@ -236,7 +238,7 @@ class Client:
         return writer
 
     def _set_write(self, request: SetRequest, now: int, era: int | None = None) -> Set:
-        return self._set_write_of(self._trace(), self._asks(), request, now, era)
+        return self._set_write_of(self._trace(), self.actor(), request, now, era)
 
     def _set_write_of(
         self, trace: str | None, actor: Actor | None, request: SetRequest, now: int, era: int | None
@@ -244,7 +246,7 @@ class Client:
         self._registry.check(request.target, request.handler)
         return set_write(request, now, self._registry.retry_of, trace, era, actor=actor)
 
-    def _asks(self) -> Actor | None:
+    def actor(self) -> Actor | None:
         """
         Return who asks, if the history is to know: the caller of a service, or this process.
         """
@@ -298,6 +300,24 @@ class Client:
         """
         return changed(self, self._registry, checks.check_key(key), fields, if_generation)
 
+    def declare(self, asked: Declaration) -> Declared:
+        """
+        Declare the jobs of a manifest.
+        """
+        self._writing("declare")
+
+        def sets() -> list[Set]:
+            trace, actor, reading = self._trace(), self.actor(), self.clock.reading()
+            return [self._set_write_of(trace, actor, schedule, *reading) for schedule in asked.schedules]
+
+        return declared(self, asked, sets)
+
+    def write_together(self, verb: str, writes: Sequence[Write]) -> list[Answer]:
+        """
+        Write for *verb* in one commit, all of one partition; blocks.
+        """
+        return self._writing(verb).submit_together(writes).result()
+
     def begun(self) -> tuple[int, int]:
         """
         Return the last generation and the time, for a bulk change that begins.
@@ -308,7 +328,7 @@ class Client:
         """
         Write for *verb* what *make* makes of the time and of who asks.
         """
-        return self._writing(verb).submit_many(make(self.clock.now_ms(), self._asks()))
+        return self._writing(verb).submit_many(make(self.clock.now_ms(), self.actor()))
 
     def scopes(self) -> Sequence[Pause]:
         """

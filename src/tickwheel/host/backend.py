@@ -13,6 +13,7 @@ from tickwheel.host.promise import Reply
 from tickwheel.host.within import Within
 from tickwheel.jobs.bulk import BulkAnswer, BulkFields, BulkProgress
 from tickwheel.jobs.change import ChangeFields
+from tickwheel.jobs.declaration import Declaration, Declared
 from tickwheel.jobs.firing_record import FiringRecord
 from tickwheel.jobs.incidents import Incidents
 from tickwheel.jobs.model import Answer, HistoryRecord, Job, Page, Pause, Progress
@@ -89,6 +90,11 @@ class Jobs(Protocol):
     def change(self, key: str, fields: ChangeFields, if_generation: int | None) -> Answer:
         """
         Change some of one job.
+        """
+
+    def declare(self, asked: Declaration) -> Declared:
+        """
+        Declare the jobs of a manifest.
         """
 
     def upcoming(self, due_from: Instant | None, due_until: Instant | None, limit: int) -> Sequence[Job]:

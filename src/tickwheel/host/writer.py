@@ -153,6 +153,24 @@ class Writer:
         self._queue_callers([((write,), done)], 1, timeout_s)
         return promise
 
+    def submit_together(self, writes: Sequence[Write]) -> Promise[list[Answer]]:
+        """
+        Queue *writes* of a caller, at least one, for one commit, whatever `batch_max` is.
+
+        Raises:
+            ClosedError: If the writer is closed.
+        """
+        promise: Promise[list[Answer]] = Promise(self._runtime)
+
+        def done(result: list[Answer] | Exception) -> None:
+            if isinstance(result, Exception):
+                promise.set_exception(result)
+            else:
+                promise.set_result(result)
+
+        self._queue_callers([(writes, done)], len(writes), None)
+        return promise
+
     def submit_many(self, writes: Sequence[Write], timeout_s: float | None = None) -> Promise[list[Answer]]:
         """
         Queue many *writes*, in order, in as few commits as `batch_max` allows; all of them or none are queued.

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 from tickwheel.jobs.attempt_status import ANY_ATTEMPT, AttemptStatus, Standing
 from tickwheel.jobs.history import CUT_OFF, Actor, HistoryRecord
+from tickwheel.jobs.manifest import Manifest, Under
 from tickwheel.jobs.outcome import Outcome
 from tickwheel.jobs.pause import EVERYTHING, Pause, Resume, SetPause, scope_over
 from tickwheel.jobs.progress import NOTE_MAX, Progress
@@ -32,9 +33,12 @@ __all__ = [
     "Begin",
     "Cancel",
     "Contested",
+    "Declare",
     "HistoryRecord",
     "Job",
     "JobQuery",
+    "JobWrite",
+    "Manifest",
     "Move",
     "Outcome",
     "Page",
@@ -52,6 +56,7 @@ __all__ = [
     "Settled",
     "Standing",
     "State",
+    "Under",
     "Write",
     "key_of",
     "record",
@@ -115,6 +120,7 @@ class Job:
         trace: A W3C traceparent, or None.
         first_set_at: When this life of the key began; a debounce's maximum wait counts from it.
         pause: Set where it is paused: it is not due then, or, while it runs, what follows will not be.
+        manifest: The name of the manifest that a recurring job belongs to, or None.
         lacks_handler: Whether it was set aside, pending, for the first node that has its handler; it uses no attempt.
         awaits_worker: Whether it is running and has not started, as those see it who ask the process that fires it.
     """
@@ -134,6 +140,7 @@ class Job:
     trace: str | None = None
     first_set_at: int = 0
     pause: Pause | None = None
+    manifest: str | None = None
     # Each field above is a column (see `columns.py`): a new one goes here. Those below have none.
     lacks_handler: bool = False
     awaits_worker: bool = False
@@ -173,6 +180,9 @@ class Set:
     the change counts from its end on. A dead series with the same runs answers DEAD and stays as it is. RESTARTED
     answers a new series, asked for by mode. FINISHED answers a rule without any run that has no series to change.
 
+    A job that names a manifest takes the series of its key into that, also where the answer is UNCHANGED or DEAD;
+    OTHER_MANIFEST answers where it belongs to another. A job that names none leaves a series in its manifest.
+
     Attributes:
         job: What to store. Its generation and state are ignored; its `first_set_at` counts for a new life, 0 means now.
         mode: What to do with a pending one.
@@ -185,6 +195,7 @@ class Set:
         is_over: Whether the rule names no run from now on, so that it can only change a series.
         if_due_at: Only a pending job that is due at this instant, whose attempts and error are kept; one that runs is
             TOO_LATE, another instant is WRONG_GENERATION.
+        under: The declaration that it is part of, if any; SUPERSEDED answers where that does not count any more.
         actor: By whom, if the history is to have that: a record in the same transaction, if it took effect, and the
             job recurs or all acts of the actor are kept. The other writes of callers have the same.
     """
@@ -200,6 +211,7 @@ class Set:
     is_over: bool = False
     if_due_at: int | None = None
     actor: Actor | None = None
+    under: Under | None = None
 
 
 @record
@@ -236,6 +248,7 @@ class Cancel:
         stops: Whether an attempt that has started is to stop. The answer is STOPPING then: a job that fires once
             expires, by `STOPPED`, so that it is not tried again however the attempt ends, and one that recurs is
             removed. Its owner hears of it by `request_withdrawal`.
+        under: The declaration that it is part of, if any: NOT_FOUND answers a job that is not of that manifest.
     """
 
     key: str
@@ -243,6 +256,7 @@ class Cancel:
     over: AttemptStatus | None = None
     actor: Actor | None = None
     stops: bool = False
+    under: Under | None = None
 
 
 @record
@@ -379,8 +393,32 @@ class Redate:
     recurrence: str | None = None
 
 
-Write: TypeAlias = Set | Move | Cancel | SetPause | Resume | Replay | Adopt | Begin | SetAside | Settle | Redate
+@record
+class Declare:
+    """
+    Begin a declaration of a manifest, whose writes follow in the same batch, under the version that it then has.
+
+    Answers CHANGED; UNCHANGED where the manifest keeps its version; SUPERSEDED where it has another version than
+    expected; or OTHER_MANIFEST, with the first job of *keys* that belongs to another. After the last two, the writes
+    that follow do not count.
+
+    Attributes:
+        key: Any key of the partition that it is about.
+        manifest: As it is from now on; with the expected version, it stays as it is.
+        if_version: The version that is expected.
+        keys: The keys that are set.
+    """
+
+    key: str
+    manifest: Manifest
+    if_version: int
+    keys: tuple[str, ...] = ()
+
+
+JobWrite: TypeAlias = Set | Move | Cancel | SetPause | Resume | Replay | Adopt | Begin | SetAside | Settle | Redate
 """A write to one job."""
+
+Write: TypeAlias = JobWrite | Declare
 
 Contested: TypeAlias = Set | Move | Cancel | SetPause
 """A write of a caller that may meet a counted attempt, and carries the word on it as `over`."""

@@ -37,11 +37,12 @@ class JobQuery:
     target: str | None = None
     contains: str | None = None
     error: str | None = None
+    manifest: str | None = None
 
     @property
     def is_narrowed(self) -> bool:
         """
-        True if it leaves out jobs by what no set of keys shows: all but prefix, paused and recurring.
+        True if it leaves out jobs by what no set of keys shows: all but prefix, paused, recurring and manifest.
         """
         filters = (self.state, self.due_from, self.due_until, self.handler, self.target, self.contains, self.error)
         return any(value is not None for value in filters)
@@ -61,6 +62,7 @@ class JobQuery:
             and (self.error is None or self.error in (job.error or ""))
             and (job.recurrence is not None or not self.recurring)
             and (job.is_paused or not self.paused)
+            and self.manifest in {None, job.manifest}
         )
 
 

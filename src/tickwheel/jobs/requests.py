@@ -40,10 +40,12 @@ __all__ = [
     "SetRequest",
     "When",
     "answered",
+    "check_manifest",
     "check_requests",
     "due_at",
     "flag",
     "job_query",
+    "other_manifest",
     "set_write",
     "trial",
 ]
@@ -52,7 +54,7 @@ PAGE_MAX = 1_000
 STEPS_MAX = 1_000
 """Maximum number of steps of a forecast."""
 _REPLACE: Final = SetMode.REPLACE  # an enum is slow to look into
-_PARTS: Final = ("target", "contains", "error")
+_MANIFEST_BYTES_MAX: Final = 255
 
 
 class SetFields(TypedDict, total=False):
@@ -82,6 +84,7 @@ class SetFields(TypedDict, total=False):
     exclude: Sequence[str | date]
     trace: str | None
     keep_payload: bool
+    manifest: str | None
 
 
 @make_fast
@@ -121,6 +124,7 @@ class SetRequest:
         trace: A W3C traceparent, to link the firing to.
         keep_payload: Keep the payload of the pending or running job of that key, where there is one; without it a set
             that has no payload sets None.
+        manifest: The manifest that the recurring job belongs to, which `declare` sets; 1 to 255 bytes of UTF-8.
     """
 
     key: str
@@ -146,6 +150,7 @@ class SetRequest:
     exclude: Sequence[str | date] = ()
     trace: str | None = None
     keep_payload: bool = False
+    manifest: str | None = None
 
 
 class When(NamedTuple):
@@ -171,6 +176,7 @@ class Filter(TypedDict, total=False):
         error: A part of the last error's text.
         recurring: Only recurring jobs.
         paused: Only pending jobs that are paused.
+        manifest: Only jobs that belong to this manifest.
     """
 
     state: str | None
@@ -182,6 +188,7 @@ class Filter(TypedDict, total=False):
     error: str | None
     recurring: bool
     paused: bool
+    manifest: str | None
 
 
 class ListRest(Filter, total=False):
@@ -276,7 +283,10 @@ def set_write(
         None if request.expires is None else due + checks.span_ms("expires", request.expires),
         recurrence,
         trace=trace if request.trace is None else checks.check_trace(request.trace),
+        manifest=None if request.manifest is None else check_manifest(request.manifest),
     )
+    if request.manifest is not None and recurrence is None:
+        raise InvalidJobError("manifest", request.manifest, "it is for recurring jobs: pass every= or cron=")
     mode = _REPLACE if request.mode == "replace" else checks.choice("mode", request.mode, SetMode)
     max_wait = None if request.max_wait is None else checks.span_ms("max_wait", request.max_wait)
     if max_wait is not None and mode is not _REPLACE:
@@ -309,9 +319,12 @@ def answered(answer: Answer, request: SetRequest) -> Answer:
 
     Raises:
         InvalidRecurrenceError: If no run is due until its `until=`, and there is no series.
+        InvalidJobError: If the key belongs to another manifest than the one that is named.
     """
     if answer.outcome is Outcome.FINISHED:
         raise no_run(request.until)
+    if answer.outcome is Outcome.OTHER_MANIFEST and answer.job is not None:
+        raise other_manifest(answer.job)
     return answer
 
 
@@ -328,6 +341,14 @@ def trial(request: SetRequest, now: int) -> Job:
     if write.is_over:
         raise no_run(request.until)
     return write.job
+
+
+def other_manifest(job: Job) -> InvalidJobError:
+    """
+    Return the error of a request for the key of *job*, which belongs to another manifest.
+    """
+    remedy = f"it belongs to the manifest {job.manifest!r}: take it out there first, or choose another key"
+    return InvalidJobError("key", job.key, remedy)
 
 
 def due_at(delay: Duration | None, at: Instant | None, now: int, *, least: int | None = None) -> int:
@@ -362,6 +383,7 @@ def job_query(fields: ListFields, now: int) -> JobQuery:
     limit = checks.check_count("limit", fields.get("limit", 100), PAGE_MAX)
     prefix, cursor, state = fields.get("prefix", ""), fields.get("cursor"), fields.get("state")
     due_from, due_until, handler = fields.get("due_from"), fields.get("due_until"), fields.get("handler")
+    manifest = fields.get("manifest")
     return JobQuery(
         prefix and checks.check_key(prefix, "prefix"),
         None if state is None else checks.choice("state", state, State),
@@ -372,8 +394,23 @@ def job_query(fields: ListFields, now: int) -> JobQuery:
         limit,
         flag("recurring", fields.get("recurring", False)),
         flag("paused", fields.get("paused", False)),
-        *(_part(name, fields) for name in _PARTS),
+        target=_part("target", fields),
+        contains=_part("contains", fields),
+        error=_part("error", fields),
+        manifest=None if manifest is None else check_manifest(manifest),
     )
+
+
+def check_manifest(name: str) -> str:
+    """
+    Return *name* if a manifest can have it: 1 to 255 bytes of UTF-8, no NUL.
+
+    Raises:
+        InvalidJobError: Naming the value and the remedy.
+    """
+    if len(checks.check_key(name, "manifest").encode()) > _MANIFEST_BYTES_MAX:
+        raise InvalidJobError("manifest", name, f"at most {_MANIFEST_BYTES_MAX} bytes of UTF-8")
+    return name
 
 
 def _part(name: str, fields: Mapping[str, Any]) -> str | None:

@@ -22,7 +22,9 @@ from tickwheel.jobs.model import (
     AttemptStatus,
     Begin,
     Cancel,
+    Declare,
     Job,
+    JobWrite,
     Move,
     Outcome,
     Pause,
@@ -86,6 +88,8 @@ REQUESTS_KEPT_MS: Final = 60_000
 """How long a request about an attempt is kept, and how long one to stop it holds."""
 _WITHDRAWAL_HOLDS_MS: Final = 5_000  # who waits asks again each second
 
+_TAKEN_IN: Final = frozenset((Outcome.UNCHANGED, Outcome.CHANGED, Outcome.KEPT, Outcome.DEAD))
+"""The answers to a set of a series that leave the job there."""
 _CREATED: Final = Outcome.CREATED  # an enum is slow to look into
 _PENDING: Final = State.PENDING
 _stored: Final = with_other("generation", "due_at", "payload", "expires_at", "state", "first_set_at", "pause")
@@ -93,7 +97,7 @@ _stored: Final = with_other("generation", "due_at", "payload", "expires_at", "st
 
 
 def decide(  # noqa: C901, PLR0911 - one for each kind of write
-    write: Write, job: Job | None, now: int, next_generation: NextGeneration
+    write: JobWrite, job: Job | None, now: int, next_generation: NextGeneration
 ) -> Decision:
     """
     Return what comes of *write*, given the *job* that its key has now.
@@ -108,11 +112,7 @@ def decide(  # noqa: C901, PLR0911 - one for each kind of write
     """
     match write:
         case Set():
-            if job is not None and _is_kept(write, job):
-                return _change_series(write, job, now, next_generation)
-            if write.is_over:
-                return Answer(Outcome.FINISHED, job), job
-            return (_set if write.if_due_at is None else _change)(write, job, now, next_generation)
+            return _set_or_change(write, job, now, next_generation)
         case Begin() | SetAside():
             return _begin_or_set_aside(write, job)
         case Settle():
@@ -139,8 +139,10 @@ def values_of(write: Write) -> tuple[str | int | None, ...]:
     """
     match write:
         case Set(job=job) | Adopt(job=job):
-            texts = (job.key, job.target, job.handler, job.recurrence, job.trace)
+            texts = (job.key, job.target, job.handler, job.recurrence, job.trace, job.manifest)
             return (*texts, job.due_at, job.expires_at, job.first_set_at)
+        case Declare(manifest=manifest):
+            return (write.key, manifest.name, manifest.digest, manifest.revision, manifest.rules)
         case Move() | Replay():
             return (write.key, write.due_at)
         case Settle() | Redate():
@@ -170,6 +172,16 @@ def rescued(job: Job) -> Job:
     Return a running *job* as its next owner gets it: pending, its attempts kept.
     """
     return replace(job, state=State.PENDING)
+
+
+def _set_or_change(write: Set, job: Job | None, now: int, next_generation: NextGeneration) -> Decision:
+    if job is not None and job.manifest is not None and write.job.manifest not in (None, job.manifest):
+        return Answer(Outcome.OTHER_MANIFEST, job), job
+    if job is not None and _is_kept(write, job):
+        return _taken_in(write, *_change_series(write, job, now, next_generation))
+    if write.is_over:
+        return Answer(Outcome.FINISHED, job), job
+    return (_set if write.if_due_at is None else _change)(write, job, now, next_generation)
 
 
 def _is_kept(write: Set, job: Job) -> bool:
@@ -206,6 +218,17 @@ def _change_series(  # noqa: PLR0911 - one for each answer
         after = at_end(known, wanted)
         return Answer(Outcome.CHANGED, after), after
     return _change_pending(write, known, wanted, now, next_generation)
+
+
+def _taken_in(write: Set, answer: Answer, after: Job | None) -> Decision:
+    """
+    Return the decision about a series with the job in the manifest that *write* names.
+    """
+    name = write.job.manifest
+    if name is None or after is None or after.manifest == name or answer.outcome not in _TAKEN_IN:
+        return answer, after
+    taken = replace(after, manifest=name)
+    return Answer(answer.outcome, taken), taken
 
 
 def _change_pending(write: Set, job: Job, wanted: Definition, now: int, next_generation: NextGeneration) -> Decision:
@@ -251,6 +274,8 @@ def _set(write: Set, job: Job | None, now: int, next_generation: NextGeneration)
         first_set_at,
         None if before is None else before.pause,
     )
+    if before is not None and before.manifest is not None and wanted.manifest is None and wanted.recurrence is not None:
+        stored = replace(stored, manifest=before.manifest)
     over_live = Outcome.RESTARTED if write.mode is SetMode.RESTART else Outcome.REPLACED
     return Answer(over_live if is_live else _CREATED, stored), stored
 
@@ -290,8 +315,8 @@ def _move(write: Move, job: Job | None, now: int, next_generation: NextGeneratio
 
 
 def _cancel(write: Cancel, job: Job | None) -> Decision:
-    if job is None:
-        return NOT_FOUND, None
+    if job is None or (write.under is not None and write.under.manifest != job.manifest):
+        return Answer(Outcome.NOT_FOUND, job), job
     if write.if_generation not in (None, job.generation):
         return Answer(Outcome.WRONG_GENERATION, job), job
     known = _known(job, write.over)

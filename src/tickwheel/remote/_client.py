@@ -16,6 +16,7 @@ from tickwheel.errors import TickwheelError
 from tickwheel.jobs import checks
 from tickwheel.jobs.bulk import BulkAnswer, BulkFields, BulkProgress, bulk_request
 from tickwheel.jobs.change import ChangeFields, change_fields
+from tickwheel.jobs.declaration import Declaration, Declared
 from tickwheel.jobs.errors import InvalidJobError, StoreError, UnsupportedError
 from tickwheel.jobs.incidents import LETTERS_MAX, Incidents
 from tickwheel.jobs.model import Answer, HistoryRecord, Job, Page, Pause, RetryPolicy
@@ -257,7 +258,7 @@ class RemoteClient:
         params: dict[str, Any] = {"limit": query.limit}
         if query.prefix:
             params["prefix"] = str.__str__(query.prefix)
-        for name in ("state", "handler", "target", "contains", "error", "cursor"):
+        for name in ("state", "handler", "target", "contains", "error", "manifest", "cursor"):
             value = getattr(query, name)
             if value is not None:
                 params[name] = str.__str__(value)  # an enumeration's own shows its name
@@ -296,6 +297,20 @@ class RemoteClient:
         body = _wire.change_body(change_fields(fields), self.now_ms())
         condition = _condition(checks.check_generation(if_generation))
         return self._transport.submit(self._write("POST", path, body, condition)).result()
+
+    def declare(self, asked: Declaration) -> Declared:
+        """
+        Declare the jobs of a manifest.
+        """
+        items = [self._declared(schedule) for schedule in asked.schedules]
+        options = _wire.to_json(asked.options())[1:-1]
+        body = b'{%b,"jobs":[%b]}' % (options, b",".join(items))
+        path = _wire.manifest_address(asked.manifest)
+        return _wire.declared_of(self._transport.submit(self._transport.document("PUT", path, body)).result())
+
+    def _declared(self, schedule: SetRequest) -> bytes:
+        body, payload = self._asked(schedule)
+        return _wire.to_json(body | {"key": schedule.key}, payload)
 
     def upcoming(self, due_from: Instant | None, due_until: Instant | None, limit: int) -> Sequence[Job]:
         """

@@ -14,6 +14,7 @@ from urllib.parse import quote
 from tickwheel.jobs import checks
 from tickwheel.jobs.bulk import BulkAnswer, BulkFields
 from tickwheel.jobs.change import ChangeFields
+from tickwheel.jobs.declaration import Declared, DeclaredJob
 from tickwheel.jobs.incidents import Incident, Incidents
 from tickwheel.jobs.model import Answer, HistoryRecord, Job, Outcome, Pause, RetryPolicy, State
 from tickwheel.jobs.recurring import exclusions
@@ -28,9 +29,11 @@ __all__ = [
     "bulk_body",
     "bulk_of",
     "change_body",
+    "declared_of",
     "epoch_seconds",
     "incidents_of",
     "job_of",
+    "manifest_address",
     "ms",
     "pause_of",
     "record_of",
@@ -88,6 +91,13 @@ def address(key: str, action: str = "") -> str:
     return f"/v1/jobs/{quoted if quoted.strip('.') else quoted.replace('.', '%2E')}{action}"
 
 
+def manifest_address(name: str) -> str:
+    """
+    Return the address of the manifest of that *name*.
+    """
+    return f"/v1/manifests/{quote(name, safe='').replace('.', '%2E')}"
+
+
 def ms(text: str) -> int:
     """
     Return the instant that *text* names, in ms since the epoch.
@@ -107,7 +117,7 @@ def set_body(request: SetRequest) -> dict[str, Any]:
     for name in ("at", "until"):
         if getattr(request, name) is not None:
             body[name] = epoch_seconds(name, getattr(request, name))
-    for name in ("handler", "cron", "trace", "max_runs", "overlap"):
+    for name in ("handler", "cron", "trace", "max_runs", "overlap", "manifest"):
         if getattr(request, name) is not None:
             body[name] = getattr(request, name)
     if request.every is not None or request.cron is not None:
@@ -281,6 +291,25 @@ def answer_of(document: Mapping[str, Any]) -> Answer:
     """
     job = document.get("job")
     return Answer(Outcome(document["outcome"]), None if job is None else job_of(job))
+
+
+def declared_of(document: Mapping[str, Any]) -> Declared:
+    """
+    Return the answer to a declaration that *document* describes.
+    """
+    return Declared(
+        document["manifest"],
+        Outcome(document["outcome"]),
+        document["revision"],
+        tuple(
+            DeclaredJob(
+                each["key"],
+                Outcome(each["outcome"]),
+                *(None if each[name] is None else job_of(each[name]) for name in ("job", "before")),
+            )
+            for each in document["jobs"]
+        ),
+    )
 
 
 def refusal_of(problem: Mapping[str, Any]) -> Answer | None:

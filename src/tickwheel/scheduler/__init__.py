@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from tickwheel.host.options import HistoryOptions, SchedulerOptions
 from tickwheel.jobs.bulk import BulkAnswer
+from tickwheel.jobs.declaration import Declared, DeclaredJob, Schedule
 from tickwheel.jobs.errors import (
     AccessError,
     HandlerNotFoundError,
@@ -60,6 +61,8 @@ __all__ = [
     "Backfill",
     "BulkAnswer",
     "DeadLetter",
+    "Declared",
+    "DeclaredJob",
     "Firing",
     "HandlerNotFoundError",
     "HistoryOptions",
@@ -83,6 +86,7 @@ __all__ = [
     "RecurrenceError",
     "Retry",
     "RetryPolicy",
+    "Schedule",
     "Scheduler",
     "SchedulerOptions",
     "SetMode",

@@ -14,6 +14,7 @@ from tickwheel.client.pages import drained
 from tickwheel.jobs import checks
 from tickwheel.jobs.bulk import BulkAnswer, BulkFields, BulkProgress
 from tickwheel.jobs.change import ChangeFields
+from tickwheel.jobs.declaration import Declared, Schedule, checked_declaration
 from tickwheel.jobs.errors import UnsupportedError
 from tickwheel.jobs.incidents import Incidents
 from tickwheel.jobs.model import Answer, HistoryRecord, Job, Page, Pause, Progress
@@ -112,6 +113,24 @@ class AsyncScheduler(Common):
         Set many jobs: see `Scheduler.set_many`.
         """
         return await self._do(SetJobs(check_requests(requests)), conn)
+
+    async def declare(
+        self,
+        schedules: Iterable[Schedule],
+        manifest: str,
+        *,
+        revision: int | None = None,
+        rollback: bool = False,
+        allow_empty: bool = False,
+        dry_run: bool = False,
+    ) -> Declared:
+        """
+        Make the recurring jobs of a manifest what *schedules* say: see `Scheduler.declare`.
+        """
+        asked = checked_declaration(
+            schedules, manifest, revision=revision, rollback=rollback, allow_empty=allow_empty, dry_run=dry_run
+        )
+        return await asyncio.to_thread(self._core.client.declare, asked)
 
     async def move(
         self,

@@ -13,6 +13,7 @@ from tickwheel.host.backend import Jobs
 from tickwheel.jobs import checks
 from tickwheel.jobs.bulk import BulkAnswer, BulkFields, BulkProgress
 from tickwheel.jobs.change import ChangeFields
+from tickwheel.jobs.declaration import Declared, Schedule, checked_declaration
 from tickwheel.jobs.model import Answer, HistoryRecord, Job, Page, Pause
 from tickwheel.jobs.requests import ListRest, SetFields, SetRequest, When, answered, check_requests
 from tickwheel.jobs.verbs import CancelJobs, MoveJobs, PauseJobs, ReplayJobs, ResumeJobs, SetJobs, Verb
@@ -130,6 +131,47 @@ class Scheduler(Fleet):
         Errors are those of `set`; one bad request refuses all, before any is set.
         """
         return self._do(SetJobs(check_requests(requests)), conn)
+
+    def declare(
+        self,
+        schedules: Iterable[Schedule],
+        manifest: str,
+        *,
+        revision: int | None = None,
+        rollback: bool = False,
+        allow_empty: bool = False,
+        dry_run: bool = False,
+    ) -> Declared:
+        """
+        Make the recurring jobs of a manifest (a named list of them) what *schedules* say, in one commit.
+
+        Each job is set as by `set`: one that exists goes on, and keeps what it owes. Jobs that an earlier declaration
+        had and this one has not are cancelled; a run under way ends undisturbed. So a program may declare its jobs at
+        each start: with nothing changed, nothing is written. On a Redis cluster each partition has a commit of its own.
+
+        A key that belongs to no manifest is taken into this one. A series with `max_runs=` that has ended, or was
+        cancelled, stays so until its rule changes; any other that was cancelled is created again.
+
+        Args:
+            schedules: What the manifest has, each key once; at most 10,000.
+            manifest: Its name, such as that of the program: 1 to 255 bytes of UTF-8.
+            revision: The number of the build or release. Where a newer one was declared, this one does nothing.
+            rollback: Whether an older revision is wanted nevertheless.
+            allow_empty: Whether an empty list is meant: it cancels all jobs of the manifest.
+            dry_run: Whether to return what would happen, and write nothing.
+
+        Returns:
+            The outcome for each job, and as a whole: CHANGED, UNCHANGED or SUPERSEDED.
+
+        Raises:
+            InvalidJobError: For a value that no job can have, a key of another manifest, or an empty list that is not
+                allowed. Nothing was done then.
+            StoreError: If the store does not answer; transient, if others keep declaring the manifest.
+        """
+        asked = checked_declaration(
+            schedules, manifest, revision=revision, rollback=rollback, allow_empty=allow_empty, dry_run=dry_run
+        )
+        return self._outside("declare").declare(asked)
 
     def move(
         self,

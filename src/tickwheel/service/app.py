@@ -26,6 +26,8 @@ from tickwheel.service.incidents import Incidents
 from tickwheel.service.intake import incoming_trace, without_conditions, without_query
 from tickwheel.service.jobs import PREFIX, Jobs
 from tickwheel.service.live import Live
+from tickwheel.service.manifests import PREFIX as MANIFESTS
+from tickwheel.service.manifests import Manifests
 from tickwheel.service.methods import KeyMethods, Methods
 from tickwheel.service.openapi import openapi
 from tickwheel.service.options import ServiceOptions
@@ -66,6 +68,7 @@ class Service:
             jobs=Jobs(scheduler, options, figures),
             batches=Batches(scheduler, options, figures),
             schedules=Schedules(scheduler, options, figures),
+            manifests=Manifests(scheduler, options, figures),
             scopes=Scopes(scheduler, options),
             incidents=Incidents(scheduler),
             pulls=self._pulls,
@@ -90,6 +93,7 @@ class Service:
         # Jobs are not left to the router: it costs as much as setting one, and knows no key with a line end in it.
         self._job = KeyMethods("/v1/jobs/{key}", methods)
         self._schedule = KeyMethods("/v1/schedules/{key}", methods)
+        self._manifest = methods.pop("/v1/manifests/{name}")
         self._router = Router(
             [
                 *(Route(path, found) for path, found in methods.items()),
@@ -143,6 +147,8 @@ class Service:
                 reply = await self._job.reply(call)
             elif call.raw_path.startswith(SCHEDULES):
                 reply = await self._schedule.reply(call)
+            elif call.raw_path.startswith(MANIFESTS):
+                reply = await self._manifest.reply(call)
         except ClientDisconnect:
             return  # there is nobody to answer
         except Exception as error:  # noqa: BLE001 - it is answered, and logged where it is ours

@@ -15,6 +15,7 @@ from msgspec.structs import astuple
 
 from tickwheel.host.pulls import LEASE_MAX_S, LEASE_MIN_S, LEASES_MAX, WAIT_MAX_S
 from tickwheel.jobs import checks
+from tickwheel.jobs.declaration import MANIFEST_MAX
 from tickwheel.jobs.model import NOTE_MAX, RetryPolicy
 from tickwheel.jobs.recurring import EXCLUDE_MAX, RUNS_MAX
 from tickwheel.scheduler.backfill import BACKFILL_MAX
@@ -29,6 +30,7 @@ __all__ = [
     "ExtendBody",
     "Item",
     "LeaseBody",
+    "ManifestBody",
     "MoveBody",
     "MoveItem",
     "NackBody",
@@ -38,6 +40,7 @@ __all__ = [
     "ReplayItem",
     "ResumeItem",
     "RetryBody",
+    "ScheduleItem",
     "SetBody",
     "SetItem",
 ]
@@ -65,6 +68,7 @@ Wait = Annotated[
     Annotated[float, Meta(ge=0, le=YEAR_S)] | Text,
     Meta(description="Seconds, or text such as `90s`, `2h30m` or `PT30M`, at most 366 days."),
 ]
+Manifest = Annotated[str, Meta(min_length=1, max_length=255)]
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 Generation = Annotated[int, Meta(ge=0, description="Only if the job has it; 0: only if there is none.")]
 
@@ -146,6 +150,9 @@ class SetBody(Body, frozen=True):
     keep_payload: Annotated[
         bool, Meta(description="Keep the payload of the pending or running job of this key, where there is one.")
     ] = False
+    manifest: Annotated[
+        Manifest | None, Meta(description="The manifest that the recurring job belongs to: see `/v1/manifests/{name}`.")
+    ] = None
 
     def fields(self) -> dict[str, Any]:
         """
@@ -283,6 +290,35 @@ class BatchBody(Body, frozen=True):
     refuse_all: Annotated[bool, Meta(description="Whether one bad set refuses the batch before any is done.")] = False
 
 
+class ScheduleItem(SetBody, frozen=True, kw_only=True):
+    """
+    One recurring job of a manifest: a key, `every` or `cron`, and the other fields of a set but `mode` and `max_wait`.
+    """
+
+    key: str
+
+
+class ManifestBody(Body, frozen=True):
+    """
+    The recurring jobs of a manifest, all of them: those that an earlier declaration had besides are cancelled.
+    """
+
+    jobs: Annotated[tuple[ScheduleItem, ...], Meta(max_length=MANIFEST_MAX)]
+    revision: Annotated[
+        Annotated[int, Meta(ge=0, le=checks.NUMBER_MAX)] | None,
+        Meta(description="The number of the build or release; after a newer one, nothing is done."),
+    ] = None
+    rollback: Annotated[bool, Meta(description="Whether an older revision is wanted nevertheless.")] = False
+    allow_empty: Annotated[bool, Meta(description="Whether an empty list, which cancels all jobs, is meant.")] = False
+    dry_run: Annotated[bool, Meta(description="Return what would happen, and write nothing.")] = False
+
+    def options(self) -> dict[str, Any]:
+        """
+        Return the fields beside the jobs.
+        """
+        return {name: getattr(self, name) for name in ("revision", "rollback", "allow_empty", "dry_run")}
+
+
 Part = Annotated[str, Meta(min_length=1, max_length=512)]
 
 
@@ -307,6 +343,7 @@ class BulkBody(Body, frozen=True):
     error: Annotated[Part | None, Meta(description="Jobs whose last error contains this.")] = None
     recurring: Annotated[bool, Meta(description="Only recurring jobs.")] = False
     paused: Annotated[bool, Meta(description="Only pending jobs that are paused.")] = False
+    manifest: Annotated[Manifest | None, Meta(description="Only jobs that belong to this manifest.")] = None
     shift: Annotated[
         Annotated[float, Meta(ge=-CENTURY_S, le=CENTURY_S)] | Text | None,
         Meta(description="With `move`: seconds, or text; below zero is earlier."),

@@ -116,6 +116,7 @@ class JobDocument(Struct, frozen=True):
     lacks_handler: bool = False
     awaits_worker: bool = False
     pause: PauseDocument | None = None
+    manifest: str | None = None
 
 
 class AnswerDocument(Struct, frozen=True):

@@ -11,6 +11,7 @@ from tickwheel.service.change_body import ChangeBody
 from tickwheel.service.fleet import FleetDocument
 from tickwheel.service.incidents import IncidentsDocument
 from tickwheel.service.jobs import HistoryDocument
+from tickwheel.service.manifests import ManifestDocument
 from tickwheel.service.pull import EndedDocument, ExtendedDocument, LeasesDocument
 from tickwheel.service.schedules import RunsDocument, ScheduleDocument, SchedulesDocument
 from tickwheel.service.scopes import ResumedDocument, ScopesDocument
@@ -158,6 +159,12 @@ BODIES: Final[dict[Any, Any]] = {
         ]
     },
     bodies.BackfillBody: {"since": "2029-12-01T00:00:00Z", "until": "2029-12-24T00:00:00Z", "rate": 0.5},
+    bodies.ManifestBody: {
+        "jobs": [
+            {"key": "standup", "cron": "0 9 * * MON-FRI", "tz": "Europe/Berlin", "handler": "kitchen", "target": "pull"}
+        ],
+        "revision": 412,
+    },
     bodies.BulkBody: {"do": "move", "prefix": "breakfast/", "handler": "kitchen", "shift": 3600, "dry_run": True},
     bodies.LeaseBody: {"queue": "kitchen", "limit": 10, "wait": 20, "seconds": 60},
     bodies.AckBody: {"fire_id": _FIRE_ID},
@@ -177,6 +184,8 @@ FIELDS: Final[dict[str, Any]] = {
     "key": "tea",
     "keys": 3,
     "limit": 50,
+    "manifest": "breakfast",
+    "name": "breakfast",
     "prefix": "breakfast/",
     "seconds": 5,
     "since": _SET_AT,
@@ -195,6 +204,12 @@ ANSWERS: Final[dict[Any, Any]] = {
             {"key": "tea", "status": 201, "outcome": "created", "generation": 17, "due_at": _DUE_AT},
             {"key": "toast", "status": 404, "outcome": "refused", "problem": {"type": "/problems/job_not_found"}},
         ]
+    },
+    ManifestDocument: {
+        "manifest": "breakfast",
+        "outcome": "changed",
+        "revision": 412,
+        "jobs": [{"key": "standup", "outcome": "created", "job": _JOB, "before": None}],
     },
     documents.BackfillDocument: {"runs": 17, "created": 17, "next_at": None},
     documents.BulkDocument: {

@@ -40,6 +40,7 @@ LIST_FIELDS: Final[dict[str, Any]] = {
     "error": {**_TEXT, "minLength": 1, "maxLength": 512, "description": "Jobs whose last error contains this."},
     "recurring": {"type": "boolean", "default": False, "description": "Only recurring jobs."},
     "paused": {"type": "boolean", "default": False, "description": "Only pending jobs that are paused."},
+    "manifest": {**_TEXT, "minLength": 1, "maxLength": 255, "description": "Only jobs that belong to this manifest."},
     "due_from": {**_INSTANT, "description": "Jobs due from this instant on."},
     "due_until": {**_INSTANT, "description": "Jobs due before this instant."},
     "order": {

@@ -27,6 +27,14 @@ _KEY: Final = {
     "example": FIELDS["key"],
     "schema": {"type": "string", "minLength": 1, "maxLength": 512, "pattern": "^[^\\u0000]+$"},
 }
+_NAME: Final = {
+    "name": "name",
+    "in": "path",
+    "required": True,
+    "description": "The manifest's name: 1 to 255 bytes of UTF-8 without NUL, percent-encoded.",
+    "example": FIELDS["name"],
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[^\u0000]+$"},
+}
 _IF_MATCH: Final = {
     "name": "If-Match",
     "in": "header",
@@ -176,7 +184,7 @@ def _resource_of(operation: Operation) -> str:
 
 
 def _parameters(operation: Operation) -> list[Any]:
-    found: list[Any] = [_KEY] if "{key}" in operation.path else []
+    found: list[Any] = [parameter for parameter in (_KEY, _NAME) if f"{{{parameter['name']}}}" in operation.path]
     for name, schema in operation.query.items():
         example = {"example": FIELDS[name]} if name in FIELDS else {}
         found.append({"name": name, "in": "query", "schema": schema, **example})

@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from tickwheel.errors import ClosedError, InvalidDelayError, InvalidValueError, TooManyTimersError
 from tickwheel.jobs.errors import HandlerNotFoundError, LeaseEndedError, StoreError, TooManyWaitingError
 from tickwheel.jobs.model import Answer, Job, Outcome
+from tickwheel.jobs.requests import other_manifest
 from tickwheel.service.documents import JobDocument, answer_document, job_document
 from tickwheel.service.http import Reply, Request
 from tickwheel.service.problems import ProblemError, show
@@ -45,7 +46,9 @@ class _StoreLines:
 
 
 _STORE_LINES: Final = _StoreLines()
-REFUSALS: Final = frozenset({Outcome.NOT_FOUND, Outcome.TOO_LATE, Outcome.WRONG_GENERATION, Outcome.FINISHED})
+REFUSALS: Final = frozenset(
+    {Outcome.NOT_FOUND, Outcome.TOO_LATE, Outcome.WRONG_GENERATION, Outcome.FINISHED, Outcome.OTHER_MANIFEST}
+)
 
 
 def document_reply(document: Any, status: int = 200, *headers: tuple[bytes, bytes]) -> Reply:
@@ -90,6 +93,10 @@ def refusal_of(key: str, answer: Answer, wanted: int | None) -> ProblemError:
     if answer.outcome is Outcome.FINISHED:
         remedy = "name a later instant"
         return ProblemError("invalid_value", f"until: no run is due until then: {remedy}", remedy=remedy)
+    if answer.outcome is Outcome.OTHER_MANIFEST and job is not None:
+        problem = problem_of(other_manifest(job))
+        assert problem is not None
+        return problem
     found = "there is none" if job is None else f"it has {job.generation}"
     asked = "no job" if wanted == 0 else f"generation {wanted}"
     headers = {} if job is None else {"etag": f'"{job.generation}"'}

@@ -21,6 +21,7 @@ from tickwheel.service.http import Request
 from tickwheel.service.incidents import INCIDENT_FIELDS, Incidents, IncidentsDocument
 from tickwheel.service.jobs import CANCEL_FIELDS, HISTORY_FIELDS, LIST_FIELDS, HistoryDocument, Jobs
 from tickwheel.service.live import Live
+from tickwheel.service.manifests import ManifestDocument, Manifests
 from tickwheel.service.pull import EndedDocument, ExtendedDocument, LeasesDocument, Pulls
 from tickwheel.service.schedules import (
     COUNT_FIELDS,
@@ -95,6 +96,7 @@ def operations(
     jobs: Jobs,
     batches: Batches,
     schedules: Schedules,
+    manifests: Manifests,
     scopes: Scopes,
     incidents: Incidents,
     pulls: Pulls,
@@ -138,6 +140,7 @@ def operations(
             (*_SEND, "job_not_found"),
             bodies.BackfillBody,
         ),
+        Operation("PUT", "/v1/manifests/{name}", manifests.declare, ManifestDocument, _SET, bodies.ManifestBody),
         Operation("GET", "/v1/incidents", incidents.list, IncidentsDocument, _ASK, query=INCIDENT_FIELDS),
         Operation("GET", "/v1/scopes", scopes.get, ScopesDocument, _ASK),
         Operation("POST", "/v1/scopes:pause", scopes.pause, documents.PauseDocument, _SEND, bodies.PauseScopeBody),

@@ -15,9 +15,11 @@ from tickwheel.jobs.errors import StoreError, StoreInUseError
 from tickwheel.jobs.model import (
     Adopt,
     Answer,
+    Declare,
     HistoryRecord,
     Job,
     JobQuery,
+    Manifest,
     Page,
     Pause,
     Settle,
@@ -28,6 +30,7 @@ from tickwheel.jobs.model import (
 )
 from tickwheel.jobs.rows import PLACE
 from tickwheel.jobs.rules import ATTEMPT, NOT_OWNER, decide, is_counted, rescued, values_of
+from tickwheel.stores._manifests import Manifests
 from tickwheel.stores._memory_history import MemoryHistory
 from tickwheel.stores._plan import FIRINGS
 from tickwheel.stores._records import act_of, cut_off, has_no_record
@@ -64,6 +67,7 @@ class MemoryStore:
         self._aside: dict[str, Job] = {}
         self._paused: set[str] = set()
         self._scopes: dict[str, Pause] = {}
+        self._manifests: dict[str, Manifest] = {}
         self._generation = 0
         self._owner: str | None = None
         self._epoch = 0
@@ -91,8 +95,9 @@ class MemoryStore:
             self._check_open()
             for write in writes:
                 self._check_storable(write)
-            now = self.now_ms()
-            answers = [self._answer(write, now) for write in writes]
+            now, manifests = self.now_ms(), Manifests(self._manifests)
+            answers = [self._answer(write, now, manifests) for write in writes]
+            self._manifests |= manifests.changed
             for write, answer in zip(writes, answers, strict=True):
                 if isinstance(write, Settle):
                     record = None if has_no_record(answer, is_first=write.is_first) else write.record
@@ -252,6 +257,11 @@ class MemoryStore:
             self._check_open()
             return [self._scopes[scope] for scope in sorted(self._scopes)]
 
+    def manifests(self, name: str | None = None) -> list[Manifest]:
+        with self._lock:
+            self._check_open()
+            return [self._manifests[each] for each in sorted(self._manifests) if name in {None, each}]
+
     def shards(self) -> list[Shard]:
         with self._lock:
             self._check_open()
@@ -312,9 +322,12 @@ class MemoryStore:
                 what = f"{self.url}: a value cannot be stored ({error})"
                 raise StoreError(what, "pass text without surrogates and integers in int64") from error
 
-    def _answer(self, write: Write, now: int) -> Answer:
+    def _answer(self, write: Write, now: int, manifests: Manifests) -> Answer:
         if isinstance(write, FIRINGS) and (self._owner is None or write.epoch != self._epoch):
             return NOT_OWNER
+        if (refusal := manifests.answer(write, self._jobs)) is not None:
+            return refusal
+        assert not isinstance(write, Declare)
         job = self._jobs.get(key_of(write))
         if isinstance(write, Adopt):
             self._generation = max(self._generation, write.job.generation)

@@ -18,6 +18,7 @@ from tickwheel.jobs.model import (
     Adopt,
     Answer,
     Begin,
+    Declare,
     HistoryRecord,
     Job,
     Redate,
@@ -30,6 +31,7 @@ from tickwheel.jobs.model import (
     key_of,
 )
 from tickwheel.jobs.rules import BEGUN, GONE, NOT_OWNER, decide
+from tickwheel.stores._manifests import Manifests, manifest_of
 from tickwheel.stores._records import act_of, has_no_record
 
 __all__ = ["FIRINGS", "Differences", "Plan", "WrongGuessError"]
@@ -78,6 +80,7 @@ class Plan:
         shards: The shards by the epochs of their leases.
         notable: What the history is to keep, each with the index of the write that it belongs to, and whether it is a
             settle that is written for the first time.
+        manifests: The names of the manifests that have to be read, because their declarations are in the batch.
     """
 
     answers: list[Answer]
@@ -89,9 +92,10 @@ class Plan:
     away: dict[str, int] = field(default_factory=dict)
     shards: dict[int, int] = field(default_factory=dict)
     notable: list[tuple[int, HistoryRecord, bool]] = field(default_factory=list)
+    manifests: set[str] = field(default_factory=set)
 
     @classmethod
-    def of(  # noqa: C901 - one for each kind of write, and no call for any
+    def of(  # noqa: C901, PLR0912 - one for each kind of write, and no call for any
         cls, writes: Sequence[Write], epochs: Mapping[int, int], shard_of: Callable[[str], int], *, is_guessing: bool
     ) -> Plan:
         """
@@ -107,6 +111,8 @@ class Plan:
         for index, write in enumerate(writes):
             if isinstance(write, Set):
                 careful.append((index, write.job.key, write))
+                if write.under is not None:
+                    plan.manifests.add(write.under.manifest)
             elif isinstance(write, FIRINGS):
                 job = write.job
                 shard = shards.get(write.epoch)
@@ -122,7 +128,8 @@ class Plan:
                 elif isinstance(write, Settle):
                     if write.record is not None:
                         plan.notable.append((index, write.record, write.is_first))
-                    if is_guessing and write.how is done and write.due_at is None and job.recurrence is None:
+                    is_over = write.how is done and write.due_at is None
+                    if is_guessing and is_over and job.recurrence is None and job.manifest is None:
                         ends.append(job)
                         answers[index] = GONE
                         continue
@@ -131,6 +138,8 @@ class Plan:
                 careful.append((index, key_of(write), write))
                 if isinstance(write, Adopt):
                     plan.floor = max(plan.floor, write.job.generation)
+                elif (name := manifest_of(write)) is not None:
+                    plan.manifests.add(name)
         plan._check_apart()
         return plan
 
@@ -146,6 +155,7 @@ class Plan:
         now: int,
         next_generation: Callable[[], int],
         found_in: Mapping[str, int] = MappingProxyType({}),
+        manifests: Manifests | None = None,
     ) -> Differences:
         """
         Answer the careful writes, in order, and return what comes of them.
@@ -158,6 +168,7 @@ class Plan:
             now: The store's clock, in ms.
             next_generation: Called for each new generation.
             found_in: The shards of those that a node took up, if they are not those of their keys.
+            manifests: Those that had to be read; it keeps what becomes of them.
         """
         after: dict[str, Job | None] = dict(before)
         away = self.away
@@ -169,6 +180,10 @@ class Plan:
         for index, key, write in self.careful:
             if isinstance(write, FIRINGS) and self.shards[write.epoch] != away.get(key, self.home_of(key)):
                 continue  # it is answered already
+            if manifests is not None and (answer := manifests.answer(write, after)) is not None:
+                answers[index] = answer
+                continue
+            assert not isinstance(write, Declare)
             old = after.get(key)
             answers[index], after[key] = decide(write, old, now, next_generation)
             if getattr(write, "actor", None) is not None:

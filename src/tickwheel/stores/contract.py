@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from tickwheel.jobs.model import Answer, HistoryRecord, Job, JobQuery, Page, Pause, Write
+from tickwheel.jobs.model import Answer, HistoryRecord, Job, JobQuery, Manifest, Page, Pause, Write
 from tickwheel.stores._reports import Aside, Cursor, Node, Shard, Sight
 
 __all__ = ["Abilities", "Aside", "Cursor", "Joins", "Lease", "Node", "Partitioned", "Shard", "Sight", "Skill", "Store"]
@@ -167,7 +167,8 @@ class Store(Protocol):
         """
         Do all *writes*, in order, in one transaction (of each partition), durable on return; answer each.
 
-        A refused write (wrong generation, not found) is an answer and stops none of the others.
+        A refused write (wrong generation, not found) is an answer and stops none of the others, but for a `Declare`:
+        the writes under the version that it would have given do not count.
         If it raises, none of them took effect, or, for a transient error after the commit was sent, it is not known:
         `StoreError` says so.
         """
@@ -326,6 +327,11 @@ class Store(Protocol):
     def scopes(self) -> list[Pause]:
         """
         Return the pauses of all scopes that are paused, in the order of these.
+        """
+
+    def manifests(self, name: str | None = None) -> list[Manifest]:
+        """
+        Return the records of all manifests, or of the one with that *name*, in the order of their names.
         """
 
     def shards(self) -> list[Shard]:

@@ -18,6 +18,7 @@ from tickwheel.jobs.model import (
     Cancel,
     Contested,
     Job,
+    JobWrite,
     Move,
     Outcome,
     Pause,
@@ -31,7 +32,6 @@ from tickwheel.jobs.model import (
     Settle,
     Settled,
     State,
-    Write,
     key_of,
 )
 
@@ -79,7 +79,7 @@ class StoreModel:
         """
         return self.epochs[self.shard_of(key)]
 
-    def expect(self, write: Write) -> tuple[Outcome, Job | None]:
+    def expect(self, write: JobWrite) -> tuple[Outcome, Job | None]:
         """
         Return how *write* should be answered, and the job that its key should have then.
         """

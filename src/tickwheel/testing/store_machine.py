@@ -22,6 +22,7 @@ from tickwheel.jobs.model import (
     Cancel,
     Job,
     JobQuery,
+    JobWrite,
     Move,
     Outcome,
     Redate,
@@ -35,7 +36,6 @@ from tickwheel.jobs.model import (
     Settled,
     Standing,
     State,
-    Write,
     key_of,
 )
 from tickwheel.stores.contract import Store
@@ -107,7 +107,7 @@ class _Machine:
             self.model.jobs[job.key] = job
             self.model.away[job.key] = shard
 
-    def compare(self, write: Write, answer: Answer) -> None:
+    def compare(self, write: JobWrite, answer: Answer) -> None:
         outcome, job = self.model.expect(write)
         same(answer.outcome, outcome, f"the answer to {write}")
         key = key_of(write)
@@ -153,7 +153,7 @@ class _Machine:
         states = Counter(job.state.value for job in by_key)
         same(self.store.count(), {state.value: states[state.value] for state in State}, "the counts")
 
-    def draw(self) -> Write:  # noqa: C901, PLR0911 - one for each kind of write
+    def draw(self) -> JobWrite:  # noqa: C901, PLR0911 - one for each kind of write
         rng, key = self.rng, self.rng.choice(_KEYS)
         kind = rng.choices(
             (Set, Move, Cancel, Replay, Begin, Settle, Redate, Adopt, SetAside, SetPause, Resume),

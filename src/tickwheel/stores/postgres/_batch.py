@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import asdict
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from tickwheel.jobs.model import Answer, Job, Set, State, Write
+from tickwheel.jobs.model import Answer, Job, Manifest, Set, State, Write
 from tickwheel.jobs.rows import job_of, row_of
 from tickwheel.jobs.rules import decide
+from tickwheel.stores._manifests import Manifests
 from tickwheel.stores._plan import FIRINGS, Differences, Plan, WrongGuessError
 from tickwheel.stores.postgres._arrays import COLUMNS, Array, Int4s, Int8s, Texts
 from tickwheel.stores.postgres._connections import Connection
@@ -208,6 +210,7 @@ class Batch:
         now, draw = yield from self._draw(len(plan.careful))
         made: list[tuple[str, Job, int]] = []
         for index, key, write in plan.careful:
+            assert isinstance(write, Set)
             plan.answers[index], job = decide(write, None, now, draw)
             if getattr(write, "actor", None) is not None:
                 plan.note(index, write, now)
@@ -227,6 +230,7 @@ class Batch:
         yield from self._note(jobs)
 
     def _do_with_care(self, plan: Plan) -> Steps[None]:
+        manifests = (yield from _lock_manifests(sorted(plan.manifests))) if plan.manifests else None
         rows = (yield Statement(SQL["jobs_by_key"], (Texts.of(plan.keys()),))).rows
         self._found = {row[0]: row[-1] for row in rows}
         away = {key: shard for key, shard in self._found.items() if 0 <= shard < _PAUSED}
@@ -237,7 +241,9 @@ class Batch:
             yield Statement(SQL["raise_generation"], {"floor": plan.floor, "margin": _FLOOR_MARGIN})
         # Drawn while the rows are locked: a key's generations grow, by any writer.
         now, draw = yield from self._draw(len(plan.careful))
-        yield from self._store(plan.decide({row[0]: job_of(row) for row in rows}, now, draw, away))
+        yield from self._store(plan.decide({row[0]: job_of(row) for row in rows}, now, draw, away, manifests))
+        for manifest in manifests.changed.values() if manifests is not None else ():
+            yield Statement(SQL["write_manifest"], asdict(manifest))
 
     def _draw(self, count: int) -> Steps[tuple[int, Callable[[], int]]]:
         """
@@ -318,6 +324,15 @@ class Batch:
             yield Statement(SQL["write_shards"], (shards, [self._running[shard] for shard in shards]))
 
 
+def _lock_manifests(names: list[str]) -> Steps[Manifests]:
+    """
+    Read the manifests with *names*, which nobody else declares until the transaction ends.
+    """
+    yield Statement(SQL["make_manifests"], (Texts.of(names),))
+    rows = (yield Statement(SQL["lock_manifests"], (Texts.of(names),))).rows
+    return Manifests({row[0]: Manifest(*row) for row in rows})
+
+
 def _sets_apart(plan: Plan) -> bool:
     """
     Return whether all careful writes are sets of different keys, for which there may be none.
@@ -329,7 +344,8 @@ def _sets_apart(plan: Plan) -> bool:
 
 
 def _may_be_new(write: Set) -> bool:
-    return not write.if_generation and write.if_due_at is None and not write.is_over
+    is_free = write.under is None and not write.is_over
+    return is_free and not write.if_generation and write.if_due_at is None
 
 
 def _change(name: str, values: Sequence[Array], expected: int) -> Steps[None]:

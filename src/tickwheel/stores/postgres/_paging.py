@@ -38,6 +38,7 @@ def page(connection: Connection, query: JobQuery) -> Page:
         "target": query.target,
         "contains": query.contains,
         "error": query.error,
+        "manifest": query.manifest,
         "reach": query.limit + 1,
         "last": None,
         "limit": query.limit + 1,

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tickwheel.jobs.errors import StoreError
-from tickwheel.jobs.model import Answer, HistoryRecord, Job, JobQuery, Page, Pause, State, Write
+from tickwheel.jobs.model import Answer, HistoryRecord, Job, JobQuery, Manifest, Page, Pause, State, Write
 from tickwheel.jobs.rows import PLACE, in_int64, job_of
 from tickwheel.stores._deadlines import call_s, calls_of
 from tickwheel.stores._listener import Listener
@@ -340,6 +340,10 @@ class PostgresStore:
     def scopes(self) -> list[Pause]:
         with self._open_connections().reading() as connection:
             return _scopes.scopes(connection)
+
+    def manifests(self, name: str | None = None) -> list[Manifest]:
+        with self._open_connections().reading() as connection:
+            return [Manifest(*row) for row in connection.execute(SQL["manifests"], {"name": name}).fetchall()]
 
     def shards(self) -> list[Shard]:
         with self._open_connections().reading() as connection:

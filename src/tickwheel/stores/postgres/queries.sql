@@ -419,6 +419,7 @@ SELECT count(*), max(key) FROM (
     WHERE key >= %(first)s AND (%(end)s::text IS NULL OR key < %(end)s) AND (NOT %(is_dead)s OR shard < 0)
         AND (NOT %(recurring)s OR recurrence IS NOT NULL)
         AND (NOT %(paused)s OR shard = 2147483646)
+        AND (%(manifest)s::text IS NULL OR manifest = %(manifest)s)
     ORDER BY key LIMIT %(reach)s
 ) AS k;
 
@@ -430,6 +431,7 @@ FROM (
     WHERE key >= %(first)s AND (%(end)s::text IS NULL OR key < %(end)s) AND (NOT %(is_dead)s OR shard < 0)
         AND (NOT %(recurring)s OR recurrence IS NOT NULL)
         AND (NOT %(paused)s OR shard = 2147483646)
+        AND (%(manifest)s::text IS NULL OR manifest = %(manifest)s)
     ORDER BY key LIMIT %(reach)s
 ) AS j
 WHERE (%(last)s::text IS NULL OR key <= %(last)s)
@@ -440,6 +442,22 @@ WHERE (%(last)s::text IS NULL OR key <= %(last)s)
     AND (%(contains)s::text IS NULL OR strpos(key, %(contains)s) > 0)
     AND (%(error)s::text IS NULL OR strpos(error COLLATE "C", %(error)s) > 0)
 ORDER BY key LIMIT %(limit)s;
+
+-- name: manifests
+SELECT name, version, digest, revision, rules FROM tickwheel_manifest
+WHERE version > 0 AND (%(name)s::text IS NULL OR name = %(name)s)
+ORDER BY name;
+
+-- name: make_manifests
+-- A row that is not there cannot be locked.
+INSERT INTO tickwheel_manifest (name) SELECT * FROM unnest(%s::text[]) ON CONFLICT DO NOTHING;
+
+-- name: lock_manifests
+SELECT name, version, digest, revision, rules FROM tickwheel_manifest WHERE name = ANY(%s::text[]) ORDER BY name FOR UPDATE;
+
+-- name: write_manifest
+UPDATE tickwheel_manifest
+SET version = %(version)s, digest = %(digest)s, revision = %(revision)s, rules = %(rules)s WHERE name = %(name)s;
 
 -- name: last_generation
 SELECT last_value - (NOT is_called)::integer FROM tickwheel_generation;

@@ -9,9 +9,11 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from tickwheel.jobs.model import Adopt, Answer, Job, Set, State, Write
+from tickwheel.stores._manifests import Manifests
 from tickwheel.stores._plan import FIRINGS, Differences, Plan, WrongGuessError
 from tickwheel.stores.redis._blob import Row, blob_of, place_of, running_mark
 from tickwheel.stores.redis._history import packed_records
+from tickwheel.stores.redis._manifests import changes, manifest_of
 from tickwheel.stores.redis._partition import Partition
 from tickwheel.stores.redis._scripts import packed, packed_lists
 
@@ -60,6 +62,8 @@ class Batch:
         self._drawn = 0
         self._differences = Differences()
         self._rows: dict[str, Row] = {}
+        self._kept: dict[str, bytes] = {}
+        self._manifests: Manifests | None = None
         self.is_growing = any(isinstance(write, (Set, Adopt)) for write in writes)
 
     def keys(self) -> list[str]:
@@ -68,7 +72,13 @@ class Batch:
         """
         return self._plan.keys()
 
-    def decide(self, rows: list[Row], now: int, generation: int) -> None:
+    def manifests(self) -> list[str]:
+        """
+        Return the names of the manifests that must be read before `decide`.
+        """
+        return sorted(self._plan.manifests)
+
+    def decide(self, rows: list[Row], now: int, generation: int, texts: Sequence[bytes]) -> None:
         """
         Decide about the writes that need a look, given what was read.
 
@@ -76,7 +86,11 @@ class Batch:
             rows: The jobs of `keys`.
             now: The store's clock, in ms.
             generation: The last one given out.
+            texts: What is kept of each of `manifests`.
         """
+        if texts:
+            self._kept = dict(zip(self.manifests(), texts, strict=True))
+            self._manifests = Manifests({name: manifest_of(name, text) for name, text in self._kept.items()})
         self._rows = {row.job.key: row for row in rows}
         self._seen = max(generation, self._partition.aligned(self._plan.floor))
         self._differences = self._plan.decide(
@@ -84,6 +98,7 @@ class Batch:
             now,
             self._next_generation,
             {row.job.key: shard_of_row(row, self._first_shard_of) for row in rows if _is_due_somewhere(row.job)},
+            self._manifests,
         )
 
     def arguments(self, owner: str) -> list[bytes | int]:
@@ -121,6 +136,7 @@ class Batch:
             packed(ends),
             packed(self._others()),
             packed(packed_records(plan.records())),
+            packed(changes(self._kept, {} if self._manifests is None else self._manifests.changed)),
         ]
 
     def answers(self, shift: int) -> list[Answer]:

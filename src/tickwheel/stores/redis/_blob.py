@@ -77,7 +77,11 @@ CONSTANTS: Final = "".join(
         "HAS_SHARD": _HAS_SHARD,
         "FIRST_COLUMN": _FIRST_COLUMN,
         "LAST_COLUMN": _OTHERS[-1][2],
-        **{f"HAS_{name.upper()}": flag for _, name, flag, *_ in _OTHERS if name in {"recurrence", "error", "pause"}},
+        **{
+            f"HAS_{name.upper()}": flag
+            for _, name, flag, *_ in _OTHERS
+            if name in {"recurrence", "error", "pause", "manifest"}
+        },
     }.items()
 )
 """Lua: the length of a place, the positions in a blob, from 1, the length of its head, and the flags."""

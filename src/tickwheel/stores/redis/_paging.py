@@ -10,6 +10,7 @@ from tickwheel.jobs.model import Job, JobQuery, Page, State
 from tickwheel.jobs.rows import PLACE, in_int64, successor
 from tickwheel.stores.redis._blob import instant, read_rows
 from tickwheel.stores.redis._connections import Connections
+from tickwheel.stores.redis._manifests import keys_of
 from tickwheel.stores.redis._scripts import packed
 
 __all__ = ["latest_dead", "page"]
@@ -26,17 +27,18 @@ def page(connections: Connections, query: JobQuery) -> Page:
         return Page(())
     if query.state is State.RUNNING:
         return _running(connections, query)
-    reach = max(_REACH, query.limit) if query.is_narrowed or query.recurring else query.limit
+    is_filtered = query.is_narrowed or query.recurring or (query.paused and query.manifest is not None)
+    reach = max(_REACH, query.limit) if is_filtered else query.limit
     end = successor(query.prefix)
     after = None if query.cursor is None or query.cursor < query.prefix else query.cursor
     frames, seen, last, has_more = connections.run(
         "page",
-        "paused" if query.paused else "dead" if query.state is State.DEAD else "keys",
+        _keys(query),
         b"[" + query.prefix.encode() if after is None else b"(" + after.encode(),
         b"+" if end is None else b"(" + end.encode(),
         query.limit,
         reach,
-        (query.state or "any").lower(),
+        "paused" if query.paused else (query.state or "any").lower(),
         b"" if query.due_from is None else instant(in_int64(query.due_from)),
         b"" if query.due_until is None else instant(in_int64(query.due_until)),
         int(query.handler is not None),
@@ -51,6 +53,17 @@ def page(connections: Connections, query: JobQuery) -> Page:
     return Page(jobs, last.decode() if has_more or seen == reach else None)
 
 
+def _keys(query: JobQuery) -> str:
+    """
+    Return the name of the smallest set that has all keys of *query*.
+    """
+    if query.manifest is not None:
+        return keys_of(query.manifest)
+    if query.paused:
+        return "paused"
+    return "dead" if query.state is State.DEAD else "keys"
+
+
 def _running(connections: Connections, query: JobQuery) -> Page:
     """
     Return a page of what runs: that is little, and known by key.
@@ -59,7 +72,7 @@ def _running(connections: Connections, query: JobQuery) -> Page:
     after = query.cursor or ""
     keys = [key for key in keys if key > after and key.startswith(query.prefix)]
     chosen = keys[: query.limit]
-    frames = connections.run("read", packed(key.encode() for key in chosen))[0]
+    frames = connections.run("read", packed(key.encode() for key in chosen), packed(()))[0]
     jobs = tuple(row.job for row in read_rows(frames) if query.matches(row.job))
     return Page(jobs, chosen[-1] if len(chosen) < len(keys) else None)
 

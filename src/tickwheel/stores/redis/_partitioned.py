@@ -16,7 +16,7 @@ from itertools import chain
 from typing import Any, Final
 
 from tickwheel.jobs.errors import StoreError
-from tickwheel.jobs.model import Adopt, Answer, HistoryRecord, Job, JobQuery, Page, Pause, Write, key_of
+from tickwheel.jobs.model import Adopt, Answer, HistoryRecord, Job, JobQuery, Manifest, Page, Pause, Write, key_of
 from tickwheel.jobs.rows import PLACE
 from tickwheel.stores._lifetime import Lifetime
 from tickwheel.stores._listener import Listener
@@ -228,6 +228,15 @@ class PartitionedRedisStore:
         if len(errors) == len(asked or self.partitions):
             raise errors[0]
         return sorted(found.values(), key=lambda pause: pause.scope)
+
+    def manifests(self, name: str | None = None) -> list[Manifest]:
+        # Each keeps what it knows of a manifest: a declaration compares its version in each of them.
+        found: dict[str, Manifest] = {}
+        for manifest in chain.from_iterable(partition.manifests(name) for partition in self.partitions):
+            known = found.setdefault(manifest.name, manifest)
+            if known.version < manifest.version:
+                found[manifest.name] = manifest
+        return sorted(found.values(), key=lambda manifest: manifest.name)
 
     def shards(self) -> list[Shard]:
         found = [

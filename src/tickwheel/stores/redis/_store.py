@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from tickwheel.jobs.errors import StoreError
-from tickwheel.jobs.model import Answer, HistoryRecord, Job, JobQuery, Page, Pause, State, Write
+from tickwheel.jobs.model import Answer, HistoryRecord, Job, JobQuery, Manifest, Page, Pause, State, Write
 from tickwheel.jobs.rows import PLACE, in_int64
 from tickwheel.jobs.rules import is_counted
 from tickwheel.stores._deadlines import call_s, calls_of
@@ -22,7 +22,7 @@ from tickwheel.stores._reports import KEPT_MS
 from tickwheel.stores._sharding import sharding
 from tickwheel.stores._silence import Silence
 from tickwheel.stores.contract import Abilities, Aside, Cursor, Lease, Node, Shard, Sight, Skill
-from tickwheel.stores.redis import _history, _scopes, _withdrawals
+from tickwheel.stores.redis import _history, _manifests, _scopes, _withdrawals
 from tickwheel.stores.redis._batch import Batch, shard_of_row
 from tickwheel.stores.redis._blob import Row, instant, read_rows
 from tickwheel.stores.redis._connections import Connections
@@ -245,6 +245,10 @@ class RedisStore:
     def scopes(self) -> list[Pause]:
         return _scopes.scopes(self._open_connections(), self._base)
 
+    def manifests(self, name: str | None = None) -> list[Manifest]:
+        with self._storable():
+            return _manifests.manifests(self._open_connections(), self._base, name)
+
     def shards(self) -> list[Shard]:
         reply = self._open_connections().run("shards")
         return [
@@ -300,7 +304,7 @@ class RedisStore:
         with self._storable():
             keys = batch.keys()
             if keys:
-                batch.decide(*self._read(keys))
+                batch.decide(*self._read(keys, batch.manifests()))
             arguments = batch.arguments(self._owner or "")
         if sum(len(each) for each in arguments if isinstance(each, bytes)) > _BYTES_MAX:
             what = f"{self.url}: a batch has more than {_BYTES_MAX >> 20} MiB"
@@ -316,11 +320,11 @@ class RedisStore:
             else:
                 self._epochs.pop(int(shard), None)
 
-    def _read(self, keys: Sequence[str]) -> tuple[list[Row], int, int]:
+    def _read(self, keys: Sequence[str], manifests: Sequence[str] = ()) -> tuple[list[Row], int, int, list[bytes]]:
         with self._storable():
-            wanted = packed(key.encode() for key in keys)
-        frames, now, generation = self._open_connections().run("read", wanted, calls=calls_of(len(keys)))
-        return read_rows(frames), int(now), int(generation)
+            wanted = packed(key.encode() for key in keys), packed(name.encode() for name in manifests)
+        frames, now, generation, texts = self._open_connections().run("read", *wanted, calls=calls_of(len(keys)))
+        return read_rows(frames), int(now), int(generation), texts
 
     def _shards_of(self, jobs: Sequence[Job]) -> dict[str, int]:
         """

@@ -8,13 +8,14 @@ import json
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from tickwheel.jobs.columns import text_of
-from tickwheel.jobs.model import Answer, Job, State, Write
+from tickwheel.jobs.model import Answer, Job, Manifest, State, Write
 from tickwheel.jobs.rows import CODES, PLACE, code_of, is_plain, is_same_but, job_of, row_of
+from tickwheel.stores._manifests import Manifests
 from tickwheel.stores._plan import Differences, Plan, WrongGuessError
 from tickwheel.stores.contract import Skill
 from tickwheel.stores.sqlite._far import FAR_SHARD, NEAR_MS, bury, is_far, slot_of
@@ -107,7 +108,11 @@ class Batch:
         if plan.careful:
             self.generation = max(self.generation, plan.floor)
             before = self._load(plan.keys())
-            self._store(plan.decide(before, self._now, self._next_generation))
+            manifests = self._manifests(plan.manifests) if plan.manifests else None
+            self._store(plan.decide(before, self._now, self._next_generation, manifests=manifests))
+            if manifests is not None:
+                rows = [astuple(manifest) for manifest in manifests.changed.values()]
+                self._connection.executemany(SQL["write_manifest"], rows)
         if plan.notable:
             self._change("insert_record", [record[1:] for record in plan.records()])
         self._write_ledger()
@@ -129,6 +134,10 @@ class Batch:
         self._store(Differences(changed=changed))
         self._write_ledger()
         return [job for _, job in changed]
+
+    def _manifests(self, names: Iterable[str]) -> Manifests:
+        rows = [row for name in names for row in self._connection.execute(SQL["manifests"], (name,))]
+        return Manifests({row[0]: Manifest(*row) for row in rows})
 
     def _begin(self, jobs: list[Job]) -> None:
         self._change_places("begin_job", jobs)

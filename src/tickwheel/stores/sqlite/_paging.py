@@ -45,6 +45,8 @@ def _keys(connection: sqlite3.Connection, query: JobQuery) -> _Keys:
     """
     if query.paused:
         return "keys_of_shelf", _PAUSED
+    if query.manifest is not None:
+        return "manifest_keys", ()
     if query.recurring:
         return "recurring_keys", ()
     if query.state is State.RUNNING:
@@ -65,6 +67,7 @@ def _page(connection: sqlite3.Connection, query: JobQuery, keys: _Keys) -> Page:
         "target": query.target,
         "contains": query.contains,
         "error": query.error,
+        "manifest": query.manifest,
         "recurring": query.recurring,
         "reach": query.limit + 1,
         "limit": query.limit + 1,

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from tickwheel.clock import Clock, MonotonicClock
 from tickwheel.jobs.errors import StoreError, StoreFormatError, StoreFullError
-from tickwheel.jobs.model import Answer, HistoryRecord, Job, JobQuery, Page, Pause, State, Write
+from tickwheel.jobs.model import Answer, HistoryRecord, Job, JobQuery, Manifest, Page, Pause, State, Write
 from tickwheel.jobs.rows import job_of
 from tickwheel.stores._plan import WrongGuessError
 from tickwheel.stores._reports import ahead_of, owners_of
@@ -300,6 +300,10 @@ class SqliteStore:
     def scopes(self) -> list[Pause]:
         with translated(self.url), self._open_connections().reading() as connection:
             return _scopes.scopes(connection)
+
+    def manifests(self, name: str | None = None) -> list[Manifest]:
+        with translated(self.url), self._open_connections().reading() as connection:
+            return [Manifest(*row) for row in connection.execute(SQL["manifests"], (name,))]
 
     def shards(self) -> list[Shard]:
         with translated(self.url), self._open_connections().reading() as connection:

@@ -166,6 +166,10 @@ SELECT shard AS shelf, key, due_at, generation FROM (
 SELECT shard AS shelf, key, due_at, generation FROM tickwheel_job
 WHERE recurrence IS NOT NULL AND key >= :first AND key < :end;
 
+-- name: manifest_keys
+SELECT shard AS shelf, key, due_at, generation FROM tickwheel_job
+WHERE manifest = :manifest AND key >= :first AND key < :end;
+
 -- name: end_of_reach
 SELECT count(*), max(key) FROM (:keys);
 
@@ -180,6 +184,7 @@ WHERE (:state IS NULL OR state % 3 = :state)
     AND (:target IS NULL OR target = :target)
     AND (:contains IS NULL OR instr(k.key, :contains))
     AND (:error IS NULL OR instr(error, :error))
+    AND (:manifest IS NULL OR manifest = :manifest)
     AND (NOT :recurring OR recurrence IS NOT NULL)
 GROUP BY k.key
 ORDER BY k.key LIMIT :limit;
@@ -229,3 +234,9 @@ INSERT INTO tickwheel_scope (scope, paused_at, by, note) VALUES (?, ?, ?, ?);
 
 -- name: delete_scope
 DELETE FROM tickwheel_scope WHERE scope = ?;
+
+-- name: manifests
+SELECT name, version, digest, revision, rules FROM tickwheel_manifest WHERE name = coalesce(?, name) ORDER BY name;
+
+-- name: write_manifest
+REPLACE INTO tickwheel_manifest (name, version, digest, revision, rules) VALUES (?, ?, ?, ?, ?);

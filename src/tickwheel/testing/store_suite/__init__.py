@@ -28,6 +28,7 @@ from tickwheel.testing.store_suite._bulk import BulkTests
 from tickwheel.testing.store_suite._cancel import CancelTests
 from tickwheel.testing.store_suite._columns import ColumnTests
 from tickwheel.testing.store_suite._dead import DeadTests
+from tickwheel.testing.store_suite._declare import DeclareTests
 from tickwheel.testing.store_suite._due import DueTests
 from tickwheel.testing.store_suite._handover import HandoverTests
 from tickwheel.testing.store_suite._history import HistoryTests
@@ -54,6 +55,7 @@ class StoreSuite(
     SetTests,
     ColumnTests,
     SeriesTests,
+    DeclareTests,
     MoveTests,
     CancelTests,
     ReplayTests,

@@ -41,7 +41,7 @@ PATIENCE_S = 20.0
 """How long a thread may take for what it does at once; only a failure takes that long."""
 
 _E = TypeVar("_E", bound=BaseException)
-_CONDITIONS = ("max_wait_ms", "if_generation", "over", "keeps_payload", "has_phase", "is_over", "if_due_at")
+_CONDITIONS = ("max_wait_ms", "if_generation", "over", "keeps_payload", "has_phase", "is_over", "if_due_at", "under")
 """What a set has beside its job and mode."""
 
 

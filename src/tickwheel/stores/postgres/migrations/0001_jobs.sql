@@ -19,7 +19,8 @@ CREATE TABLE tickwheel_job (
     first_set_at bigint NOT NULL,
     shard integer NOT NULL,
     -- The name, time and note of the pause.
-    pause text
+    pause text,
+    manifest text COLLATE "C"
 ) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 50000);
 
 CREATE INDEX tickwheel_job_due ON tickwheel_job (shard, due_at, generation);
@@ -28,9 +29,21 @@ CREATE INDEX tickwheel_job_dead ON tickwheel_job (key) WHERE shard < 0;
 
 CREATE INDEX tickwheel_job_recurring ON tickwheel_job (key) WHERE recurrence IS NOT NULL;
 
+CREATE INDEX tickwheel_job_manifest ON tickwheel_job (manifest, key) WHERE manifest IS NOT NULL;
+
 CREATE INDEX tickwheel_job_aside ON tickwheel_job (target, handler, due_at, generation) WHERE shard = 2147483647;
 
 CREATE INDEX tickwheel_job_paused ON tickwheel_job (key) WHERE shard = 2147483646;
+
+-- The manifests (named lists of recurring jobs) that were declared: their jobs name them in a column of their own. `rules`
+-- is JSON: the rules of those jobs whose runs are counted. Version 0 has a row that only made a name that could be locked.
+CREATE TABLE tickwheel_manifest (
+    name text COLLATE "C" PRIMARY KEY,
+    version bigint NOT NULL DEFAULT 0,
+    digest text NOT NULL DEFAULT '',
+    revision bigint,
+    rules text NOT NULL DEFAULT '{}'
+);
 
 CREATE SEQUENCE tickwheel_generation;
 

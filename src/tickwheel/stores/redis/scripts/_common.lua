@@ -15,6 +15,8 @@
 --   dead_due      zset    the same keys, by their instants (see dead.lua)
 --   paused        zset    the keys of pending jobs that are paused
 --   scopes        hash    what is paused as a whole -> JSON (see _scopes.py)
+--   manifests     hash    what was declared -> JSON (see _manifests.py)
+--   manifest:NAME zset    the keys of the jobs that belong to that manifest
 --   note:SHARD    zset    keys that others than the owner made pending, by generation
 --   shard:SHARD   hash    owner, epoch, until; length: of the lease, in ms
 --   tails         set     the numbers of shards that are tails: what ran in one that was handed over

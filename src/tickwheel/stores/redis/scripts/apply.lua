@@ -8,12 +8,13 @@
 --         others          key, its first shard, head before, running mark before, blob, running mark, ...: nothing
 --                         where there was or is none
 --         records         key, record, ...: what the history keeps of this batch
+--         manifests       name, text before, text, ...: what is kept of the manifests that it is about
 -- Output: {'done', by how much generations are larger than the batch thought},
 --         {'epochs', shard, epoch, ...} where they are not as assumed, with those of the owner's tails, {'changed'} where a job is not
 local owner, seen, drawn = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local assumed, begins = cmsgpack.unpack(ARGV[4]), cmsgpack.unpack(ARGV[5])
 local ends, others = cmsgpack.unpack(ARGV[6]), cmsgpack.unpack(ARGV[7])
-local records = cmsgpack.unpack(ARGV[8])
+local records, manifests = cmsgpack.unpack(ARGV[8]), cmsgpack.unpack(ARGV[9])
 local DEAD, PAUSED, ASIDE, NONE = '\2', '\6', 3, '\0\0\0\0'
 local sub = string.sub
 
@@ -103,6 +104,12 @@ for i = 1, #there do
     end
 end
 
+for i = 1, #manifests, 3 do
+    if (redis.call('HGET', at('manifests'), manifests[i]) or '') ~= manifests[i + 1] then
+        return {'changed'}
+    end
+end
+
 -- From here on nothing can be refused any more.
 local shift = 0
 if drawn > 0 then
@@ -111,6 +118,12 @@ if drawn > 0 then
 end
 for i = 1, #others, 6 do
     local key, shard, head, mark, blob, new_mark = unpack(others, i, i + 5)
+    if head ~= '' and has(flags_of(head), HAS_MANIFEST) then
+        redis.call('ZREM', at('manifest:' .. column_of(head, HAS_MANIFEST)), key)
+    end
+    if blob ~= '' and has(flags_of(blob), HAS_MANIFEST) then
+        redis.call('ZADD', at('manifest:' .. column_of(blob, HAS_MANIFEST)), 0, key)
+    end
     if blob ~= '' and shift ~= 0 then
         local generation = struct.unpack('>I8', blob, 9)
         if generation > seen then
@@ -182,6 +195,11 @@ for name, members in pairs(new_due) do
     all('ZADD', at(name), members)
     if sub(name, 1, 6) == 'aside:' then
         redis.call('SADD', at('aside'), sub(name, 7))
+    end
+end
+for i = 1, #manifests, 3 do
+    if manifests[i + 2] ~= manifests[i + 1] then
+        redis.call('HSET', at('manifests'), manifests[i], manifests[i + 2])
     end
 end
 for shard, members in pairs(notes) do

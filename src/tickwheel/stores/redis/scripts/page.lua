@@ -1,10 +1,11 @@
 -- Reads a page of a list.
 -- Input:  which set of keys; from and until, as the bounds of a range by bytes; how many jobs at most; how many keys
---         to look at, at most; pending to leave out what runs; first and last instant, or nothing; 1 and a handler, or 0;
+--         to look at, at most; pending, dead or paused to leave out all else; first and last instant, or nothing; 1 and a handler, or 0;
 --         1 to leave out what fires once; 1 and a target, or 0; a part of the key, and one of the error, or nothing
 -- Output: frames of jobs; how many keys were looked at; the last of them; whether it stopped before the end
 local REACH_BYTES = 8 * 1024 * 1024
 local limit, reach = tonumber(ARGV[4]), tonumber(ARGV[5])
+local wanted_state = ({dead = 2, paused = 6})[ARGV[6]]
 local is_pending, first, last = ARGV[6] == 'pending', ARGV[7], ARGV[8]
 local has_handler, handler = ARGV[9] == '1', ARGV[10]
 local is_recurring = ARGV[11] == '1'
@@ -20,6 +21,9 @@ end
 
 local function is_wanted(blob, mark)
     if is_pending and (mark or blob:byte(STATE) == 2) then
+        return false
+    end
+    if wanted_state and blob:byte(STATE) ~= wanted_state then
         return false
     end
     if is_recurring and not has(flags_of(blob), HAS_RECURRENCE) then

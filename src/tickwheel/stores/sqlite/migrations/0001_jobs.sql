@@ -19,12 +19,15 @@ CREATE TABLE tickwheel_job (
     first_set_at INTEGER NOT NULL,
     -- The name, time and note of the pause.
     pause TEXT,
+    manifest TEXT,
     -- When a job of level -4 is due; NULL on all other shards.
     instant INTEGER,
     PRIMARY KEY (shard, due_at, generation)
 ) WITHOUT ROWID;
 
 CREATE INDEX tickwheel_job_recurring ON tickwheel_job (key) WHERE recurrence IS NOT NULL;
+
+CREATE INDEX tickwheel_job_manifest ON tickwheel_job (manifest, key) WHERE manifest IS NOT NULL;
 
 CREATE INDEX tickwheel_job_aside ON tickwheel_job (target, handler, due_at, generation) WHERE shard = -2;
 
@@ -118,6 +121,16 @@ CREATE TABLE tickwheel_scope (
     paused_at INTEGER NOT NULL,
     by TEXT NOT NULL,
     note TEXT NOT NULL
+) WITHOUT ROWID;
+
+-- The manifests (named lists of recurring jobs) that were declared: their jobs name them in a column of their own. `rules`
+-- is JSON: the rules of those jobs whose runs are counted.
+CREATE TABLE tickwheel_manifest (
+    name TEXT PRIMARY KEY,
+    version INTEGER NOT NULL,
+    digest TEXT NOT NULL,
+    revision INTEGER,
+    rules TEXT NOT NULL
 ) WITHOUT ROWID;
 
 -- One row: the last generation given out, the number of jobs in each state, the owner, and `gone`, the number of bits in

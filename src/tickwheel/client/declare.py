@@ -1,0 +1,218 @@
+"""
+Declare a manifest: make its recurring jobs what they should be, in one commit of each partition.
+
+The manifest and its jobs are read, and written on the condition that nobody has declared it meanwhile: so of several
+who do so at once, the manifest has what one of them declared, and nothing of another. A job under way at that moment is
+changed or cancelled as by any other caller, once its owner has said whether it has started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+from tickwheel.jobs.declaration import (
+    Declaration,
+    Declared,
+    DeclaredJob,
+    digest_of,
+    outcome_of,
+    part_of,
+    rules_of,
+)
+from tickwheel.jobs.errors import StoreError
+from tickwheel.jobs.model import (
+    ANY_ATTEMPT,
+    Answer,
+    Cancel,
+    Declare,
+    Job,
+    JobQuery,
+    Manifest,
+    Outcome,
+    Set,
+    Under,
+    Write,
+)
+from tickwheel.jobs.requests import PAGE_MAX, other_manifest
+from tickwheel.jobs.rules import decide
+from tickwheel.stores import Partitioned, Store
+
+if TYPE_CHECKING:
+    from tickwheel.client.client import Client
+
+__all__ = ["declared"]
+
+_TRIES: Final = 20
+
+
+@dataclass(slots=True)
+class _Part:
+    """
+    The part of a declaration that is in one partition of the store.
+
+    Attributes:
+        store: The partition.
+        key: Any key of it.
+        before: The manifest as it is there.
+        members: Its jobs there, by key.
+        sets: What is declared there.
+        after: The manifest as it is declared there.
+    """
+
+    store: Store
+    key: str
+    before: Manifest
+    members: dict[str, Job]
+    sets: list[Set]
+    after: Manifest
+
+    def writes(self, gone: Iterable[Cancel]) -> list[Write]:
+        """
+        Return the batch, which cancels the jobs that are *gone* from the manifest.
+        """
+        head = Declare(self.key, self.after, self.before.version, tuple(write.job.key for write in self.sets))
+        return [head, *self.sets, *gone]
+
+    def gone(self) -> list[Job]:
+        """
+        Return the jobs that the manifest does not have any more.
+        """
+        wanted = {write.job.key for write in self.sets}
+        return [self.members[key] for key in sorted(self.members) if key not in wanted]
+
+
+def declared(client: Client, asked: Declaration, sets: Callable[[], list[Set]]) -> Declared:
+    """
+    Declare what is *asked* for, and return what came of it; blocks.
+
+    Args:
+        client: Reads and writes.
+        asked: Its arguments were checked.
+        sets: Returns the writes that set its schedules, by the time that it is called.
+
+    Raises:
+        InvalidJobError: If a key belongs to another manifest; nothing was done then.
+        StoreError: Transient, if others keep declaring the manifest.
+    """
+    for _ in range(_TRIES):
+        parts, newest = _parts_of(client.store, asked, sets())
+        if asked.revision is not None and newest is not None and asked.revision < newest and not asked.rollback:
+            return Declared(asked.manifest, Outcome.SUPERSEDED, newest)
+        revision = newest if asked.revision is None else asked.revision
+        if len(parts) > 1:  # each has a commit of its own, and the first must not be made if the last is refused
+            _check_owners(parts)
+        answer = _tried(parts, asked, revision, client.now_ms()) if asked.is_dry else _written(client, parts, revision)
+        if answer is not None:
+            return _in_order(answer, asked)
+    what = f"the manifest {asked.manifest!r} was declared by others {_TRIES} times"
+    raise StoreError(what, "try again", is_transient=True)
+
+
+def _parts_of(store: Store, asked: Declaration, sets: list[Set]) -> tuple[list[_Part], int | None]:
+    """
+    Return the parts of what is *asked* for, and the newest revision that was declared.
+    """
+    name, digest = asked.manifest, digest_of(sets)
+    stores, partition_of = _partitions(store)
+    parts: list[_Part] = []
+    for number, each in enumerate(stores):
+        before = next(iter(each.manifests(name)), Manifest(name))  # first: who declares it after this is noticed
+        own = [write for write in sets if partition_of(write.job.key) == number]
+        key = next(key for key in map(str, count()) if partition_of(key) == number)
+        parts.append(_Part(each, key, before, {job.key: job for job in _members(each, name)}, own, before))
+    newest = max((part.before.revision for part in parts if part.before.revision is not None), default=None)
+    revision = newest if asked.revision is None else asked.revision
+    for part in parts:
+        if (part.before.digest, part.before.revision) != (digest, revision):
+            version = part.before.version + 1
+            part.after = Manifest(name, version, digest, revision, rules_of(part.sets))
+        part.sets = [part_of(write, part.after, part.before) for write in part.sets]
+    return parts, newest
+
+
+def _partitions(store: Store) -> tuple[Sequence[Store], Callable[[str], int]]:
+    if isinstance(store, Partitioned):
+        return store.partitions, store.partition_of
+    return (store,), lambda _key: 0
+
+
+def _members(store: Store, manifest: str) -> Iterator[Job]:
+    cursor: str | None = None
+    while True:
+        page = store.page(JobQuery(manifest=manifest, cursor=cursor, limit=PAGE_MAX))
+        yield from page.jobs
+        cursor = page.cursor
+        if cursor is None:
+            return
+
+
+def _check_owners(parts: Sequence[_Part]) -> None:
+    for part in parts:
+        for write in part.sets:
+            if write.job.key not in part.members:
+                job = part.store.get(write.job.key)
+                if job is not None and job.manifest not in (None, write.job.manifest):
+                    raise other_manifest(job)
+
+
+def _written(client: Client, parts: Sequence[_Part], revision: int | None) -> Declared | None:
+    """
+    Write *parts*, and return the answer, or None if somebody else has declared the manifest meanwhile.
+    """
+    jobs: list[DeclaredJob] = []
+    outcomes: list[Outcome] = []
+    for part in parts:
+        gone = part.gone()
+        cancels = [Cancel(job.key, actor=client.actor(), under=_under(part)) for job in gone]
+        head, *answers = client.write_together("declare", part.writes(cancels))
+        for answer in (head, *answers):  # the head is refused with what follows it, and says why
+            if answer.outcome is Outcome.OTHER_MANIFEST and answer.job is not None:
+                raise other_manifest(answer.job)
+            if answer.outcome is Outcome.SUPERSEDED:
+                return None
+        outcomes += [head.outcome, *(answer.outcome for answer in answers)]
+        keys = [*(write.job.key for write in part.sets), *(job.key for job in gone)]
+        pairs = enumerate(zip(keys, answers, strict=True))
+        jobs += [_done(key, answer, is_set=number < len(part.sets)) for number, (key, answer) in pairs]
+    return Declared(parts[0].after.name, outcome_of(outcomes), revision, tuple(jobs))
+
+
+def _under(part: _Part) -> Under:
+    return Under(part.after.name, part.after.version)
+
+
+def _done(key: str, answer: Answer, *, is_set: bool) -> DeclaredJob:
+    if is_set and answer.outcome is Outcome.CANCELLED:  # no run is left by the new rule
+        return DeclaredJob(key, Outcome.FINISHED, None)
+    return DeclaredJob(key, answer.outcome, answer.job)
+
+
+def _tried(parts: Sequence[_Part], asked: Declaration, revision: int | None, now: int) -> Declared:
+    """
+    Return the answer that *parts* would get; nothing is written.
+    """
+    jobs: list[DeclaredJob] = []
+    for part in parts:
+        for write in part.sets:
+            key = write.job.key
+            before = part.members.get(key) or part.store.get(key)
+            answer, _ = decide(replace(write, over=ANY_ATTEMPT), before, now, lambda: 0)
+            if answer.outcome is Outcome.OTHER_MANIFEST and answer.job is not None:
+                raise other_manifest(answer.job)
+            jobs.append(replace(_done(key, answer, is_set=True), before=before))
+        jobs += [DeclaredJob(job.key, Outcome.CANCELLED, None, job) for job in part.gone()]
+    is_new = any(part.after is not part.before for part in parts)
+    outcomes = [*(job.outcome for job in jobs), Outcome.CHANGED if is_new else Outcome.UNCHANGED]
+    return Declared(asked.manifest, outcome_of(outcomes), revision, tuple(jobs))
+
+
+def _in_order(answer: Declared, asked: Declaration) -> Declared:
+    """
+    Return *answer* with its jobs as they were asked for, then those that are gone, by key.
+    """
+    places = {schedule.key: place for place, schedule in enumerate(asked.schedules)}
+    in_order = sorted(answer.jobs, key=lambda job: (places.get(job.key, len(places)), job.key))
+    return replace(answer, jobs=tuple(in_order))

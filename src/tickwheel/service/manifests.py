@@ -1,0 +1,92 @@
+"""
+Manifests: named lists of recurring jobs, each declared as a whole.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from msgspec import Struct
+from msgspec.json import Decoder
+
+from tickwheel.scheduler import AsyncScheduler, Declared, DeclaredJob, Schedule
+from tickwheel.service.bodies import ManifestBody
+from tickwheel.service.documents import JobDocument, Written, job_document
+from tickwheel.service.figures import Figures
+from tickwheel.service.http import Reply, Request
+from tickwheel.service.intake import job_key, read_body
+from tickwheel.service.options import ServiceOptions
+from tickwheel.service.refusals import check_set
+from tickwheel.service.replies import document_reply
+from tickwheel.service.strict_json import decoded
+
+__all__ = ["PREFIX", "ManifestDocument", "Manifests"]
+
+PREFIX: Final = b"/v1/manifests/"
+"""The path before the name in the address of a manifest."""
+_BODY: Final = Decoder(ManifestBody)
+
+
+class DeclaredDocument(Struct, frozen=True):
+    """
+    The outcome of a declaration for one job, and the job as it is afterwards; of a cancelled one, as it was.
+
+    `dead`: it stays a dead letter. `finished`: no run of its rule is left. `before` is the job as it is, in a dry run.
+    """
+
+    key: str
+    outcome: Literal[Written, "finished"]
+    job: JobDocument | None
+    before: JobDocument | None = None
+
+
+class ManifestDocument(Struct, frozen=True):
+    """
+    The outcome of a declaration: its jobs in the order given, then those that were cancelled, by key.
+
+    `superseded`: a newer revision was declared, so nothing was done. `revision` is the one that holds now.
+    """
+
+    manifest: str
+    outcome: Literal["changed", "unchanged", "superseded"]
+    revision: int | None
+    jobs: list[DeclaredDocument]
+
+
+class Manifests:
+    """
+    The operations on manifests.
+    """
+
+    def __init__(self, scheduler: AsyncScheduler, options: ServiceOptions, figures: Figures) -> None:
+        """
+        Declare the jobs of *scheduler*.
+        """
+        self._scheduler = scheduler
+        self._figures = figures
+        self._options = options
+
+    async def declare(self, call: Request) -> Reply:
+        """
+        Declare a manifest: make its recurring jobs what the list says, and cancel those that it does not have any more.
+
+        A job that exists goes on, and a run under way ends undisturbed. With nothing changed, nothing is written.
+        """
+        name = job_key(call.raw_path[len(PREFIX) :])
+        body = await decoded(await read_body(call, self._options.batch_bytes_max), _BODY)
+        for item in body.jobs:
+            check_set(item, self._scheduler, self._options.every_min_s)
+        if self._options.pending_max is not None and not body.dry_run:
+            await self._figures.check_room(self._options.pending_max, len(body.jobs))
+        schedules = [Schedule(**item.fields()) for item in body.jobs]
+        return document_reply(_document(await self._scheduler.declare(schedules, name, **body.options())))
+
+
+def _document(answer: Declared) -> ManifestDocument:
+    outcome = answer.outcome.value
+    return ManifestDocument(answer.manifest, outcome, answer.revision, [_job(job) for job in answer.jobs])  # type: ignore[arg-type]  # it has one of three
+
+
+def _job(job: DeclaredJob) -> DeclaredDocument:
+    shown = (None if each is None else job_document(each) for each in (job.job, job.before))
+    return DeclaredDocument(job.key, job.outcome.value, *shown)  # type: ignore[arg-type]  # those of writes

@@ -1,0 +1,79 @@
+"""
+The declarations in a batch: which of its writes count, once, for every store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tickwheel.jobs.model import Answer, Cancel, Declare, Job, Manifest, Outcome, Set, Write, key_of
+
+__all__ = ["Manifests", "manifest_of"]
+
+_REFUSED = -1
+"""The version of a manifest whose declaration was refused in this batch; no write expects it."""
+
+
+def manifest_of(write: Write) -> str | None:
+    """
+    Return the name of the manifest that has to be read before *write* can be decided, or None.
+    """
+    if isinstance(write, Declare):
+        return write.manifest.name
+    under = write.under if isinstance(write, (Set, Cancel)) else None
+    return None if under is None else under.manifest
+
+
+class Manifests:
+    """
+    The manifests that a batch is about.
+
+    Attributes:
+        changed: The new record of each that was declared.
+    """
+
+    __slots__ = ("_latest", "_stored", "changed")
+
+    def __init__(self, stored: Mapping[str, Manifest]) -> None:
+        """
+        Begin with the records that the store has, by name.
+        """
+        self._stored = stored
+        self._latest: dict[str, Manifest] = {}
+        self.changed: dict[str, Manifest] = {}
+
+    def answer(self, write: Write, jobs: Mapping[str, Job | None]) -> Answer | None:
+        """
+        Return the answer to *write* if it is a declaration, or part of one that does not count; None for another.
+
+        Args:
+            write: In its order.
+            jobs: The jobs of the batch's keys after all writes before it.
+        """
+        if isinstance(write, Declare):
+            return self._declare(write, jobs)
+        under = write.under if isinstance(write, (Set, Cancel)) else None
+        if under is None or self._version(under.manifest) == under.version:
+            return None
+        return Answer(Outcome.SUPERSEDED, jobs.get(key_of(write)))
+
+    def _declare(self, write: Declare, jobs: Mapping[str, Job | None]) -> Answer:
+        manifest, answer = write.manifest, None
+        if self._version(manifest.name) != write.if_version:
+            answer = Answer(Outcome.SUPERSEDED)
+        else:
+            found = (job for key in write.keys if (job := jobs.get(key)) is not None)
+            taken = next((job for job in found if job.manifest not in (None, manifest.name)), None)
+            answer = None if taken is None else Answer(Outcome.OTHER_MANIFEST, taken)
+        if answer is not None:
+            self._latest[manifest.name] = replace(manifest, version=_REFUSED)
+            return answer
+        if manifest.version == write.if_version:
+            return Answer(Outcome.UNCHANGED)
+        self._latest[manifest.name] = self.changed[manifest.name] = manifest
+        return Answer(Outcome.CHANGED)
+
+    def _version(self, name: str) -> int:
+        manifest = self._latest.get(name) or self._stored.get(name)
+        return 0 if manifest is None else manifest.version
