@@ -154,7 +154,7 @@ class DeclareTests(StoreTests):
             ):
                 job = rig.get(A)
                 assert rig.begin(job) is Outcome.BEGUN
-                rig.settle(job, how, **fields)  # type: ignore[arg-type]  # what each takes
+                rig.settle(job, how, **fields)
                 assert rig.get(A).manifest == _NAME, how
             assert rig.do(Set(_job(rig, A, 2 * HOUR), SetMode.RESTART)).outcome is Outcome.CREATED
             assert rig.get(A).manifest == _NAME
