@@ -26,6 +26,7 @@ _FILTERS: Final = (
     click.option("--error", metavar="TEXT", help="Only those whose last error contains this."),
     click.option("--recurring", is_flag=True, help="Only recurring ones."),
     click.option("--paused", is_flag=True, help="Only pending ones that are paused."),
+    click.option("--manifest", metavar="NAME", help="Only those of this manifest."),
     click.option("--due-from", type=MOMENT, help="Only those due from this time on."),
     click.option("--due-until", type=MOMENT, help="Only those due before this time."),
 )

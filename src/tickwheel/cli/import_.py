@@ -5,21 +5,21 @@
 from __future__ import annotations
 
 import io
-import re
-from collections.abc import Container, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import BinaryIO, Final
+from collections.abc import Container, Iterable, Sequence
+from typing import BinaryIO
 
 import click
 
 from tickwheel.cli import crontab, interchange
+from tickwheel.cli.apply import declare, manifest_option
 from tickwheel.cli.exits import ExitCode, Refused
+from tickwheel.cli.files import STDIN, name_of, naming, text_of
 from tickwheel.cli.import_schedules import import_apscheduler, import_celerybeat
 from tickwheel.cli.listing import jobs_of
 from tickwheel.cli.options import json_option, opened, store_option
 from tickwheel.cli.output import counted, print_json, printable, progress
 from tickwheel.errors import TickwheelError
+from tickwheel.jobs.declaration import check_schedule
 from tickwheel.jobs.errors import InvalidJobError
 from tickwheel.jobs.model import State
 from tickwheel.scheduler import Scheduler, SetRequest
@@ -28,8 +28,6 @@ __all__ = ["command"]
 
 _SHOWN_MAX = 20
 _BATCH = 1000
-_STDIN = "<stdin>"
-_ARGUMENT: Final = re.compile(r"\b([a-z_]+)=(?![=\w])")
 
 
 @click.group("import")
@@ -56,6 +54,7 @@ command.add_command(import_celerybeat)
 @click.option("--system", is_flag=True, help="A user's name precedes each command, as in the system's crontab.")
 @click.option("--seconds", is_flag=True, help="Each line has six fields, the first of which is the second.")
 @click.option("--skip-bad", is_flag=True, help="Leave out lines that cannot be read, instead of importing nothing.")
+@manifest_option
 @store_option
 @json_option
 def import_crontab(
@@ -68,6 +67,7 @@ def import_crontab(
     system: bool,
     seconds: bool,
     skip_bad: bool,
+    manifest: str | None,
     store: str,
     as_json: bool,
 ) -> None:
@@ -75,17 +75,18 @@ def import_crontab(
     Set a recurring job for each line of the crontab FILE (- reads stdin).
 
     A job's key is made of the file's name and the command, so importing the file again replaces the jobs of its lines,
-    wherever these are now. Jobs of lines that it has no more are named, and go on firing until you cancel them.
+    wherever these are now. Jobs of lines that it has no more are named, and go on firing until you cancel them; with
+    --manifest, they are cancelled.
     A command is not run by a shell: it becomes the payload {"command": ...} of the job, with the "stdin", "user" and
     "env" that cron would give it.
     """
-    found = list(crontab.parse(_text(file).split("\n"), has_user=system, tz=tz, has_seconds=seconds))
+    found = list(crontab.parse(text_of(file).split("\n"), has_user=system, tz=tz, has_seconds=seconds))
     bad = [entry for entry in found if isinstance(entry, crontab.BadLine)]
     _report(bad, is_fatal=not skip_bad)
     remarks = [entry for entry in found if isinstance(entry, crontab.Remark)]
     for remark in remarks:
         click.echo(printable(f"line {remark.line}: {remark.text}"), err=True)
-    stem = f"{_name_of(file)}/" if prefix is None else prefix
+    stem = f"{_stem_of(file)}/" if prefix is None else prefix
     entries = crontab.keyed((entry for entry in found if isinstance(entry, crontab.CrontabLine)), stem)
     requests = [
         (
@@ -94,6 +95,9 @@ def import_crontab(
         )
         for key, entry in entries
     ]
+    if manifest is not None:
+        declare([request for _, request in requests], manifest, store, as_json=as_json)
+        return
     _set_all(requests, store)
     earlier = _earlier(stem, {request.key for _, request in requests}, store)
     for key in map(printable, earlier):
@@ -104,38 +108,47 @@ def import_crontab(
 
 @command.command("jsonl")
 @click.argument("file", type=click.File("rb"))
+@manifest_option
 @store_option
 @json_option
-def import_jsonl(file: BinaryIO, store: str, as_json: bool) -> None:
+def import_jsonl(file: BinaryIO, manifest: str | None, store: str, as_json: bool) -> None:
     """
     Set a job for each line of FILE (- reads stdin), which is a JSON document with the fields of a set and its key.
     """
-    _import_lines(interchange.json_lines(_text(file).split("\n")), store, as_json=as_json)
+    _import_lines(interchange.json_lines(text_of(file).split("\n")), store, manifest, as_json=as_json)
 
 
 @command.command("csv")
 @click.argument("file", type=click.File("rb"))
+@manifest_option
 @store_option
 @json_option
-def import_csv(file: BinaryIO, store: str, as_json: bool) -> None:
+def import_csv(file: BinaryIO, manifest: str | None, store: str, as_json: bool) -> None:
     """
     Set a job for each line of the table FILE (- reads stdin), whose first line names the fields.
 
     The fields are those of a set, and its key; a payload is JSON, or else plain text.
     """
-    lines = interchange.csv_lines(io.StringIO(_text(file), newline=""))
-    _import_lines(lines, store, as_json=as_json, has_columns=True)
+    lines = interchange.csv_lines(io.StringIO(text_of(file), newline=""))
+    _import_lines(lines, store, manifest, as_json=as_json, has_columns=True)
 
 
-def _import_lines(lines: Iterable[interchange.Line], store: str, *, as_json: bool, has_columns: bool = False) -> None:
+def _import_lines(
+    lines: Iterable[interchange.Line], store: str, manifest: str | None, *, as_json: bool, has_columns: bool = False
+) -> None:
     requests, seen = [], dict[str, int]()
     for number, line in lines:  # all are read before any is set
-        with _naming(number, has_columns=has_columns):
+        with naming(number, has_columns=has_columns):
             request = interchange.request_of(line)
             first = seen.setdefault(request.key, number)
             if first != number:
                 raise InvalidJobError("key", request.key, f"line {first} has it already: give each job one line")
+            if manifest is not None:
+                check_schedule(request, manifest)
             requests.append((number, request))
+    if manifest is not None:
+        declare([request for _, request in requests], manifest, store, as_json=as_json)
+        return
     _set_all(requests, store, has_columns=has_columns)
     _print_counts(len(requests), 0, as_json=as_json)
 
@@ -162,21 +175,9 @@ def _set_each(scheduler: Scheduler, chunk: Sequence[tuple[int, SetRequest]], don
     Set the jobs of *chunk* one by one, to find the one that cannot be set.
     """
     for number, request in chunk:
-        with _naming(number, f"; {counted(done, 'job')} set before it", has_columns=has_columns):
+        with naming(number, f"; {counted(done, 'job')} set before it", has_columns=has_columns):
             scheduler.set_many([request])
         done += 1
-
-
-@contextmanager
-def _naming(number: int, addition: str = "", *, has_columns: bool) -> Iterator[None]:
-    """
-    Name the line of a value that cannot be used, and columns in place of arguments where the lines have them.
-    """
-    try:
-        yield
-    except (ValueError, TypeError) as error:
-        text = _ARGUMENT.sub(r"the column \1", str(error)) if has_columns else str(error)
-        raise Refused(ExitCode.USAGE, f"line {number}: {text}{addition}") from None
 
 
 def _print_counts(imported: int, left_out: int, *, as_json: bool, **further: int) -> None:
@@ -198,18 +199,9 @@ def _earlier(stem: str, keys: Container[str], store: str) -> list[str]:
     return [key for key in found if crontab.KEY.fullmatch(key.removeprefix(stem))]
 
 
-def _name_of(file: BinaryIO) -> str:
-    name = getattr(file, "name", _STDIN)
-    return "crontab" if name == _STDIN else Path(name).name
-
-
-def _text(file: BinaryIO) -> str:
-    try:
-        return file.read().decode("utf-8-sig")  # its ends of lines are left, as a cell of a table may hold some
-    except UnicodeDecodeError as error:
-        raise Refused(
-            ExitCode.USAGE, f"{_name_of(file)!r} is not text in UTF-8 ({error.reason}): convert it first"
-        ) from None
+def _stem_of(file: BinaryIO) -> str:
+    name = name_of(file)
+    return "crontab" if name == STDIN else name
 
 
 def _report(bad: list[crontab.BadLine], *, is_fatal: bool) -> None:

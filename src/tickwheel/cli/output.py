@@ -151,6 +151,7 @@ def print_job(job: Job, progress: Progress | None, *, as_json: bool) -> None:
         "attempt": job.attempt,
         "attempts": job.retry.attempts,
         "recurrence": job.recurrence,
+        "manifest": job.manifest,
         "expires_at": _expiry_text(job),
         "error": job.error,
         "trace": job.trace,

@@ -12,10 +12,12 @@ from typing import Any
 import click
 
 from tickwheel.calendar.zone import zone_of
+from tickwheel.cli.apply import command as apply
 from tickwheel.cli.documents import instant, schedule_document
 from tickwheel.cli.listing import jobs_of
 from tickwheel.cli.options import exclude_option, json_option, key_argument, opened, store_option
 from tickwheel.cli.output import counted, local_time, print_json, print_rows
+from tickwheel.cli.rule_text import rule_text
 from tickwheel.cli.values import DURATION, MOMENT, check_zone_is_used
 from tickwheel.jobs.recurring import runs_found, runs_of
 from tickwheel.jobs.requests import SetRequest, trial
@@ -27,21 +29,25 @@ __all__ = ["command"]
 @click.group("schedule")
 def command() -> None:
     """
-    Look at recurring jobs, and try out cron lines.
+    Look at recurring jobs, declare them, and try out cron lines.
     """
+
+
+command.add_command(apply)
 
 
 @command.command("list")
 @click.argument("prefix", default="")
+@click.option("--manifest", metavar="NAME", help="Only those of this manifest.")
 @click.option("--count", type=click.IntRange(1, 100), default=3, show_default=True, help="How many runs to show.")
 @store_option
 @json_option
-def list_schedules(prefix: str, count: int, store: str, as_json: bool) -> None:
+def list_schedules(prefix: str, manifest: str | None, count: int, store: str, as_json: bool) -> None:
     """
     List the recurring jobs whose key begins with PREFIX, with their next runs.
     """
     with opened(store) as scheduler:
-        found = ((job, runs_found(job, count)) for job in jobs_of(scheduler, prefix, recurring=True))
+        found = ((job, runs_found(job, count)) for job in jobs_of(scheduler, prefix, recurring=True, manifest=manifest))
         if as_json:
             for job, runs in found:
                 print_json(schedule_document(job, runs))
@@ -109,25 +115,5 @@ def backfill(context: click.Context, /, *, key: str, store: str, as_json: bool, 
 
 
 def _rule(job: Job) -> str:
-    rule = json.loads(job.recurrence or "{}")
-    parts = [f"{rule['cron']} in {rule['tz']}" if "cron" in rule else f"every {_seconds(rule['every_ms'])}"]
-    if "exclude" in rule:
-        parts.append(f"but not {', '.join(rule['exclude'])}")
-    if rule["jitter_ms"]:
-        parts.append(f"spread over {_seconds(rule['jitter_ms'])}")
-    if "until" in rule:
-        parts.append(f"until {local_time(rule['until'])}")
-    if "max_runs" in rule:
-        parts.append(f"{rule['max_runs'] - rule.get('runs', 0)} left")
-    if rule["misfire"] != "once":
-        grace = f" if later than {_seconds(rule['grace_ms'])}" if "grace_ms" in rule else ""
-        parts.append(f"missed runs: {rule['misfire']}{grace}")
-    if "overlap" in rule:
-        parts.append(f"runs due while one lasts: {rule['overlap']}")
-    if job.pause is not None:
-        parts.append("paused")
-    return ", ".join(parts)
-
-
-def _seconds(ms: int) -> str:
-    return f"{ms / 1000:g} s"
+    rule = rule_text(job.recurrence or "{}")
+    return rule if job.pause is None else f"{rule}, paused"

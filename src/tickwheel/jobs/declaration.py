@@ -25,6 +25,7 @@ __all__ = [
     "Declared",
     "DeclaredJob",
     "Schedule",
+    "check_schedule",
     "checked_declaration",
     "digest_of",
     "outcome_of",
@@ -140,7 +141,7 @@ def checked_declaration(
     if len(found) > MANIFEST_MAX:
         raise InvalidJobError("schedules", len(found), f"a manifest has at most {MANIFEST_MAX} jobs: make two of it")
     for schedule in found:
-        _check_schedule(schedule, manifest)
+        check_schedule(schedule, manifest)
         if schedule.key in seen:
             raise InvalidJobError("key", schedule.key, "it comes twice: give each job one key")
         seen.add(schedule.key)
@@ -161,7 +162,13 @@ def _check_revision(revision: object) -> None:
         raise InvalidJobError("revision", revision, remedy)
 
 
-def _check_schedule(schedule: SetRequest, manifest: str) -> None:
+def check_schedule(schedule: SetRequest, manifest: str) -> None:
+    """
+    Refuse a *schedule* that *manifest* cannot have.
+
+    Raises:
+        InvalidJobError: Naming the value and the remedy.
+    """
     if not hasattr(schedule, "keep_payload"):  # an item of the service has the same fields
         raise InvalidJobError("schedule", schedule, "pass Schedule(key, every=..., handler=...)")
     checks.check_key(schedule.key)

@@ -1,0 +1,40 @@
+"""
+The rule of a recurring job in words.
+"""
+
+from __future__ import annotations
+
+import json
+
+from tickwheel.cli.output import local_time
+
+__all__ = ["rule_text", "seconds"]
+
+
+def rule_text(recurrence: str) -> str:
+    """
+    Return what the canonical text of a *recurrence* says, without the state of the series but for the runs left.
+    """
+    rule = json.loads(recurrence)
+    parts = [f"{rule['cron']} in {rule['tz']}" if "cron" in rule else f"every {seconds(rule['every_ms'])}"]
+    if "exclude" in rule:
+        parts.append(f"but not {', '.join(rule['exclude'])}")
+    if rule["jitter_ms"]:
+        parts.append(f"spread over {seconds(rule['jitter_ms'])}")
+    if "until" in rule:
+        parts.append(f"until {local_time(rule['until'])}")
+    if "max_runs" in rule:
+        parts.append(f"{rule['max_runs'] - rule.get('runs', 0)} left")
+    if rule["misfire"] != "once":
+        grace = f" if later than {seconds(rule['grace_ms'])}" if "grace_ms" in rule else ""
+        parts.append(f"missed runs: {rule['misfire']}{grace}")
+    if "overlap" in rule:
+        parts.append(f"runs due while one lasts: {rule['overlap']}")
+    return ", ".join(parts)
+
+
+def seconds(ms: int) -> str:
+    """
+    Return *ms* as a number of seconds with its unit.
+    """
+    return f"{ms / 1000:g} s"
