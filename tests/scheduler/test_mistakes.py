@@ -4,6 +4,7 @@ Mistakes that would otherwise be accepted, after which nothing happens.
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -18,7 +19,9 @@ from tickwheel.scheduler import (
     Scheduler,
     SetRequest,
     Snooze,
+    UnsupportedError,
 )
+from tickwheel.stores import Abilities, MemoryStore
 from tickwheel.testing import InlineScheduler, ManualClock
 
 
@@ -142,3 +145,62 @@ def test_a_move_past_the_end_of_the_series(inline):
     clock.advance(2000)
     assert runs == ["now"]
     assert scheduler.get("moved") is None
+
+
+RULES = {
+    "once": ({"delay": 1800}, 1),
+    "date": ({"at": datetime.fromtimestamp(1_700_001_800, UTC)}, 1),
+    "series": ({"every": 600, "misfire": "all"}, 3),
+}
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+@pytest.mark.parametrize("place", ["memory", "sqlite"])
+def test_a_clock_that_is_moved_by_hand(place, rule, file_url, record):
+    """
+    A scheduler with threads fires what one move of the clock passed, though none of them had seen the job before.
+    """
+    given, count = rule
+    clock = ManualClock(wall=1_700_000_000.0)
+    with Scheduler("memory://" if place == "memory" else file_url, clock=clock) as scheduler:
+        scheduler.handler("h")(record)
+        scheduler.set("k", handler="h", payload=1, **given)
+        clock.advance(1799)
+        clock.advance(1)
+        assert record.wait(count) == [1] * count
+
+
+def test_a_clock_that_is_moved_by_hand_beside_a_loop():
+    """
+    An async handler runs as well, on the loop that the scheduler was started on.
+    """
+
+    async def run():
+        clock, done = ManualClock(), asyncio.Event()
+        async with AsyncScheduler("memory://", clock=clock) as scheduler:
+
+            @scheduler.handler("h")
+            async def _(_payload):
+                done.set()
+
+            await scheduler.start()
+            await scheduler.set("k", delay=1800, handler="h")
+            clock.jump(1800)
+            await asyncio.wait_for(done.wait(), 60)
+
+    asyncio.run(run())
+
+
+def test_a_clock_that_is_moved_by_hand_beside_a_server():
+    """
+    A store whose server has a clock is refused, since no test moves that one.
+    """
+
+    class Remote(MemoryStore):
+        abilities = Abilities(has_many_owners=True)
+
+    clock = ManualClock()
+    scheduler = Scheduler(Remote(clock), clock=clock)
+    with pytest.raises(UnsupportedError, match="InlineScheduler"):
+        scheduler.start()
+    scheduler.stop()

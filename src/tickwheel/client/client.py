@@ -171,7 +171,7 @@ class Client:
         Set one job.
         """
         writer = self._writing("set")
-        return writer.submit(self._set_write(request, *self.clock.reading()))
+        return writer.submit(self._set_write(request, *self.clock.reading_for_delay()))
 
     def submit(self, verb: Verb) -> Promise[list[Answer]]:
         """
@@ -180,7 +180,7 @@ class Client:
         writer = self._writing(verb.name)
         trace, actor, owner = self._trace(), self.actor(), self._options.owner
         set_write = partial(self._set_write_of, trace, actor)
-        return writer.submit_many(writes_of(verb, set_write, *self.clock.reading(), actor=actor, owner=owner))
+        return writer.submit_many(writes_of(verb, set_write, *self.clock.reading_for_delay(), actor=actor, owner=owner))
 
     def pause_scope(self, scope: str, note: str, by: str | None) -> Pause:
         """

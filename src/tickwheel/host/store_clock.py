@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from tickwheel.drivers.contract import is_stepped
 from tickwheel.host.runtime import Runtime
 
 __all__ = ["StoreClock"]
@@ -54,6 +55,7 @@ class StoreClock:
         "_anchor_ns",
         "_clock",
         "_elapsed_ns",
+        "_is_stepped",
         "_least",
         "_listener",
         "_lock",
@@ -66,6 +68,7 @@ class StoreClock:
     def __init__(self, runtime: Runtime) -> None:
         self._clock = clock = runtime.clock
         self._elapsed_ns: Callable[[], int] = getattr(clock, "elapsed_ns", clock.monotonic_ns)
+        self._is_stepped = is_stepped(clock)
         self._lock = runtime.lock()
         self._offset_ms: float | None = None
         self._sampled_at = 0.0
@@ -165,6 +168,18 @@ class StoreClock:
             eras, now = len(skews), int(self.now())
             if len(skews) == eras:
                 return now, eras - 1
+
+    def reading_for_delay(self) -> tuple[int, int]:
+        """
+        Return the reading that a delay is counted from, after which the clock is at most a millisecond further.
+
+        A delay is rounded up by a millisecond, since one has begun. A clock that is moved by hand can read a whole one:
+        the one before is returned then, and a move by exactly the delay reaches the instant.
+        """
+        now, era = self.reading()
+        if self._is_stepped and self._clock.wall_ns() == now * 1_000_000:
+            now -= 1
+        return now, era
 
     def deadline(self, at: float) -> float:
         """

@@ -15,7 +15,8 @@ from functools import partial
 from typing import Any, Final
 
 from tickwheel.client.client import Client
-from tickwheel.drivers import SteppedClock
+from tickwheel.drivers import SteppedClock, TimerWheel
+from tickwheel.drivers.late import LateDriver
 from tickwheel.engine.elapsed import Elapsed
 from tickwheel.engine.figures import Figures
 from tickwheel.engine.owner import Owner
@@ -29,7 +30,7 @@ from tickwheel.host.registry import Registry
 from tickwheel.host.runtime import Runtime
 from tickwheel.host.standby import Standby, check_role
 from tickwheel.host.store_clock import StoreClock
-from tickwheel.jobs.errors import StoreInUseError
+from tickwheel.jobs.errors import StoreInUseError, UnsupportedError
 from tickwheel.jobs.firing_record import FiringRecord
 from tickwheel.jobs.model import Answer, Job, Outcome, Pause, Write, scope_over
 from tickwheel.observe.events import ScopePaused, ScopeResumed
@@ -139,8 +140,7 @@ class Core:
             return
         client, runtime = self.client, self.runtime
         writer = client.opened()
-        timers = runtime.timers(clock=runtime.clock)
-        pacer = runtime.timers() if isinstance(runtime.clock, SteppedClock) else timers
+        timers, pacer = self._wheels()
         resources = Resources(
             runtime,
             self._name(),
@@ -163,6 +163,25 @@ class Core:
             timers.close()
             pacer.close()
             raise
+
+    def _wheels(self) -> tuple[TimerWheel, TimerWheel]:
+        """
+        Return the wheel of the jobs and that of our own pauses, which go by real time where a test moves the clock.
+
+        Raises:
+            UnsupportedError: If a test moves the clock, and the store has another one.
+        """
+        runtime = self.runtime
+        if not isinstance(runtime.clock, SteppedClock):
+            timers = runtime.timers(clock=runtime.clock)
+            return timers, timers
+        if self.client.clock.is_sampled:
+            what = f"clock is {runtime.clock!r}, and {self.client.store.url} goes by the clock of its server"
+            raise UnsupportedError(
+                what, "leave clock= out, or test with memory:// or tickwheel.testing.InlineScheduler"
+            )
+        pacer = runtime.timers()
+        return runtime.timers(clock=runtime.clock, driver=LateDriver(pacer.call_every)), pacer
 
     def _name(self) -> str:
         """

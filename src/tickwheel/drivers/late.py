@@ -1,0 +1,87 @@
+"""
+The late driver: a manual driver whose timers also fire when they were set too late for the move that passed them.
+
+Internal: other packages use it, users do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol, cast
+
+from tickwheel.drivers._manual import ManualDriver
+from tickwheel.drivers.contract import is_stepped
+from tickwheel.threads import RLock
+from tickwheel.timers.contract import Engine
+
+__all__ = ["LateDriver"]
+
+_EVERY_S: Final = 0.01
+"""Seconds between two looks for timers that were set too late."""
+
+
+class _Series(Protocol):
+    def cancel(self) -> bool: ...
+
+
+class LateDriver(ManualDriver):
+    """
+    Fires when a stepped clock is moved, and fires timers that threads set once the clock has passed them.
+
+    A move of the clock does not wait for threads. A timer that one of them sets a moment after its deadline was passed
+    would wait for the next move, which a test may never make.
+
+    Args:
+        call_every: Starts a series of calls in real time, such as `TimerWheel().call_every`.
+    """
+
+    def __init__(self, call_every: Callable[[float, Callable[[], object]], _Series]) -> None:
+        super().__init__()
+        self._call_every = call_every
+        self._firing = RLock()
+        self._series: _Series | None = None
+
+    def start(self, engine: Engine) -> None:
+        """
+        Attach this driver, which fires *engine* in one thread at a time, to the engine's clock.
+        """
+        self._engine = engine
+        if is_stepped(engine.clock):
+            engine.clock.attach(cast("Engine", self))  # a clock calls `arm` and `fire_due` only
+        self._series = self._call_every(_EVERY_S, self._look)
+
+    def stop(self) -> None:
+        """
+        Detach from the clock, and look no more.
+        """
+        if self._series is not None:
+            self._series.cancel()
+        if self._engine is not None and is_stepped(self._engine.clock):
+            self._engine.clock.detach(cast("Engine", self))
+
+    def join(self, timeout: float | None = None) -> bool:
+        """
+        Wait for the thread that fires.
+        """
+        is_free = self._firing.acquire(timeout=-1 if timeout is None else timeout)
+        if is_free:
+            self._firing.release()
+        return is_free
+
+    def arm(self) -> int | None:
+        """
+        Return the next deadline of the engine.
+        """
+        return None if self._engine is None else self._engine.arm()
+
+    def fire_due(self, limit: int | None = None) -> int:
+        """
+        Fire what is due, at most *limit* timers; another thread that fires is waited for.
+        """
+        with self._firing:
+            return 0 if self._engine is None else self._engine.fire_due(limit)
+
+    def _look(self) -> None:
+        engine = self._engine
+        if engine is not None and (deadline := engine.arm()) is not None and deadline <= engine.clock.monotonic_ns():
+            self.fire_due()
