@@ -5,6 +5,8 @@ Mistakes that would otherwise be accepted, after which nothing happens.
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -204,3 +206,45 @@ def test_a_clock_that_is_moved_by_hand_beside_a_server():
     with pytest.raises(UnsupportedError, match="InlineScheduler"):
         scheduler.start()
     scheduler.stop()
+
+
+FORGOTTEN = [
+    *((Scheduler, when) for when in ("overdue", "overdue by a later set", "stopped", "started")),
+    *((InlineScheduler, when) for when in ("stopped", "started")),
+]
+
+
+@pytest.mark.parametrize(("kind", "when"), FORGOTTEN)
+def test_a_start_that_was_forgotten(kind, when, caplog):
+    """
+    Jobs in memory that nothing is going to fire are named once: when one is overdue, or at the end.
+    """
+    clock = ManualClock()
+    scheduler = kind(clock=clock) if kind is InlineScheduler else kind("memory://", clock=clock)
+    scheduler.set("a", delay=1000, handler="h")
+    if when == "overdue by a later set":
+        scheduler.set("b", delay=10, handler="h")
+    clock.advance(9)
+    if when == "started":
+        scheduler.start()
+    assert not caplog.records
+    if when.startswith("overdue"):
+        clock.advance(1002)
+        assert len(caplog.records) == 1
+    scheduler.stop()
+    jobs = "2 jobs wait" if "set" in when else "1 job waits"
+    messages = [f"{jobs} in memory://, which fires nothing until start() is called"]
+    assert [each.message for each in caplog.records] == ([] if when == "started" else messages)
+
+
+def test_a_start_that_was_forgotten_until_the_program_ends():
+    """
+    A program that ends without a stop says so, too.
+    """
+    program = """
+from tickwheel.scheduler import Scheduler
+scheduler = Scheduler("memory://")
+scheduler.set("k", delay=60, handler="h")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr.strip() == "1 job waits in memory://, which fires nothing until start() is called"

@@ -35,6 +35,7 @@ from tickwheel.jobs.firing_record import FiringRecord
 from tickwheel.jobs.model import Answer, Job, Outcome, Pause, Write, scope_over
 from tickwheel.observe.events import ScopePaused, ScopeResumed
 from tickwheel.observe.tracing import Tracer
+from tickwheel.scheduler._unstarted import Unstarted
 from tickwheel.stores import Node, Store, make_store
 from tickwheel.targets import Firing, Target
 
@@ -91,6 +92,8 @@ class Core:
             tracer=tracer,
         )
 
+        self._unstarted = Unstarted(self.client, runtime) if made.abilities.is_private else None
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self}>"
 
@@ -130,6 +133,8 @@ class Core:
         start = partial(self._lifecycle.start, lambda: self._start(loop))
         try:
             start()
+            if self._unstarted is not None:
+                self._unstarted.end(is_started=True)
         except StoreInUseError:
             if role == "owner":
                 raise
@@ -210,6 +215,8 @@ class Core:
         if sys.is_finalizing() or self.client.opening.is_inherited:
             return []
         self._standby.end()
+        if self._unstarted is not None:
+            self._unstarted.end()
         deadline = None if timeout is None else self.runtime.monotonic() + timeout
         return self._lifecycle.stop(lambda: self._stop(deadline), timeout, is_inside=is_inside)
 
@@ -237,6 +244,8 @@ class Core:
             for era, jobs in elapsed_of(writes, answers).items():
                 owner.counted(jobs, era)
             owner.written(*lives_of(writes, answers))
+        elif self._unstarted is not None:
+            self._unstarted.written(answers)
         for answer in answers:
             if answer.outcome is Outcome.DEAD and answer.job is not None:
                 _log.warning("%r is a dead letter: replay it, or set it with mode='restart'", answer.job.key)
