@@ -7,10 +7,13 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tickwheel.host.runtime import Runtime
 from tickwheel.integrations.fastapi import Jobs
 from tickwheel.scheduler import (
     AsyncScheduler,
@@ -248,3 +251,58 @@ scheduler.set("k", delay=60, handler="h")
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stderr.strip() == "1 job waits in memory://, which fires nothing until start() is called"
+
+
+class SkippingScheduler(Scheduler):
+    """
+    A scheduler whose own clock skips some seconds when a test says so.
+    """
+
+    skipped = 0.0
+
+    def _runtime(self, clock):
+        return Runtime(clock=clock, monotonic=lambda: time.monotonic() + self.skipped)
+
+
+@pytest.mark.parametrize("seconds", [0.5, 1.5])
+@pytest.mark.parametrize("step", ["first", "second", "after an error"])
+def test_a_handler_that_blocks_the_loop(make, record, step, seconds, caplog):
+    """
+    An async handler whose step takes more than a second is named once, whichever step it is, and how ever it ends.
+    """
+    scheduler = make("memory://", kind=SkippingScheduler)
+
+    @scheduler.handler("h", retry=RetryPolicy(1))
+    async def handler(payload):
+        if step != "first":
+            await asyncio.sleep(0)
+        scheduler.skipped += seconds
+        record(payload)
+        if step == "after an error":
+            raise ValueError
+
+    scheduler.start()
+    for number in range(3):
+        scheduler.set(f"k{number}", delay=0, handler="h")
+        record.wait(number + 1)
+    scheduler.stop()
+    named = [each.message for each in caplog.records if "blocked the event loop" in each.message]
+    assert len(named) == (seconds > 1)
+    assert all("'h'" in message for message in named)
+
+
+def test_a_handler_that_blocks_the_loop_for_good(make, record, caplog):
+    """
+    An async handler that does not come back is named while it blocks.
+    """
+    scheduler, named = make("memory://", kind=SkippingScheduler), threading.Event()
+    caplog.handler.addFilter(lambda record: "blocked" not in record.getMessage() or named.set() or True)
+
+    @scheduler.handler("h")
+    async def handler(_payload):
+        scheduler.skipped += 5
+        record(named.wait(60))  # the loop stands still: this thread is the only one that it has
+
+    scheduler.start()
+    scheduler.set("k", delay=0, handler="h")
+    assert record.wait(1) == [True]

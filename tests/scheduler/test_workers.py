@@ -11,6 +11,7 @@ import time
 import pytest
 
 from tickwheel.drivers import TimerWheel
+from tickwheel.engine._blocking import Blocking
 from tickwheel.engine._coroutines import Coroutines
 from tickwheel.engine._queue import Queue
 from tickwheel.engine._staged_job import Phase, StagedJob
@@ -241,7 +242,9 @@ def test_a_herd_leaves_the_loop_its_turns():
 
         runtime, loop, entries = Runtime(), asyncio.get_running_loop(), due("herd", 500)
         starter = Starter("the event loop", Hooks(runtime), TimerWheel())
-        coroutines = Coroutines(run, Queue(1_000, 4, runtime), loop, runtime, starter)
+        coroutines = Coroutines(
+            run, Queue(1_000, 4, runtime), loop, runtime, starter, blocking=Blocking(TimerWheel(), runtime)
+        )
         coroutines.put(entries)
         before = 0
         while before < len(entries):

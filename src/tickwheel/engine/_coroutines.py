@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from tickwheel.engine._blocking import Blocking
 from tickwheel.engine._queue import Queue
 from tickwheel.engine._staged_job import StagedJob
 from tickwheel.engine._starter import Starter
@@ -42,6 +43,7 @@ class Coroutines:
         loop: Where to run them; None for a loop in a daemon thread that is started with the first entry.
         runtime: Gives the thread.
         starter: Starts it.
+        blocking: Watches over the steps of the tasks.
     """
 
     def __init__(
@@ -51,8 +53,11 @@ class Coroutines:
         loop: asyncio.AbstractEventLoop | None,
         runtime: Runtime,
         starter: Starter,
+        *,
+        blocking: Blocking,
     ) -> None:
         self._run = run
+        self._blocking = blocking
         self.queue = queue
         self._loop = loop
         self._thread: threading.Thread | None = None
@@ -150,7 +155,7 @@ class Coroutines:
         for _ in range(_AT_ONCE):
             entry = queue.take(ended.popleft() if ended else None)
             if entry is not None:
-                task = loop.create_task(self._run(entry))
+                task = loop.create_task(self._blocking.watched(entry, self._run(entry)))
                 self._tasks.add(task)
                 task.add_done_callback(partial(self._end, entry))
             elif not ended:
@@ -164,6 +169,7 @@ class Coroutines:
 
     def _end(self, entry: StagedJob, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        self._blocking.ended()
         if not task.cancelled():
             task.exception()  # `run` keeps its own; what is left here is a cancellation or the end of the process
         self._ended.append(entry)

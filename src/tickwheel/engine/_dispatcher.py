@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from tickwheel.engine import _verdict
+from tickwheel.engine._blocking import Blocking
 from tickwheel.engine._coroutines import Coroutines
 from tickwheel.engine._held_end import HeldEnd
 from tickwheel.engine._overtaker import Overtaker
@@ -72,7 +73,9 @@ class Dispatcher:
         self._queues = {"thread": threads, "process": processes, "loop": tasks}
         self.workers = Workers(self.run, threads, runtime, resources.starter("a worker"))
         self.processes = Workers(self.run, processes, runtime, resources.starter("a worker"))
-        self.coroutines = Coroutines(self._run_async, tasks, loop, runtime, resources.starter("the event loop"))
+        blocking = Blocking(resources.pacer, runtime)
+        starter = resources.starter("the event loop")
+        self.coroutines = Coroutines(self._run_async, tasks, loop, runtime, starter, blocking=blocking)
         self._of_threads = Timeouts(resources, self.workers, self._end_late)
         self._of_tasks = Timeouts(resources, self.coroutines, self._end_late)
         self._overtaker = Overtaker(resources, self._ask_to_stop)
