@@ -262,3 +262,18 @@ def test_a_target_without_its_library(make, url, until, monkeypatch, caplog):
     assert (job.state, job.attempt, job.error) == ("pending", 0, None)
     assert scheduler.stats()["waiting_for_handler"][0]["target"] == "kafka"
     assert "a library that the target 'kafka' needs is missing here" in caplog.text
+
+
+@pytest.mark.parametrize("url", ["sqlite", "postgres", "redis"], indirect=True)
+def test_jobs_that_were_set_aside_before_the_node_came(make, url, until, caplog):
+    """
+    A node that starts after a job was set aside names the handler that is missing here, too.
+    """
+    earlier = make(url).start()
+    earlier.set("k", delay=0, handler="typo")
+    until(lambda: waits(earlier, "k"))
+    earlier.stop()
+    caplog.clear()
+    make(url).start()
+    until(lambda: "no handler 'typo' is registered here" in caplog.text)
+    assert caplog.text.count("no handler 'typo'") == 1

@@ -301,7 +301,7 @@ def test_a_handler_that_blocks_the_loop_for_good(make, record, caplog):
     @scheduler.handler("h")
     async def handler(_payload):
         scheduler.skipped += 5
-        record(named.wait(60))  # the loop stands still: this thread is the only one that it has
+        record(named.wait(60))  # nothing else runs on the loop meanwhile
 
     scheduler.start()
     scheduler.set("k", delay=0, handler="h")

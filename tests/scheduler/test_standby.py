@@ -152,3 +152,26 @@ def test_workers_of_a_web_server(tmp_path, until):
             assert "StoreInUseError" not in explain()
         finally:
             server.terminate()
+
+
+def test_a_handler_that_only_the_standby_has(make, file_url, caplog, until):
+    """
+    Jobs that the owner cannot run are named once by the process on standby that could, and by the owner itself.
+    """
+    owner, standby = make(file_url), make(file_url)
+    owner.handler("mine")(print)
+    for name in ("mine", "theirs"):
+        standby.handler(name)(print)
+    owner.start(role="auto")
+    for number in range(3):
+        owner.set(f"k{number}", delay=0, handler="theirs")
+    owner.set("typo", delay=0, handler="nobody's")
+    until(lambda: sum(each.count for each in owner._core.client.store.aside()) == 4)
+    standby.start(role="auto")
+    until(lambda: any("on standby" in each.message for each in caplog.records))
+    [message] = [each.message for each in caplog.records if "on standby" in each.message]
+    assert "3 jobs of handler 'theirs'" in message
+    assert "register the same handlers in all processes" in message
+    assert [each.message.count("no handler 'theirs'") for each in caplog.records if "waits" in each.message].count(
+        1
+    ) == 1

@@ -55,6 +55,7 @@ class Runnable:
         self._way = way
         self._lock = resources.runtime.lock()
         self._paused: frozenset[str] | None = None
+        self._is_aside_unknown = True
         self._unreadable: dict[str, str] = {}
         self._named: set[tuple[str, str, str]] = set()
 
@@ -111,11 +112,24 @@ class Runnable:
             reason = self._registry.lack_of(job.target, job.handler)
             if reason is None and job.recurrence is not None and (part := unreadable_part(job.recurrence)) is not None:
                 reason = f"this node cannot read {part} in its rule: install what it needs, such as tzdata or cronsim"
-            if reason is None or (name := (job.target, job.handler, reason)) in self._named:
-                continue
-            if len(self._named) < _NAMED_MAX:
-                self._named.add(name)
-                _log.warning("job %r waits for a node that can run it: %s", job.key, reason)
+            if reason is not None:
+                self._warn_once(job.target, job.handler, reason, f"job {job.key!r} waits for a node that can run it")
+
+    def _warn_of_aside(self) -> None:
+        """
+        Log the handlers that jobs wait for which were set aside before this node came, or while they were paused.
+        """
+        for each in self._store.aside():
+            reason = self._registry.lack_of(each.target, each.handler)
+            if reason is not None and scope_over(each.target, each.handler, self._paused or ()) is None:
+                jobs = "1 job waits" if each.count == 1 else f"{each.count} jobs wait"
+                self._warn_once(each.target, each.handler, reason, f"{jobs} for a node with handler {each.handler!r}")
+
+    def _warn_once(self, target: str, handler: str, reason: str, waiting: str) -> None:
+        name = (target, handler, reason)
+        if name not in self._named and len(self._named) < _NAMED_MAX:
+            self._named.add(name)
+            _log.warning("%s: %s", waiting, reason)
 
     def _can_read(self, job: Job) -> bool:
         """
@@ -161,7 +175,7 @@ class Runnable:
             StoreError: If the store does not answer.
         """
         with self._lock:  # of two looks, the one that read later counts
-            before = self._paused or frozenset()
+            is_first, before = self._paused is None, self._paused or frozenset()
             self._paused = paused = frozenset(pause.scope for pause in self._store.scopes())
         if paused - before:
             self._staged.drop(job.key for job in self._staged.jobs() if self._is_paused(job))
@@ -169,6 +183,10 @@ class Runnable:
             self._way.start_over()
         if before - paused:
             self._way.changed()
+            self._is_aside_unknown = True
+        if self._is_aside_unknown and not is_first:  # programs register handlers just after the start, too
+            self._warn_of_aside()
+            self._is_aside_unknown = False
 
     def _is_paused(self, job: Job) -> bool:
         paused = self._paused

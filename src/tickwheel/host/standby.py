@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from tickwheel.errors import ClosedError
@@ -22,6 +23,8 @@ _log = logging.getLogger("tickwheel.scheduler")
 _ROLES: Final = ("owner", "auto")
 _PAUSE_S: Final = 0.5
 """Between two tries. The lock of a file wakes nobody when it is let go."""
+_LOOK_EVERY: Final = 10
+"""Number of tries from one look at what the owner leaves undone to the next."""
 
 
 def check_role(role: str) -> None:
@@ -43,14 +46,16 @@ class Standby:
         self._ended = runtime.event()
         self._thread: threading.Thread | None = None
 
-    def begin(self, start: Callable[[], object]) -> None:
+    def begin(self, start: Callable[[], object], look: Callable[[], object]) -> None:
         """
         Call *start* from time to time, until it raises no `StoreError` that is transient; while it waits, do nothing.
+
+        Every few seconds *look* is called as well, which says what the owner leaves undone.
         """
         with self._lock:
             if self._thread is None or not self._thread.is_alive():  # it does not live on in the child of a fork
                 make = self._runtime.thread
-                self._thread = make(target=self._run, args=(start,), name="tickwheel-standby", daemon=True)
+                self._thread = make(target=self._run, args=(start, look), name="tickwheel-standby", daemon=True)
                 self._thread.start()
 
     def end(self) -> None:
@@ -59,9 +64,13 @@ class Standby:
         """
         self._ended.set()
 
-    def _run(self, start: Callable[[], object]) -> None:
-        while not self._ended.wait(_PAUSE_S):
+    def _run(self, start: Callable[[], object], look: Callable[[], object]) -> None:
+        for number in count():
+            if self._ended.wait(_PAUSE_S):
+                return
             try:
+                if number % _LOOK_EVERY == 0:
+                    look()
                 start()
             except ClosedError:
                 return

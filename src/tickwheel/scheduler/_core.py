@@ -68,6 +68,7 @@ class Core:
         self._tracer = tracer
         self._lifecycle = Lifecycle(runtime)
         self._standby = Standby(runtime)
+        self._left: set[tuple[str, str]] = set()
         self._figures = Figures()
         self._owner: Owner | None = None
         self.make_owner: Callable[[Resources, Registry, Figures, asyncio.AbstractEventLoop | None], Owner] = Owner
@@ -138,7 +139,7 @@ class Core:
         except StoreInUseError:
             if role == "owner":
                 raise
-            self._standby.begin(start)
+            self._standby.begin(start, self._warn_of_left)
 
     def _start(self, loop: asyncio.AbstractEventLoop | None) -> None:
         if self._owner is not None:  # Ctrl-C came when it had just started
@@ -168,6 +169,24 @@ class Core:
             timers.close()
             pacer.close()
             raise
+
+    def _warn_of_left(self) -> None:
+        """
+        Log, once for each handler, which jobs the owner cannot run and this process, which waits to follow it, could.
+        """
+        scopes = {pause.scope for pause in self.client.store.scopes()}
+        for each in self.client.store.aside():
+            name = (each.target, each.handler)
+            if name in self._left or scope_over(*name, scopes) is not None or self.registry.lack_of(*name) is not None:
+                continue
+            self._left.add(name)
+            _log.warning(
+                "%d jobs of handler %r wait in %s: its owner cannot run them, and this process, which can, is on "
+                "standby: register the same handlers in all processes on one file, or use a file for each program",
+                each.count,
+                each.handler,
+                self.client.store.url,
+            )
 
     def _wheels(self) -> tuple[TimerWheel, TimerWheel]:
         """
