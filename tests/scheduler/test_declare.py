@@ -6,6 +6,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import signal
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -424,6 +427,50 @@ def test_one_commit(make, any_url, monkeypatch):
     monkeypatch.undo()
     assert len(client.list(manifest="m", limit=1_000).jobs) == 1_000
     assert client.get("other") is None
+
+
+KILLED = """
+import os, signal, sys
+from tickwheel.scheduler import Schedule, Scheduler
+from tickwheel.stores.postgres import _batch as postgres
+from tickwheel.stores.sqlite import _batch as sqlite
+
+def hourly(*keys, payload):
+    return [Schedule(key, every=3600, handler="h", payload=payload) for key in keys]
+
+scheduler = Scheduler(sys.argv[1])
+scheduler.declare(hourly(*"abcdefgh", payload=1), "m")
+end = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+sqlite.astuple = postgres.asdict = end  # within the transaction, once the jobs are written
+store = scheduler._core.client.store
+if parts := getattr(store, "partitions", ()):
+    parts[-1].apply = end  # once the other partitions have committed
+elif "redis" in store.url:
+    store.apply = end
+scheduler.declare(hourly(*"efghijkl", payload=2), "m")
+"""
+
+
+def test_killed_between(make, any_url):
+    """
+    A program that is killed while it declares leaves the old list, or parts of both where there are partitions.
+
+    The next declaration makes up for it.
+    """
+    if any_url == "memory://":
+        pytest.skip("it ends with its process")
+    answer = subprocess.run([sys.executable, "-c", KILLED, any_url], capture_output=True, timeout=60, check=False)
+    assert answer.returncode == -signal.SIGKILL, answer.stderr
+    client = make(any_url)
+    found = {job.key: job.payload for job in client.list(manifest="m").jobs}
+    if "partitions=3" in any_url:
+        assert set("efgh") <= found.keys() <= set("abcdefghijkl")
+        assert len(set(found.values())) == 2
+    else:
+        assert found == dict.fromkeys("abcdefgh", b"1")
+    client.declare(hourly(*"efghijkl", payload=2), manifest="m")
+    found = {job.key: job.payload for job in client.list(manifest="m").jobs}
+    assert found == dict.fromkeys("efghijkl", b"2")
 
 
 def test_others_who_never_end(make, monkeypatch):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from tickwheel.jobs.declaration import (
@@ -38,7 +37,7 @@ from tickwheel.jobs.model import (
 )
 from tickwheel.jobs.requests import PAGE_MAX, other_manifest
 from tickwheel.jobs.rules import decide
-from tickwheel.stores import Partitioned, Store
+from tickwheel.stores import Partitioned, Store, partitions_of
 
 if TYPE_CHECKING:
     from tickwheel.client.client import Client
@@ -116,12 +115,11 @@ def _parts_of(store: Store, asked: Declaration, sets: list[Set]) -> tuple[list[_
     Return the parts of what is *asked* for, and the newest revision that was declared.
     """
     name, digest = asked.manifest, digest_of(sets)
-    stores, partition_of = _partitions(store)
+    place_of = store.partition_of if isinstance(store, Partitioned) else lambda _key: 0
     parts: list[_Part] = []
-    for number, each in enumerate(stores):
+    for number, (each, key) in enumerate(partitions_of(store)):
         before = next(iter(each.manifests(name)), Manifest(name))  # first: who declares it after this is noticed
-        own = [write for write in sets if partition_of(write.job.key) == number]
-        key = next(key for key in map(str, count()) if partition_of(key) == number)
+        own = [write for write in sets if place_of(write.job.key) == number]
         parts.append(_Part(each, key, before, {job.key: job for job in _members(each, name)}, own, before))
     newest = max((part.before.revision for part in parts if part.before.revision is not None), default=None)
     revision = newest if asked.revision is None else asked.revision
@@ -131,12 +129,6 @@ def _parts_of(store: Store, asked: Declaration, sets: list[Set]) -> tuple[list[_
             part.after = Manifest(name, version, digest, revision, rules_of(part.sets))
         part.sets = [part_of(write, part.after, part.before) for write in part.sets]
     return parts, newest
-
-
-def _partitions(store: Store) -> tuple[Sequence[Store], Callable[[str], int]]:
-    if isinstance(store, Partitioned):
-        return store.partitions, store.partition_of
-    return (store,), lambda _key: 0
 
 
 def _members(store: Store, manifest: str) -> Iterator[Job]:

@@ -18,6 +18,7 @@ Internal: other packages use it, users do not.
 
 from __future__ import annotations
 
+import json
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,8 +36,10 @@ from tickwheel.jobs.model import (
     Answer,
     Begin,
     Cancel,
+    Declare,
     Job,
     JobQuery,
+    Manifest,
     Outcome,
     Pause,
     Resume,
@@ -47,7 +50,7 @@ from tickwheel.jobs.model import (
     State,
     Write,
 )
-from tickwheel.stores import Store
+from tickwheel.stores import Store, partitions_of
 
 __all__ = ["Migration", "MigrationReport", "SameStoreError", "identity_of", "is_parked", "pages_of"]
 
@@ -178,6 +181,7 @@ class Migration:
             self._check_that_they_differ()
             for pause in self._source.scopes():  # before the jobs, which must not start there in the meantime
                 self._target.set_scope(pause.scope, pause, None)
+            self._copy_manifests()
             self._finish()
             while self._pass():
                 pass
@@ -188,6 +192,21 @@ class Migration:
         stay = len(self.report.conflicts) + len(self.report.others)
         self.report.is_complete = self._is_faithful and self.report.left == stay
         return self.report
+
+    def _copy_manifests(self) -> None:
+        """
+        Copy what is kept of manifests, but for those that the target has.
+        """
+        known = {manifest.name for manifest in self._target.manifests()}
+        found: dict[str, Manifest] = {}
+        for manifest in (each for part, _ in partitions_of(self._source) for each in part.manifests()):
+            rules = json.loads(found[manifest.name].rules) if manifest.name in found else {}
+            rules |= json.loads(manifest.rules)
+            latest = max(found.get(manifest.name, manifest), manifest, key=lambda each: each.version)
+            found[manifest.name] = replace(latest, rules=json.dumps(rules))
+        new = [manifest for name, manifest in found.items() if name not in known]
+        for part, key in partitions_of(self._target):
+            part.apply([Declare(key, manifest, 0) for manifest in new])
 
     def _fence(self) -> None:
         shards = self._shards = {self._source.shard_of(str(number)) for number in range(_SHARD_SAMPLES)}

@@ -4,6 +4,7 @@ Stores, in which far jobs wait.
 
 from __future__ import annotations
 
+from tickwheel.stores._manifests import partitions_of
 from tickwheel.stores._memory import MemoryStore
 from tickwheel.stores._open import make_store, masked, open_store
 from tickwheel.stores.contract import (
@@ -36,4 +37,5 @@ __all__ = [
     "make_store",
     "masked",
     "open_store",
+    "partitions_of",
 ]

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import count
 
 from tickwheel.jobs.model import Answer, Cancel, Declare, Job, Manifest, Outcome, Set, Write, key_of
+from tickwheel.stores.contract import Partitioned, Store
 
-__all__ = ["Manifests", "manifest_of"]
+__all__ = ["Manifests", "manifest_of", "partitions_of"]
 
 _REFUSED = -1
 """The version of a manifest whose declaration was refused in this batch; no write expects it."""
@@ -23,6 +25,19 @@ def manifest_of(write: Write) -> str | None:
         return write.manifest.name
     under = write.under if isinstance(write, (Set, Cancel)) else None
     return None if under is None else under.manifest
+
+
+def partitions_of(store: Store) -> list[tuple[Store, str]]:
+    """
+    Return the partitions of *store*, each with a key that is in it; a store that has none is one.
+    """
+    if not isinstance(store, Partitioned):
+        return [(store, "0")]
+    place = store.partition_of
+    return [
+        (each, next(key for key in map(str, count()) if place(key) == number))
+        for number, each in enumerate(store.partitions)
+    ]
 
 
 class Manifests:

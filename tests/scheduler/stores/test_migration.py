@@ -19,6 +19,7 @@ import pytest
 
 from tickwheel.jobs import model
 from tickwheel.jobs.errors import StoreError, StoreInUseError
+from tickwheel.scheduler import Schedule, Scheduler
 from tickwheel.scheduler.migration import Migration, SameStoreError, identity_of
 from tickwheel.stores import open_store
 from tickwheel.testing.store_suite._columns import jobs_of_their_own
@@ -201,6 +202,37 @@ def test_all_is_moved(stores):
     assert target.apply([model.Set(model.Job("new", 0, FAR))])[0].job.generation > max(
         job.generation for job in before.values()
     )
+
+
+@pytest.mark.parametrize(
+    "stores", [("sqlite", "partitions"), ("partitions", "postgres"), ("postgres", "redis")], indirect=True, ids="-".join
+)
+def test_manifests_are_moved(stores):
+    """
+    Jobs arrive in their manifests, of which the target knows what the source did, but for those that it has itself.
+    """
+    source, target, *urls = stores
+    series = [Schedule(f"key {number}", every=3_600, target="log", max_runs=number + 1) for number in range(9)]
+    schedulers = [Scheduler(url) for url in urls]
+    schedulers[0].declare(series, "m", revision=7)
+    schedulers[0].declare([Schedule("other", every=5, target="log")], "other", revision=7)
+    schedulers[1].declare([Schedule("another", every=5, target="log")], "other", revision=3)
+    for key in ("key 3", "key 4"):
+        schedulers[0].cancel(key)
+    report = Migration(source, target, batch=BATCH).run()
+    assert (report.moved, report.left, report.is_complete) == (8, 0, True)
+    answer = schedulers[1].declare(series, "m", revision=7)
+    left = ("key 3", "key 4")
+    assert answer.outcomes == {each.key: "finished" if each.key in left else "unchanged" for each in series}
+    assert (answer.outcome, answer.revision) == ("unchanged", 7)
+    assert schedulers[1].declare(series, "m", revision=6).outcome == "superseded"
+    assert [job.key for job in schedulers[1].list(manifest="other").jobs] == ["another", "other"]
+    assert schedulers[1].declare([Schedule("other", every=5, target="log")], "other", revision=3).outcomes == {
+        "other": "unchanged",
+        "another": "cancelled",
+    }
+    for scheduler in schedulers:
+        scheduler.stop()
 
 
 @pytest.mark.parametrize("kind", ["postgres", "redis"])
