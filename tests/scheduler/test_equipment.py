@@ -53,6 +53,13 @@ class Zone:
         self._file.write_bytes(self._bytes)
         forget_zones()
 
+    def become(self, name):
+        """
+        Install another release, in which the clock of this zone is that of *name*.
+        """
+        self._file.write_bytes(importlib.resources.files("tzdata.zoneinfo").joinpath(name).read_bytes())
+        forget_zones()
+
     def go(self):
         """
         Remove it, as from an image without it.
@@ -277,3 +284,34 @@ def test_jobs_that_were_set_aside_before_the_node_came(make, url, until, caplog)
     make(url).start()
     until(lambda: "no handler 'typo' is registered here" in caplog.text)
     assert caplog.text.count("no handler 'typo'") == 1
+
+
+HOUR = 3_600_000
+RELEASES = {"an hour ahead": ("Etc/GMT-2", -1), "five behind": ("Etc/GMT+4", 5), "the other side": ("Etc/GMT-14", -13)}
+
+
+@pytest.mark.parametrize(("name", "hours"), RELEASES.values(), ids=RELEASES)
+@pytest.mark.parametrize("url", ["sqlite", "postgres", "redis"], indirect=True)
+def test_new_data_of_a_zone_moves_the_next_run(make, url, zone, until, name, hours):  # noqa: PLR0917  fixtures
+    """
+    A node that starts with other zone data waits for the instant that the line names by these, and changes no other.
+    """
+    before = make(url)
+    kept = {"moved": {"cron": "0 9 1 * *"}, "paused": {"cron": "0 9 1 * *"}, "utc": {"cron": "0 9 1 * *", "tz": "UTC"}}
+    kept |= {"every": {"every": 86_400}, "dense": {"cron": "* * * * *"}}
+    for key, rule in kept.items():
+        before.set(key, handler="h", **{"tz": zone.name, **rule})
+    before.move("moved", delay=7 * 86_400.5)
+    before.pause("paused")
+    instants = {key: before.get(key).due_at for key in kept}
+    line = {"cron": "0 9 15 */2 *", "tz": zone.name, "handler": "h", "expires": 600}
+    first = {key: before.set(key, jitter=jitter, **line).job for key, jitter in (("z", 0), ("z with jitter", 1800))}
+    before.stop()
+    zone.become(name)
+    after = make(url).start()
+    for key, job in first.items():
+        until(lambda key=key, job=job: after.get(key).due_at == job.due_at + hours * HOUR)
+        now = after.get(key)
+        assert (now.generation, now.recurrence, now.attempt) == (job.generation, job.recurrence, 0)
+        assert now.expires_at == job.expires_at + hours * HOUR
+    assert {key: after.get(key).due_at for key in kept} == instants

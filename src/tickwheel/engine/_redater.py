@@ -22,7 +22,7 @@ from tickwheel.engine._shard_progress import Position, position_of
 from tickwheel.engine.resources import Resources
 from tickwheel.errors import ClosedError
 from tickwheel.jobs.model import Answer, Job, Redate, State
-from tickwheel.jobs.recurrence import Recurrence
+from tickwheel.jobs.recurrence import Recurrence, renamed
 
 __all__ = ["Redater"]
 
@@ -104,6 +104,22 @@ class Redater:
                 self._on_way.update(write.job.generation for write in writes)
                 self._post(writes, counted_in)
         return right
+
+    def rename(self, jobs: Sequence[Job], epoch: int) -> None:
+        """
+        Write the instants again of those *jobs* whose cron lines name others, by the zone data of this node.
+        """
+        writes: list[Redate] = []
+        now = self._clock.now_ms()
+        for job in jobs:
+            if job.recurrence is None or job.attempt or job.is_paused or job.due_at <= now:
+                continue
+            with suppress(Exception):  # it is set aside for a node that can read it, or its firing says so
+                if (due_at := renamed(job.key, job.due_at, job.recurrence)) is not None:
+                    writes.append(Redate(job, epoch, due_at, job.recurrence))
+        if writes:
+            self._on_way.update(write.job.generation for write in writes)
+            self._post(writes, None)
 
     def is_off(self, job: Job) -> bool:
         """

@@ -27,6 +27,7 @@ from tickwheel.engine._staged_job import Phase, StagedJob
 from tickwheel.engine._stager import Stager
 from tickwheel.engine._watcher import Watcher
 from tickwheel.engine._withdrawals import Withdrawals
+from tickwheel.engine._zones import Zones
 from tickwheel.engine.figures import Figures
 from tickwheel.engine.resources import Resources
 from tickwheel.errors import ClosedError
@@ -77,6 +78,7 @@ class Owner:
         ]
         self.withdrawals = Withdrawals(resources, self.staged, self._settler, self._dispatcher.stop, way=self)
         self._watcher = Watcher(resources, way=self)
+        self._zones = Zones(resources, self._rename)
         self._pruner = Pruner(resources, recorder, self._has_first_shard)
         self.heartbeat = Heartbeat(resources, figures, self.sizes, self.progress, self.leases)
 
@@ -134,6 +136,7 @@ class Owner:
             stager.stop(self._left(deadline))
         self._watcher.stop(self._left(deadline))
         self._pruner.stop(self._left(deadline))
+        self._zones.stop(self._left(deadline))
         self._armer.stop()
         self._armer.join(self._left(deadline))
         self._registry.pulls.shut()
@@ -271,6 +274,10 @@ class Owner:
         for stager in self._stagers:
             stager.start_over()
 
+    def _rename(self, jobs: Sequence[Job], epoch: int) -> None:
+        stagers = self._stagers
+        stagers[epoch % len(stagers)].redater.rename(jobs, epoch)
+
     def is_off(self, job: Job) -> bool:
         """
         Return whether the instant of *job* was written before the clock was set, and means another one.
@@ -338,6 +345,7 @@ class Owner:
             self.staged.drop_epoch(epoch)
         for number, stager in enumerate(self._stagers):
             stager.own([lease for lease in leases if lease.shard % len(self._stagers) == number])
+        self._zones.own(leases)
 
     def renewed(self) -> None:
         """

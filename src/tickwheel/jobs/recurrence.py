@@ -40,6 +40,7 @@ __all__ = [
     "Overlap",
     "Recurrence",
     "nominal_of",
+    "renamed",
     "share_of",
 ]
 
@@ -54,6 +55,8 @@ _PASSES_MAX: Final = 10_000
 """How many stretches of what is excluded a search passes before it gives up; each costs up to 50 microseconds."""
 _AHEAD_MS: Final = 50 * 366 * 86_400_000
 """How far a search goes, as for a line of cron."""
+_ZONES_MS: Final = 26 * 3_600_000
+"""The most that the clock of a zone can be off by other data: those of the world are this far apart."""
 _LAST_MS: Final = 253_370_764_800_000
 """The year 9999: no calendar here has the one after it, and an exclusion looks ahead."""
 
@@ -591,6 +594,43 @@ def nominal_of(key: str, due_at: int, text: str | None) -> int | None:
         return Recurrence.from_text(text).named(key, due_at)
     except InvalidRecurrenceError:
         return None
+
+
+def renamed(key: str, due_at: int, text: str) -> int | None:
+    """
+    Return the instant that a cron line names by now in place of *due_at*, or None if it names *due_at* itself.
+
+    The line named *due_at* by other data of its zone. The nearest instant stands for it, of two the later one. A run
+    that is tried again or wanted at another time keeps its instant.
+
+    Args:
+        key: The job's, which waits for its first attempt.
+        due_at: In ms since the epoch.
+        text: The recurrence.
+
+    Raises:
+        RecurrenceError: If the rule cannot be followed.
+    """
+    if '"cron"' not in text or '"tz":"UTC"' in text:
+        return None
+    series = Recurrence.from_text(text)
+    if any(each is not None for each in (series.run_at, series.next_at, series.nominal_at, series.ended)):
+        return None
+    shift = series.shift_ms(key)
+    nominal = due_at - shift
+    later = series.nominal(nominal - 1)
+    if later == nominal:
+        return None
+    earlier, span = None, _ZONES_MS >> 10
+    while earlier is None and span <= _ZONES_MS:
+        found = series.nominal(nominal - span - 1)
+        while found is not None and found < nominal:
+            earlier = found
+            found = series.nominal(found)
+        span *= 2
+    if earlier is not None and (later is None or nominal - earlier < later - nominal):
+        return earlier + shift
+    return None if later is None else later + shift
 
 
 def share_of(key: str, span_ms: int) -> int:
