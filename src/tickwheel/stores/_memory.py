@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from tickwheel.clock import Clock, MonotonicClock
 from tickwheel.jobs.errors import StoreError, StoreInUseError
+from tickwheel.jobs.lane import lane_of
 from tickwheel.jobs.model import (
     Adopt,
     Answer,
@@ -35,7 +36,7 @@ from tickwheel.stores._memory_history import MemoryHistory
 from tickwheel.stores._plan import FIRINGS
 from tickwheel.stores._records import act_of, cut_off, has_no_record
 from tickwheel.stores._reports import ahead_of, owners_of
-from tickwheel.stores.contract import Abilities, Aside, Cursor, Lease, Node, Shard, Sight, Skill
+from tickwheel.stores.contract import Abilities, Aside, Cursor, Lease, Node, Scan, Shard, Sight, Skill
 from tickwheel.threads import Event, Lock
 
 __all__ = ["MemoryStore"]
@@ -150,6 +151,27 @@ class MemoryStore:
 
     def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[Sight]:
         return [Sight.of([], 0, ahead_of(cursor, self.due, until, limit), until, limit) for cursor in cursors]
+
+    def scan(
+        self, cursors: Sequence[Cursor], until: int, limit: int, lanes: Collection[str], *, inside: bool, rows: int
+    ) -> list[Scan]:
+        return [self._scan(cursor.after, until, limit, lanes, inside=inside, rows=rows) for cursor in cursors]
+
+    def _scan(
+        self, after: tuple[int, int], until: int, limit: int, lanes: Collection[str], *, inside: bool, rows: int
+    ) -> Scan:
+        found: list[Job] = []
+        with self._lock:
+            self._check_open()
+            for count, key in enumerate(self._keys_from(after), 1):
+                job = self._jobs[key]
+                if job.due_at >= until:
+                    break
+                if (lane_of(job.target, job.handler) in lanes) is inside:
+                    found.append(job)
+                if len(found) == limit or count == rows:
+                    return Scan(found, PLACE(job))
+        return Scan(found, None)
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
         return self.due(0, until, (since, -1), limit)

@@ -11,7 +11,7 @@ from typing import Any, Final, Self, TypeAlias
 from tickwheel.jobs.model import Job
 from tickwheel.jobs.rows import in_int64
 
-__all__ = ["KEPT_MS", "Aside", "Cursor", "Node", "Shard", "Sight", "ahead_of", "owners_of"]
+__all__ = ["KEPT_MS", "Aside", "Cursor", "Node", "Scan", "Shard", "Sight", "ahead_of", "owners_of"]
 
 KEPT_MS: Final = 600_000
 """How long a node is reported after its leases have ended: until somebody has looked."""
@@ -118,6 +118,27 @@ class Sight:
         """
         due = [job for job in ahead[:limit] if job.due_at < until]
         return cls(changed, mark, due, ahead[len(due)] if len(due) < len(ahead) else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """
+    The jobs of some lanes in a part of a shard.
+
+    Attributes:
+        due: Pending jobs of these lanes, by (due_at, generation).
+        reached: The position up to which the scan has read, or None if it has read everything that was asked for.
+    """
+
+    due: list[Job]
+    reached: tuple[int, int] | None
+
+    @classmethod
+    def of(cls, due: list[Job], limit: int, end: tuple[int, int] | None) -> Self:
+        """
+        Return it for the jobs *due*, at most *limit*, of a scan that was bounded by the position *end*, if any.
+        """
+        return cls(due, (due[-1].due_at, due[-1].generation) if due and len(due) >= limit else end)
 
 
 def owners_of(shards: Sequence[Shard]) -> list[Node]:

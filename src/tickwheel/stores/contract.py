@@ -12,9 +12,22 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from tickwheel.jobs.model import Answer, HistoryRecord, Job, JobQuery, Manifest, Page, Pause, Write
-from tickwheel.stores._reports import Aside, Cursor, Node, Shard, Sight
+from tickwheel.stores._reports import Aside, Cursor, Node, Scan, Shard, Sight
 
-__all__ = ["Abilities", "Aside", "Cursor", "Joins", "Lease", "Node", "Partitioned", "Shard", "Sight", "Skill", "Store"]
+__all__ = [
+    "Abilities",
+    "Aside",
+    "Cursor",
+    "Joins",
+    "Lease",
+    "Node",
+    "Partitioned",
+    "Scan",
+    "Shard",
+    "Sight",
+    "Skill",
+    "Store",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +245,18 @@ class Store(Protocol):
 
         Raises:
             StoreError: If it fails; what others wrote may then be forgotten.
+        """
+
+    def scan(
+        self, cursors: Sequence[Cursor], until: int, limit: int, lanes: Collection[str], *, inside: bool, rows: int
+    ) -> list[Scan]:
+        """
+        Return what is due in some lanes in the shards of *cursors*, in their order.
+
+        From each cursor on that is at most *limit* pending jobs with `due_at` below *until*, in the order of `due`:
+        those of *lanes*, which `lane_of` names, or without *inside* those of all other lanes. A scan reads at most
+        *rows* pending jobs of each shard (SQLite: and all of the slots that are not sorted yet) and says up to where;
+        the caller goes on from there. So it costs by what it reads and returns, and a full lane is passed over once.
         """
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:

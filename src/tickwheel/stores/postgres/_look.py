@@ -5,16 +5,16 @@ Looks into some shards at once: what others made pending there, and what is due.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from tickwheel.jobs.model import Job
 from tickwheel.jobs.rows import in_int64, job_of
-from tickwheel.stores.contract import Cursor, Sight
+from tickwheel.stores.contract import Cursor, Scan, Sight
 from tickwheel.stores.postgres._connections import Connection
 from tickwheel.stores.postgres._queries import SQL
 
-__all__ = ["look"]
+__all__ = ["look", "scan"]
 
 
 _NOTES_MAX: Final = 4_000
@@ -38,6 +38,26 @@ def look(
     changed, ahead = _by_shard(notes), _by_shard(connection.execute(SQL["jobs_ahead"], values).fetchall())
     sights = [Sight.of(changed[each.shard], 0, ahead[each.shard], until, limit) for each in cursors]
     return sights, len(notes) == _NOTES_MAX
+
+
+def scan(
+    connection: Connection,
+    cursors: Sequence[Cursor],
+    until: int,
+    limit: int,
+    lanes: Collection[str],
+    *,
+    inside: bool,
+    rows: int,
+) -> list[Scan]:
+    """
+    Return what is due in *lanes*, or in all others, as the method of the store says.
+    """
+    values = {"until": in_int64(until), "limit": limit, "rows": rows, "lanes": [*lanes], "inside": inside}
+    found = connection.execute(SQL["jobs_in_lanes"], {**values, **_columns(cursors)}).fetchall()
+    due = _by_shard([(number, *row) for number, _, _, *row in found])
+    ends = {number: None if due_at is None else (due_at, generation) for number, due_at, generation, *_ in found}
+    return [Scan.of(due[each.shard], limit, ends[each.shard]) for each in cursors]
 
 
 def _by_shard(rows: list[Any]) -> defaultdict[int, list[Job]]:

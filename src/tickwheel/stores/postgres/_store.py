@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Final
@@ -20,14 +20,14 @@ from tickwheel.stores._plan import WrongGuessError
 from tickwheel.stores._reports import KEPT_MS
 from tickwheel.stores._sharding import sharding
 from tickwheel.stores._silence import Silence
-from tickwheel.stores.contract import Abilities, Aside, Cursor, Lease, Node, Shard, Sight, Skill
+from tickwheel.stores.contract import Abilities, Aside, Cursor, Lease, Node, Scan, Shard, Sight, Skill
 from tickwheel.stores.postgres import _history, _ownership, _scopes, _withdrawals
 from tickwheel.stores.postgres._batch import ASIDE, Batch, ServerMovedError, run, run_async
 from tickwheel.stores.postgres._connections import Connection, Connections
 from tickwheel.stores.postgres._floors import Floors
 from tickwheel.stores.postgres._joining import Database, joined
 from tickwheel.stores.postgres._listener import Notifier, PostgresSubscription
-from tickwheel.stores.postgres._look import look
+from tickwheel.stores.postgres._look import look, scan
 from tickwheel.stores.postgres._paging import page
 from tickwheel.stores.postgres._queries import SQL
 from tickwheel.stores.postgres._schema import migrate
@@ -217,6 +217,12 @@ class PostgresStore:
         if has_more:
             self._announce_notes()
         return sights
+
+    def scan(
+        self, cursors: Sequence[Cursor], until: int, limit: int, lanes: Collection[str], *, inside: bool, rows: int
+    ) -> list[Scan]:
+        with self._open_connections().reading() as connection:
+            return scan(connection, cursors, until, limit, lanes, inside=inside, rows=rows)
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
         if limit == 1:

@@ -41,3 +41,27 @@ CROSS JOIN LATERAL (
     )
 ) AS job
 ORDER BY number, due_at, generation;
+
+-- name: jobs_in_lanes
+-- From the cursor of each shard on, so many rows: where the last of them is if there may be more, and those of some lanes,
+-- or of all others. The lane of an address ends before its path: see `lane_of`.
+SELECT number, stop.due_at, stop.generation, job.*
+FROM unnest(%(shards)s::integer[], %(instants)s::bigint[], %(generations)s::bigint[]) AS shards (number, instant, last)
+LEFT JOIN LATERAL (
+    SELECT due_at, generation FROM tickwheel_job
+    WHERE shard = number AND due_at < %(until)s AND (due_at, generation) > (instant, last) AND state = 0
+    ORDER BY due_at, generation OFFSET %(rows)s - 1 LIMIT 1
+) AS stop ON true
+LEFT JOIN LATERAL (
+    SELECT @columns FROM (
+        SELECT * FROM tickwheel_job
+        WHERE shard = number AND due_at < %(until)s AND (due_at, generation) > (instant, last) AND state = 0
+        ORDER BY due_at, generation LIMIT %(rows)s
+    ) AS read
+    WHERE (target || ':' || CASE WHEN target IN ('handler', 'pull') OR strpos(handler, '://') = 0 THEN handler ELSE
+        left(handler, strpos(handler, '://') + 1
+            + strpos(translate(substr(handler, strpos(handler, '://') + 3), '?#', '//') || '/', '/')) END
+        = ANY(%(lanes)s::text[])) = %(inside)s
+    ORDER BY due_at, generation LIMIT %(limit)s
+) AS job ON true
+ORDER BY number, job.due_at, job.generation;

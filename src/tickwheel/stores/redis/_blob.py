@@ -1,7 +1,8 @@
 """
 A job as bytes: the value of its key in the hash of all jobs.
 
-    place      20  due_at (plus 2**63), generation, attempt: big-endian, so that places sort as jobs fall due
+    place      28  due_at (plus 2**63), generation, attempt: big-endian, so that places sort as jobs fall due; and a
+                   checksum of the lane, by which a scan passes over lanes
     state       1  0, 2, 3 where it was set aside, or 6 where it is pending and paused; that a job runs is not written
                    here, but in the hash of what runs
     flags       2  whether a target, a shard, and which of the other columns there are
@@ -19,18 +20,32 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from hashlib import sha256
+from functools import lru_cache
+from hashlib import blake2b, sha256
 from typing import Any, Final
 
 from tickwheel.jobs.columns import ALL, NAMES, PLAIN
+from tickwheel.jobs.lane import lane_of
 from tickwheel.jobs.model import Job, State
 from tickwheel.jobs.rows import ASIDE, CODES, PAUSED, is_plain, job_of, row_of
 
-__all__ = ["CONSTANTS", "LAYOUT", "Row", "blob_of", "instant", "place_of", "read_rows", "running_mark"]
+__all__ = [
+    "CONSTANTS",
+    "LAYOUT",
+    "Row",
+    "blob_of",
+    "instant",
+    "lane_mark",
+    "place_in",
+    "place_of",
+    "read_rows",
+    "running_mark",
+]
 
-_PLACE: Final = struct.Struct(">QQI")
-_HEAD: Final = struct.Struct(">QQIBHqHI")
-_MARK: Final = struct.Struct(">QQIH")
+_PLACE: Final = struct.Struct(">QQI8s")
+_HEAD: Final = struct.Struct(">QQI8sBHqHI")
+_MARK: Final = struct.Struct(">QQI8sH")
+_START: Final = struct.Struct(">QQ")
 _FRAME: Final = struct.Struct(">III")
 _U64: Final = struct.Struct(">Q")
 _U16: Final = struct.Struct(">H")
@@ -69,6 +84,7 @@ CONSTANTS: Final = "".join(
     f"local {name} = {value}\n"
     for name, value in {
         "PLACE": _PLACE.size,
+        "LANE": _PLACE.size - 7,
         "STATE": _PLACE.size + 1,
         "FLAGS": _FLAGS_AT + 1,
         "SIZES": _SIZES_AT + 1,
@@ -119,14 +135,30 @@ def place_of(job: Job) -> bytes:
     """
     Return the place of *job* among what is due.
     """
-    return _PLACE.pack(job.due_at + _BIAS, job.generation, job.attempt)
+    return _PLACE.pack(job.due_at + _BIAS, job.generation, job.attempt, lane_mark(lane_of(job.target, job.handler)))
+
+
+def place_in(start: bytes) -> tuple[int, int]:
+    """
+    Return the due_at and generation with which a place *start*s.
+    """
+    due_at, generation = _START.unpack(start)
+    return due_at - _BIAS, generation
+
+
+@lru_cache(maxsize=4_096)
+def lane_mark(lane: str) -> bytes:
+    """
+    Return the checksum of *lane* that places have: no two of a million lanes are likely to share one.
+    """
+    return blake2b(lane.encode(), digest_size=8).digest()
 
 
 def running_mark(job: Job, shard: int) -> bytes:
     """
     Return what is noted of *job* while it runs, with the attempt that was begun.
     """
-    return _MARK.pack(job.due_at + _BIAS, job.generation, job.attempt, shard)
+    return place_of(job) + _U16.pack(shard)
 
 
 def blob_of(job: Job, shard: int | None = None) -> bytes:
@@ -159,6 +191,7 @@ def blob_of(job: Job, shard: int | None = None) -> bytes:
         job.due_at + _BIAS,
         job.generation,
         job.attempt,
+        lane_mark(lane_of(job.target, job.handler)),
         state,
         flags,
         job.first_set_at,
@@ -185,7 +218,7 @@ def read_rows(frames: bytes) -> list[Row]:
 
 
 def _row_of(key: str, blob: bytes, mark: bytes) -> Row:
-    due_at, generation, attempt, state, flags, first_set_at, target_size, handler_size = _HEAD.unpack_from(blob)
+    due_at, generation, attempt, _, state, flags, first_set_at, target_size, handler_size = _HEAD.unpack_from(blob)
     handler_at = _HEAD.size + target_size
     at = handler_at + handler_size
     target = blob[_HEAD.size : handler_at].decode() if flags & _HAS_TARGET else _USUAL_TARGET

@@ -5,16 +5,17 @@ Looks into some shards at once: what others made pending there, and what is due.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from tickwheel.jobs.model import Job, State
 from tickwheel.jobs.rows import in_int64
-from tickwheel.stores.contract import Cursor, Sight
-from tickwheel.stores.redis._blob import instant, read_rows
+from tickwheel.stores.contract import Cursor, Scan, Sight
+from tickwheel.stores.redis._blob import instant, lane_mark, place_in, read_rows
 from tickwheel.stores.redis._connections import Connections
+from tickwheel.stores.redis._scripts import packed
 
-__all__ = ["before", "just_after", "look"]
+__all__ = ["before", "just_after", "look", "scan"]
 
 _LAST: Final = 2**63 - 1
 _U64: Final = struct.Struct(">Q")
@@ -44,6 +45,29 @@ def look(
         reached = [job for job in jobs if job.due_at <= cursor.after[0]]
         sights.append(Sight.of(reached, int(mark) if with_changes else cursor.mark or 0, _jobs(ahead), until, limit))
     return sights
+
+
+def scan(
+    connections: Connections,
+    cursors: Sequence[Cursor],
+    until: int,
+    limit: int,
+    lanes: Collection[str],
+    *,
+    inside: bool,
+    rows: int,
+) -> list[Scan]:
+    """
+    Return what is due in *lanes*, or in all others, as the method of the store says.
+    """
+    words: list[bytes | int] = [limit, rows, int(inside), packed(map(lane_mark, lanes))]
+    for cursor in cursors:
+        words += cursor.shard, just_after(cursor.after)
+    found = connections.run("scan", before(until), *words)
+    return [
+        Scan(_jobs(frames), place_in(reached) if reached else None)
+        for frames, reached in zip(found[::2], found[1::2], strict=True)
+    ]
 
 
 def before(until: int) -> bytes:

@@ -8,7 +8,7 @@ Shard 5 of partition 1 of 3 is shard 16 here. Instants are judged by one clock, 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from heapq import nlargest, nsmallest
@@ -21,7 +21,7 @@ from tickwheel.jobs.rows import PLACE
 from tickwheel.stores._lifetime import Lifetime
 from tickwheel.stores._listener import Listener
 from tickwheel.stores._sharding import bucket_of
-from tickwheel.stores.contract import Abilities, Aside, Cursor, Lease, Node, Shard, Sight, Skill
+from tickwheel.stores.contract import Abilities, Aside, Cursor, Lease, Node, Scan, Shard, Sight, Skill
 from tickwheel.stores.redis._listener import Subscriptions
 from tickwheel.stores.redis._partitioned_leases import PartitionedLeases, shard_of_all
 from tickwheel.stores.redis._store import PAUSED_MAX, RedisStore, begin_to_listen
@@ -152,6 +152,17 @@ class PartitionedRedisStore:
             found = partition.look(own, until, limit, with_changes=with_changes) if own else []
             sights.update(zip((cursor.shard for cursor in there), found, strict=True))
         return [sights[cursor.shard] for cursor in cursors]
+
+    def scan(
+        self, cursors: Sequence[Cursor], until: int, limit: int, lanes: Collection[str], *, inside: bool, rows: int
+    ) -> list[Scan]:
+        scans: dict[int, Scan] = {}
+        for number, partition in enumerate(self.partitions):
+            there = [cursor for cursor in cursors if cursor.shard % self._count == number]
+            own = [replace(cursor, shard=cursor.shard // self._count) for cursor in there]
+            found = partition.scan(own, until, limit, lanes, inside=inside, rows=rows) if own else []
+            scans.update(zip((cursor.shard for cursor in there), found, strict=True))
+        return [scans[cursor.shard] for cursor in cursors]
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
         found = (partition.upcoming(since, until, limit) for partition in self.partitions)

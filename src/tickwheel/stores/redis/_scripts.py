@@ -14,7 +14,7 @@ from tickwheel.stores.redis._blob import CONSTANTS
 
 __all__ = ["SCRIPTS", "Script", "packed", "packed_lists"]
 
-_READING: Final = ("aside", "count", "count_due", "due", "nodes", "page", "read", "running", "shards")
+_READING: Final = ("aside", "count", "count_due", "due", "nodes", "page", "read", "running", "scan", "shards")
 _FREEING: Final = (
     *("dead", "floor", "lease", "look", "open", "probe", "prune"),
     *("release", "report", "scope", "server", "take_up"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import logging
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
@@ -21,13 +21,13 @@ from tickwheel.stores._plan import WrongGuessError
 from tickwheel.stores._reports import KEPT_MS
 from tickwheel.stores._sharding import sharding
 from tickwheel.stores._silence import Silence
-from tickwheel.stores.contract import Abilities, Aside, Cursor, Lease, Node, Shard, Sight, Skill
+from tickwheel.stores.contract import Abilities, Aside, Cursor, Lease, Node, Scan, Shard, Sight, Skill
 from tickwheel.stores.redis import _history, _manifests, _scopes, _withdrawals
 from tickwheel.stores.redis._batch import Batch, shard_of_row
 from tickwheel.stores.redis._blob import Row, instant, read_rows
 from tickwheel.stores.redis._connections import Connections
 from tickwheel.stores.redis._listener import RedisSubscription
-from tickwheel.stores.redis._look import before, just_after, look
+from tickwheel.stores.redis._look import before, just_after, look, scan
 from tickwheel.stores.redis._paging import latest_dead, page
 from tickwheel.stores.redis._partition import WHOLE, Partition
 from tickwheel.stores.redis._scripts import packed
@@ -186,6 +186,11 @@ class RedisStore:
 
     def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[Sight]:
         return look(self._open_connections(), self._owner, cursors, until, limit, with_changes=with_changes)
+
+    def scan(
+        self, cursors: Sequence[Cursor], until: int, limit: int, lanes: Collection[str], *, inside: bool, rows: int
+    ) -> list[Scan]:
+        return scan(self._open_connections(), cursors, until, limit, lanes, inside=inside, rows=rows)
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
         jobs = self._due(b"[" + instant(in_int64(since)), until, limit)

@@ -12,19 +12,21 @@ it counts for nothing is a bit in `tickwheel_gone`. It goes with its slot, or be
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
 from tickwheel.jobs.model import Job
 from tickwheel.jobs.rows import PLACE, in_int64, job_of
+from tickwheel.stores._reports import Scan
 from tickwheel.stores.sqlite._connections import Connections
 from tickwheel.stores.sqlite._joining import Joined
 from tickwheel.stores.sqlite._queries import SQL
 from tickwheel.stores.sqlite._reserve import JOB_BYTES, Reserve, moved_size
 
-__all__ = ["FAR_SHARD", "NEAR_MS", "Sorter", "bury", "cascade", "due", "is_far", "slot_of", "sweep"]
+__all__ = ["FAR_SHARD", "NEAR_MS", "Sorter", "bury", "cascade", "due", "is_far", "scan", "slot_of", "sweep"]
 
 FAR_SHARD: Final = -4
 
@@ -60,6 +62,7 @@ _INT64_MAX: Final = 2**63 - 1
 _Place: TypeAlias = tuple[int, int]
 _FRONT: Final[_Place] = (_INT64_MIN, -1)
 """A slot, and there a generation."""
+_BACK: Final[_Place] = (_INT64_MAX, _INT64_MAX)
 
 
 def slot_of(due_at: int) -> int:
@@ -93,6 +96,36 @@ def due(connection: sqlite3.Connection, until: int, after: tuple[int, int], limi
         return sorted(jobs + _far_due(connection, until, after, limit), key=PLACE)[:limit]
     finally:
         connection.execute("COMMIT")
+
+
+def scan(
+    connection: sqlite3.Connection,
+    until: int,
+    after: _Place,
+    limit: int,
+    lanes: Collection[str],
+    *,
+    inside: bool,
+    rows: int,
+) -> Scan:
+    """
+    Return what is due before *until* in *lanes*, or in all others, as the method of the store says.
+    """
+    names = json.dumps([*lanes])
+    connection.execute("BEGIN")
+    try:
+        front = (after[0], *after)
+        end = connection.execute(SQL["end_of_scan"], (until, *front, rows - 1)).fetchone()
+        wanted = names, inside, limit
+        jobs = list(map(job_of, connection.execute(SQL["jobs_in_lanes"], (until, *front, rows, *wanted))))
+        slot = _first_slot(connection, after[0], until)
+        while slot is not None:
+            values = (slot, until, *after, *(end or _BACK), *wanted)
+            jobs += map(job_of, connection.execute(SQL["jobs_of_slot_in_lanes"], values))
+            slot = _first_slot(connection, slot + _SLOT_MS, until)
+    finally:
+        connection.execute("COMMIT")
+    return Scan.of(sorted(jobs, key=PLACE)[:limit], limit, end)
 
 
 class Sorter:

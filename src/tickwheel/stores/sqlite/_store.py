@@ -5,7 +5,7 @@ The store on one SQLite file.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -14,10 +14,10 @@ from typing import Any, Final
 from tickwheel.clock import Clock, MonotonicClock
 from tickwheel.jobs.errors import StoreError, StoreFormatError, StoreFullError
 from tickwheel.jobs.model import Answer, HistoryRecord, Job, JobQuery, Manifest, Page, Pause, State, Write
-from tickwheel.jobs.rows import job_of
+from tickwheel.jobs.rows import in_int64, job_of
 from tickwheel.stores._plan import WrongGuessError
 from tickwheel.stores._reports import ahead_of, owners_of
-from tickwheel.stores.contract import Abilities, Aside, Cursor, Lease, Node, Shard, Sight, Skill
+from tickwheel.stores.contract import Abilities, Aside, Cursor, Lease, Node, Scan, Shard, Sight, Skill
 from tickwheel.stores.sqlite import _far, _history, _scopes, _withdrawals
 from tickwheel.stores.sqlite._batch import Batch
 from tickwheel.stores.sqlite._checkpointer import COMMIT_LIMIT_PAGES, Checkpointer
@@ -195,6 +195,18 @@ class SqliteStore:
                 self._seen = max(self._seen, cursor.mark or 0)
             sights.append(Sight.of(jobs, mark, ahead_of(cursor, self.due, until, limit), until, limit))
         return sights
+
+    def scan(
+        self, cursors: Sequence[Cursor], until: int, limit: int, lanes: Collection[str], *, inside: bool, rows: int
+    ) -> list[Scan]:
+        until = in_int64(until)
+        with translated(self.url), self._open_connections().reading() as connection:
+            return [
+                Scan([], None)
+                if each.shard
+                else _far.scan(connection, until, each.after, limit, lanes, inside=inside, rows=rows)
+                for each in cursors
+            ]
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
         return self.due(0, until, (since, -1), limit)

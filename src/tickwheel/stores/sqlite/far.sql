@@ -14,6 +14,17 @@ FROM tickwheel_live
 WHERE shard = -4 AND due_at = ? AND instant < ? AND (instant, generation) > (?, ?)
 ORDER BY instant, generation LIMIT ?;
 
+-- name: jobs_of_slot_in_lanes
+-- The same for some lanes: see `jobs_in_lanes`.
+SELECT @columns(due_at = instant)
+FROM tickwheel_live
+WHERE shard = -4 AND due_at = ? AND instant < ? AND (instant, generation) > (?, ?) AND (instant, generation) <= (?, ?)
+    AND (target || ':' || CASE WHEN target IN ('handler', 'pull') OR NOT instr(handler, '://') THEN handler ELSE
+        substr(handler, 1, instr(handler, '://') + 1 + instr(
+            replace(replace(substr(handler, instr(handler, '://') + 3), char(63), '/'), '#', '/') || '/', '/'
+        )) END IN (SELECT value FROM json_each(?))) = ?
+ORDER BY instant, generation LIMIT ?;
+
 -- name: stretch
 -- Up to which generation one commit takes the jobs of a slot from behind another, the first instant, and how many.
 SELECT max(generation), min(instant), count(*) FROM (

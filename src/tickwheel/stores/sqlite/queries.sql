@@ -89,6 +89,29 @@ WHERE shard = ? AND due_at < ? AND state = 0 AND (due_at, generation) > (
 )
 ORDER BY due_at, generation LIMIT ?;
 
+-- name: end_of_scan
+-- The last of so many pending jobs, if there are more than that.
+SELECT due_at, generation FROM tickwheel_job
+WHERE shard = 0 AND due_at < ? AND state = 0 AND (due_at, generation) > (
+    max(?, (SELECT floor FROM tickwheel_ledger)), CASE WHEN ? < (SELECT floor FROM tickwheel_ledger) THEN -1 ELSE ? END
+)
+ORDER BY due_at, generation LIMIT 1 OFFSET ?;
+
+-- name: jobs_in_lanes
+-- Of so many pending jobs. The lane of an address ends before its path: see `lane_of`.
+SELECT @columns FROM (
+    SELECT @columns FROM tickwheel_job
+    WHERE shard = 0 AND due_at < ? AND state = 0 AND (due_at, generation) > (
+        max(?, (SELECT floor FROM tickwheel_ledger)), CASE WHEN ? < (SELECT floor FROM tickwheel_ledger) THEN -1 ELSE ? END
+    )
+    ORDER BY due_at, generation LIMIT ?
+)
+WHERE (target || ':' || CASE WHEN target IN ('handler', 'pull') OR NOT instr(handler, '://') THEN handler ELSE
+    substr(handler, 1, instr(handler, '://') + 1 + instr(
+        replace(replace(substr(handler, instr(handler, '://') + 3), char(63), '/'), '#', '/') || '/', '/'
+    )) END IN (SELECT value FROM json_each(?))) = ?
+LIMIT ?;
+
 -- name: front_from
 -- The first pending place among so many, or else the last of them.
 SELECT due_at FROM (

@@ -5,7 +5,10 @@ Due jobs, and the next instant of one.
 from __future__ import annotations
 
 import random
+from collections.abc import Collection
+from typing import Final
 
+from tickwheel.jobs.lane import lane_of
 from tickwheel.jobs.model import Job, Set, Settled
 from tickwheel.stores.contract import Cursor
 from tickwheel.testing.store_suite._base import EVER, Rig, StoreTests
@@ -148,6 +151,47 @@ class DueTests(StoreTests):
                 assert (sight.due, sight.following) == expected
             assert rig.store.look([], EVER, 10, with_changes=True) == []
 
+    def test_lanes(self) -> None:
+        """
+        A scan brings the jobs of some lanes, or of all others, page after page, and reads a bounded number of rows.
+        """
+        with self.rig() as rig:
+            rig.store.apply(
+                [
+                    Set(Job(f"{i}", 0, rig.now + i // 7, target=target, handler=handler))
+                    for i, (target, handler) in enumerate(HANDLERS * 6)
+                ]
+            )
+            rig.running("running", 3)
+            leases = list(rig.leases.values())
+            until = rig.now + 15
+            named = {lane_of(*name) for name in HANDLERS}
+            for lanes in ((), sorted(named)[:1], sorted(named)[3:6], ["webhook:https://a"], ["handler:none"], named):
+                for inside in (False, True):
+                    wanted = [
+                        job
+                        for lease in leases
+                        for job in rig.store.due(lease.shard, until, None, 1_000)
+                        if (lane_of(job.target, job.handler) in lanes) is inside
+                    ]
+                    for limit, rows in ((1_000, 1_000), (2, 1_000), (1_000, 3), (3, 3)):
+                        found = scanned(rig, until, limit, rows, lanes, inside=inside)
+                        assert [job.key for job in found] == [job.key for job in wanted]
+                        assert found == wanted
+
+    def test_lanes_far_away(self) -> None:
+        """
+        A scan meets jobs that were set long before they are due.
+        """
+        with self.rig() as rig:
+            day = 86_400_000
+            rig.store.apply([Set(Job(f"{i}", 0, rig.now + i * day // 4, handler=f"h{i % 3}")) for i in range(40)])
+            for inside in (False, True):
+                for limit, rows in ((1_000, 1_000), (2, 1_000), (1_000, 3)):
+                    found = scanned(rig, rig.now + 7 * day, limit, rows, ["handler:h1"], inside=inside)
+                    assert {job.key for job in found} == {f"{i}" for i in range(28) if (i % 3 == 1) is inside}
+                    assert len(found) == len({job.key for job in found})
+
     def test_changes(self) -> None:
         """
         A mark taken now brings nothing that was written before, and what it brings is pending and in reach.
@@ -167,6 +211,37 @@ def same_shard(rig: Rig, count: int) -> list[str]:
     shard = rig.store.shard_of("key 0")
     keys = (f"key {i}" for i in range(100_000))
     return [key for key in keys if rig.store.shard_of(key) == shard][:count]
+
+
+HANDLERS: Final = (
+    *(("handler", name) for name in ("a", "b", "a'b", "https://a/1", "h\u00e4 \U0001f600")),
+    *(("pull", name) for name in ("a", "https://a/1")),
+    *(
+        ("webhook", address)
+        for address in (
+            *("https://a/1", "https://a/2?x=://b", "https://a", "https://a?x/y", "https://a#f/", "https://a/://b"),
+            *("https://a:8/1", "https://ab/1", "http://a/1", "HTTPS://a/1", "://a/b", "https:///b", "a/://b/c", "x"),
+        )
+    ),
+    ("other", "amqp://a/b"),
+)
+
+
+def scanned(rig: Rig, until: int, limit: int, rows: int, lanes: Collection[str], *, inside: bool) -> list[Job]:
+    """
+    Return what a scan of all shards finds until it has read everything.
+    """
+    jobs: list[Job] = []
+    for lease in rig.leases.values():
+        after: tuple[int, int] | None = (0, 0)
+        while after is not None:
+            cursor = Cursor(lease.shard, lease.epoch, after)
+            (scan,) = rig.store.scan([cursor], until, limit, lanes, inside=inside, rows=rows)
+            assert len(scan.due) <= limit
+            assert scan.reached is None or scan.reached > after, "it would never come to an end"
+            jobs += scan.due
+            after = scan.reached
+    return jobs
 
 
 def paged(rig: Rig, limit: int) -> list[Job]:

@@ -15,7 +15,7 @@ local owner, seen, drawn = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local assumed, begins = cmsgpack.unpack(ARGV[4]), cmsgpack.unpack(ARGV[5])
 local ends, others = cmsgpack.unpack(ARGV[6]), cmsgpack.unpack(ARGV[7])
 local records, manifests = cmsgpack.unpack(ARGV[8]), cmsgpack.unpack(ARGV[9])
-local DEAD, PAUSED, ASIDE, NONE = '\2', '\6', 3, '\0\0\0\0'
+local DEAD, PAUSED, ASIDE, NONE, FIRST = '\2', '\6', 3, '\0\0\0\0', '\0\0\0\1'
 local sub = string.sub
 
 local owners = {}
@@ -57,15 +57,14 @@ for _, members in ipairs(begins) do
     local shard = table.remove(members, 1)
     local scores = all('ZMSCORE', at('due:' .. shard), members)
     local number = struct.pack('>I2', tonumber(shard))
-    local first = struct.pack('>I4I2', 1, tonumber(shard))
     for i = 1, #members do
         if not scores[i] then
             return {'changed'}
         end
         local member = members[i]
-        local attempt = sub(member, 17, PLACE)
-        local rest = attempt == NONE and first or struct.pack('>I4', struct.unpack('>I4', attempt) + 1) .. number
-        append(new_running, sub(member, PLACE + 1), sub(member, 1, 16) .. rest)
+        local attempt = sub(member, 17, LANE - 1)
+        local counted = attempt == NONE and FIRST or struct.pack('>I4', struct.unpack('>I4', attempt) + 1)
+        append(new_running, sub(member, PLACE + 1), sub(member, 1, 16) .. counted .. sub(member, LANE, PLACE) .. number)
     end
     gone_due['due:' .. shard] = members
 end
