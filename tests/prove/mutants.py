@@ -69,9 +69,11 @@ def cursor_from_now() -> Any:
     """
     read_on = Stager._read_on
 
-    def careless(self: Any, number: int, shard: Any) -> None:
-        read_on(self, number, shard)
-        shard.cursor = (int(self._clock.now()) + self._horizon_ms + 1_000, _stager._LAST)
+    def careless(self: Any, shards: Any, until: int, *, has_changes: bool) -> Any:
+        soonest = read_on(self, shards, until, has_changes=has_changes)
+        for shard in shards.values():
+            shard.cursor = (int(self._clock.now()) + self._horizon_ms + 1_000, _stager._LAST)
+        return soonest
 
     return both(mock.patch.object(Stager, "_read_on", careless), never_looks_back())
 

@@ -8,7 +8,7 @@ second what is overdue: one question for all shards, which costs by what it retu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from tickwheel.engine._redater import Redater
@@ -17,12 +17,16 @@ from tickwheel.engine._staged import StagedJobs
 from tickwheel.engine._staging import Staging
 from tickwheel.engine.resources import Resources
 from tickwheel.jobs.model import Job
+from tickwheel.stores import Cursor
 
 __all__ = ["Lookout"]
 
 _OVERDUE_MS: Final = 1_000
 """What is still pending this long after its instant is looked at: in the usual course it has been begun by then."""
 _PAGE: Final = 200
+_FIRST: Final = (-(2**63), -1)
+_SCANNED: Final = 10_000
+"""Maximum number of pending jobs that one scan reads."""
 _BUDGET_S: Final = 0.1
 """How long one look may read on behind jobs that wait for a place; the next one goes on where it stopped."""
 
@@ -42,9 +46,13 @@ class Lookout:
         self._cursors: dict[int, Position] = {}
         """Up to where each crowd of waiting jobs has been looked through."""
 
-    def look(self, epochs: Mapping[int, int]) -> None:
+    def look(self, epochs: Mapping[int, int], crowded: Collection[str] = ()) -> None:
         """
         Stage what is overdue and unknown in the shards that are held under *epochs*, but for what is paused by now.
+
+        Args:
+            epochs: By the numbers of shards.
+            crowded: The lanes that are left out, since they are read on their own.
 
         Raises:
             StoreError: If the store does not answer.
@@ -54,6 +62,9 @@ class Lookout:
             return
         started = self._clock.monotonic()
         until = self._clock.now_ms() - _OVERDUE_MS
+        if crowded:
+            self._look_beside(epochs, until, crowded)
+            return
         by_shard = self._store.overdue(list(epochs), until, _PAGE)
         self._cursors = {
             shard: cursor for shard, cursor in self._cursors.items() if len(by_shard.get(shard, ())) >= _PAGE
@@ -66,6 +77,23 @@ class Lookout:
                 page = self._store.due(shard, until, cursor, _PAGE)
                 self._stage(page, epochs[shard])
                 self._cursors[shard] = _last_of(page) if len(page) >= _PAGE else _last_of(jobs)
+                if self._clock.monotonic() - started > _BUDGET_S:
+                    break
+
+    def _look_beside(self, epochs: Mapping[int, int], until: int, crowded: Collection[str]) -> None:
+        """
+        Go on with a look at all lanes but the *crowded* ones, from where the one before has stopped.
+        """
+        started = self._clock.monotonic()
+        for shard, epoch in epochs.items():
+            while True:
+                cursor = Cursor(shard, epoch, self._cursors.get(shard, _FIRST))
+                (scan,) = self._store.scan([cursor], until, _PAGE, crowded, inside=False, rows=_SCANNED)
+                self._stage(scan.due, epoch)
+                if scan.reached is None:
+                    self._cursors.pop(shard, None)
+                    break
+                self._cursors[shard] = scan.reached
                 if self._clock.monotonic() - started > _BUDGET_S:
                     break
 

@@ -28,11 +28,13 @@ got the answer that a job is cancelled knows that it will not start; the answer 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
 from tickwheel.engine._staged_job import TABLE, Phase, StagedJob, Step
 from tickwheel.host.runtime import Runtime
+from tickwheel.jobs.lane import lane_of
 from tickwheel.jobs.model import Job, Standing
 
 __all__ = ["StagedJobs"]
@@ -56,6 +58,8 @@ class StagedJobs:
     def __init__(self, runtime: Runtime) -> None:
         self._lock = runtime.lock()
         self._waiting: dict[str, StagedJob] = {}
+        self._by_lane: dict[str, int] = {}
+        """The number of waiting entries of each lane; a lane that has none is not in it."""
         self._busy: dict[int, StagedJob] = {}
         self._busy_keys: set[str] = set()
         self._queued: dict[str, list[StagedJob]] = {}
@@ -66,6 +70,12 @@ class StagedJobs:
         The number of jobs that are staged and not yet begun.
         """
         return len(self._waiting)
+
+    def waiting_in(self, lane: str) -> int:
+        """
+        Return the number of jobs of *lane* that are staged and not yet begun.
+        """
+        return self._by_lane.get(lane, 0)
 
     def jobs(self) -> list[Job]:
         """
@@ -93,7 +103,7 @@ class StagedJobs:
                 generation, or what was staged under a lease that has ended.
         """
         new: list[StagedJob] = []
-        waiting, busy = self._waiting, self._busy
+        waiting, busy, by_lane = self._waiting, self._busy, self._by_lane
         with self._lock:
             for job in jobs:
                 known = waiting.get(job.key)
@@ -105,6 +115,8 @@ class StagedJobs:
                 if known is not None:
                     self._drop(known)
                 waiting[job.key] = entry = StagedJob(job, epoch, job.due_at, _STAGED)
+                lane = lane_of(job.target, job.handler)
+                by_lane[lane] = by_lane.get(lane, 0) + 1
                 new.append(entry)
         return new
 
@@ -167,6 +179,7 @@ class StagedJobs:
                     continue
                 entry.phase = _BEGINNING
                 del self._waiting[key]
+                self._leave_lane(entry.job)
                 self._busy[entry.job.generation] = entry
                 self._busy_keys.add(key)
                 begun.append(entry)
@@ -274,6 +287,8 @@ class StagedJobs:
         Walk everything and raise AssertionError where an invariant is broken.
         """
         with self._lock:
+            lanes = Counter(lane_of(entry.job.target, entry.job.handler) for entry in self._waiting.values())
+            assert self._by_lane == lanes, (self._by_lane, lanes)
             for key, entry in self._waiting.items():
                 assert entry.phase is Phase.STAGED, (key, entry.phase)
                 assert entry.job.key == key, (key, entry.job)
@@ -298,8 +313,17 @@ class StagedJobs:
         return freed
 
     def _drop(self, entry: StagedJob) -> None:
+        self._leave_lane(entry.job)
         _step(entry, _DROP)
         entry.job = _DROPPED  # its slot keeps the entry until it opens, and need not keep the payload
+
+    def _leave_lane(self, job: Job) -> None:
+        lane = lane_of(job.target, job.handler)
+        left = self._by_lane[lane] - 1
+        if left:
+            self._by_lane[lane] = left
+        else:
+            del self._by_lane[lane]
 
 
 def _step(entry: StagedJob, steps: dict[Phase, Phase]) -> bool:

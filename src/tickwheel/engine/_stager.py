@@ -6,10 +6,15 @@ cursor to the horizon. Jobs that this process writes at or before the cursor are
 those after it only pull the next look forward. What other processes write is announced by the store, and read as
 changes. Whatever is missed by all of that is found by the lookout once it is overdue. The next look is a timer, set to
 when the first job after the cursor comes within the horizon.
+
+One lane may have more jobs than the table has room for (see `_shares`). From then on it has a cursor of its own. All
+other lanes are read first, and the store passes over its jobs; then it is read as far as it has room. When its cursor
+has caught up, it is read with the others again. Where no lane has too many jobs, there is one cursor.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -17,12 +22,14 @@ from tickwheel.engine._armer import Armer
 from tickwheel.engine._lookout import Lookout
 from tickwheel.engine._redater import Redater
 from tickwheel.engine._runnable import Runnable
-from tickwheel.engine._shard_progress import ShardProgress, position_of
+from tickwheel.engine._shard_progress import START, Position, ShardProgress, position_of
+from tickwheel.engine._shares import Shares
 from tickwheel.engine._staged import StagedJobs
 from tickwheel.engine._staging import Staging
 from tickwheel.engine.resources import Resources
 from tickwheel.errors import ClosedError
 from tickwheel.jobs.checks import seconds
+from tickwheel.jobs.lane import lane_of
 from tickwheel.jobs.model import Job
 from tickwheel.stores import Cursor, Lease, Sight
 from tickwheel.timers.contract import Timer
@@ -30,8 +37,10 @@ from tickwheel.timers.contract import Timer
 __all__ = ["Stager"]
 
 _PAGE: Final = 1_000
-_LEAST: Final = 64
-"""A page is shared among shards that have more to read, and each gets so many jobs at least."""
+_SCANNED: Final = 10_000
+"""Maximum number of pending jobs that one scan reads, of all shards: some milliseconds."""
+_SWEEP_S: Final = 60.0
+"""Interval at which lanes that are read on their own are read from the beginning again, for jobs that were missed."""
 _LAST: Final = 2**63 - 1
 """Of its instant the last generation; of all instants the last."""
 _RETRY_S: Final = 1.0
@@ -60,17 +69,20 @@ class Stager:
         self._timers = resources.timers
         self._hooks = resources.hooks
         self._horizon_ms = int(seconds("horizon_s", resources.options.horizon_s) * 1000)
-        self._staged_max = resources.options.staged_max
+        self._shares = Shares(staged, resources.options.staged_max)
         self._current_thread = resources.runtime.current_thread
         self._lock = resources.runtime.lock()
         self._shards: dict[int, ShardProgress] = {}
         self._wake = resources.runtime.event()
         self.redater = Redater(resources, self._redated)
-        self._staging = Staging(resources, staged, armer, runnable, self.redater, on_more=self.changed)
+        self._staging = Staging(
+            resources, staged, armer, runnable, self.redater, on_more=self.changed, on_room=self.want_look
+        )
         self._lookout = Lookout(resources, staged, self._staging, self.redater)
         self._has_changes = True
         self._is_look_wanted = self._is_lookout_wanted = False
         self._is_full = False
+        self._swept_at = 0.0
         self._is_stopped = False
         self._timer: Timer | None = None
         self._look_at: float | None = None
@@ -115,31 +127,9 @@ class Stager:
         """
         if not self._elapsed.is_steady:
             jobs = self._right(jobs)
-        soonest: int | None = None
-        by_epoch: dict[int, list[Job]] = {}
-        far: list[str] = []
         with self._lock:
-            room = self._staged_max - self._staged.waiting
-            for job in jobs:
-                shard = self._shards.get(self._store.shard_of(job.key))
-                if shard is None:
-                    continue
-                position = position_of(job)
-                if position <= shard.cursor and room > 0:
-                    by_epoch.setdefault(shard.epoch, []).append(job)
-                    room -= 1
-                    continue
-                far.append(job.key)
-                if position <= shard.cursor:  # full: read it again once there is room
-                    shard.cursor = (job.due_at, job.generation - 1)
-                    self._is_full = True
-                elif soonest is None or job.due_at < soonest:
-                    soonest = job.due_at
-            # An older generation may be staged. Once the lock is free, a scan may bring this one.
-            self._staged.drop(far)
-        self._staging.stage(by_epoch, is_news=True)
-        if soonest is not None:
-            self._look_before(soonest)
+            shards = [(self._shards.get(self._store.shard_of(job.key)), job) for job in jobs]
+        self._place([(shard, job) for shard, job in shards if shard is not None], is_news=True)
         if not self._is_watching:
             self.want_look()
 
@@ -165,14 +155,14 @@ class Stager:
         """
         with self._lock:
             for shard in self._shards.values():
-                shard.cursor = (0, 0)
+                shard.start_over()
         self.want_look()
 
     def made_room(self) -> None:
         """
-        Go on, if staging stopped for lack of room and half of it is free again.
+        Go on, if staging stopped for lack of room and there is some again.
         """
-        if self._is_full and self._staged.waiting <= self._staged_max // 2:
+        if (self._is_full and self._shares.has_some()) or self._shares.wants_more():
             self._is_full = False
             self.want_look()
 
@@ -216,20 +206,40 @@ class Stager:
             shards = dict(self._shards)
             self._look_at = None  # before anything is read: a look that a commit asks for meanwhile is kept
         if has_changes:
-            self._staging.take_up({number: shard.epoch for number, shard in shards.items()})
+            self._take_up(shards)
         for number, shard in shards.items():
             if shard.checked is not None:
                 self._check_on(number, shard)
-        soonest = self._read_on(shards, has_changes=has_changes)
+        until = int(self._clock.now()) + self._horizon_ms
+        soonest = self._read_on(shards, until, has_changes=has_changes)
+        self._read_lanes(shards, until)
         self._is_watching = soonest is not None or self._staged.waiting > 0
         if soonest is not None and not self._is_full:
             self._look_before(soonest)
 
     def _look_back(self) -> None:
         with self._lock:
-            epochs = {number: shard.epoch for number, shard in self._shards.items()}
-        self._lookout.look(epochs)
-        self._staging.take_up(epochs)
+            shards = dict(self._shards)
+            if is_sweep := bool(self._shares.lanes) and self._clock.monotonic() - self._swept_at > _SWEEP_S:
+                for shard in shards.values():
+                    shard.lanes = dict.fromkeys(shard.lanes, START)
+        if is_sweep:
+            self._swept_at = self._clock.monotonic()
+        self._lookout.look({number: shard.epoch for number, shard in shards.items()}, self._shares.lanes)
+        self._take_up(shards)
+        if self._shares.lanes or self._is_full:
+            self.want_look()
+
+    def _take_up(self, shards: Mapping[int, ShardProgress]) -> None:
+        """
+        Take up what was set aside, in lanes that have room.
+        """
+
+        def place(number: int, jobs: Sequence[Job]) -> None:
+            self._place([(shards[number], job) for job in jobs], is_news=False)
+
+        epochs = {number: shard.epoch for number, shard in shards.items()}
+        self._staging.take_up(epochs, place, self._shares.is_full_of_due)
 
     def _was_set(self) -> bool:
         """
@@ -251,7 +261,7 @@ class Stager:
             return
         with self._lock:
             for shard in self._shards.values():
-                shard.cursor = (0, 0)
+                shard.start_over()
                 if era != self._era:
                     shard.checked = (0, 0)
             self._armer.forget()
@@ -295,61 +305,263 @@ class Stager:
         if shard.checked is not None:
             self.want_look()
 
-    def _read_on(self, shards: Mapping[int, ShardProgress], *, has_changes: bool) -> int | None:
+    def _place(self, jobs: Sequence[tuple[ShardProgress, Job]], *, is_news: bool) -> None:
+        """
+        Stage those of *jobs* that are in reach and find room; the others are read from the store in their turn.
+        """
+        soonest: int | None = None
+        by_epoch: dict[int, list[Job]] = {}
+        far: list[str] = []
+        with self._lock:
+            room = self._shares.room(len(jobs), self._clock.now())
+            for shard, job in jobs:
+                position, lane = position_of(job), room.lane_of(job)
+                if not shard.holds(position, lane):
+                    far.append(job.key)
+                    if lane is None and (soonest is None or job.due_at < soonest):
+                        soonest = job.due_at
+                elif room.take(job):
+                    by_epoch.setdefault(shard.epoch, []).append(job)
+                else:  # read it again once there is room
+                    far.append(job.key)
+                    name = lane_of(job.target, job.handler)
+                    if lane is None and room.is_crowded_by(name) and self._part(name):
+                        lane = name
+                        self.want_look()
+                    shard.set_back(position, lane)
+                    self._is_full = self._is_full or lane is None
+            # An older generation may be staged. Once the lock is free, a scan may bring this one.
+            self._staged.drop(far)
+        self._staging.stage(by_epoch, is_news=is_news)
+        if soonest is not None:
+            self._look_before(soonest)
+
+    def _part(self, lane: str) -> bool:
+        """
+        Read *lane* on its own from now on, under the lock; False if too many lanes are.
+        """
+        if not self._shares.add(lane):
+            return False
+        for shard in self._shards.values():
+            shard.part(lane)
+        return True
+
+    def _read_on(self, shards: Mapping[int, ShardProgress], until: int, *, has_changes: bool) -> int | None:
         """
         Stage from the cursors to the horizon, or until there is no room; return when the first job after that is due.
 
         What others wrote at or before the cursors is staged, too; what they wrote after these is met by reading on.
         """
-        until = int(self._clock.now()) + self._horizon_ms
-        end = (until - 1, _LAST)
         with self._lock:
-            reached = {number: shard.cursor for number, shard in shards.items()}
             for shard in shards.values():
                 # From here on commits stage for themselves; what is read twice is staged once.
-                shard.cursor = max(shard.cursor, end)
+                shard.reached, shard.cursor = shard.cursor, max(shard.cursor, _end(until))
         # The mark comes before the first scan, or a change between is missed.
         with_changes = has_changes or any(shard.mark is None for shard in shards.values())
         soonest: list[int] = []
         more = list(shards)
+        met: Counter[str] = Counter()
         try:
-            while more and not self._is_stopped:
-                cursors = [
-                    Cursor(number, shards[number].epoch, reached[number], shards[number].mark) for number in more
-                ]
-                if with_changes:
-                    reached.update(dict.fromkeys(more, (0, 0)))  # if it fails: a store may not report them again
-                limit = max(_PAGE // len(more), _LEAST) if self._staged.waiting < self._staged_max else 0
-                sights = self._store.look(cursors, until, limit, with_changes=with_changes)
-                self._stage(cursors, sights)
-                more = []
-                for cursor, sight in zip(cursors, sights, strict=True):
-                    shards[cursor.shard].mark, following = sight.mark, sight.following
-                    if following is None or following.due_at >= until:
-                        reached[cursor.shard] = max(cursor.after, end)
-                        soonest += [] if following is None else [following.due_at]
-                    else:
-                        reached[cursor.shard] = position_of(sight.due[-1]) if sight.due else cursor.after
-                        more.append(cursor.shard)
+            if with_changes and self._shares.lanes:
+                self._look_into(shards, more, until, 0, with_changes=True)
                 with_changes = False
-                if more and limit == 0:
+            while more and not self._is_stopped:
+                page = self._shares.page(len(more))
+                if not self._shares.lanes:
+                    more, dues = self._look_on(shards, more, until, page, met, with_changes=with_changes)
+                    soonest += dues
+                    with_changes = False
+                elif page:
+                    more = self._scan_on(shards, more, until, page, met)
+                if more and page == 0:
                     self._is_full = True
                     break
+            if self._shares.lanes and not more:
+                soonest = self._followings(shards, until)
+        finally:
+            with self._lock:
+                for shard in shards.values():
+                    shard.cursor, shard.reached = min(shard.cursor, shard.reached or START), None
+        if self._is_full and self._shares.has_some():
+            self._is_full = False
+            self.want_look()
+        return min(soonest, default=None)
+
+    def _look_on(
+        self,
+        shards: Mapping[int, ShardProgress],
+        numbers: Sequence[int],
+        until: int,
+        limit: int,
+        met: Counter[str],
+        *,
+        with_changes: bool,
+    ) -> tuple[list[int], list[int]]:
+        """
+        Stage a page of all lanes in the shards with *numbers*.
+
+        Returns:
+            The numbers of the shards that have more, and when the first jobs after it are due in the others.
+        """
+        cursors, sights = self._look_into(shards, numbers, until, limit, with_changes=with_changes)
+        self._stage(cursors, [sight.due for sight in sights])
+        more, soonest = list[int](), list[int]()
+        for cursor, sight in zip(cursors, sights, strict=True):
+            following, shard = sight.following, shards[cursor.shard]
+            if following is None or following.due_at >= until:
+                shard.reached = max(cursor.after, _end(until))
+                soonest += [] if following is None else [following.due_at]
+            else:
+                shard.reached = position_of(sight.due[-1]) if sight.due else cursor.after
+                more.append(cursor.shard)
+        if more:
+            self._part_crowding([job for sight in sights for job in sight.due], met)
+        return more, soonest
+
+    def _look_into(
+        self, shards: Mapping[int, ShardProgress], numbers: Sequence[int], until: int, limit: int, *, with_changes: bool
+    ) -> tuple[list[Cursor], list[Sight]]:
+        """
+        Look into the shards with *numbers*, and stage what others wrote there.
+        """
+        cursors = []
+        with self._lock:
+            for number in numbers:
+                shard = shards[number]
+                assert shard.reached is not None  # a look is under way
+                # What others wrote behind it is left out. A lane that is read on its own may have come further.
+                after = shard.reached if limit else max((shard.reached, *shard.lanes.values()))
+                cursors.append(Cursor(number, shard.epoch, after, shard.mark))
+            reached = [shards[number].reached for number in numbers]
+            if with_changes:
+                for number in numbers:
+                    shards[number].reached = START
+        try:
+            sights = self._store.look(cursors, until, limit, with_changes=with_changes)
+            changed: list[tuple[ShardProgress, Job]] = []
+            for cursor, sight in zip(cursors, sights, strict=True):
+                self._elapsed.met(sight.changed if sight.following is None else [*sight.changed, sight.following])
+                right = self.redater.right(sight.changed, cursor.epoch, is_news=False)
+                changed += [(shards[cursor.shard], job) for job in right]
+            if changed:
+                self._place(changed, is_news=False)
+        except BaseException:
+            if with_changes:  # a store may not report them again
+                with self._lock:
+                    for number in numbers:
+                        shards[number].start_over()
+            raise
+        for cursor, sight, position in zip(cursors, sights, reached, strict=True):
+            shards[cursor.shard].mark, shards[cursor.shard].reached = sight.mark, position
+        return cursors, sights
+
+    def _scan_on(
+        self, shards: Mapping[int, ShardProgress], numbers: Sequence[int], until: int, limit: int, met: Counter[str]
+    ) -> list[int]:
+        """
+        Stage a page of the lanes that are not read on their own; return the numbers of the shards that have more.
+        """
+        cursors = [Cursor(number, shards[number].epoch, shards[number].reached or START) for number in numbers]
+        jobs, more = self._scan(cursors, until, limit, self._shares.lanes, inside=False)
+        for cursor in cursors:
+            shards[cursor.shard].reached = more.get(cursor.shard) or max(cursor.after, _end(until))
+        if more:
+            self._part_crowding(jobs, met)
+        return list(more)
+
+    def _scan(
+        self, cursors: Sequence[Cursor], until: int, limit: int, lanes: Sequence[str], *, inside: bool
+    ) -> tuple[list[Job], dict[int, Position]]:
+        """
+        Stage what a scan finds, and return it, and the positions in the shards that have more.
+        """
+        rows = max(_SCANNED // len(cursors), _PAGE // 4)
+        scans = self._store.scan(cursors, until, limit, lanes, inside=inside, rows=rows)
+        self._stage(cursors, [scan.due for scan in scans])
+        more = {
+            cursor.shard: scan.reached
+            for cursor, scan in zip(cursors, scans, strict=True)
+            if scan.reached is not None and scan.reached < _end(until)
+        }
+        return [job for scan in scans for job in scan.due], more
+
+    def _followings(self, shards: Mapping[int, ShardProgress], until: int) -> list[int]:
+        """
+        Return when the first jobs from *until* on are due, of any lanes.
+        """
+        cursors = [Cursor(number, shard.epoch, _end(until)) for number, shard in shards.items()]
+        sights = self._store.look(cursors, until, 0, with_changes=False)
+        followings = [sight.following for sight in sights if sight.following is not None]
+        self._elapsed.met(followings)
+        return [job.due_at for job in followings]
+
+    def _part_crowding(self, jobs: Sequence[Job], met: Counter[str]) -> None:
+        """
+        Read those lanes of *jobs* on their own that have too many, after a look has *met* so many jobs of each.
+        """
+        lanes = Counter(lane_of(job.target, job.handler) for job in jobs)
+        met.update(lanes)
+        is_due = bool(jobs) and jobs[-1].due_at <= self._clock.now()
+        with self._lock:
+            for lane in lanes:
+                if self._shares.crowds(lane, met, is_due=is_due):
+                    self._part(lane)
+
+    def _read_lanes(self, shards: Mapping[int, ShardProgress], until: int) -> None:
+        """
+        Read the lanes that are read on their own, one after the other, until there is something else to do.
+        """
+        has_more = False
+        for lane in self._shares.lanes:
+            if self._is_stopped or (has_more and self._wake.is_set()):
+                break
+            has_more |= self._read_lane(lane, shards, until)
+        if has_more:
+            self.want_look()
+
+    def _read_lane(self, lane: str, shards: Mapping[int, ShardProgress], until: int) -> bool:
+        """
+        Stage some pages of *lane*, as far as it has room; return whether there is more to read at once.
+        """
+        end = _end(until)
+        with self._lock:
+            reached = {number: shard.lanes.get(lane, START) for number, shard in shards.items()}
+            for shard in shards.values():
+                shard.lanes[lane] = max(shard.lanes.get(lane, START), end)
+        more = [number for number, position in reached.items() if position < end]
+        has_room = True
+        try:
+            for _ in range(_PAGES):
+                if not more or self._is_stopped:
+                    break
+                is_due = min(reached[number][0] for number in more) <= self._clock.now()
+                limit = self._shares.page_of(lane, len(more), is_due=is_due)
+                has_room = limit > 0
+                if not has_room or self._staging.is_behind:
+                    break
+                cursors = [Cursor(number, shards[number].epoch, reached[number]) for number in more]
+                left = self._scan(cursors, until, limit, [lane], inside=True)[1]
+                reached.update({number: left.get(number, end) for number in more})
+                more = list(left)
         finally:
             with self._lock:
                 for number, shard in shards.items():
-                    shard.cursor = min(shard.cursor, reached[number])
-        self.made_room()
-        return min(soonest, default=None)
+                    shard.lanes[lane] = min(shard.lanes.get(lane, START), reached[number])
+                if all(shard.lanes[lane] >= end for shard in shards.values()):
+                    self._shares.remove(lane)
+                    for shard in self._shards.values():
+                        shard.join(lane)
+                else:
+                    self._shares.put_last(lane, has_room=has_room)
+        return bool(more) and has_room and not self._staging.is_behind
 
-    def _stage(self, cursors: Sequence[Cursor], sights: Sequence[Sight]) -> None:
+    def _stage(self, cursors: Sequence[Cursor], pages: Sequence[Sequence[Job]]) -> None:
         """
         Stage what is seen and due when it says.
         """
         by_epoch: dict[int, list[Job]] = {}
-        for cursor, sight in zip(cursors, sights, strict=True):
-            jobs = sight.changed + sight.due
-            self._elapsed.met(jobs if sight.following is None else [*jobs, sight.following])
+        for cursor, jobs in zip(cursors, pages, strict=True):
+            self._elapsed.met(jobs)
             by_epoch.setdefault(cursor.epoch, []).extend(self.redater.right(jobs, cursor.epoch, is_news=False))
         self._staging.stage(by_epoch, is_news=False)
 
@@ -375,3 +587,10 @@ class Stager:
                 return
         if old is not None:
             old.cancel()
+
+
+def _end(until: int) -> Position:
+    """
+    Return the last position before the instant *until*.
+    """
+    return until - 1, _LAST

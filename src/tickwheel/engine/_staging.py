@@ -23,6 +23,7 @@ from tickwheel.engine._staged import StagedJobs
 from tickwheel.engine._staged_job import StagedJob
 from tickwheel.engine.resources import Resources
 from tickwheel.errors import ClosedError
+from tickwheel.jobs.lane import lane_of
 from tickwheel.jobs.model import Answer, Job, SetAside
 
 __all__ = ["Staging"]
@@ -30,6 +31,10 @@ __all__ = ["Staging"]
 _PAGE: Final = 1_000
 _RETRY_S: Final = 1.0
 """After which there may be room again for what waits to be taken up, or a library that was missing."""
+_FULL_S: Final = 0.25
+"""Delay after which jobs of a lane that is full are looked for again."""
+_BEHIND: Final = 4_000
+"""How many jobs may be on their way to be set aside before a lane waits for them."""
 _CHUNK: Final = 500
 """How many jobs are set aside in one write at most, so that callers find room beside them."""
 
@@ -45,6 +50,7 @@ class Staging:
         runnable: Knows what that is.
         redater: Looks at the instants of what is taken up.
         on_more: Called when there is something to take up.
+        on_room: Called when it is no longer behind.
     """
 
     def __init__(
@@ -56,6 +62,7 @@ class Staging:
         redater: Redater,
         *,
         on_more: Callable[[], object],
+        on_room: Callable[[], object],
     ) -> None:
         self._store = resources.store
         self._writer = resources.writer
@@ -67,7 +74,9 @@ class Staging:
         self.runnable = runnable
         self._redater = redater
         self._on_more = on_more
+        self._on_room = on_room
         self._is_waiting = False
+        self._under_way = 0
 
     def stage(self, by_epoch: Mapping[int, Sequence[Job]], *, is_news: bool) -> None:
         """
@@ -88,11 +97,21 @@ class Staging:
                 self._set_aside(lacking[start : start + _CHUNK], epoch)
         return self._staged.stage(jobs, epoch, is_news=is_news) if jobs else []
 
-    def take_up(self, epochs: Mapping[int, int]) -> None:
+    def take_up(
+        self,
+        epochs: Mapping[int, int],
+        place: Callable[[int, Sequence[Job]], object],
+        is_full: Callable[[str], bool],
+    ) -> None:
         """
         Take up what others set aside and this node can run, into the shards that are held under *epochs*.
 
         These are all of one partition.
+
+        Args:
+            epochs: By the numbers of shards.
+            place: Stages the jobs that were taken up into a shard, as far as there is room.
+            is_full: Whether a lane has no room: its jobs wait where they are.
 
         Raises:
             StoreError: If the store does not answer.
@@ -100,28 +119,37 @@ class Staging:
         self.runnable.look_once()
         if not self.runnable.look_again():
             self._wait_for_more()
+        skills = self.runnable.skills()
+        open_to = [(target, name) for target, name in skills if name is None or not is_full(lane_of(target, name))]
+        if len(open_to) < len(skills):
+            self._wait_for_more(_FULL_S)
         for shard, epoch in epochs.items():
             room = min(_PAGE, self._staged_max - self._staged.waiting)
             if room <= 0:
                 self._wait_for_more()
                 return
-            jobs = self._store.take_up(
-                shard, epoch, self.runnable.skills(), room, unreadable=self.runnable.unreadable()
-            )
+            jobs = self._store.take_up(shard, epoch, open_to, room, unreadable=self.runnable.unreadable())
             if not jobs:
                 return
-            self.stage({epoch: self._redater.right(jobs, epoch, is_news=False)}, is_news=False)
+            place(shard, self._redater.right(jobs, epoch, is_news=False))
             if len(jobs) >= room:
                 self._on_more()
 
-    def _wait_for_more(self) -> None:
+    @property
+    def is_behind(self) -> bool:
+        """
+        True if many jobs are on their way to be set aside.
+        """
+        return self._under_way >= _BEHIND
+
+    def _wait_for_more(self, delay_s: float = _RETRY_S) -> None:
         """
         Look again in a while: there may be room by then, or what is missing here.
         """
         if not self._is_waiting:
             self._is_waiting = True
             with suppress(ClosedError):
-                self._pacer.call_later(_RETRY_S, self._look_again)
+                self._pacer.call_later(delay_s, self._look_again)
 
     def _look_again(self) -> None:
         self._is_waiting = False
@@ -131,6 +159,7 @@ class Staging:
         self.runnable.warn(jobs)
         if not self.runnable.is_complete:  # nobody looks regularly into a private store
             self._wait_for_more()
+        self._under_way += len(jobs)
         with suppress(ClosedError):  # a stop overtook us: the next owner sees to them
             self._writer.post([SetAside(job, epoch) for job in jobs], partial(self._done, jobs))
 
@@ -138,6 +167,10 @@ class Staging:
         """
         See to what came between; on the writer's thread. What the store did not answer is found by the lookout.
         """
+        was_behind = self.is_behind
+        self._under_way -= len(jobs)
+        if was_behind and not self.is_behind:
+            self._on_room()
         if isinstance(result, Exception):
             self._hooks.failed("setting jobs aside", result)
         elif any(map(self.runnable.can_run, jobs)):  # the handler has come meanwhile, or a pause has ended

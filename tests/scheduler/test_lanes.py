@@ -1,0 +1,226 @@
+"""
+One lane with far more jobs than there is room for, and all other lanes, which go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from tickwheel.jobs.lane import lane_of
+from tickwheel.scheduler import Scheduler, SchedulerOptions, SetRequest
+
+STAGED_MAX = 200
+HERD = 5 * STAGED_MAX
+LANES = 10
+
+
+@pytest.fixture
+def go_on():
+    """
+    Return what hung handlers wait for; it comes at the latest when the test ends.
+    """
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+FEW = 40
+"""As STAGED_MAX, where all jobs run one after the other."""
+
+
+def options(staged_max=STAGED_MAX):
+    """
+    Return options with little room.
+    """
+    return SchedulerOptions(staged_max=staged_max, running_max=40, workers=4, coroutines=4)
+
+
+def crowd(scheduler, kind, go_on, record):
+    """
+    Register a handler "crowd" that gets on slowly, or not at all, as *kind* says.
+    """
+
+    def hangs(payload):
+        record(payload)
+        go_on.wait()
+
+    async def hangs_on_loop(payload):
+        record(payload)
+        while not go_on.is_set():  # noqa: ASYNC110  another thread sets it
+            await asyncio.sleep(0.01)
+
+    match kind:
+        case "hung":
+            scheduler.handler("crowd", timeout=None)(hangs)
+        case "hung on the loop":
+            scheduler.handler("crowd", timeout=None)(hangs_on_loop)
+        case "rate":
+            scheduler.handler("crowd", rate=0.01)(record)
+        case "one at a time":
+            scheduler.handler("crowd", timeout=None, concurrency=1)(hangs)
+        case "paused":
+            scheduler.handler("crowd")(record)
+            scheduler.pause_scope("handler:crowd")
+
+
+def herd(kind="", name="crowd", count=HERD):
+    """
+    Return requests for more jobs of one lane than there is room for, all of them due.
+    """
+    target = "pull" if kind == "pull" else "handler"
+    return [SetRequest(f"{name}/{n}", delay=0, target=target, handler=name, payload=n) for n in range(count)]
+
+
+def healthy(scheduler, record):
+    """
+    Register ten handlers, and return two jobs for each: one that is due, and one that will be.
+    """
+    for lane in range(LANES):
+        scheduler.handler(f"h{lane}")(record)
+    return [
+        SetRequest(f"{lane}/{delay}", delay=delay, handler=f"h{lane}", payload=f"{lane}/{delay}")
+        for lane in range(LANES)
+        for delay in (0, 0.2)
+    ]
+
+
+KINDS = ["hung", "hung on the loop", "rate", "one at a time", "paused", "pull", "unknown"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("is_before", [True, False], ids=["before the start", "after it"])
+def test_beside_a_crowd(url, make, record, go_on, kind, is_before):  # noqa: PLR0917  fixtures
+    """
+    Whatever holds a lane up, and however many jobs it has, those of all other lanes run.
+    """
+    scheduler = make(url, options=options())
+    crowd(scheduler, kind, go_on, type(record)())
+    jobs = healthy(scheduler, record)
+    if is_before:
+        scheduler.set_many(herd(kind))
+        scheduler.set_many(jobs[: LANES // 2])  # behind all of it
+        scheduler.start()
+    else:
+        scheduler.start()
+        scheduler.set_many(herd(kind))
+        scheduler.set_many(jobs[: LANES // 2])
+    scheduler.set_many(jobs[LANES // 2 :])
+    assert sorted(record.wait(len(jobs))) == sorted(job.payload for job in jobs)
+    assert scheduler.is_ready
+
+
+@pytest.mark.parametrize("kind", ["hung", "rate", "paused"])
+def test_a_crowd_of_another_process(file_url, make, record, go_on, kind):
+    """
+    So it is if other processes set the jobs, of both kinds.
+    """
+    scheduler, client = make(file_url, options=options()), Scheduler(file_url)
+    crowd(scheduler, kind, go_on, type(record)())
+    jobs = healthy(scheduler, record)
+    scheduler.start()
+    client.set_many(herd(kind))
+    client.set_many(jobs)
+    assert sorted(record.wait(len(jobs))) == sorted(job.payload for job in jobs)
+    client.close()
+
+
+def test_some_crowds(url, make, record):
+    """
+    Several lanes with too many jobs leave room for others, too.
+    """
+    scheduler = make(url, options=options())
+    for lane in range(3):
+        scheduler.handler(f"crowd{lane}", rate=0.01)(print)
+        scheduler.set_many(herd(name=f"crowd{lane}"))
+    jobs = healthy(scheduler, record)
+    scheduler.start()
+    scheduler.set_many(jobs)
+    assert sorted(record.wait(len(jobs))) == sorted(job.payload for job in jobs)
+
+
+def test_nothing_of_a_crowd_is_lost(url, make, record, go_on):
+    """
+    All jobs of a lane that had too many run once it gets on, in their order; so do those that are set meanwhile.
+    """
+    scheduler = make(url, options=options(FEW))
+    crowd(scheduler, "one at a time", go_on, record)
+    scheduler.set_many(herd(count=5 * FEW))
+    scheduler.start()
+    record.wait(1)
+    scheduler.set_many(
+        [SetRequest(f"later/{n}", delay=0, handler="crowd", payload=5 * FEW + n) for n in range(5 * FEW)]
+    )
+    go_on.set()
+    assert record.wait(10 * FEW) == list(range(10 * FEW))
+
+
+def test_verbs_reach_a_crowd(url, make, record, go_on):
+    """
+    Jobs of a lane that has too many are cancelled, moved to the front, set again and run now.
+    """
+    scheduler = make(url, options=options(FEW))
+    crowd(scheduler, "one at a time", go_on, record)
+    scheduler.set_many(herd(count=5 * FEW))
+    scheduler.start()
+    record.wait(1)
+    gone = {f"crowd/{n}" for n in range(1, 5 * FEW, 7)}
+    for key in gone:
+        scheduler.cancel(key)
+    scheduler.set(f"crowd/{5 * FEW - 1}", delay=0, handler="crowd", payload="again")
+    scheduler.move(f"crowd/{5 * FEW - 2}", delay=3600)
+    scheduler.run_now(f"crowd/{5 * FEW - 3}")
+    go_on.set()
+    expected = {n for n in range(5 * FEW - 2) if f"crowd/{n}" not in gone} | {"again"}
+    assert set(record.wait(len(expected))) == expected
+    assert scheduler.get(f"crowd/{5 * FEW - 2}") is not None
+
+
+def test_a_paused_crowd_goes_on(url, make, record):
+    """
+    Jobs of a paused lane that has too many run once it is resumed.
+    """
+    scheduler = make(url, options=options())
+    crowd(scheduler, "paused", None, record)
+    scheduler.set_many(herd())
+    scheduler.start()
+    scheduler.resume_scope("handler:crowd")
+    assert sorted(record.wait(HERD)) == list(range(HERD))
+
+
+def test_the_next_owner_of_a_crowd(file_url, make, record, go_on):
+    """
+    The next owner of a store with too many jobs of one lane fires those of the others, and then all.
+    """
+    first = make(file_url, options=options(FEW))
+    crowd(first, "hung", go_on, record)
+    first.set_many(herd(count=5 * FEW))
+    first.start()
+    record.wait(1)
+    go_on.set()
+    first.stop()
+    again, others = type(record)(), type(record)()
+    held = threading.Event()
+    second = make(file_url, options=options(FEW))
+    crowd(second, "one at a time", held, again)
+    jobs = healthy(second, others)
+    second.set_many(jobs)
+    second.start()
+    assert sorted(others.wait(len(jobs))) == sorted(job.payload for job in jobs)
+    held.set()
+    left = set(range(5 * FEW)) - set(record.items)
+    assert left <= set(again.wait(len(left)))
+
+
+def test_the_lane_of_a_job():
+    """
+    A handler, a queue, or a receiver, whatever the path.
+    """
+    assert lane_of("handler", "mail") == "handler:mail"
+    assert lane_of("handler", "https://a/b") == "handler:https://a/b"
+    assert lane_of("pull", "a/b") == "pull:a/b"
+    assert lane_of("webhook", "https://a.example:8443/b?c=d#e") == "webhook:https://a.example:8443"
+    assert lane_of("webhook", "https://a?b=c/d") == "webhook:https://a"
+    assert lane_of("nats", "jobs.mail") == "nats:jobs.mail"
