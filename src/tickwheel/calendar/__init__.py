@@ -4,6 +4,8 @@ The instants at which the wall clock of a zone shows what a cron line asks for, 
     _cron      a cron line: its text, its two dialects, its errors
     _fields    the wall-clock times a line matches; the one module that imports cronsim
     _days      days of the month that cronsim does not know: `15W`, `L-3`
+    _ranges    ranges that run past the end of their field: `FRI-MON`
+    _dates     every so many days, weeks or months at a time of the day
     _zones     from wall clock to instants: the rules for gaps and overlaps
     _exclusion what a series leaves out: days, and what a second line names
     misfire    what becomes of runs whose instant passed
@@ -12,8 +14,10 @@ The instants at which the wall clock of a zone shows what a cron line asks for, 
     duration   a length of time as text
 """
 
-from tickwheel.calendar._cron import Cron
+from tickwheel.calendar._cron import Cron, DayMatch
+from tickwheel.calendar._dates import Dates, Step, time_of
 from tickwheel.calendar._exclusion import Exclusion
+from tickwheel.calendar._zones import DstGap, DstOverlap
 from tickwheel.calendar.misfire import Misfire
 
-__all__ = ["Cron", "Exclusion", "Misfire"]
+__all__ = ["Cron", "Dates", "DayMatch", "DstGap", "DstOverlap", "Exclusion", "Misfire", "Step", "time_of"]

@@ -10,7 +10,8 @@ The dialects differ in two ways:
     an hour lost or doubled by DST         see `_zones`: once a day, or       literal
                                            literal if minute or hour is `*…`
 
-Both take names, ranges, steps, lists, 0 or 7 for Sunday, `?` as `*` in a day field, and Quartz's days: of the month
+Both take names, ranges, steps, lists, 0 or 7 for Sunday, `?` as `*` in a day field, ranges that run past the end of
+their field (`FRI-MON`, `22-4`), and Quartz's days: of the month
 `L`, `LW`, `15W`, `L-3`, `L-3W`, of the week `FRIL`, `FRI#3`, or `5L`, `5#3` (`6L`, `6#3` in Quartz: 1 is its Sunday).
 `a/n` in the weekday field runs from *a* to Saturday.
 """
@@ -20,17 +21,20 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from tickwheel.calendar import _days, _fields, _zones
+from tickwheel.calendar._ranges import WEEKDAYS, unwrapped
+from tickwheel.calendar._zones import DstGap, DstOverlap
 from tickwheel.calendar.zone import check_zone, zone_data, zone_of
 from tickwheel.errors import RecurrenceError
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-__all__ = ["WITH_SECONDS", "Cron", "six_fields"]
+__all__ = ["WITH_SECONDS", "Cron", "DayMatch", "six_fields"]
 
 ALIASES = {
     "@yearly": "0 0 1 1 *",
@@ -43,12 +47,23 @@ ALIASES = {
 }
 _FIELDS = ("second", "minute", "hour", "day-of-month", "month", "day-of-week")
 _TAKES = ("0-59", "0-59", "0-23", "1-31, L, LW, 15W, L-3", "1-12 or JAN-DEC", "0-7 or SUN-SAT, FRIL, FRI#3")
-_LAST = {f"{name}L": f"{number}L" for number, name in enumerate(("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"))}
+_LAST = {f"{name}L": f"{number}L" for number, name in enumerate(WEEKDAYS)}
 """The last such day of a month, of which cronsim knows the number only."""
 WITH_SECONDS = 6
 _LONGEST = 500
 """Every second, minute and hour spelled out makes some 400 characters."""
 _TZ_PREFIXES = ("TZ=", "CRON_TZ=")
+
+
+class DayMatch(StrEnum):
+    """
+    The days of a line that restricts both the day of the month and the weekday.
+    """
+
+    EITHER = "either"
+    """Days that match one of the two, as for cron; see the table above."""
+    BOTH = "both"
+    """Days that match both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +74,19 @@ class Cron:
     Attributes:
         line: The five or six fields, upper case, aliases resolved.
         tz: The IANA name of the zone.
+        day_match: Which days it means if it restricts both day fields.
+        dst_gap: What to do about times in a gap; None for what its dialect does.
+        dst_overlap: What to do about times that are shown twice; None for what its dialect does.
     """
 
     line: str
     tz: str = "UTC"
+    day_match: DayMatch = DayMatch.EITHER
+    dst_gap: DstGap | None = None
+    dst_overlap: DstOverlap | None = None
 
     @classmethod
-    def parse(cls, text: str, tz: str = "UTC") -> Cron:
+    def parse(cls, text: str, tz: str = "UTC", day_match: DayMatch = DayMatch.EITHER) -> Cron:
         """
         Read a line, which may begin with `TZ=zone`.
 
@@ -78,16 +99,18 @@ class Cron:
         if len(text) > _LONGEST:
             raise RecurrenceError("cron", text, f"it has {len(text)} characters: a line has at most {_LONGEST}")
         line, tz = _split_zone(text, tz)
-        check_zone(tz)
+        tz = check_zone(tz)
         line = ALIASES.get(line.lower(), line.upper())
         if line.startswith("@"):
             raise RecurrenceError("cron", text, f"the aliases are {', '.join(ALIASES)}, and for jobs '@every 90s'")
         count = len(line.split())
         if count not in (WITH_SECONDS - 1, WITH_SECONDS):
             raise RecurrenceError("cron", text, f"it has {count} fields: write 5 (minute first) or 6 (second first)")
-        _check_days(text, line)
-        _check(text, line)
-        return cls(" ".join(line.split()), tz)
+        needs_both = day_match is DayMatch.BOTH
+        if not needs_both:
+            _check_days(text, line)
+        _check(text, line, needs_both=needs_both)
+        return cls(" ".join(line.split()), tz, day_match)
 
     def next(self, after: int, *, makes_up: bool = True) -> int | None:
         """
@@ -97,10 +120,12 @@ class Cron:
             after: In ms since the epoch.
             makes_up: Whether the runs of a day that the zone's calendar leaves out are made up for, when it goes on.
         """
-        next_wall = partial(_fields.next_wall, six_fields(self.line))
+        next_wall = partial(_fields.next_wall, six_fields(self.line), needs_both=self._needs_both)
         zone, start = zone_of(self.tz), after // 1000
         try:
-            if self.is_literal:
+            if self.dst_gap is not None or self.dst_overlap is not None:
+                found = _zones.next_by_policy(next_wall, zone, start, *self._policies, makes_up=makes_up)
+            elif self.is_literal:
                 found = _zones.next_literal(next_wall, zone, start)
             else:
                 found = _zones.next_once_a_day(next_wall, zone, start, makes_up=makes_up)
@@ -120,7 +145,17 @@ class Cron:
         """
         A value that is equal for all spellings of the line and of its zone.
         """
-        return self.is_literal, _fields.meaning_of(six_fields(self.line)), zone_data(self.tz)
+        days = _fields.meaning_of(six_fields(self.line), needs_both=self._needs_both)
+        return self._policies, days, zone_data(self.tz)
+
+    @property
+    def _needs_both(self) -> bool:
+        return self.day_match is DayMatch.BOTH
+
+    @property
+    def _policies(self) -> tuple[DstGap, DstOverlap]:
+        usual = (DstGap.SKIP, DstOverlap.BOTH) if self.is_literal else (DstGap.END, DstOverlap.FIRST)
+        return self.dst_gap or usual[0], self.dst_overlap or usual[1]
 
     @property
     def is_literal(self) -> bool:
@@ -154,6 +189,7 @@ def six_fields(line: str) -> str:
     is_robfig = len(fields) == WITH_SECONDS
     if not is_robfig:
         fields.insert(0, "0")
+    fields = [",".join(unwrapped(term, index) for term in field.split(",")) for index, field in enumerate(fields)]
     for index, low, high in ((3, 1, 31), (5, 0, 6)):
         terms = [_term(term, low, high, is_robfig=is_robfig) for term in fields[index].split(",")]
         fields[index] = ",".join(terms)
@@ -180,10 +216,10 @@ def _check_days(text: str, line: str) -> None:
         raise RecurrenceError("cron", text, remedy)
 
 
-def _check(text: str, line: str) -> None:
+def _check(text: str, line: str, *, needs_both: bool) -> None:
     fields = six_fields(line)
     try:
-        _fields.check(fields)
+        _fields.check(fields, needs_both=needs_both)
     except _fields.BadFieldError as error:
         name = str(error)
         index = _FIELDS.index(name)
@@ -194,5 +230,6 @@ def _check(text: str, line: str) -> None:
         day, month = fields.split()[3:5]
         remedy = f"it never fires, as no month of {month!r} has a day {day!r}: mend the day or the month"
         raise RecurrenceError("cron", text, remedy) from None
-    if _fields.next_wall(fields, datetime(2000, 1, 1), inclusive=True) is None:  # noqa: DTZ001 a wall clock has no zone
+    start = datetime(2000, 1, 1)  # noqa: DTZ001 a wall clock has no zone
+    if _fields.next_wall(fields, start, inclusive=True, needs_both=needs_both) is None:
         raise RecurrenceError("cron", text, "it does not fire within 50 years: mend the day fields")

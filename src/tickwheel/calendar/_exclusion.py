@@ -57,7 +57,7 @@ class Exclusion:
             RecurrenceError: If it cannot be read.
             MissingExtraError: For a line without cronsim.
         """
-        check_zone(tz)
+        tz = check_zone(tz)
         if type(text) is date and text < date.max:
             return cls(text, text, None, tz)
         if not isinstance(text, str):

@@ -57,9 +57,11 @@ class NeverFiresError(Exception):
     """
 
 
-def check(fields: str) -> None:
+def check(fields: str, *, needs_both: bool = False) -> None:
     """
     Refuse six *fields* that cannot be read or that match no day of any year.
+
+    With *needs_both*, here and below, a day has to match both day fields, whatever they begin with.
 
     Raises:
         BadFieldError: Naming the field.
@@ -68,23 +70,24 @@ def check(fields: str) -> None:
     """
     for each, _ in _alternatives(fields):
         try:
-            _simulator(each, datetime(2000, 1, 1))  # noqa: DTZ001  a wall clock has no zone
+            _simulator(each, datetime(2000, 1, 1), needs_both=needs_both)  # noqa: DTZ001  a wall clock has no zone
         except BadFieldError as error:
             if str(error) != "day-of-month":
                 raise
             second, minute, hour, day, _, weekday = each.split()
-            _simulator(f"{second} {minute} {hour} {day} * {weekday}", datetime(2000, 1, 1))  # noqa: DTZ001 a wall clock has no zone
+            fields = f"{second} {minute} {hour} {day} * {weekday}"
+            _simulator(fields, datetime(2000, 1, 1), needs_both=needs_both)  # noqa: DTZ001 a wall clock has no zone
             raise NeverFiresError from None  # the day is fine in some month, so it is the months given that lack it
 
 
-def next_wall(fields: str, wall: datetime, *, inclusive: bool) -> datetime | None:
+def next_wall(fields: str, wall: datetime, *, inclusive: bool, needs_both: bool = False) -> datetime | None:
     """
     Return the first match of six *fields* after *wall* (or at it), or None if there is none within 50 years.
     """
     if wall.year > _LAST_YEAR:
         return None
     start = wall - _SECOND if inclusive else wall
-    found = (_next_of(each, special, start) for each, special in _alternatives(fields))
+    found = (_next_of(each, special, start, needs_both=needs_both) for each, special in _alternatives(fields))
     return min((each for each in found if each is not None), default=None)
 
 
@@ -93,12 +96,12 @@ def clock_of(fields: str) -> Clock:
     """
     Return the times of the day that six readable *fields* name.
     """
-    simulator, _ = _readers(fields)[0]  # they differ in their days alone
+    simulator, _ = _readers(fields, needs_both=False)[0]  # they differ in their days alone
     return frozenset(simulator.hours), frozenset(simulator.minutes), frozenset(simulator.seconds)
 
 
 @lru_cache(maxsize=4096)
-def meaning_of(fields: str) -> Hashable:
+def meaning_of(fields: str, *, needs_both: bool = False) -> Hashable:
     """
     Return a value that is equal for all spellings of six readable *fields*.
     """
@@ -108,7 +111,7 @@ def meaning_of(fields: str) -> Hashable:
             _days_of(simulator),
             special,
         )
-        for simulator, special in _readers(fields)
+        for simulator, special in _readers(fields, needs_both=needs_both)
     )
 
 
@@ -128,26 +131,26 @@ def names_day(fields: str, day: date) -> bool:
     """
     return any(
         day.month in simulator.months and simulator.match_day(day) and (special is None or _days.is_match(special, day))
-        for simulator, special in _readers(fields)
+        for simulator, special in _readers(fields, needs_both=False)
     )
 
 
 @lru_cache(maxsize=4096)
-def _readers(fields: str) -> tuple[tuple[CronSim, str | None], ...]:
+def _readers(fields: str, *, needs_both: bool) -> tuple[tuple[CronSim, str | None], ...]:
     """
     Return what cronsim made of each of the alternatives, to be asked about single days.
     """
     start = datetime(2000, 1, 1)  # noqa: DTZ001  a wall clock has no zone
-    return tuple((_simulator(each, start), special) for each, special in _alternatives(fields))
+    return tuple((_simulator(each, start, needs_both=needs_both), special) for each, special in _alternatives(fields))
 
 
-def _next_of(fields: str, special: str | None, start: datetime) -> datetime | None:
+def _next_of(fields: str, special: str | None, start: datetime, *, needs_both: bool) -> datetime | None:
     """
     Return the first match of *fields* after *start* on a day that is the *special* one, if one is asked for.
     """
     last_year, after = start.year + _YEARS, start
     while after.year <= last_year:
-        wall = next(_simulator(fields, after), None)
+        wall = next(_simulator(fields, after, needs_both=needs_both), None)
         if wall is None or special is None or _days.is_match(special, wall):
             return wall
         after = datetime.combine(wall, time.max).replace(microsecond=0)  # the day's last second
@@ -176,13 +179,16 @@ def _alternatives(fields: str) -> tuple[tuple[str, str | None], ...]:
     return tuple(found)
 
 
-def _simulator(fields: str, wall: datetime) -> CronSim:
+def _simulator(fields: str, wall: datetime, *, needs_both: bool) -> CronSim:
     try:
         from cronsim import CronSim, CronSimError  # noqa: PLC0415  on use: the extra is optional
     except ImportError:
         library, extra = "cronsim", "cron"
         raise MissingExtraError(library, extra) from None
     try:
-        return CronSim(fields, wall)
+        simulator = CronSim(fields, wall)
     except CronSimError as error:
         raise BadFieldError(str(error).removeprefix("Bad ")) from None
+    if needs_both:
+        simulator.day_and = True
+    return simulator

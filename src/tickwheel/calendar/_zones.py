@@ -11,16 +11,52 @@ Two readings of a cron line, both long established:
   out, as the job's misfire rule says.
 
 The second is the rule of Debian's cron(8) for jobs "that run at a specific time"; the first is its rule for the others,
-and what robfig/cron does with six fields. Instants here are whole seconds since the epoch.
+and what robfig/cron does with six fields. A schedule may state its own policy for gaps and for overlaps instead.
+Instants here are whole seconds since the epoch.
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import Protocol
 from zoneinfo import ZoneInfo
 
-__all__ = ["first_change", "instant_of", "next_literal", "next_once_a_day", "wall_of"]
+__all__ = [
+    "DstGap",
+    "DstOverlap",
+    "NextWall",
+    "first_change",
+    "instant_of",
+    "next_by_policy",
+    "next_literal",
+    "next_once_a_day",
+    "wall_of",
+]
+
+
+class DstGap(StrEnum):
+    """
+    The policy for times that the wall clock skips when it is set forward.
+    """
+
+    END = "end"
+    """One run at the end of the gap, for all of them."""
+    SKIP = "skip"
+    """They are left out."""
+
+
+class DstOverlap(StrEnum):
+    """
+    The policy for times that the wall clock shows twice when it is set back.
+    """
+
+    FIRST = "first"
+    """A run the first time."""
+    SECOND = "second"
+    """A run the second time."""
+    BOTH = "both"
+    """A run each time."""
 
 
 class NextWall(Protocol):
@@ -36,6 +72,8 @@ class NextWall(Protocol):
 
 _LOST_DAY_S = 43_200
 """A gap this long is a zone that changed sides of the date line: half a day and more, where others are of two hours."""
+_AHEAD_S = 50 * 366 * 86_400
+"""How far a search goes, as for a line of cron."""
 _STEP_S = 7 * 86_400
 """Changes of an offset are looked for in steps of a week: no zone sets its clocks there and back within one."""
 
@@ -68,6 +106,49 @@ def next_once_a_day(next_wall: NextWall, zone: ZoneInfo, after: int, *, makes_up
         if instant > after and (makes_up or not _is_of_lost_day(wall, zone)):
             return instant
         wall = next_wall(wall, inclusive=False)  # inside an overlap, second time round: fired the first time
+    return None
+
+
+def next_by_policy(
+    next_wall: NextWall, zone: ZoneInfo, after: int, gap: DstGap, overlap: DstOverlap, *, makes_up: bool = True
+) -> int | None:
+    """
+    Return the first instant later than *after* by the policies *gap* and *overlap*; *makes_up* as above.
+    """
+    shown = _next_shown(next_wall, zone, after, overlap)
+    if gap is DstGap.SKIP:
+        return shown
+    made_up = _next_made_up(next_wall, zone, after, after + _AHEAD_S if shown is None else shown, makes_up=makes_up)
+    return shown if made_up is None else made_up
+
+
+def _next_shown(next_wall: NextWall, zone: ZoneInfo, after: int, overlap: DstOverlap) -> int | None:
+    """
+    Return the first instant later than *after* at which the wall clock shows a match, in the right pass of an overlap.
+    """
+    while (found := next_literal(next_wall, zone, after)) is not None and overlap is not DstOverlap.BOTH:
+        wall = wall_of(found, zone)
+        first, second = (int(wall.replace(tzinfo=zone, fold=fold).timestamp()) for fold in (0, 1))
+        if first == second or found == (first if overlap is DstOverlap.FIRST else second):
+            return found
+        change = first_change(zone, first, second) or second
+        after = change - 1 if found == first else change + (second - first) - 1  # where this pass ends
+    return found
+
+
+def _next_made_up(next_wall: NextWall, zone: ZoneInfo, after: int, until: int, *, makes_up: bool) -> int | None:
+    """
+    Return the first end of a gap in (*after*, *until*] that swallowed a match.
+    """
+    change = after
+    while (found := first_change(zone, change, until)) is not None:
+        change = found
+        length = _offset(change, zone) - _offset(change - 1, zone)
+        if length > 0 and (makes_up or length < _LOST_DAY_S):
+            end = wall_of(change, zone)
+            wall = next_wall(end - timedelta(seconds=length), inclusive=True)
+            if wall is not None and wall < end:
+                return change
     return None
 
 

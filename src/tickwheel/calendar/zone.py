@@ -7,19 +7,24 @@ Internal: other packages use it, users do not.
 from __future__ import annotations
 
 import io
+import time
 import zoneinfo
 from contextlib import suppress
-from datetime import UTC, tzinfo
+from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Final
 from zoneinfo import ZoneInfo, available_timezones
 
-from tickwheel.errors import RecurrenceError
+from tickwheel.errors import MissingExtraError, RecurrenceError
 
-__all__ = ["check_zone", "zone_data", "zone_name", "zone_of"]
+__all__ = ["LOCAL", "check_zone", "local_zone", "zone_data", "zone_name", "zone_of"]
 
+LOCAL: Final = "local"
+"""The name by which a caller means the zone of this machine; it is never stored."""
+_YEAR_S: Final = 365 * 86_400
+_MONTH_S: Final = 28 * 86_400
 _REMEDY: Final = "pass an IANA zone such as 'Europe/Berlin' or 'UTC'"
 _NO_DATABASE: Final = "this system has no zones but 'UTC': install some, as 'pip install tzdata' does"
 _UTC: Final = b"TZif" + bytes(16 + 19) + b"\x01" + bytes(3) + b"\x04" + bytes(6) + b"UTC\0"
@@ -37,7 +42,7 @@ def zone_name(tz: str | tzinfo) -> str:
         RecurrenceError: If it has no name, as a ZoneInfo of a file.
     """
     if isinstance(tz, str):
-        return tz
+        return local_zone() if tz == LOCAL else tz
     if tz is UTC:
         return "UTC"
     if not isinstance(tz, ZoneInfo):
@@ -47,18 +52,51 @@ def zone_name(tz: str | tzinfo) -> str:
     return tz.key
 
 
-def check_zone(tz: str) -> None:
+def check_zone(tz: str) -> str:
     """
-    Refuse what names no zone, or another one on each machine.
+    Return the IANA name of the zone *tz*, which may be "local" for that of this machine.
+
+    What names no zone, or another one on each machine, is refused.
 
     Raises:
         RecurrenceError: With the remedy.
     """
     if not isinstance(tz, str):
         raise RecurrenceError("tz", tz, _REMEDY)
+    if tz == LOCAL:
+        return local_zone()
     zone_of(tz)
     if tz.partition("/")[0] in _NO_ZONES:
         raise RecurrenceError("tz", tz, _REMEDY)
+    return tz
+
+
+def local_zone() -> str:
+    """
+    Return the IANA name of the zone of this machine.
+
+    Raises:
+        RecurrenceError: If it has none that is known, as with TZ=CET-1CEST.
+        MissingExtraError: Without tzlocal.
+    """
+    try:
+        import tzlocal  # noqa: PLC0415  on use: the extra is optional
+    except ImportError:
+        library, extra = "tzlocal", "cron"
+        raise MissingExtraError(library, extra) from None
+    try:
+        name = tzlocal.reload_localzone().key
+        zone = zone_of(name)
+    except Exception as error:  # noqa: BLE001  whatever it finds on a machine
+        reason = str(error).partition("\n")[0].strip()
+        raise RecurrenceError("tz", LOCAL, f"the zone of this machine is not known ({reason}): {_REMEDY}") from None
+    start = int(time.time())
+    for instant in range(start, start + _YEAR_S, _MONTH_S):
+        offset = datetime.fromtimestamp(instant, zone).utcoffset()
+        if offset is None or time.localtime(instant).tm_gmtoff != offset.total_seconds():
+            what = f"the clock of this machine is not that of {name!r}, the zone that it names: {_REMEDY}"
+            raise RecurrenceError("tz", LOCAL, what)
+    return name
 
 
 @lru_cache(maxsize=1)

@@ -28,7 +28,7 @@ def command(context: click.Context, /, key: str, store: str, as_json: bool, **fi
     """
     Change what is given of the pending job KEY, and leave the rest as it is.
 
-    It is due when it was, unless --every, --cron, --tz or --exclude is given.
+    It is due when it was, unless an option is given that names its instants, such as --cron, --tz or --exclude.
     """
     usual = click.core.ParameterSource.DEFAULT
     given = {name: value for name, value in fields.items() if context.get_parameter_source(name) is not usual}

@@ -21,7 +21,7 @@ from tickwheel.jobs import columns
 from tickwheel.jobs.definition import Definition
 from tickwheel.jobs.errors import InvalidJobError
 from tickwheel.jobs.model import STOPPED
-from tickwheel.jobs.recurrence import Interval, Recurrence
+from tickwheel.jobs.recurrence import Dates, Interval, Recurrence
 from tickwheel.scheduler import Job, RetryPolicy, SetRequest
 
 __all__ = ["csv_lines", "exported", "json_lines", "request_of"]
@@ -33,6 +33,20 @@ _AS_THEY_ARE: Final = [name for name in columns.DEFAULTS if name in _FIELDS and 
 _NUMBERS: Final = frozenset({"delay", "every", "expires", "max_wait", "jitter", "misfire_grace"})
 _COUNTS: Final = frozenset({"max_runs"})
 _IN_MS: Final = {"misfire_grace": "grace_ms", "expires": "expires_ms"}  # there while a run is tried again
+
+_AS_IN_RULE: Final = (
+    "cron",
+    "day_match",
+    "dst_gap",
+    "dst_overlap",
+    "every",
+    "exclude",
+    "max_runs",
+    "overlap",
+    "time",
+    "tz",
+)
+"""What a line and a rule have by the same name."""
 
 Line = tuple[int, dict[str, Any]]
 """The line's number, and its fields."""
@@ -66,8 +80,11 @@ def _recurring(job: Job, text: str) -> dict[str, Any]:
     line = {"misfire": rule["misfire"], "jitter": rule["jitter_ms"] / 1000}
     series = Recurrence.from_text(text)
     nominal = max(job.due_at, series.next_at or 0) - series.shift_ms(job.key)
-    if "cron" in rule:
-        line["cron"] = rule["cron"]
+    line |= {name: rule[name] for name in _AS_IN_RULE if name in rule}
+    if isinstance(series.rule, Dates):
+        is_whole = series.rule.step.days or series.rule.date_of(nominal).day == series.rule.anchor_on.day
+        line["at"] = _instant(nominal if is_whole else series.rule.starts_at)  # a short month would move the others
+    elif "cron" in rule:
         if nominal > time.time() * 1000:  # a start to come, or past runs that were skipped
             line["at"] = _instant(nominal)
     else:
@@ -76,16 +93,8 @@ def _recurring(job: Job, text: str) -> dict[str, Any]:
     for name, of_rule in _IN_MS.items():
         if of_rule in rule:
             line[name] = rule[of_rule] / 1000
-    if "overlap" in rule:
-        line["overlap"] = rule["overlap"]
     if "until" in rule:
         line["until"] = _instant(rule["until"])
-    if "exclude" in rule:
-        line["exclude"] = rule["exclude"]
-    if "tz" in rule:
-        line["tz"] = rule["tz"]
-    if "max_runs" in rule:
-        line["max_runs"] = rule["max_runs"]
     return line
 
 
@@ -185,8 +194,7 @@ def _instant(ms: int) -> str:
 def _zone(tz: object) -> ZoneInfo:
     if not isinstance(tz, str):
         raise InvalidJobError("tz", tz, "pass the name of a zone, such as 'Europe/Berlin'")
-    check_zone(tz)
-    return zone_of(tz)
+    return zone_of(check_zone(tz))
 
 
 def _moment(name: str, text: str, zone: ZoneInfo | None) -> datetime | float:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from tickwheel.cli.options import exclude_option
-from tickwheel.cli.values import DURATION, JSON, MOMENT
+from tickwheel.cli.values import DURATION, EVERY, JSON, MOMENT
 
 __all__ = ["job_options"]
 
@@ -26,14 +26,34 @@ def job_options(*, has_defaults: bool) -> Callable[[F], F]:
         return {"default": value, "show_default": True} if has_defaults else {}
 
     options = [
-        click.option("--every", type=DURATION, help="Run at this interval, in a fixed phase."),
+        click.option("--every", type=EVERY, help="Run at this interval, in a fixed phase."),
+        click.option(
+            "--time",
+            metavar="HH:MM",
+            help="With --every 3d, 2w, '1 month' and the like: run at this time of the day, in the zone of --tz.",
+        ),
         click.option("--cron", metavar="LINE", help="Run by the calendar, as in '0 9 * * MON-FRI'."),
+        click.option(
+            "--day-match",
+            type=click.Choice(["either", "both"]),
+            help="Which of day and weekday has to match, where --cron restricts both.  [default: either]",
+        ),
         click.option(
             "--tz",
             metavar="ZONE",
             is_eager=True,  # times are read in it
-            help="The zone of --cron and --exclude, and of times without an offset, which are local otherwise.",
+            help="The zone of --cron, --time and --exclude, or 'local'; and of times without an offset (else local).",
             **usual("UTC"),
+        ),
+        click.option(
+            "--dst-gap",
+            type=click.Choice(["end", "skip"]),
+            help="What to do about times that the clock skips in spring.  [default: as cron does]",
+        ),
+        click.option(
+            "--dst-overlap",
+            type=click.Choice(["first", "second", "both"]),
+            help="What to do about times that the clock shows twice in autumn.  [default: as cron does]",
         ),
         exclude_option,
         click.option(

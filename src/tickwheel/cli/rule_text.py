@@ -5,10 +5,13 @@ The rule of a recurring job in words.
 from __future__ import annotations
 
 import json
+from typing import Any, Final
 
 from tickwheel.cli.output import local_time
 
 __all__ = ["rule_text", "seconds"]
+
+_GAPS: Final = {"end": "at the end of the gap", "skip": "left out"}
 
 
 def rule_text(recurrence: str) -> str:
@@ -16,7 +19,7 @@ def rule_text(recurrence: str) -> str:
     Return what the canonical text of a *recurrence* says, without the state of the series but for the runs left.
     """
     rule = json.loads(recurrence)
-    parts = [f"{rule['cron']} in {rule['tz']}" if "cron" in rule else f"every {seconds(rule['every_ms'])}"]
+    parts = _times(rule)
     if "exclude" in rule:
         parts.append(f"but not {', '.join(rule['exclude'])}")
     if rule["jitter_ms"]:
@@ -31,6 +34,21 @@ def rule_text(recurrence: str) -> str:
     if "overlap" in rule:
         parts.append(f"runs due while one lasts: {rule['overlap']}")
     return ", ".join(parts)
+
+
+def _times(rule: dict[str, Any]) -> list[str]:
+    if "cron" in rule:
+        matched = ", where day and weekday match" if "day_match" in rule else ""
+        parts = [f"{rule['cron']} in {rule['tz']}{matched}"]
+    elif "time" in rule:
+        parts = [f"every {rule['every']} at {rule['time'].removesuffix(':00')} in {rule['tz']}"]
+    else:
+        parts = [f"every {seconds(rule['every_ms'])}"]
+    if "dst_gap" in rule:
+        parts.append(f"skipped times: {_GAPS[rule['dst_gap']]}")
+    if "dst_overlap" in rule:
+        parts.append(f"doubled times: {rule['dst_overlap']}")
+    return parts
 
 
 def seconds(ms: int) -> str:

@@ -11,14 +11,14 @@ from typing import Any
 
 import click
 
-from tickwheel.calendar.zone import zone_of
+from tickwheel.calendar.zone import check_zone, zone_of
 from tickwheel.cli.apply import command as apply
 from tickwheel.cli.documents import instant, schedule_document
 from tickwheel.cli.listing import jobs_of
 from tickwheel.cli.options import exclude_option, json_option, key_argument, opened, store_option
 from tickwheel.cli.output import counted, local_time, print_json, print_rows
 from tickwheel.cli.rule_text import rule_text
-from tickwheel.cli.values import DURATION, MOMENT, check_zone_is_used
+from tickwheel.cli.values import DURATION, EVERY, MOMENT, check_zone_is_used
 from tickwheel.jobs.recurring import runs_found, runs_of
 from tickwheel.jobs.requests import SetRequest, trial
 from tickwheel.scheduler import Job
@@ -57,14 +57,24 @@ def list_schedules(prefix: str, manifest: str | None, count: int, store: str, as
 
 
 @command.command("next")
-@click.argument("line")
+@click.argument("line", required=False)
+@click.option("--every", type=EVERY, help="Instead of LINE: the interval of the runs.")
+@click.option("--time", metavar="HH:MM", help="With --every of days, weeks or months: the time of the runs.")
+@click.option("--at", type=MOMENT, help="The first run of --every, or a time from which on LINE counts.")
+@click.option("--day-match", type=click.Choice(["either", "both"]), help="Which of day and weekday has to match.")
 @click.option(
     "--tz",
     metavar="ZONE",
     is_eager=True,
     default="UTC",
     show_default=True,
-    help="The zone of LINE and --exclude, and of --until without an offset.",
+    help="The zone of LINE, --time and --exclude, and of --at and --until without an offset.",
+)
+@click.option("--dst-gap", type=click.Choice(["end", "skip"]), help="What to do about times that the clock skips.")
+@click.option(
+    "--dst-overlap",
+    type=click.Choice(["first", "second", "both"]),
+    help="What to do about times that the clock shows twice.",
 )
 @exclude_option
 @click.option("--until", type=MOMENT, help="After this no run is due, as in 2030-01-01T09:00.")
@@ -72,12 +82,15 @@ def list_schedules(prefix: str, manifest: str | None, count: int, store: str, as
 @click.option("--count", type=click.IntRange(1, 1000), default=5, show_default=True, help="How many runs to show.")
 @click.option("--key", default="", help="With --jitter: the key whose share of it is added.")
 @click.option("--jitter", type=DURATION, default=0.0, help="Spread the runs of different keys over this time.")
-def next_runs(line: str, count: int, key: str, **fields: Any) -> None:
+def next_runs(line: str | None, count: int, key: str, **fields: Any) -> None:
     """
-    Show when the cron line LINE would fire, in its zone; nothing is stored.
+    Show when the cron line LINE, or --every, would fire, in its zone; nothing is stored.
     """
+    if line is None and fields["every"] is None:
+        message = "give a cron line, as in '0 9 * * MON-FRI', or --every"
+        raise click.UsageError(message)
     job = trial(SetRequest(key or "-", cron=line, **fields), int(time.time() * 1000))
-    zone = zone_of(json.loads(job.recurrence or "{}").get("tz", fields["tz"]))
+    zone = zone_of(check_zone(json.loads(job.recurrence or "{}").get("tz", fields["tz"])))
     for run in runs_of(job, count):
         click.echo(local_time(run, zone))
 

@@ -16,12 +16,13 @@ from zoneinfo import ZoneInfo
 import click
 from click.core import ParameterSource
 
-from tickwheel.calendar import duration
+from tickwheel.calendar import Step, duration
 from tickwheel.calendar.zone import check_zone, zone_of
 from tickwheel.errors import RecurrenceError
 
 __all__ = [
     "DURATION",
+    "EVERY",
     "JSON",
     "MOMENT",
     "DurationRange",
@@ -77,6 +78,17 @@ class DurationRange(_Duration):
             least = f"more than {self._least:g} s" if self._is_least_open else f"at least {self._least:g} s"
             self.fail(f"{shortened(str(value))} is too short: write {least}", param, ctx)
         return seconds
+
+
+class _Every(_Duration):
+    """
+    The same, or a number of days, weeks or months as it is written: `3 days`, `1 month`.
+    """
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and Step.of(value) is not None:
+            return value
+        return super().convert(value, param, ctx)
 
 
 class _Moment(click.ParamType[datetime | float]):
@@ -155,8 +167,7 @@ def _given_zone(ctx: click.Context) -> ZoneInfo | None:
     """
     if ctx.get_parameter_source("tz") in {None, ParameterSource.DEFAULT}:
         return None
-    check_zone(ctx.params["tz"])
-    return zone_of(ctx.params["tz"])
+    return zone_of(check_zone(ctx.params["tz"]))
 
 
 def check_zone_is_used(ctx: click.Context, *moments: datetime | float | None) -> None:
@@ -198,5 +209,6 @@ def shortened(text: str) -> str:
 
 
 DURATION: Final = _Duration()
+EVERY: Final = _Every()
 MOMENT: Final = _Moment()
 JSON: Final = _Json()

@@ -19,8 +19,8 @@ from tickwheel.jobs.change import ChangeFields, change_fields
 from tickwheel.jobs.definition import Definition
 from tickwheel.jobs.errors import InvalidJobError
 from tickwheel.jobs.model import STOPPED, Actor, Answer, Job, Set, State
-from tickwheel.jobs.recurrence import Cron, Interval, Misfire, Recurrence
-from tickwheel.jobs.recurring import first_run, no_run
+from tickwheel.jobs.recurrence import Cron, Dates, Interval, Misfire, Recurrence, in_phase_of
+from tickwheel.jobs.recurring import first_run, interval_of, no_run
 from tickwheel.jobs.requests import SetRequest
 from tickwheel.jobs.retry import check_policy
 
@@ -29,14 +29,12 @@ if TYPE_CHECKING:
 
 __all__ = ["changed"]
 
-_TIMED: Final = frozenset(("every", "cron", "tz", "exclude"))
+_OF_RULE: Final = ("every", "time", "cron", "day_match", "tz", "dst_gap", "dst_overlap")
+_TIMED: Final = frozenset((*_OF_RULE, "exclude"))
 """A rule with another one of these is due by that, and not when it was."""
 
-
 _PARTS: Final = {
-    "every": ("rule", "exclude"),  # which is read in its zone
-    "cron": ("rule", "exclude"),
-    "tz": ("rule", "exclude"),
+    **dict.fromkeys(_OF_RULE, ("rule", "exclude")),  # which is read in its zone
     "misfire": ("misfire", "grace_ms"),
     "misfire_grace": ("grace_ms",),
     "overlap": ("overlap",),
@@ -115,8 +113,8 @@ def _ruled(job: Job, before: Recurrence, given: dict[str, Any], now: int) -> Rec
     has_new_rule = "every" in given or "cron" in given
     _, text = first_run(SetRequest(job.key, **_as_set(before, given, has_new_rule=has_new_rule)), job.key, None, now)
     asked = Recurrence.from_text(text)
-    if not has_new_rule and isinstance(asked.rule, Interval) and isinstance(before.rule, Interval):
-        asked = replace(asked, rule=replace(asked.rule, anchor_at=before.rule.anchor_at))  # another zone, the old phase
+    if not has_new_rule:  # as another zone, in the old phase
+        asked = replace(asked, rule=in_phase_of(asked.rule, before.rule, None, job.due_at))
     parts = {part for name in given for part in _PARTS[name]}
     after = replace(before, **{part: getattr(asked, part) for part in parts})
     series = Recurrence.from_text(job.recurrence or "")
@@ -141,7 +139,18 @@ def _as_set(before: Recurrence, given: dict[str, Any], *, has_new_rule: bool) ->
         "tz": rule.tz,
     }
     if not has_new_rule:
-        fields |= {"cron": rule.line} if isinstance(rule, Cron) else {"every": rule.every_ms / 1000}
+        fields |= {"cron": rule.line} if isinstance(rule, Cron) else {"every": rule.length}
+    if isinstance(rule, Dates) and "cron" not in given:
+        fields["time"] = rule.time
     if before.misfire is Misfire.SKIP and given.get("misfire", Misfire.SKIP) == Misfire.SKIP:
         fields["misfire_grace"] = before.grace_ms / 1000
-    return fields | given
+    fields |= given
+    if interval_of(fields.get("every"), fields.get("cron")) is None:
+        usual: dict[str, Any] = {"day_match": rule.day_match} if isinstance(rule, Cron) else {}
+    elif fields.get("time") is None:
+        return fields  # which has no wall clock
+    else:
+        usual = {}
+    if not isinstance(rule, Interval):
+        usual |= {"dst_gap": rule.dst_gap, "dst_overlap": rule.dst_overlap}
+    return usual | fields

@@ -7,7 +7,7 @@ Internal: other packages use it, users do not.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, time
 from typing import Any, Final, TypedDict
 
 from tickwheel.jobs.errors import InvalidJobError
@@ -28,8 +28,12 @@ class ChangeFields(TypedDict, total=False):
         retry: Another policy; None for that of the handler, or else the scheduler's.
         expires: Seconds after its instant, or None for no end.
         every: Another interval, counted from the last nominal run; in place of a cron line, from now.
+        time: Another time of the day; None to count elapsed time.
         cron: Another line; in place of an interval, too.
-        tz: Another zone of `cron` and `exclude`.
+        day_match: What both day fields of a line mean; None for what is so by default.
+        tz: Another zone of `cron`, `time` and `exclude`.
+        dst_gap: What to do about times that the wall clock skips; None for what is so by default.
+        dst_overlap: What to do about times that it shows twice; None for what is so by default.
         misfire: What to do about missed runs.
         misfire_grace: With "skip", how late a run may begin; None for a minute.
         overlap: What to do about instants that pass while a run lasts; None for what is so by default.
@@ -45,8 +49,12 @@ class ChangeFields(TypedDict, total=False):
     retry: RetryPolicy | None
     expires: Duration | None
     every: Duration
+    time: str | time | None
     cron: str
+    day_match: str | None
     tz: str
+    dst_gap: str | None
+    dst_overlap: str | None
     misfire: str
     misfire_grace: Duration | None
     overlap: str | None

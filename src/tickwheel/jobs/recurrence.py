@@ -5,12 +5,13 @@ The canonical text is JSON with sorted keys, so that any client can read it:
 
     {"cron":"0 9 * * 1-5","jitter_ms":0,"misfire":"once","tz":"Europe/Berlin"}
     {"anchor_at":1700000000000,"every_ms":60000,"jitter_ms":0,"misfire":"skip"}
+    {"anchor_on":"2030-01-31","every":"1 month","jitter_ms":0,"misfire":"once","time":"02:00:00","tz":"Asia/Tokyo"}
 
 A text holds the rule, which callers set, and the state of the series, which runs and verbs change: `runs`, `run_at`,
 `next_at`, `nominal_at`, `expires_ms`, `then` and `ended`. `grace_ms`, `until`, `max_runs`, `overlap`, `exclude`, the
-`tz` in which an interval reads that, and all of the state are there only where they say something. A text that says
-anything else is refused. All stores keep the text as it is, so what is added to it needs no other schema. Cron lines
-and zones are in `tickwheel.calendar`.
+`tz` in which an interval reads that, `day_match`, `dst_gap`, `dst_overlap`, and all of the state are there only where
+they say something. A text that says anything else is refused. All stores keep the text as it is, so what is added to it
+needs no other schema. Cron lines, dates and zones are in `tickwheel.calendar`.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from datetime import date, time, timedelta
 from enum import StrEnum
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from tickwheel.calendar import Cron, Exclusion, Misfire
+from tickwheel.calendar import Cron, Dates, DayMatch, DstGap, DstOverlap, Exclusion, Misfire, Step
 from tickwheel.calendar.misfire import MISFIRE_GRACE_MS
 from tickwheel.calendar.zone import zone_data
 from tickwheel.errors import MissingExtraError, RecurrenceError
@@ -33,12 +34,15 @@ from tickwheel.jobs.errors import InvalidRecurrenceError
 __all__ = [
     "FIELDS",
     "Cron",
+    "Dates",
     "Ended",
     "Exclusion",
     "Interval",
     "Misfire",
     "Overlap",
     "Recurrence",
+    "Rule",
+    "in_phase_of",
     "nominal_of",
     "renamed",
     "share_of",
@@ -46,10 +50,20 @@ __all__ = [
 
 _MORE = ("grace_ms", "until", "max_runs")
 _STATE = ("runs", "run_at", "next_at", "nominal_at", "expires_ms", "then", "ended")
-FIELDS: Final = frozenset(
-    {"anchor_at", "cron", "every_ms", "exclude", "jitter_ms", "misfire", "overlap", "tz", *_MORE, *_STATE}
+_OF_RULES: Final = (
+    "anchor_at",
+    "anchor_on",
+    "cron",
+    "day_match",
+    "dst_gap",
+    "dst_overlap",
+    "every",
+    "every_ms",
+    "time",
 )
+FIELDS: Final = frozenset({*_OF_RULES, "exclude", "jitter_ms", "misfire", "overlap", "tz", *_MORE, *_STATE})
 """All that a canonical text may say: what is added to it by a later version is refused, and not left out."""
+_DST: Final = ("dst_gap", "dst_overlap")
 _DAY: Final = timedelta(days=1)
 _PASSES_MAX: Final = 10_000
 """How many stretches of what is excluded a search passes before it gives up; each costs up to 50 microseconds."""
@@ -81,6 +95,29 @@ class Interval:
         Return the first instant of the series that is later than *after*.
         """
         return self.anchor_at + ((after - self.anchor_at) // self.every_ms + 1) * self.every_ms
+
+    def previous(self, instant: int) -> int:
+        """
+        Return the instant before *instant*, one of the series.
+        """
+        return instant - self.every_ms
+
+    @property
+    def starts_at(self) -> int:
+        """
+        The first instant.
+        """
+        return self.anchor_at
+
+    @property
+    def length(self) -> float:
+        """
+        The distance as a caller gives it, in seconds.
+        """
+        return self.every_ms / 1000
+
+
+Rule: TypeAlias = Interval | Dates | Cron
 
 
 class Overlap(StrEnum):
@@ -143,7 +180,7 @@ class Recurrence:
         ended: The end of the last run, where the node that made it could not read the rule.
     """
 
-    rule: Interval | Cron
+    rule: Rule
     misfire: Misfire = Misfire.ONCE
     jitter_ms: int = 0
     grace_ms: int = MISFIRE_GRACE_MS
@@ -163,7 +200,8 @@ class Recurrence:
         """
         Return the job's first instant later than *after*, or None if there is none.
 
-        That is `next_at` where it is later. An interval begins at its anchor; `nominal` knows the instants before, too.
+        That is `next_at` where it is later. Intervals and dates begin at their anchor; `nominal` knows the instants
+        before, too.
 
         Args:
             key: The job's.
@@ -177,8 +215,8 @@ class Recurrence:
             return self.next_at
         shift = self.shift_ms(key)
         after -= shift
-        if isinstance(self.rule, Interval):  # a run that is wanted before the first one leaves that its instant
-            after = max(after, self.rule.anchor_at - 1)
+        if not isinstance(self.rule, Cron):  # a run that is wanted before the first one leaves that its instant
+            after = max(after, self.rule.starts_at - 1)
         nominal = self.nominal(after, passes)
         return None if nominal is None else nominal + shift
 
@@ -332,11 +370,8 @@ class Recurrence:
             has_phase: Whether the phase of *other*, an interval, was asked for; otherwise any will do.
         """
         rule, wanted = self.rule, other.rule
-        if isinstance(rule, Interval) and isinstance(wanted, Interval):
-            is_in_phase = not has_phase or (wanted.anchor_at - rule.anchor_at) % rule.every_ms == 0
-            is_same = rule.every_ms == wanted.every_ms and is_in_phase
-        else:
-            is_same = rule == wanted or _meaning(rule) == _meaning(wanted)
+        is_same = rule == wanted or _meaning(rule) == _meaning(wanted)
+        is_same = is_same and (not has_phase or _has_same_phase(rule, wanted))
         return is_same and (self.exclude == other.exclude or _left_out(self.exclude) == _left_out(other.exclude))
 
     def has_same_runs(self, other: Recurrence, *, has_phase: bool = False) -> bool:
@@ -387,15 +422,13 @@ class Recurrence:
         before, rule = self.rule, other.rule
         is_timed = not self.has_same_instants(other, has_phase=has_phase)
         last = nominal
-        if isinstance(before, Interval) and isinstance(rule, Interval):
+        if type(before) is type(rule) and not isinstance(before, Cron):
             if not is_owed:
-                last = nominal - before.every_ms
+                last = before.previous(nominal)
             elif self.next_at is not None and self.next_at > due_at:  # the run besides is none of the series
-                last = self.next_at - self.shift_ms(key) - before.every_ms
-            if before.every_ms == rule.every_ms and (not is_timed or not has_phase):
-                rule = replace(rule, anchor_at=before.anchor_at)
-            elif not has_phase:
-                rule = replace(rule, anchor_at=last + rule.every_ms if last <= now else nominal)
+                last = before.previous(self.next_at - self.shift_ms(key))
+            if not has_phase or not is_timed:
+                rule = in_phase_of(rule, before, last if last <= now else None, nominal)
         after = replace(other, rule=rule, runs=self.runs, run_at=self.run_at, next_at=self.next_at)
         after = replace(after, nominal_at=self.nominal_at, expires_ms=self.expires_ms, then=None, ended=self.ended)
         if not is_owed and other.max_runs is not None and self.runs >= other.max_runs:
@@ -407,7 +440,8 @@ class Recurrence:
             next_at = self.next_at if self.is_postponed(due_at) else None
             return due_at, replace(after, run_at=run_at, next_at=next_at, nominal_at=nominal)
         after = replace(after, next_at=None, nominal_at=None, run_at=None)
-        return _begun_again(after, nominal, shift, now, last if isinstance(before, Interval) else None)
+        is_counted = isinstance(before, Interval) and isinstance(rule, Interval)
+        return _begun_again(after, nominal, shift, now, last if is_counted else None)
 
     def is_missed(self, due_at: int, now: int) -> bool:
         """
@@ -459,10 +493,17 @@ class Recurrence:
         facts: dict[str, Any] = {"misfire": self.misfire.value, "jitter_ms": self.jitter_ms}
         if isinstance(self.rule, Cron):
             facts |= {"cron": self.rule.line, "tz": self.rule.tz}
+            if self.rule.day_match is not DayMatch.EITHER:
+                facts["day_match"] = self.rule.day_match.value
+        elif isinstance(self.rule, Dates):
+            facts |= {"every": str(self.rule.step), "time": self.rule.time.isoformat(), "tz": self.rule.tz}
+            facts["anchor_on"] = self.rule.anchor_on.isoformat()
         else:
             facts |= {"every_ms": self.rule.every_ms, "anchor_at": self.rule.anchor_at}
             if self.exclude or self.rule.tz != "UTC":
                 facts["tz"] = self.rule.tz
+        if not isinstance(self.rule, Interval):
+            facts |= {name: value.value for name in _DST if (value := getattr(self.rule, name)) is not None}
         if self.exclude:
             facts["exclude"] = [str(each) for each in self.exclude]
         more = {name: getattr(self, name) for name in ("until", "max_runs", *_STATE)}
@@ -501,11 +542,19 @@ def _rule_of(text: str) -> Recurrence:
     Read a text without state, which the runs of a series have in common.
     """
     facts = json.loads(text)
-    rule: Interval | Cron = (
-        Cron(facts["cron"], facts["tz"])
-        if "cron" in facts
-        else Interval(facts["every_ms"], facts["anchor_at"], facts.get("tz", "UTC"))
-    )
+    gap = DstGap(facts["dst_gap"]) if "dst_gap" in facts else None
+    overlap = DstOverlap(facts["dst_overlap"]) if "dst_overlap" in facts else None
+    rule: Rule
+    if "cron" in facts:
+        rule = Cron(facts["cron"], facts["tz"], DayMatch(facts.get("day_match", DayMatch.EITHER)), gap, overlap)
+    elif "time" in facts:
+        step = Step.of(facts["every"])
+        if step is None:
+            raise ValueError(text)
+        at, anchor_on = time.fromisoformat(facts["time"]), date.fromisoformat(facts["anchor_on"])
+        rule = Dates(step, at, anchor_on, facts["tz"], gap, overlap)
+    else:
+        rule = Interval(facts["every_ms"], facts["anchor_at"], facts.get("tz", "UTC"))
     more = {name: facts[name] for name in _MORE if name in facts}
     exclude = tuple(Exclusion.parse(each, rule.tz) for each in facts.get("exclude", ()))
     more["overlap"] = Overlap(facts["overlap"]) if "overlap" in facts else None
@@ -543,23 +592,55 @@ def _begun_again(
         last: The last nominal run of an interval, or None.
     """
     rule = series.rule
-    if isinstance(rule, Interval) and last is not None and max(rule.anchor_at, last + rule.every_ms) <= now:
+    if last is not None and isinstance(rule, Interval) and max(rule.anchor_at, last + rule.every_ms) <= now:
         first = rule.next(now - rule.every_ms)  # by the new rule a run is late: it names the latest instant
         if series.nominal(first - 1) == first:
             return max(now, first + shift), replace(series, nominal_at=first)
     is_due = nominal < now and series.nominal(nominal - 1) == nominal
-    start = now - 1 if not isinstance(rule, Interval) else max(now, rule.anchor_at) - 1
+    start = now - 1 if isinstance(rule, Cron) else max(now, rule.starts_at) - 1
     found = nominal if is_due else series.nominal(start)
     return (None if found is None else found + shift), series
 
 
-def _meaning(rule: Interval | Cron) -> Hashable:
+def in_phase_of(rule: Rule, before: Rule, last: int | None, nominal: int) -> Rule:
+    """
+    Return *rule* in the phase of *before*, a rule of the same kind, or counted from its *last* run.
+
+    Args:
+        rule: A new rule.
+        before: The old one.
+        last: The last nominal run by the old one, or None if there was none.
+        nominal: The next one.
+    """
+    if isinstance(rule, Interval) and isinstance(before, Interval):
+        if rule.every_ms == before.every_ms:
+            return replace(rule, anchor_at=before.anchor_at)
+        return replace(rule, anchor_at=nominal if last is None else last + rule.every_ms)
+    if isinstance(rule, Dates) and isinstance(before, Dates):
+        if rule.step == before.step:
+            return replace(rule, anchor_on=before.anchor_on)
+        if last is None:
+            return replace(rule, anchor_on=before.date_of(nominal))
+        return rule.counted_from(before.date_of(last))
+    return rule
+
+
+def _has_same_phase(rule: Rule, other: Rule) -> bool:
+    """
+    Return whether rules of the same meaning are in phase.
+    """
+    if isinstance(rule, Interval) and isinstance(other, Interval):
+        return (rule.anchor_at - other.anchor_at) % rule.every_ms == 0
+    return not (isinstance(rule, Dates) and isinstance(other, Dates)) or rule.has_phase_of(other)
+
+
+def _meaning(rule: Rule) -> Hashable:
     if isinstance(rule, Interval):
         return rule.every_ms
     try:
         return rule.meaning
     except (MissingExtraError, RecurrenceError, ValueError):  # this node cannot read it: compare the spelling
-        return rule.line, rule.tz
+        return rule
 
 
 def _left_out(exclude: Iterable[Exclusion]) -> Hashable:

@@ -11,12 +11,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from tickwheel.calendar import Dates, DayMatch, DstGap, DstOverlap, Step, time_of
 from tickwheel.calendar.misfire import MISFIRE_GRACE_MS
 from tickwheel.calendar.zone import check_zone
 from tickwheel.errors import RecurrenceError
 from tickwheel.jobs import checks
 from tickwheel.jobs.errors import InvalidJobError, InvalidRecurrenceError
-from tickwheel.jobs.recurrence import Cron, Exclusion, Interval, Misfire, Overlap, Recurrence
+from tickwheel.jobs.recurrence import Cron, Exclusion, Interval, Misfire, Overlap, Recurrence, Rule
 
 if TYPE_CHECKING:
     from datetime import date
@@ -35,6 +36,7 @@ __all__ = [
     "no_run",
     "runs_found",
     "runs_of",
+    "time_text",
 ]
 
 EXCLUDE_MAX = 366
@@ -53,9 +55,14 @@ _OF_SERIES: Final = {
     "misfire": "once",
     "jitter": 0,
     "tz": "UTC",
+    "time": None,
+    "day_match": None,
+    "dst_gap": None,
+    "dst_overlap": None,
 }
 """What shapes a series, and what it is where nobody has given it."""
 _EVERY = "@every"
+_DAY_MS: Final = 86_400_000
 _NOISE_MS = 1e-6
 """What a float of seconds may be off a whole number of milliseconds: 0.07 * 1000 is 70.00000000000001."""
 
@@ -80,7 +87,8 @@ def check_once(request: SetRequest) -> None:
     """
     is_bare = request.until is None and request.max_runs is None and request.misfire_grace is None
     is_plain = request.overlap is None and not request.exclude and request.misfire == "once" and request.jitter == 0
-    if is_bare and is_plain and request.tz == "UTC":
+    is_dated = any((request.time, request.day_match, request.dst_gap, request.dst_overlap))
+    if is_bare and is_plain and request.tz == "UTC" and not is_dated:
         return  # nearly all
     for name, usual in _OF_SERIES.items():
         value = getattr(request, name)
@@ -93,27 +101,16 @@ def first_run(request: SetRequest, key: str, start: int | None, now: int) -> tup
     """
     Return the first instant and the canonical text of a recurring request, in the phase of *start* if it has one.
 
-    An interval whose start has passed begins now, with one late run, and goes on in phase; a line of cron waits. The
-    instant is None if no run is due until `until=`: a series that exists may still owe one.
+    An interval whose start has passed begins now, with one late run, and goes on in phase; a line of cron waits, and so
+    do dates. The instant is None if no run is due until `until=`: a series that exists may still owe one.
 
     Raises:
         InvalidRecurrenceError: If there is no such rule, or it never fires.
         InvalidJobError: For another value.
     """
-    every = interval_of(request.every, request.cron)
-    if every is None:
-        with _refused():
-            rule: Cron | Interval = Cron.parse(request.cron or "", request.tz)
-        after = now if start is None else max(start, now) - 1
-    elif request.every is not None and request.cron is not None:
-        raise InvalidRecurrenceError("every", request.every, "pass every= or cron=, not both")
-    else:
-        every_ms = _every_ms(every)
-        first = now + 1 + every_ms if start is None else start  # one more is never early, as for a delay
-        with _refused():
-            check_zone(request.tz)
-        rule = Interval(every_ms, first, request.tz)
-        after = rule.anchor_at - 1
+    rule = _rule(request, start, now)
+    start = now + 1 if start is None else max(start, now)
+    after = (rule.anchor_at if isinstance(rule, Interval) else start) - 1
     if checks.seconds("jitter", request.jitter) < 0:
         raise InvalidRecurrenceError("jitter", request.jitter, "pass seconds, 0 or more")
     recurrence = Recurrence(
@@ -130,11 +127,66 @@ def first_run(request: SetRequest, key: str, start: int | None, now: int) -> tup
     if due is None or (recurrence.until is not None and recurrence.until < now):
         if request.until is not None:
             return None, recurrence.to_text()
-        raise InvalidRecurrenceError("cron", request.cron, "it does not fire within 50 years of its start")
+        name = "every" if request.cron is None else "cron"
+        raise InvalidRecurrenceError(name, getattr(request, name), "it does not fire within 50 years of its start")
     due_at = due + recurrence.shift_ms(key)
     if due_at < now:
         due_at, recurrence = now, replace(recurrence, nominal_at=due)
     return due_at, recurrence.to_text()
+
+
+def _rule(request: SetRequest, start: int | None, now: int) -> Rule:
+    every = interval_of(request.every, request.cron)
+    if request.every is not None and request.cron is not None:
+        raise InvalidRecurrenceError("every", request.every, "pass every= or cron=, not both")
+    if request.day_match is not None and every is not None:
+        raise InvalidRecurrenceError("day_match", request.day_match, "it is for lines of cron=: leave it out")
+    if request.time is not None and every is None:
+        raise InvalidRecurrenceError("time", request.time, "it is for every=: a line of cron= has its own times")
+    gap = None if request.dst_gap is None else checks.choice("dst_gap", request.dst_gap, DstGap)
+    overlap = None if request.dst_overlap is None else checks.choice("dst_overlap", request.dst_overlap, DstOverlap)
+    with _refused():
+        if every is None:
+            match = request.day_match
+            days = DayMatch.EITHER if match is None else checks.choice("day_match", match, DayMatch)
+            line = Cron.parse(request.cron or "", request.tz, days)
+            return replace(line, dst_gap=gap, dst_overlap=overlap)
+        tz = check_zone(request.tz)
+        if request.time is not None:
+            begin = now + 1 if start is None else start
+            return Dates.beginning(begin, _step(every), time_of(request.time), tz, gap=gap, overlap=overlap)
+    for name, given in (("dst_gap", gap), ("dst_overlap", overlap)):
+        if given is not None:
+            remedy = "it is for times of the wall clock, and every= counts elapsed time: add time=, or leave it out"
+            raise InvalidRecurrenceError(name, given.value, remedy)
+    every_ms = _every_ms(every)
+    return Interval(every_ms, now + 1 + every_ms if start is None else start, tz)  # one more is never early, as a delay
+
+
+def _step(every: Duration) -> Step:
+    """
+    Return a number of days or months, as *every* has them beside a time of the day.
+    """
+    if isinstance(every, str) and (step := Step.of(every)) is not None:
+        with _refused():
+            return step.checked(every)
+    days, rest = divmod(_every_ms(every), _DAY_MS)
+    if rest:
+        remedy = "with time= it is whole days, weeks or months, as in '3d', '2w' or '1 month'"
+        raise InvalidRecurrenceError("every", every, remedy)
+    with _refused():
+        return Step(days, 0).checked(every)
+
+
+def time_text(value: object) -> str:
+    """
+    Return the time of the day that *value* names as text.
+
+    Raises:
+        InvalidRecurrenceError: If it names none.
+    """
+    with _refused():
+        return time_of(value).isoformat()
 
 
 def no_run(until: object) -> InvalidRecurrenceError:
@@ -213,6 +265,10 @@ def _every_ms(every: Duration) -> int:
     """
     Return an interval in milliseconds, which has to be whole: a rounded one would drift from what was asked for.
     """
+    if isinstance(every, str) and (step := Step.of(every)) is not None and step.months:
+        raise InvalidRecurrenceError(
+            "every", every, "months have no fixed length: add time=, as in time='02:00', and tz="
+        )
     ms = checks.span_ms("every", every)
     exact = checks.seconds("every", every) * 1000
     nearest = round(exact)

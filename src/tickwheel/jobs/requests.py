@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, time
 from typing import Any, Final, NamedTuple, TypedDict
 
 from tickwheel._core import make_fast
@@ -73,8 +73,12 @@ class SetFields(TypedDict, total=False):
     max_wait: Duration | None
     if_generation: int | None
     every: Duration | None
+    time: str | time | None
     cron: str | None
+    day_match: str | None
     tz: str
+    dst_gap: str | None
+    dst_overlap: str | None
     misfire: str
     misfire_grace: Duration | None
     overlap: str | None
@@ -107,9 +111,17 @@ class SetRequest:
             recurring job goes on, by the new rule if that differs; "restart" begins a new series in its place.
         max_wait: With "replace": seconds after the first set past which the instant is not moved.
         if_generation: Only if the live job has this generation; 0: only if there is none.
-        every: Seconds between runs, for a job that recurs in a fixed phase.
+        every: Seconds between runs, for a job that recurs in a fixed phase; with `time`, days, weeks or months, such as
+            "3d", "2 weeks" and "1 month".
+        time: With `every`: the time of the day of all runs in the zone `tz`, such as "02:00".
         cron: Five or six fields, for a job that recurs by the calendar; or "@daily", "@every 90s" and the like.
-        tz: The IANA zone that `cron` and `exclude` are read in.
+        day_match: With a line of `cron` that restricts both day fields: "either" has to match, as None means, or
+            "both".
+        tz: The IANA zone that `cron`, `time` and `exclude` are read in, or "local" for that of this machine.
+        dst_gap: What to do about times that the wall clock skips: one run at the "end" of the gap, or "skip" them; None
+            for "end", and for "skip" with a line that begins with `*` or has six fields.
+        dst_overlap: What to do about times that it shows twice: run the "first" time, the "second" or "both"; None for
+            "first", and for "both" with such a line.
         misfire: What to do about runs that nobody could fire: "once", "all" or "skip".
         misfire_grace: With "skip", how late a run may begin and not be missed; None for a minute, at least a second.
         overlap: What to do about instants that pass while a run lasts, its retries included: "skip" them, run "once"
@@ -139,8 +151,12 @@ class SetRequest:
     max_wait: Duration | None = None
     if_generation: int | None = None
     every: Duration | None = None
+    time: str | time | None = None
     cron: str | None = None
+    day_match: str | None = None
     tz: str = "UTC"
+    dst_gap: str | None = None
+    dst_overlap: str | None = None
     misfire: str = "once"
     misfire_grace: Duration | None = None
     overlap: str | None = None
@@ -293,8 +309,8 @@ def set_write(
         raise InvalidJobError("max_wait", request.max_wait, f"it bounds mode='replace' only, not {mode.value!r}")
     if mode is SetMode.RESTART and recurrence is None:
         raise InvalidJobError("mode", request.mode, "it is for recurring jobs: pass every= or cron=, or leave it out")
-    is_interval = recurrence is not None and interval_of(request.every, request.cron) is not None
-    is_elapsed = request.at is None and (recurrence is None or is_interval)
+    has_anchor = recurrence is not None and interval_of(request.every, request.cron) is not None
+    is_elapsed = request.at is None and (recurrence is None or (has_anchor and request.time is None))
     keeps = request.keep_payload is not False and flag("keep_payload", request.keep_payload)
     if keeps and request.payload is not None:
         raise InvalidJobError("keep_payload", keeps, "pass payload= or keep_payload=True, not both")
@@ -307,7 +323,7 @@ def set_write(
         generation,
         era if is_elapsed else None,
         keeps_payload=keeps,
-        has_phase=is_interval and request.at is not None,
+        has_phase=has_anchor and request.at is not None,
         is_over=first is None,
         actor=noted,
     )

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final
 
-from tickwheel.calendar import Cron, Exclusion, Misfire
+from tickwheel.calendar import Cron, DayMatch, DstGap, DstOverlap, Exclusion, Misfire, Step
 from tickwheel.calendar.zone import zone_of
+from tickwheel.errors import RecurrenceError
 from tickwheel.jobs.recurrence import FIELDS, Interval, Overlap, Recurrence
 
 __all__ = ["is_readable", "unreadable_part", "with_end", "with_retry"]
@@ -85,14 +87,27 @@ def _with(text: str, **more: Any) -> str:
 def _read(recurrence: Recurrence) -> None:
     rule = recurrence.rule
     if isinstance(rule, Cron):
-        _line_of(rule.line)
+        _line_of(rule.line, rule.day_match)
     if recurrence.exclude or not isinstance(rule, Interval):
         zone_of(rule.tz)
 
 
 @lru_cache(maxsize=4096)
-def _line_of(line: str) -> Cron:
-    return Cron.parse(line)
+def _line_of(line: str, day_match: DayMatch = DayMatch.EITHER) -> Cron:
+    return Cron.parse(line, day_match=day_match)
+
+
+def _any_line_of(line: str) -> Cron:
+    with suppress(RecurrenceError):
+        return _line_of(line)
+    return _line_of(line, DayMatch.BOTH)
+
+
+def _step_of(text: str) -> Step:
+    step = Step.of(text)
+    if step is None:
+        raise ValueError(text)
+    return step
 
 
 def _exclusions_of(texts: list[str]) -> None:
@@ -112,7 +127,11 @@ _READERS: Final[dict[str, Callable[[Any], object]]] = {
     "tz": zone_of,
     "misfire": Misfire,
     "overlap": Overlap,
-    "cron": _line_of,
+    "day_match": DayMatch,
+    "dst_gap": DstGap,
+    "dst_overlap": DstOverlap,
+    "every": _step_of,
+    "cron": _any_line_of,
     "exclude": _exclusions_of,
 }
 """What reads the parts of a text that may be unknown here."""

@@ -23,7 +23,7 @@ __all__ = ["error_of", "name_of"]
 
 _E = TypeVar("_E", bound=TickwheelError)
 
-_RECURRENCE: Final = frozenset({"every", "cron", "tz", "misfire", "until", "exclude"})
+_RECURRENCE: Final = frozenset({"every", "time", "cron", "tz", "misfire", "until", "exclude"})
 _UNKNOWN_HERE: Final = frozenset({"page_not_found", "method_not_allowed"})
 _TRANSIENT: Final = frozenset({408, 429, 502, 503, 504})
 _REFUSED: Final = frozenset({"malformed_request", "malformed_json", "too_large", "idempotency_key_reused"})

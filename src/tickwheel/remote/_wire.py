@@ -11,13 +11,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import quote
 
+from tickwheel.calendar import Step
+from tickwheel.calendar.zone import LOCAL, local_zone, zone_name
 from tickwheel.jobs import checks
 from tickwheel.jobs.bulk import BulkAnswer, BulkFields
 from tickwheel.jobs.change import ChangeFields
 from tickwheel.jobs.declaration import Declared, DeclaredJob
 from tickwheel.jobs.incidents import Incident, Incidents
 from tickwheel.jobs.model import Answer, HistoryRecord, Job, Outcome, Pause, RetryPolicy, State
-from tickwheel.jobs.recurring import exclusions
+from tickwheel.jobs.recurring import exclusions, time_text
 from tickwheel.jobs.requests import SetRequest
 from tickwheel.jobs.retry import check_policy
 from tickwheel.remote._errors import name_of
@@ -113,19 +115,29 @@ def set_body(request: SetRequest) -> dict[str, Any]:
     for name in ("delay", "every", "expires", "max_wait", "misfire_grace"):
         value = getattr(request, name)
         if value is not None:
-            body[name] = seconds(name, value)
+            body[name] = value if name == "every" and _is_step(value) else seconds(name, value)
     for name in ("at", "until"):
         if getattr(request, name) is not None:
             body[name] = epoch_seconds(name, getattr(request, name))
-    for name in ("handler", "cron", "trace", "max_runs", "overlap", "manifest"):
+    for name in ("handler", "cron", "trace", "max_runs", "overlap", "manifest", "day_match", "dst_gap", "dst_overlap"):
         if getattr(request, name) is not None:
             body[name] = getattr(request, name)
+    if request.time is not None:
+        body["time"] = time_text(request.time)
     if request.every is not None or request.cron is not None:
-        body |= {"tz": request.tz, "misfire": str(request.misfire), "jitter": seconds("jitter", request.jitter)}
+        body |= {
+            "tz": zone_name(request.tz),
+            "misfire": str(request.misfire),
+            "jitter": seconds("jitter", request.jitter),
+        }
         body["exclude"] = [str(each) for each in request.exclude]
     if request.keep_payload:
         body["keep_payload"] = True
     return body
+
+
+def _is_step(every: Duration) -> bool:
+    return isinstance(every, str) and Step.of(every) is not None
 
 
 def bulk_body(verb: str, prefix: str, fields: BulkFields) -> dict[str, Any]:
@@ -154,9 +166,13 @@ def change_body(fields: ChangeFields, now: int) -> bytes:
     """
     body: dict[str, Any] = {name: value for name, value in fields.items() if name != "payload"}
     for name in {"expires", "every", "misfire_grace"} & body.keys():
-        if body[name] is not None:
+        if body[name] is not None and not (name == "every" and _is_step(body[name])):
             checks.span_ms(name, body[name])
             body[name] = seconds(name, body[name])
+    if body.get("time") is not None:
+        body["time"] = time_text(body["time"])
+    if body.get("tz") == LOCAL:
+        body["tz"] = local_zone()
     if "jitter" in body:
         checks.delay_ms(body["jitter"], "jitter")
         body["jitter"] = seconds("jitter", body["jitter"])

@@ -27,10 +27,13 @@ __all__ = [
     "BatchBody",
     "BulkBody",
     "CancelItem",
+    "DstGap",
+    "DstOverlap",
     "ExtendBody",
     "Item",
     "LeaseBody",
     "ManifestBody",
+    "Match",
     "MoveBody",
     "MoveItem",
     "NackBody",
@@ -43,6 +46,7 @@ __all__ = [
     "ScheduleItem",
     "SetBody",
     "SetItem",
+    "TimeOfDay",
 ]
 
 CENTURY_S: Final = 36_525 * 86_400
@@ -64,6 +68,23 @@ Span = Annotated[
     Meta(description="Seconds, or text such as `90s`, `2h30m` or `PT30M`."),
 ]
 Line = Annotated[str, Meta(description="Five or six fields, `@daily`, `@every 90s`, by which the job recurs.")]
+TimeOfDay = Annotated[
+    str, Meta(max_length=8, description="With `every` of days, weeks or months, as in `1 month`: the time of each run.")
+]
+Match = Annotated[
+    Literal["either", "both"],
+    Meta(description="With a line that restricts day and weekday: which has to match; by default `either`."),
+]
+DstGap = Annotated[
+    Literal["end", "skip"],
+    Meta(
+        description="What to do about times that the clock skips; by default as in cron, or in robfig's with seconds."
+    ),
+]
+DstOverlap = Annotated[
+    Literal["first", "second", "both"],
+    Meta(description="What to do about times that the clock shows twice; by default likewise."),
+]
 Wait = Annotated[
     Annotated[float, Meta(ge=0, le=YEAR_S)] | Text,
     Meta(description="Seconds, or text such as `90s`, `2h30m` or `PT30M`, at most 366 days."),
@@ -109,8 +130,15 @@ class SetBody(Body, frozen=True):
     delay: Delay = None  # type: ignore[assignment]  # null is refused, and what is absent is None
     at: Instant = None  # type: ignore[assignment]
     every: Span = None  # type: ignore[assignment]
+    time: TimeOfDay | None = None
     cron: Line = None  # type: ignore[assignment]
-    tz: Annotated[str, Meta(description="The IANA zone that `cron` and `exclude` are read in.")] = "UTC"
+    day_match: Match | None = None
+    tz: Annotated[
+        str,
+        Meta(description="The IANA zone of `cron`, `time` and `exclude`; `local` is that of the service's machine."),
+    ] = "UTC"
+    dst_gap: DstGap | None = None
+    dst_overlap: DstOverlap | None = None
     misfire: Annotated[Literal["once", "all", "skip"], Meta(description="What to do about runs that were missed.")] = (
         "once"
     )

@@ -10,7 +10,18 @@ from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import astuple
 
 from tickwheel.jobs.recurring import EXCLUDE_MAX, RUNS_MAX
-from tickwheel.service.bodies import CENTURY_S, Instant, Line, RetryBody, Span, Text
+from tickwheel.service.bodies import (
+    CENTURY_S,
+    DstGap,
+    DstOverlap,
+    Instant,
+    Line,
+    Match,
+    RetryBody,
+    Span,
+    Text,
+    TimeOfDay,
+)
 from tickwheel.service.strict_json import Body
 
 __all__ = ["ChangeBody"]
@@ -29,8 +40,12 @@ class ChangeBody(Body, frozen=True):
         UNSET
     )
     every: Span | UnsetType = UNSET
+    time: TimeOfDay | UnsetType | None = UNSET
     cron: Line | UnsetType = UNSET
-    tz: Annotated[str, Meta(description="The IANA zone of `cron` and `exclude`.")] | UnsetType = UNSET
+    day_match: Match | UnsetType | None = UNSET
+    tz: Annotated[str, Meta(description="The IANA zone of `cron`, `time` and `exclude`.")] | UnsetType = UNSET
+    dst_gap: DstGap | UnsetType | None = UNSET
+    dst_overlap: DstOverlap | UnsetType | None = UNSET
     misfire: Literal["once", "all", "skip"] | UnsetType = UNSET
     misfire_grace: Span | UnsetType | None = UNSET
     overlap: Literal["skip", "once", "all", "cancel"] | UnsetType | None = UNSET

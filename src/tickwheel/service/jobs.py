@@ -196,7 +196,8 @@ class Jobs:
         """
         Change some of a pending job, and leave the rest as it is: the phase, the runs that are left, a pause.
 
-        It is due when it was, unless `every`, `cron`, `tz` or `exclude` is another.
+        It is due when it was, unless a field that names its instants is another: `every`, `time`, `cron`, `day_match`,
+        `tz`, `dst_gap`, `dst_overlap` or `exclude`.
         """
         key = _key(call, b":change")
         body = await decoded(await read_body(call, self._options.body_bytes_max), _CHANGE)

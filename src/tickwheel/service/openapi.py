@@ -76,7 +76,13 @@ _SET: Final = {
     "else": {"required": ["handler"], "properties": {"handler": {"type": "string", "minLength": 1}}},
 }
 _NOTE: Final = {"properties": {"note": {"type": "string", "pattern": "^[^\\u0000]*$"}}}
-_RULE: Final = {"oneOf": [{"required": ["cron", "tz"]}, {"required": ["every_ms", "anchor_at"]}]}
+_RULE: Final = {
+    "oneOf": [
+        {"required": ["cron", "tz"]},
+        {"required": ["every_ms", "anchor_at"]},
+        {"required": ["every", "time", "anchor_on", "tz"]},
+    ]
+}
 _BESIDES: Final = {
     "SetBody": _SET,
     "MoveBody": _MOVE,

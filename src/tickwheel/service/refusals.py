@@ -9,7 +9,8 @@ import time
 from itertools import pairwise
 from typing import Final
 
-from tickwheel.calendar import Cron
+from tickwheel.calendar import Cron, Step
+from tickwheel.errors import RecurrenceError
 from tickwheel.jobs import checks
 from tickwheel.jobs.recurring import interval_of
 from tickwheel.scheduler import AsyncScheduler, HandlerNotFoundError
@@ -57,7 +58,9 @@ def check_interval(every: Duration | None, cron: str | None, every_min: Duration
             message = f"cron is {cron!r}, with {gap_s:g} s between two runs: {remedy}"
             raise ProblemError("invalid_value", message, value=cron, remedy=remedy)
         return
-    if checks.seconds("every", every) < every_min_s:
+    step = Step.of(every) if isinstance(every, str) else None
+    least_s = checks.seconds("every", every) if step is None else 86_400 * (step.days + 28 * step.months)
+    if least_s < every_min_s:
         remedy = f"give at least {every_min_s:g} s, or start the service with a smaller --every-min"
         raise ProblemError("invalid_value", f"every is {every!r}: {remedy}", value=every, remedy=remedy)
 
@@ -66,7 +69,11 @@ def _least_gap_s(cron: str) -> float:
     """
     Return the least time between two of the next runs of a calendar's line.
     """
-    line, instants = Cron.parse(cron), [time.time_ns() // 1_000_000]
+    try:
+        line = Cron.parse(cron)
+    except RecurrenceError:  # the scheduler says why, or reads it with another day_match
+        return math.inf
+    instants = [time.time_ns() // 1_000_000]
     while len(instants) <= _LOOKED_AT and (instant := line.next(instants[-1])) is not None:
         instants.append(instant)
     return min((later - earlier for earlier, later in pairwise(instants[1:])), default=math.inf) / 1000

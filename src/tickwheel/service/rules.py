@@ -13,7 +13,9 @@ __all__ = ["Rule", "RuleDocument"]
 
 class RuleDocument(Struct, frozen=True):
     """
-    The rule of a recurring job: `cron` in the zone `tz`, or every `every_ms` in the phase of `anchor_at`.
+    The rule of a recurring job: `cron` in the zone `tz`, every `every_ms` in the phase of `anchor_at`, or dates.
+
+    Dates have the `time` in the zone `tz`, on `anchor_on` and every so many days or months after it, as `every` says.
 
     Instants are in ms, and fields without a value are left out. `until` is the last instant that is allowed, `max_runs`
     how many runs the series has, `runs` how many have ended, `exclude` what is left out, in the zone `tz`. With `skip`,
@@ -31,6 +33,12 @@ class RuleDocument(Struct, frozen=True):
     tz: str | UnsetType = UNSET
     every_ms: int | UnsetType = UNSET
     anchor_at: int | UnsetType = UNSET
+    every: str | UnsetType = UNSET
+    time: str | UnsetType = UNSET
+    anchor_on: str | UnsetType = UNSET
+    day_match: Literal["both"] | UnsetType = UNSET
+    dst_gap: Literal["end", "skip"] | UnsetType = UNSET
+    dst_overlap: Literal["first", "second", "both"] | UnsetType = UNSET
     until: int | UnsetType = UNSET
     max_runs: int | UnsetType = UNSET
     runs: int | UnsetType = UNSET

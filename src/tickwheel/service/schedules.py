@@ -67,11 +67,27 @@ RULE_FIELDS: Final[dict[str, Any]] = {
         "description": "Five or six fields, `@daily`, `@every 90s`; or give `every`.",
     },
     "every": {"anyOf": _DURATION, "description": "Seconds, or text such as `90s` or `PT30M`; or give `cron`."},
+    "time": {
+        "type": "string",
+        "maxLength": 8,
+        "description": "With `every` of days, weeks or months: the time of each run, such as `02:00`.",
+    },
+    "day_match": {
+        "type": "string",
+        "enum": ["either", "both"],
+        "description": "Which of day and weekday has to match; by default `either`.",
+    },
     "tz": {
         "type": "string",
         "maxLength": 100,
         "default": "UTC",
-        "description": "The zone that `cron` and `exclude` are read in.",
+        "description": "The zone that `cron`, `time` and `exclude` are read in.",
+    },
+    "dst_gap": {"type": "string", "enum": ["end", "skip"], "description": "For times that the clock skips."},
+    "dst_overlap": {
+        "type": "string",
+        "enum": ["first", "second", "both"],
+        "description": "For times that the clock shows twice.",
     },
     "at": {"anyOf": LIST_FIELDS["due_from"]["anyOf"], "description": "Where to start; now, if it is not given."},
     "exclude": {

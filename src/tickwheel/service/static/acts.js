@@ -79,10 +79,12 @@ export async function change(job, fields, onChange) {
   );
 }
 
+const TIMED = ["cron", "day_match", "dst_gap", "dst_overlap", "every", "exclude", "time", "tz"];
+
 // A rule by which the job is due is set again: its old phase and instant come back, though not its attempts.
 async function changeBack(job, names, generation) {
-  if (["cron", "tz", "every", "exclude"].some((name) => names.includes(name))) return setAgain(job, { generation });
-  const before = { payload: job.payload, ...(job.recurrence && comingBack(job.recurrence)) };
+  if (TIMED.some((name) => names.includes(name))) return setAgain(job, { generation });
+  const before = { payload: job.payload, ...(job.recurrence && comingBack(job.recurrence, job.due_at)) };
   const back = names.includes("misfire") ? [...names, "misfire_grace"] : names; // which a change of that takes along
   const body = Object.fromEntries(back.map((name) => [name, before[name] ?? null]));
   await call("POST", jobPath(job.key, ":change"), { body, generation });
@@ -93,33 +95,32 @@ const restore = (job) => setAgain(job, { onlyNew: true });
 
 async function setAgain(before, condition) {
   const { key, due_at, payload, target, handler, retry, expires_at, recurrence: rule, trace } = before;
-  const body = { payload, target, handler, retry, trace, ...(rule ? comingBack(rule) : { at: due_at }) };
+  const body = { payload, target, handler, retry, trace, ...(rule ? comingBack(rule, due_at) : { at: due_at }) };
   const lasts = Date.parse(expires_at) - Date.parse(due_at);
   if (lasts > 0) body.expires = lasts / 1000; // of what was asked to stop, nothing is left
   const { job } = await call("PUT", jobPath(key), { body, ...condition });
   if (job.due_at !== due_at) await call("PATCH", jobPath(key), { body: { at: due_at }, generation: job.generation });
 }
 
-function comingBack({
-  cron,
-  tz,
-  every_ms,
-  anchor_at,
-  misfire,
-  overlap,
-  jitter_ms,
-  grace_ms,
-  exclude,
-  until,
-  max_runs,
-  runs = 0,
-}) {
-  const common = { tz, misfire, overlap, jitter: jitter_ms / 1000 };
+function comingBack(rule, due_at) {
+  const { cron, tz, every_ms, every, time, anchor_at, anchor_on, day_match, dst_gap, dst_overlap } = rule;
+  const { misfire, overlap, jitter_ms, grace_ms, exclude, until, max_runs, runs = 0 } = rule;
+  const common = { tz, misfire, overlap, day_match, dst_gap, dst_overlap, jitter: jitter_ms / 1000 };
   if (grace_ms) common.misfire_grace = grace_ms / 1000;
   if (until) common.until = until / 1000;
   if (exclude) common.exclude = exclude;
   if (max_runs) common.max_runs = max_runs - runs;
   if (cron) return { cron, ...common };
+  if (time) return { every, time, at: halfDayBefore(anchor_on, time, tz, due_at), ...common };
   const rounds = Math.max(0, Math.ceil((now_ms() - anchor_at) / every_ms)); // the same phase, from the next run on
   return { every: every_ms / 1000, at: (anchor_at + rounds * every_ms) / 1000, ...common };
+}
+
+// Half a day before the wall clock of `tz` shows `time` on that day: the first such time from then on is meant. The
+// offset is that of another instant, which an hour of daylight saving does not make wrong.
+function halfDayBefore(day, time, tz, instant) {
+  const offset = new Intl.DateTimeFormat("en", { timeZone: tz, timeZoneName: "longOffset" })
+    .formatToParts(Date.parse(instant))
+    .find(({ type }) => type === "timeZoneName").value;
+  return (Date.parse(`${day}T${time}${offset.replace("GMT", "") || "Z"}`) - 43_200_000) / 1000;
 }

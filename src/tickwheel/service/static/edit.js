@@ -13,6 +13,21 @@ const OVERLAPS = [
   ["all", "all follow"],
   ["cancel", "it is asked to stop"],
 ];
+const MATCHES = [
+  ["", "either matches"],
+  ["both", "both match"],
+];
+const GAPS = [
+  ["", "by default"],
+  ["end", "a run at the end of the gap"],
+  ["skip", "left out"],
+];
+const DOUBLED = [
+  ["", "by default"],
+  ["first", "a run the first time"],
+  ["second", "a run the second time"],
+  ["both", "a run each time"],
+];
 const MISFIRES = [
   ["once", "one makes up for them"],
   ["all", "all are made up for"],
@@ -24,6 +39,10 @@ const READ = {
   until: (text) => text.trim() || null,
   max_runs: (text) => Number(text) || null,
   overlap: (text) => text || null,
+  time: (text) => text.trim() || null,
+  day_match: (text) => text || null,
+  dst_gap: (text) => text || null,
+  dst_overlap: (text) => text || null,
   misfire_grace: (text) => text.trim() || null,
   exclude: (text) =>
     text
@@ -56,12 +75,24 @@ export function edit(job, onDone) {
 
 function ruleFields(rule) {
   if (!rule) return [];
+  const isClock = rule.every_ms === undefined;
   const when = rule.cron
-    ? input("cron", "Cron line", rule.cron, { required: true })
-    : input("every", "Every", `${rule.every_ms / 1000}s`, { required: true });
+    ? [
+        input("cron", "Cron line", rule.cron, { required: true }),
+        pick("day_match", "Day and weekday, where it has both", MATCHES, rule.day_match ?? ""),
+      ]
+    : [
+        input("every", "Every", rule.every ?? `${rule.every_ms / 1000}s`, { required: true }),
+        input("time", "At the time of the day", rule.time ?? "", { placeholder: "elapsed time counts" }),
+      ];
+  const dst = [
+    pick("dst_gap", "Times that the clock skips", GAPS, rule.dst_gap ?? ""),
+    pick("dst_overlap", "Times that it shows twice", DOUBLED, rule.dst_overlap ?? ""),
+  ];
   return [
-    when,
-    input("tz", rule.cron ? "in the zone" : "Zone of what is left out", rule.tz ?? "UTC", { required: true }),
+    ...when,
+    input("tz", isClock ? "in the zone" : "Zone of what is left out", rule.tz ?? "UTC", { required: true }),
+    ...(isClock ? dst : []),
     input("until", "Until", rule.until ? new Date(rule.until).toISOString() : "", { placeholder: "with no end" }),
     input("max_runs", "Runs in all", rule.max_runs ?? "", { type: "number", min: 1, placeholder: "with no end" }),
     pick("overlap", "Runs due while one lasts", OVERLAPS, rule.overlap ?? ""),

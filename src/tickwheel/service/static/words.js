@@ -98,6 +98,11 @@ export function recurrence({
   cron,
   tz,
   every_ms,
+  every,
+  time,
+  day_match,
+  dst_gap,
+  dst_overlap,
   misfire,
   grace_ms,
   overlap,
@@ -107,7 +112,11 @@ export function recurrence({
   max_runs,
   runs = 0,
 }) {
-  const rule = cron ? `${cron} in ${tz}` : `every ${length(every_ms)}`;
+  const dated = time ? `every ${every} at ${time.replace(/:00$/, "")} in ${tz}` : `every ${length(every_ms)}`;
+  const rule =
+    (cron ? `${cron} in ${tz}${day_match ? ", where day and weekday match" : ""}` : dated) +
+    (dst_gap ? `, skipped times: ${dst_gap === "end" ? "at the end of the gap" : "left out"}` : "") +
+    (dst_overlap ? `, doubled times: ${dst_overlap}` : "");
   const jitter = jitter_ms ? `, spread over ${length(jitter_ms)}` : "";
   const but = exclude ? `, but not ${exclude.join(", ")}` : "";
   const end = (last ? `, until ${moment(last)}` : "") + (max_runs ? `, ${plural(max_runs - runs, "run")} left` : "");
