@@ -9,14 +9,17 @@ import gc
 import linecache
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
 import pytest
 
 from tickwheel import PoolExecutor, ShardedWheel, TimerWheel, background, with_timeout
+from tickwheel.cache import TTLCache
 from tickwheel.testing import ManualClock
+from tickwheel.timers.periodic import Periodic
 
 
 class Zap(BaseException):
@@ -31,7 +34,9 @@ def nothing_is_collected():
     Let no finalizer run where a line is counted.
     """
     gc.disable()
+    gc.freeze()  # so that a collection which a test asks for is quick
     yield
+    gc.unfreeze()
     gc.enable()
 
 
@@ -185,6 +190,120 @@ def test_at_every_line_of_a_turn():
         is_reached = zapped(lambda rig=rig: rig.clock.advance(6.5), number)
         rig.clock.advance(1)
         rig.check()
+        if not is_reached:
+            return
+
+
+async def nothing() -> None:
+    """
+    Be a coroutine.
+    """
+
+
+def driven(coroutine: Coroutine[Any, Any, Any], _: object) -> None:
+    """
+    Run a coroutine that awaits nothing.
+    """
+    with suppress(StopIteration):
+        coroutine.send(None)
+
+
+SERIES: dict[str, Callable[[TimerWheel], Periodic]] = {
+    "interval": lambda wheel: wheel.call_every(2, int, missed="burst"),
+    "times": lambda wheel: wheel.call_every(2, int, missed="burst", times=3),
+    "jitter": lambda wheel: wheel.call_every(2, int, missed="burst", jitter=0.5),
+    "raises": lambda wheel: wheel.call_every(2, int, "x", missed="burst"),
+    "coroutine": lambda wheel: wheel.call_every(2, nothing, missed="burst"),
+    "cron": lambda wheel: wheel.call_cron("*/2 * * * * *", int, misfire="all"),
+    "cron with jitter": lambda wheel: wheel.call_cron("*/2 * * * * *", int, misfire="all", jitter=0.5),
+    "cron that awaits": lambda wheel: wheel.call_cron("*/2 * * * * *", nothing, misfire="all"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:coroutine 'nothing' was never awaited")
+@pytest.mark.parametrize("is_run_now", [False, True])
+@pytest.mark.parametrize("kind", SERIES)
+def test_at_every_line_of_a_series(kind, is_run_now):
+    """
+    A series loses no firing and goes on, wherever the turn that fires it is interrupted, also by an `Exception`.
+    """
+    number = 0
+    while True:
+        number += 1
+        clock = ManualClock()
+        wheel = TimerWheel(
+            clock=clock, on_error=lambda error, _: isinstance(error, ValueError) or pytest.fail(repr(error))
+        )
+        wheel._engine.on_coroutine = driven
+        series = SERIES[kind](wheel)
+        if is_run_now:
+            series.run_now()
+        start = clock.monotonic()
+        is_reached = zapped(lambda clock=clock: clock.advance(2.6), number)
+        gc.collect()  # what holds the error holds a coroutine that was not handed on
+        clock.advance(start + 10.8 - clock.monotonic())
+        assert series.missed == 0
+        assert series.fired == (3 if kind == "times" else 5 + is_run_now), number
+        assert series.pending() is (kind != "times")
+        assert (series.given()[0] is bool) is (kind == "times")  # it has let go of what it called
+        wheel.check()
+        if not is_reached:
+            return
+
+
+def test_at_every_line_of_a_pool_that_is_full():
+    """
+    A series whose firing a pool would not run goes on, wherever that is interrupted.
+    """
+
+    class Full:
+        def serve(self, engine: Any) -> None:
+            engine.runner = self.submit
+
+        def submit(self, _: object) -> None:
+            raise BufferError
+
+    number = 0
+    while True:
+        number += 1
+        clock = ManualClock()
+        wheel = TimerWheel(clock=clock, executor=Full(), on_error=lambda *_: None)
+        series = wheel.call_every(2, int, missed="burst")
+        start = clock.monotonic()
+        is_reached = zapped(lambda clock=clock: clock.advance(2.6), number)
+        clock.advance(start + 10.8 - clock.monotonic())
+        assert series.missed == 5, number
+        assert series.pending()
+        if not is_reached:
+            return
+
+
+def test_at_every_line_of_what_ends():
+    """
+    A key, a deadline, an awaited timer and a cached value end wherever the turn that ends them is interrupted.
+    """
+    number = 0
+    while True:
+        number += 1
+        clock, expired, awoken = ManualClock(), [], []
+        wheel = TimerWheel(clock=clock, on_expire=lambda key, _, expired=expired: expired.append(key))
+        cache = TTLCache(9, 1, wheel=wheel)
+        wheel.set("k", 1, 1)
+        cache["value"] = 1
+        context, sleep = with_timeout(background(wheel), 1), wheel.sleep(1)
+        sleep._calls["waiter"] = lambda awoken=awoken: awoken.append(1)
+        below = with_timeout(context, 99)
+        is_reached = zapped(lambda clock=clock: clock.advance(1), number)
+        clock.advance(1)
+        assert wheel.get("k") is None, number
+        assert len(cache) == 0, number
+        assert context.done(), number
+        assert below.done(), number
+        assert awoken, number
+        wheel.check()
+        cache["value"] = 1
+        clock.advance(1)
+        assert len(cache) == 0
         if not is_reached:
             return
 

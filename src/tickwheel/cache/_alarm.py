@@ -79,16 +79,16 @@ class Alarm(StandIn):
         """
         Remove what is due.
         """
-        try:
-            try:
-                cache = self._cache()
-                if cache is not None:
-                    cache._purge(limit=BATCH)
-            finally:
-                self.set()
-        except BaseException:
-            self.set()  # an exception from a signal may have kept the first one from it
-            raise
+        cache = self._cache()
+        if cache is not None:
+            cache._purge(limit=BATCH)
+        self.set()
+
+    def failed(self) -> None:
+        """
+        Set the timer to what is due next: whatever has failed, the expiry goes on.
+        """
+        self.set()
 
     def given(self) -> tuple[Callback, tuple[Any, ...]]:
         """

@@ -134,6 +134,12 @@ class Sleep(StandIn):
         """
         self()
 
+    def failed(self) -> None:
+        """
+        Wake those that wait, again: once awake they do not notice.
+        """
+        self()
+
     def _end(self, *, has_fired: bool) -> None:
         if self._has_fired is None:
             self._has_fired = has_fired

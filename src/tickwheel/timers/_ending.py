@@ -4,7 +4,8 @@ The end of a context, which comes once: callbacks that wait for it, timers that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable
 from typing import Any, TypeAlias
 from weakref import ref
 
@@ -33,6 +34,8 @@ class Ending:
         self._above: Ending | None = None
         self._calls: dict[object, ref[Ending] | Callable[[Reason], object]] = {}
         self._kept: dict[object, Ending] = {}
+        self._ways: list[Ending] | None = None  # on which the end came, and what is left to call
+        self._left: deque[tuple[object, ref[Ending] | Callable[[Reason], object]]] = deque()
         self._lock = new_lock(OUTER)
 
     def then(self, call: Callable[[Reason], object]) -> Callable[[], object]:
@@ -68,54 +71,65 @@ class Ending:
         What follows is called in turn, by a loop: a chain of contexts may be of any length.
         What a callback raises is logged; the first that is not an `Exception` is raised once all were called.
         """
-        kept = self._kept  # what waits below is held until it was called
-        calls = self._take(reason, kept)
-        if calls is None:
+        if self.reason is not None:
             return False
+        kept = self._kept  # what waits below is held until it was called
+        ways = [self]
         failures: list[BaseException] = []
-        ways = [calls]
-        while ways:
-            call = next(ways[-1], None)
-            if call is None:
-                ways.pop()
-            elif isinstance(call, ref):
-                below = call()
-                calls = None if below is None else below._take(reason, kept)  # noqa: SLF001 the two ends of one tie
-                if calls is not None:
-                    ways.append(calls)
-            else:
-                try:
-                    call(reason)
-                except Exception:  # noqa: BLE001 - the others are to be called as well
-                    logger().exception("what a context was to call at its end raised: %r", call)
-                except BaseException as failure:  # noqa: BLE001 - likewise
-                    failures.append(failure)
+        try:
+            _go(ways, reason, kept, failures)
+        except BaseException:  # a signal's handler has raised between two lines
+            _go(ways, reason, kept, failures)
+            raise
         if failures:
             raise failures[0]
-        return True
+        return self._ways is ways
 
-    def _take(
-        self, reason: Reason, kept: dict[object, Ending]
-    ) -> Iterator[ref[Ending] | Callable[[Reason], object]] | None:
+    def _end(self, reason: Reason, ways: list[Ending]) -> bool:
         """
-        End, and return what is to be called; None if the end has come before.
+        End on one of *ways*, unless the end has come before; return whether it came on these.
         """
         with self._lock:
-            if self.reason is not None:
-                return None
-            self.reason = reason
-            calls, self._calls = self._calls, {}
-            above, self._above = self._above, None
-            self._kept = {}
+            if self.reason is None:
+                # As one line, so that an exception from a signal finds all of it or nothing.
+                self.reason, self._ways, self._left, self._calls = reason, ways, deque(self._calls.items()), {}
+                self._kept = {}
+        above = self._above
         if above is not None:
             above._forget(ref(self))  # noqa: SLF001 the two ends of one tie
-        for name in calls:
-            kept.pop(name, None)
-        return iter(calls.values())
+            self._above = None
+        return self._ways is ways
 
     def _forget(self, name: object) -> None:
         self._kept.pop(name, None)
         self._calls.pop(name, None)
+
+
+def _go(ways: list[Ending], reason: Reason, kept: dict[object, Ending], failures: list[BaseException]) -> None:
+    """
+    End the contexts on *ways*, from the last, and what follows them; called again, go on where that was interrupted.
+    """
+    while ways:
+        ending = ways[-1]
+        if not (ending._end(reason, ways) and ending._left):  # noqa: SLF001 one machine in two parts
+            ways.pop()
+            continue
+        left = ending._left  # noqa: SLF001
+        name, call = left[0]
+        if isinstance(call, ref):
+            below = call()
+            if below is not None:
+                ways.append(below)
+            left.popleft()
+            continue
+        left.popleft()
+        kept.pop(name, None)
+        try:
+            call(reason)
+        except Exception:  # noqa: BLE001 - the others are to be called as well
+            logger().exception("what a context was to call at its end raised: %r", call)
+        except BaseException as failure:  # noqa: BLE001 - likewise
+            failures.append(failure)
 
 
 class BoundCallback(StandIn):
@@ -177,5 +191,11 @@ class DeadlineCallback(StandIn):
     def refused(self) -> None:
         """
         End the context here and now: a full pool does not lift a deadline.
+        """
+        self()
+
+    def failed(self) -> None:
+        """
+        End the context, unless it has ended.
         """
         self()

@@ -89,11 +89,14 @@ class Filing:
         """
         Take the next timer from the batch, which ends its being pending; None if the wheel may have an earlier one.
         """
-        while self._batch and self._batch[0].deadline <= self._reach:
-            entry = self._batch.popleft()
+        batch = self._batch
+        while batch and batch[0].deadline <= self._reach:
+            try:
+                entry = batch.popleft()
+            except IndexError:  # who came in before this line has drained all
+                break
             timer: WheelTimer = entry.payload
-            if timer.entry == entry.id and timer in self.live:
-                del self.live[timer]
+            if timer.entry == entry.id and self.live.pop(timer, 0) is None:
                 timer.has_fired = timer.is_due = True
                 return timer
         return None
@@ -113,14 +116,26 @@ class Filing:
     def check(self) -> None:
         """
         Verify that wheel and batch have what is live, once and at its deadline.
+
+        Raises:
+            ReentrantError: If a step is under way.
         """
+        if self.is_in_step:
+            raise ReentrantError("check")
+        assert not self._late, "nothing is left to file"
+        self._step(self._check)
+
+    def _check(self) -> None:
+        # A step, so that the wheel stays as it is: who comes in meanwhile changes what is live, and is late.
         self.wheel.check()
-        batch = {entry.payload for entry in self._batch if self._is_current(entry)}
-        assert len(self.wheel) + len(batch) == len(self.live), (
+        live, late, in_wheel = list(self.live), list(self._late), len(self.wheel)
+        batch = {entry.payload for entry in list(self._batch) if self._is_current(entry)}
+        assert late or self._late or in_wheel + len(batch) == len(live), (
             "every pending timer is in the wheel or in the batch, once"
         )
-        assert not self._late, "nothing is left to file"
-        for timer in self.live:
+        for timer in live:
+            if timer in self._late:
+                continue
             assert timer.call is not None, f"{timer!r} has no callback"
             filed = timer.deadline if timer in batch else self.wheel.deadline(timer.entry)
             assert filed == timer.deadline, f"{timer!r} is filed at {filed}, not {timer.deadline}"
@@ -141,5 +156,13 @@ class Filing:
             return step(*args)
         finally:
             self.is_in_step = False
-            while self._late and not self.is_in_step:
-                self._step(self._follow, self._late.popleft())
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        while self._late and not self.is_in_step:
+            self.is_in_step = True
+            try:
+                if self._late:  # else a call that came before the line above has filed it
+                    self._follow(self._late.popleft())
+            finally:
+                self.is_in_step = False

@@ -13,7 +13,9 @@ __all__ = ["Run"]
 
 class Run(Coroutine[Any, Any, Any]):
     """
-    A coroutine that calls *then* once when it ends, also by being closed or cancelled before it has begun.
+    A coroutine that calls *then* when it ends, also by being closed or cancelled before it has begun.
+
+    Once, unless that is interrupted by an exception: then once more, at the latest when the coroutine is dropped.
 
     A `finally` inside of an `async def` would not run then.
     """
@@ -64,6 +66,7 @@ class Run(Coroutine[Any, Any, Any]):
             raise
 
     def _end(self) -> None:
-        then, self._then = self._then, None
+        then = self._then
         if then is not None:
             then()
+            self._then = None

@@ -131,6 +131,7 @@ class Engine(Protocol):
     Other BaseExceptions leave `fire_due`, with the state in order.
 
     What it raises itself leaves `fire_due`, too. None: the error goes to `sys.unraisablehook`.
+    Before either, a callback that is a `StandIn` hears of every exception that leaves it, by its `failed`.
     """
     on_coroutine: Callable[[Coroutine[Any, Any, Any], Any], object] | None
     """

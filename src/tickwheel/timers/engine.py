@@ -190,8 +190,7 @@ class WheelEngine(BulkVerbs):
         self._stand_at_now()
         with self._lock:
             live, before = self._filing.live, timer.deadline
-            if timer in live:
-                del live[timer]
+            if live.pop(timer, 0) is None:  # it was pending; asked and taken in one step
                 live[timer] = None  # last among equals
                 timer.deadline = deadline
                 file, verb = self._filing.file, "moves"
@@ -217,9 +216,8 @@ class WheelEngine(BulkVerbs):
         """
         with self._lock:
             live = self._filing.live
-            if timer not in live:
+            if live.pop(timer, 0) is not None:
                 return False
-            del live[timer]
             self._counts["cancels"] += 1
             held = self._let_go(timer)
             self._filing.file(timer)
@@ -317,7 +315,11 @@ class WheelEngine(BulkVerbs):
             callback = timer.call if timer.is_due else None
         try:
             if isinstance(callback, StandIn):
-                callback.refused()
+                try:
+                    callback.refused()
+                except BaseException:
+                    callback.failed()
+                    raise
         except Exception as error:  # noqa: BLE001 - as what a callback raises
             self._report(error, timer)
         finally:
@@ -351,7 +353,12 @@ class WheelEngine(BulkVerbs):
         return result
 
     def _call(self, timer: WheelTimer, callback: Callback, args: tuple[Any, ...]) -> Any:
-        return handed_on(callback(*args), callback, timer, self.on_coroutine)
+        try:
+            return handed_on(callback(*args), callback, timer, self.on_coroutine)
+        except BaseException:
+            if isinstance(callback, StandIn):
+                callback.failed()
+            raise
 
     def _report(self, error: Exception, timer: WheelTimer) -> None:
         (self.on_error or log_error)(error, timer)
@@ -414,4 +421,4 @@ class WheelEngine(BulkVerbs):
         with self._lock:
             self._filing.check()
             counts = self._counts
-            assert counts["sets"] == counts["cancels"] + counts["fires"] + len(self), counts
+            assert counts["sets"] == counts["cancels"] + counts["fires"] + len(self._filing.live), counts

@@ -251,6 +251,14 @@ class Keyed(Keys, Unique):
         """
         self._end(entry, self._on_expire.refused if isinstance(self._on_expire, KeyedStandIn) else None)
 
+    def go_on(self, entry: _Entry) -> None:
+        """
+        Let *entry*, whose end was interrupted before it began, be due again.
+        """
+        with self._lock:
+            if entry.is_live and not entry.timer.pending():
+                entry.timer.reschedule(entry.timer.when())
+
     def _end(self, entry: _Entry, on_end: Callable[[Any, Any], object] | None) -> object:
         failure = None
         with self._lock:
@@ -315,6 +323,12 @@ class _Entry(StandIn):
         Expire unheard.
         """
         self.keyed.refuse(self)
+
+    def failed(self) -> None:
+        """
+        Be due again, unless it has ended.
+        """
+        self.keyed.go_on(self)
 
     def __repr__(self) -> str:
         return f"<the timer of key {self.key!r}>"

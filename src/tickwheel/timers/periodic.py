@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 import operator
 from contextvars import Context, copy_context
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from tickwheel.clock import NEVER, seconds
-from tickwheel.errors import ClosedError
+from tickwheel.errors import ClosedError, TickwheelError
 from tickwheel.timers._coroutines import check_callback, check_context, is_coroutine
 from tickwheel.timers._run import Run
 from tickwheel.timers.contract import Engine, Timer
@@ -72,6 +73,17 @@ class _Coming:
         return False
 
 
+class _Firing:
+    """
+    One firing of a series, known by its identity; an extra one is of `run_now`, and is at no time of the phase.
+    """
+
+    __slots__ = ("is_extra",)
+
+    def __init__(self, *, is_extra: bool) -> None:
+        self.is_extra = is_extra
+
+
 class Periodic(StandIn):
     """
     The handle of a series: what `call_every`, `call_cron` and `call_at_wall` return.
@@ -108,12 +120,12 @@ class Periodic(StandIn):
         self._args = args
         self._times = times
         self._context = context
-        self._is_firing = False
+        self._firing: _Firing | None = None  # the one under way, until the next one is chosen
+        self._awaited: _Firing | None = None  # the last one that returned a coroutine, whose end chooses the next one
         self._is_paused = False
         self._is_over = False
         self._is_cancelled = False
         self._is_extra = False  # the next firing is one of `run_now`
-        self._was_extra = False  # the one under way is
         self._lock = new_lock(OUTER)
         self._timer = cast("Timer", _Coming(math.inf))
 
@@ -210,7 +222,7 @@ class Periodic(StandIn):
         with self._lock:
             if not self.paused():
                 return False
-            if not self._is_firing:
+            if self._firing is None:
                 self._phase.pass_over(now)
                 self._is_over = self._phase.is_over()
                 if not self._is_over:
@@ -231,7 +243,7 @@ class Periodic(StandIn):
             if not self.pending():
                 return False
             self._is_extra = True
-            if not self._is_firing:
+            if self._firing is None:
                 self._set(self._now())
             return True
 
@@ -254,7 +266,7 @@ class Periodic(StandIn):
         with self._lock:
             if self._is_over or self._is_lost():
                 return False
-            if not self._is_firing:
+            if self._firing is None:
                 phase.go_on(now)
                 if phase.is_over():
                     self._is_over = True
@@ -291,29 +303,38 @@ class Periodic(StandIn):
         """
         Fire, and set the next firing; if the callback returns a coroutine, at the end of that.
         """
-        result, now, is_due, is_left = None, None, False, False
-        try:
-            # A series that only counts time fires with its timer, and asks no clock before.
-            now = None if isinstance(self._phase, Phase) else self._read()
-            with self._lock:
-                if self._is_over or self._is_paused or self._is_firing or self._timer.pending():
-                    is_left = True  # the last two: it was resumed, or its interval set, while this firing waited
-                    return None
-                if self._is_extra or now is None or self._is_due(now):
-                    self._is_firing = True
-                    self._was_extra, self._is_extra = self._is_extra, False
-                    self.fired += 1
-                    self._is_over = self._times is not None and self.fired >= self._times
-                    is_due = True
+        # A series that only counts time fires with its timer, and asks no clock before.
+        now = None if isinstance(self._phase, Phase) else self._read()
+        with self._lock:
+            if self._is_over or self._is_paused or self._firing is not None or self._timer.pending():
+                return None  # the last two: it was resumed, or its interval set, while this firing waited
+            is_due = self._is_extra or now is None or self._is_due(now)
             if is_due:
-                result = self._callback(*self._args)
-                if self._engine.on_coroutine is not None and is_coroutine(result):
-                    result = Run(result, self._go_on)
-                    is_left = True
-        finally:  # also if a signal handler raises: then it has either fired, or is still due
-            if not is_left:
-                self._go_on(None if is_due else now or self._read())
+                number = self.fired + 1
+                firing = _Firing(is_extra=self._is_extra)
+                is_last = self._times is not None and number >= self._times
+                # As one line, so that an exception from a signal finds it either begun or still due.
+                self.fired, self._firing, self._is_over, self._is_extra = number, firing, is_last, False
+        if not is_due:
+            self._go_on(None, now)
+            return None
+        try:
+            result = self._callback(*self._args)
+            if self._engine.on_coroutine is not None and is_coroutine(result):
+                result = Run(result, partial(self._go_on, firing))
+                self._awaited = firing
+        finally:
+            if self._awaited is not firing:
+                self._go_on(firing)
         return result
+
+    def failed(self) -> None:
+        """
+        Go on: wherever an exception from a signal has left the call, the series has fired, or is still due.
+        """
+        firing = self._firing
+        if firing is None or self._awaited is not firing:
+            self._go_on(firing)
 
     def given(self) -> tuple[Callback, tuple[Any, ...]]:
         """
@@ -348,17 +369,17 @@ class Periodic(StandIn):
         """
         now = self._read()
         with self._lock:
-            self._was_extra, self._is_extra = self._is_extra, False
-            is_due = not self._is_over and (self._was_extra or self._is_due(now))
-            self.missed += is_due
-        self._go_on(None if is_due else now)
+            is_due = not self._is_over and (self._is_extra or self._is_due(now))
+            if is_due:
+                self._pass(now, self.missed + 1, is_extra=self._is_extra)
+        self._go_on(None, now)
 
     def _is_lost(self) -> bool:
         """
         Return whether its wheel was emptied without a word, as in the child of a fork.
         """
         with self._lock:
-            return not (self._is_over or self._is_paused or self._is_firing) and self._timer.cancelled()
+            return not (self._is_over or self._is_paused or self._firing is not None) and self._timer.cancelled()
 
     def _set(self, when: float) -> None:
         """
@@ -367,42 +388,42 @@ class Periodic(StandIn):
         if not self._timer.reschedule(when):
             self._timer = self._engine.call_at(when, self, context=self._context)
 
-    def _go_on(self, look: Reading | None = None) -> None:
+    def _go_on(self, firing: _Firing | None, now: Reading | None = None) -> None:
         """
-        Set the next firing; that is the same one as before where a *look* at the clock found that it is not due.
+        Choose the next time if *firing* is under way, and set the next firing, unless that is done already.
         """
+        now = now or self._read()
         try:
-            now = self._read() if look is None else look
             with self._lock:
-                self._is_firing = False
-                if self._is_over:
-                    return
-                was_extra, self._was_extra = self._was_extra, False
-                if look is None and not was_extra:
-                    self.missed += self._phase.go_on(now)
-                if not self._is_paused:
+                if firing is not None and self._firing is firing:
+                    self._pass(now, self.missed, is_extra=firing.is_extra)
+                is_idle = self._firing is None and not self._timer.pending()
+                if is_idle and not (self._is_over or self._is_paused):
                     self._set_next(now)
-        except Exception:
-            raise
-        except BaseException:  # a signal handler has raised in between
-            with self._lock:
-                self._is_firing = False
-                if not (self._is_over or self._is_paused or self._timer.pending()):
-                    self._set_next(self._read())
-            raise
         finally:
-            if self._is_over:
-                self._let_go()
+            self._let_go()
+
+    def _pass(self, now: Reading, missed: int, *, is_extra: bool) -> None:
+        """
+        Go on to the next time, unless this one *is_extra*.
+
+        All changes come in one line: an exception from a signal finds them made or not.
+        """
+        phase = self._phase
+        left_out, state = (0, phase.state) if is_extra or self._is_over else phase.following(now)
+        stays_extra = self._is_extra and self._firing is not None
+        phase.state, self.missed, self._firing, self._is_extra = state, missed + left_out, None, stays_extra
 
     def _let_go(self) -> None:
         """
         Drop what is called, once it never is again; with no lock held, as it is the user's.
         """
-        if self._is_over and not self._is_firing:
+        if self._is_over and self._firing is None:
             self._callback, self._args, self._context = bool, (), None
 
     def _is_due(self, now: Reading) -> bool:
-        self.missed += self._phase.look(now)
+        left_out, state = self._phase.look(now)
+        self._phase.state, self.missed = state, self.missed + left_out
         return self._phase.is_due(now)
 
     def _set_next(self, now: Reading) -> None:
@@ -413,7 +434,7 @@ class Periodic(StandIn):
             self._set(self._now() if self._is_extra else seconds(self._phase.time(now)))
         except ClosedError:
             self._is_over = self._is_cancelled = True
-        except BaseException:
+        except TickwheelError:
             self._is_over = True
             raise
 

@@ -60,14 +60,14 @@ class Phase:
         self.until: Final = until
         self._due = 0
         self._put_off = 0
-        self._first = first
-        self._number = 0
+        self.state = first, 0
+        """The time of firing 0, and the number of the next one: `following` has those of the one after it."""
 
     def is_over(self) -> bool:
         """
         Return whether the next firing would come after the end.
         """
-        return self.until < NEVER and self._time_of(self._number) > self.until
+        return self.until < NEVER and self._time_of(self.state[1]) > self.until
 
     def read(self, clock: Clock) -> Reading:
         """
@@ -75,11 +75,11 @@ class Phase:
         """
         return clock.monotonic_ns(), 0
 
-    def look(self, now: Reading) -> int:
+    def look(self, now: Reading) -> tuple[int, tuple[int, int]]:
         """
-        Return 0: no firing is left out before it is due.
+        Return 0 and the state as it is: no firing is left out before it is due.
         """
-        return 0
+        return 0, self.state
 
     def is_due(self, now: Reading) -> bool:
         """
@@ -96,7 +96,7 @@ class Phase:
         """
         Return the time of the firing that is next, with its jitter.
         """
-        time = self._time_of(self._number)
+        time = self._time_of(self.state[1])
         if not self._jitter_ns:
             return min(time, NEVER)
         from random import random  # noqa: PLC0415 - jitter alone needs it, and it costs as much as this module
@@ -106,34 +106,39 @@ class Phase:
         self._put_off = self._due - time
         return min(self._due, NEVER)
 
-    def go_on(self, now: Reading) -> int:
+    def following(self, now: Reading) -> tuple[int, tuple[int, int]]:
         """
-        Go on from the firing that was next to the one after it, and return how many were left out.
+        Return how many firings are left out between the one that was next and the one after it, and its state.
         """
         time = now[0] - self._put_off  # jitter makes nothing late
-        self._number += 1
-        if self.missed == "burst" or self._time_of(self._number) > time:
-            return 0
+        first, number = self.state
+        number += 1
+        if self.missed == "burst" or self._time_of(number) > time:
+            return 0, (first, number)
         passed = self._passed(time)
-        left_out = passed - self._number + 1
-        if self.missed == "skip":
-            self._number = passed + 1
-        else:
-            self._first, self._number = now[0], 1
+        left_out = passed - number + 1
+        return left_out, (first, passed + 1) if self.missed == "skip" else (now[0], 1)
+
+    def go_on(self, now: Reading) -> int:
+        """
+        Go on to the firing after the one that was next, and return how many were left out.
+        """
+        left_out, self.state = self.following(now)
         return left_out
 
     def pass_over(self, now: Reading) -> None:
         """
         Leave out what has passed.
         """
-        if self._time_of(self._number) <= now[0]:
-            self._number = self._passed(now[0]) + 1
+        first, number = self.state
+        if self._time_of(number) <= now[0]:
+            self.state = first, self._passed(now[0]) + 1
 
     def _passed(self, now: int) -> int:
-        return (now - self._first) // self._interval_ns
+        return (now - self.state[0]) // self._interval_ns
 
     def _time_of(self, number: int) -> int:
-        return self._first + number * self._interval_ns
+        return self.state[0] + number * self._interval_ns
 
 
 def to_jitter(jitter: Seconds) -> int:

@@ -54,6 +54,13 @@ class StandIn(ABC, Unique):
         Note that its wheel was drained or closed.
         """
 
+    def failed(self) -> None:
+        """
+        Note that its call, or `refused`, has raised, maybe as a signal's handler did at any line: do what is left.
+
+        The timer can still be rescheduled. What was done before is not done again.
+        """
+
     def refused(self) -> None:
         """
         Note that an executor would not run it: what is ours is done nevertheless, the user's function is not called.

@@ -38,6 +38,8 @@ NS_PER_MS: Final = 1_000_000
 Rule: TypeAlias = Callable[[int], int | None]
 """The first instant later than the one given, in nanoseconds since the epoch, or None if there is none."""
 
+State: TypeAlias = tuple[int, int | None, int]
+
 _LOOK_NS: Final = 60_000_000_000
 """The wall clock is looked at after this long at the latest."""
 _STEP_NS: Final = 250_000_000
@@ -77,15 +79,17 @@ class WallPhase:
         self._rule = rule
         self._zone = zone
         self._misfire = misfire
-        self._due = after
-        self._next: int | None = None
-        self._aim(after)
+        self.state = self._aim(after, after)
+        """
+        The instant after which the next one comes, that, and when it is due with its jitter: `following` has those of
+        the one after it.
+        """
 
     def is_over(self) -> bool:
         """
         Return whether there is no further firing.
         """
-        return self._next is None
+        return self.state[1] is None
 
     def read(self, clock: Clock) -> Reading:
         """
@@ -93,29 +97,33 @@ class WallPhase:
         """
         return clock.monotonic_ns(), clock.wall_ns()
 
-    def look(self, now: Reading) -> int:
+    def look(self, now: Reading) -> tuple[int, State]:
         """
-        Notice that the wall clock was set, and return how many firings that leaves out.
+        Return how many firings are left out because the wall clock was set, or has passed them, and the state then.
         """
-        wall = now[1]
-        if wall < self._after - _STEP_NS:
-            self._aim(wall)
-        if self._misfire is Misfire.SKIP and wall - self._due > _GRACE_NS:
-            return 1 + self._leave_out(wall)
-        return 0
+        wall, state = now[1], self.state
+        after, _, due = state
+        if wall < after - _STEP_NS:
+            state = self._aim(wall, due)
+        if self._misfire is Misfire.SKIP and wall - state[2] > _GRACE_NS:
+            left_out, state = self._leave_out(state, wall)
+            return 1 + left_out, state
+        return 0, state
 
     def is_due(self, now: Reading) -> bool:
         """
         Return whether the wall clock shows the instant, or a later one.
         """
-        return self._next is not None and self._due <= now[1]
+        _, following, due = self.state
+        return following is not None and due <= now[1]
 
     def time(self, now: Reading) -> int:
         """
         Return when to look again.
         """
         monotonic, wall = now
-        wait = 0 if self._due <= wall else max(self._due - wall, _LEAST_NS)
+        due = self.state[2]
+        wait = 0 if due <= wall else max(due - wall, _LEAST_NS)
         look = ((monotonic + _LEAST_NS) // _LOOK_NS + 1) * _LOOK_NS  # seconds in a float may round to just before it
         return min(monotonic + wait, look)
 
@@ -123,50 +131,52 @@ class WallPhase:
         """
         Return the time of the next firing on the monotonic clock, by the present readings of the two.
         """
-        return min(now[0] + self._due - now[1], NEVER)
+        return min(now[0] + self.state[2] - now[1], NEVER)
 
     def next_at(self) -> datetime:
         """
         Return the instant of the next firing.
         """
-        return (EPOCH + timedelta(microseconds=self._due // 1_000)).astimezone(self._zone)
+        return (EPOCH + timedelta(microseconds=self.state[2] // 1_000)).astimezone(self._zone)
 
-    def go_on(self, now: Reading) -> int:
+    def following(self, now: Reading) -> tuple[int, State]:
         """
-        Go on from the firing that was due to the one after it, and return how many were left out.
+        Return how many firings are left out between the one that was due and the one after it, and its state.
         """
-        if self._misfire is Misfire.ALL and self._next is not None:
-            self._aim(self._next)
-            return 0
-        return self._leave_out(now[1])
+        _, instant, due = self.state
+        if self._misfire is Misfire.ALL and instant is not None:
+            return 0, self._aim(instant, due)
+        return self._leave_out(self.state, now[1])
 
     def pass_over(self, now: Reading) -> None:
         """
         Leave out what has passed.
         """
-        self._aim(now[1])
+        self.state = self._aim(now[1], self.state[2])
 
-    def _leave_out(self, wall: int) -> int:
+    def _leave_out(self, state: State, wall: int) -> tuple[int, State]:
         """
-        Go on to the first firing after the one that was due and after *wall*; return how many are between.
+        Return the first firing after the one that was due and after *wall*, behind how many are between.
 
         Jitter makes nothing late: *wall* counts without that of the firing that was due, and none is due before it.
         """
-        assert self._next is not None
-        due = self._due
-        wall -= due - self._next
-        count, reached, following = 0, self._next, self._rule(self._next)
+        _, reached, due = state
+        assert reached is not None
+        wall -= due - reached
+        count, following = 0, self._rule(reached)
         while following is not None and following <= wall and count < _COUNTED_MAX:
             count, reached, following = count + 1, following, self._rule(following)
-        self._aim(max(reached, wall))
-        self._due = max(self._due, due)
-        return count
+        after, instant, next_due = self._aim(max(reached, wall), due)
+        return count, (after, instant, max(next_due, due))
 
-    def _aim(self, after: int) -> None:
-        self._after = after
-        self._next = self._rule(after)
-        if self._next is not None:
-            self._due = self._next + int(random.random() * self._jitter_ns)  # noqa: S311 - spreads load, guards nothing
+    def _aim(self, after: int, due: int) -> State:
+        """
+        Return the first firing after an instant; if there is none, the one that was *due* stays the last.
+        """
+        instant = self._rule(after)
+        if instant is not None:
+            due = instant + int(random.random() * self._jitter_ns)  # noqa: S311 - spreads load, guards nothing
+        return after, instant, due
 
 
 def by_cron(clock: Clock, line: str, tz: str | ZoneInfo, misfire: str, jitter: Seconds) -> WallPhase:

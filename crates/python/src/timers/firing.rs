@@ -1,5 +1,6 @@
 //! One turn of an engine: take what is due, one by one, and call it with nothing held.
 
+use pyo3::exceptions::PyException;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use tickwheel_core::{Expired, Id, Pop};
@@ -194,6 +195,37 @@ impl Turn<'_, '_> {
     }
 }
 
+/// Let a callback of ours, a `StandIn`, note that its call has raised the error that is set, which stays so.
+///
+/// # Safety
+///
+/// An error is set, and `callback` is an object that the caller keeps.
+#[cold]
+pub(crate) unsafe fn note_failure(py: Python<'_>, callback: *mut ffi::PyObject) {
+    let mut error = PyErr::fetch(py);
+    // SAFETY: the caller keeps the callback.
+    let callback = unsafe { Borrowed::from_ptr(py, callback) }.to_owned();
+    if let Err(second) = call_ours(&callback, "failed") {
+        // An error in place of the call's own has it as its context; one that ends the program is not replaced.
+        if error.is_instance_of::<PyException>(py) {
+            let context = error.into_value(py);
+            // SAFETY: both are exceptions; the reference to the context is given away.
+            unsafe { ffi::PyException_SetContext(second.value(py).as_ptr(), context.into_ptr()) };
+            error = second;
+        }
+    }
+    error.restore(py);
+}
+
+/// Call a method of a callback of ours, a `StandIn`; nothing of the user's.
+fn call_ours(callback: &Bound<'_, PyAny>, method: &str) -> PyResult<()> {
+    let py = callback.py();
+    if callback.is_instance(&STANDIN.get(py)?.getattr(intern!(py, "StandIn"))?)? {
+        callback.call_method0(method)?;
+    }
+    Ok(())
+}
+
 /// Notify a callback of ours, a `StandIn`, that the runner would not run it; it may give the timer a new life.
 ///
 /// # Safety
@@ -207,10 +239,10 @@ unsafe fn refuse(py: Python<'_>, timer: *mut TimerObject) -> PyResult<()> {
             return Ok(());
         }
         let callback = Borrowed::from_ptr(py, (*timer).call.words()[0]).to_owned();
-        let stand_in = STANDIN.get(py)?.getattr(intern!(py, "StandIn"))?;
-        if callback.is_instance(&stand_in)? {
-            callback.call_method0(intern!(py, "refused"))?;
-        }
-        Ok(())
+        call_ours(&callback, "refused").map_err(|error| {
+            error.restore(py);
+            note_failure(py, callback.as_ptr());
+            PyErr::fetch(py)
+        })
     }
 }

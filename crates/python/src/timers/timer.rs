@@ -16,6 +16,7 @@ use crate::cpython::free_list::FreeList;
 use crate::cpython::type_builder::KnownType;
 use crate::timers::coroutine::settle;
 use crate::timers::engine::Engine;
+use crate::timers::firing::note_failure;
 use crate::timers::handle::{TimerObject, CANCELLED, FIRED, FIRING, RUNNING};
 use crate::timers::numbers::{ENGINES, NONE};
 
@@ -106,6 +107,9 @@ impl TimerObject {
             call.retain();
             (*this).begin_call();
             let result = call.call(|result| settle(engine, py, result, call.words()[0], this.cast()));
+            if result.is_null() {
+                note_failure(py, call.words()[0]);
+            }
             if (*this).end_call() {
                 Self::end(py, this, FIRED);
             }

@@ -1,0 +1,110 @@
+"""
+Calls that come in between any two lines of an engine: from a tracer, a signal's handler, or a collection's finalizer.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tickwheel import TimerWheel
+from tickwheel.testing import ManualClock
+from tickwheel.wheels import HeapWheel, HierarchicalWheel, RoundsWheel
+
+WHEELS = {
+    "heap": HeapWheel,
+    "hierarchical": lambda: HierarchicalWheel(tick=0.001),
+    "rounds": lambda: RoundsWheel(tick=0.001, slots=64),
+}
+
+
+class Intruder:
+    """
+    Sets, moves, cancels and drains wherever it is called.
+    """
+
+    def __init__(self, wheel, first=0):
+        self.wheel = wheel
+        self.is_busy = False
+        self.events, self.count = first, 0
+
+    def __call__(self, *_):
+        """
+        Come in.
+        """
+        self.events += 1
+        if self.is_busy or self.events % 7:  # at each event it would bring more than can be done
+            return self
+        self.is_busy = True
+        try:
+            self.count += 1
+            wheel, number = self.wheel, self.count
+            timer = wheel.call_later(number % 3, int)
+            timer.restart(1)
+            if number % 2:
+                timer.cancel()
+            wheel.set(number % 7, number, 1)
+            if number % 5 == 0:
+                wheel.cancel(number % 7)
+            if number % 97 == 0:
+                wheel.drain()
+        finally:
+            self.is_busy = False
+        return self
+
+
+def work(clock, wheel):
+    """
+    Use what a wheel has.
+    """
+    for number in range(3):
+        timer = wheel.call_later(number % 5, int)
+        timer.restart(1)
+        wheel.set(number % 13, number, 2)
+        if number % 3 == 0:
+            timer.cancel()
+        wheel.move_many(wheel.call_later_many([1, 2, 3], len)[:2], 2.0)
+        wheel.call_every(1, int, times=2)
+        wheel.pending()
+        clock.advance(0.5)
+
+
+@pytest.mark.parametrize("hook", ["settrace", "setprofile"])
+def test_between_any_two_lines(hook):
+    """
+    On the default wheel nothing is lost, and no call fails, whatever comes in between.
+    """
+    clock, errors = ManualClock(), []
+    wheel = TimerWheel(clock=clock, on_expire=lambda *_: None, on_error=lambda error, _: errors.append(error))
+    intruder = Intruder(wheel)
+    before = sys.gettrace() if hook == "settrace" else sys.getprofile()
+    getattr(sys, hook)(intruder)
+    try:
+        work(clock, wheel)
+    finally:
+        getattr(sys, hook)(before)
+    assert intruder.count > 20
+    assert errors == []
+    wheel.check()
+    stats = wheel.stats()
+    assert stats["sets"] == stats["fires"] + stats["cancels"] + len(wheel)
+
+
+@pytest.mark.parametrize("kind", WHEELS)
+def test_between_the_lines_of_a_check(kind):
+    """
+    A check that is interrupted so finds nothing wrong.
+    """
+    clock = ManualClock()
+    wheel = TimerWheel(wheel=WHEELS[kind](), clock=clock, on_expire=lambda *_: None)
+    work(clock, wheel)
+    intruder = Intruder(wheel)
+    before = sys.gettrace()
+    sys.settrace(intruder)
+    try:
+        wheel.check()
+    finally:
+        sys.settrace(before)
+    assert intruder.count > 0
+    wheel.check()
