@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -27,12 +27,18 @@ __all__ = [
     "Callback",
     "Duration",
     "ErrorHandler",
+    "ExecutorName",
     "Expired",
     "Instant",
     "K",
     "KeyT",
+    "MisfireName",
+    "ModeName",
+    "OverlapName",
     "Pending",
     "Seconds",
+    "StartRole",
+    "StateName",
     "Unique",
     "V",
     "ValueT",
@@ -46,6 +52,24 @@ Duration: TypeAlias = float | timedelta | str
 
 Instant: TypeAlias = datetime | str | float
 """An instant of the wall clock: an aware datetime, ISO 8601 text with an offset, or seconds since the epoch."""
+
+MisfireName: TypeAlias = Literal["once", "all", "skip"]
+"""What to do about runs that nobody could fire."""
+
+ModeName: TypeAlias = Literal["replace", "keep", "earliest", "restart"]
+"""How `set` treats a pending job of the same key."""
+
+OverlapName: TypeAlias = Literal["skip", "once", "all", "cancel"]
+"""What to do about instants that pass while a run lasts."""
+
+StateName: TypeAlias = Literal["pending", "running", "dead"]
+"""How far a job has come."""
+
+StartRole: TypeAlias = Literal["owner", "auto"]
+"""How a scheduler starts."""
+
+ExecutorName: TypeAlias = Literal["thread", "process"]
+"""Where a handler runs."""
 
 Callback: TypeAlias = Callable[..., object]
 """What a timer calls; its result is ignored."""

@@ -86,6 +86,7 @@ THIRD_PARTY = {
 }
 # One more user of a library, and why.
 BESIDES = {
+    "msgspec": "scheduler._codec",  # the arguments of tasks are read by their annotations
     "aiohttp": "service.peers",  # it forwards requests between nodes, and delivers no webhook
     "click": "integrations.flask",  # Flask's commands are click's
     "redis": "cli.apscheduler",  # it reads what APScheduler left in a Redis, not a store of ours

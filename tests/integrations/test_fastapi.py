@@ -4,6 +4,7 @@ FastAPI and Starlette: a scheduler for each time that the application runs, and 
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from contextlib import asynccontextmanager
 
@@ -151,3 +152,33 @@ def test_one_handler_a_name():
     with_handler(jobs)
     with pytest.raises(InvalidJobError, match="there is one of that name"):
         with_handler(jobs)
+
+
+def test_a_test_of_the_application_moves_the_clock(async_scheduler, manual_clock):
+    """
+    The application uses the scheduler of the test, and its tasks run on the application's loop as the clock moves.
+    """
+    jobs, seen = Jobs("memory://"), []
+
+    @jobs.task(name="expire")
+    async def expire(number: int) -> None:
+        seen.append((number, asyncio.get_running_loop()))
+
+    app = fastapi.FastAPI(lifespan=jobs.lifespan)
+
+    @app.post("/orders/{number}")
+    async def order(number: int, scheduler=fastapi.Depends(jobs)) -> str:  # noqa: B008  the name is a local one
+        seen.append(asyncio.get_running_loop())
+        return (await scheduler.set(f"order/{number}", expire.of(number), delay="30m")).outcome
+
+    for number in (17, 18):  # it starts twice
+        seen.clear()
+        with jobs.using(async_scheduler), testclient.TestClient(app) as client:
+            assert client.post(f"/orders/{number}").json() == "created"
+            async_scheduler.assert_scheduled(expire, f"order/{number}", delay="30m")
+            manual_clock.advance(1799)
+            assert len(seen) == 1
+            manual_clock.advance(1)
+        assert seen[1:] == [(number, seen[0])]
+    with testclient.TestClient(app):
+        assert jobs.scheduler is not async_scheduler

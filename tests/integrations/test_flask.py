@@ -57,6 +57,32 @@ def make_app(jobs, tmp_path):
         app.extensions["tickwheel"].stop()
 
 
+def test_tasks_have_the_context(jobs, scheduler, manual_clock):
+    """
+    A task of the application runs in its context, sync or async, on each scheduler that the application gets.
+    """
+    pytest.importorskip("msgspec", reason="msgspec is not installed: pip install 'tickwheel[tasks]'")
+
+    @jobs.task(name="cancel")
+    def cancel(number: int) -> None:
+        jobs.seen.append((flask.current_app.name, number))
+
+    @jobs.task(name="remind", aliases=["ask"])
+    async def remind(number: int) -> None:
+        jobs.seen.append((flask.current_app.name, number))
+
+    for taken in ("cancel", "ask", "sync"):
+        with pytest.raises(InvalidJobError, match="there is one of that name"):
+            jobs.task(name=taken)(lambda: None)
+    app = flask.Flask("tasks")
+    jobs.init_app(app, scheduler)
+    scheduler.set("a", cancel.of(17), delay=5)
+    scheduler.set("b", remind.of(number=18), delay=6)
+    manual_clock.advance(10)
+    assert jobs.seen == [("tasks", 17), ("tasks", 18)]
+    jobs.init_app(flask.Flask("other"), Scheduler("memory://"))
+
+
 def test_handlers_have_the_context(jobs, scheduler, manual_clock):
     """
     Sync and async ones, also with the fixture of the pytest plugin for a scheduler.

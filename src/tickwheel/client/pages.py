@@ -7,7 +7,7 @@ The next page is read while the last one is being written.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from tickwheel.host.backend import Jobs
@@ -16,7 +16,7 @@ from tickwheel.jobs.model import Answer, Job, Outcome, State
 from tickwheel.jobs.requests import PAGE_MAX, ListFields
 from tickwheel.jobs.verbs import CancelJobs
 
-__all__ = ["Walked", "drained", "walked"]
+__all__ = ["Walked", "drained", "jobs_with", "walked"]
 
 _AHEAD: Final = 2
 """How many pages are on their way to the store: one more than a commit takes, so that the next one need not wait."""
@@ -62,6 +62,18 @@ def walked(
         while waiting and (is_over or len(waiting) > _AHEAD):
             at, jobs, reply = waiting.popleft()
             yield Walked(at, jobs, [] if reply is None else reply.result())
+
+
+def jobs_with(client: Jobs, handlers: Iterable[str]) -> list[Job]:
+    """
+    Return all live jobs and dead letters of *handlers*, those of each in the order of their keys; blocks.
+    """
+    found: list[Job] = []
+    for handler in handlers:
+        fields: ListFields = {"target": "handler", "handler": handler}
+        for _, jobs, _ in walked(client, fields, lambda jobs: jobs, lambda _: None):
+            found += jobs
+    return found
 
 
 def drained(client: Jobs, prefix: str, on_progress: Callable[[int], object] | None) -> list[Job]:

@@ -1,7 +1,8 @@
 """
 The jobs that can be run and continued here now.
 
-This node has their handler or target, it can read their rule, so that it finds the next run, and no scope pauses them.
+This node has their handler or target, which can take their payload; it can read their rule, so that it finds the next
+run; and no scope pauses them.
 
 The store has the scopes. They are read before anything is staged, then every other second, and at once after a pause or
 resume through this scheduler: from then on nothing starts here that is paused. A job that is paused by its scope waits
@@ -30,6 +31,9 @@ __all__ = ["Runnable"]
 _NAMED_MAX: Final = 1_000
 """How many handlers and reasons are remembered: jobs may name ever new ones."""
 
+_UNFIT_MAX: Final = 1_000
+"""How many jobs whose payloads do not fit are left to other nodes one by one; past these, their handlers are."""
+
 _log = logging.getLogger("tickwheel.scheduler")
 
 
@@ -57,19 +61,30 @@ class Runnable:
         self._paused: frozenset[str] | None = None
         self._is_aside_unknown = True
         self._unreadable: dict[str, str] = {}
+        self._unfit: dict[int, Skill] = {}
+        self._left: set[Skill] = set()
         self._named: set[tuple[str, str, str]] = set()
 
     def skills(self) -> Sequence[Skill]:
         """
-        Return all that this node has; the store leaves out what is paused.
+        Return all that this node has, less the handlers that too many jobs do not fit.
+
+        The store leaves out what is paused.
         """
-        return self._registry.skills()
+        skills = self._registry.skills()
+        return [skill for skill in skills if skill not in self._left] if self._left else skills
 
     def unreadable(self) -> Sequence[str]:
         """
         Return the parts of rules that this node cannot read, as far as it has met them.
         """
         return list(self._unreadable)
+
+    def unfit(self) -> Sequence[int]:
+        """
+        Return the generations of jobs whose payloads do not fit here, as far as it has met them.
+        """
+        return list(self._unfit)
 
     @property
     def is_complete(self) -> bool:
@@ -92,14 +107,15 @@ class Runnable:
         """
         Return whether *job* can be run here, and its next run be found, and it is not paused by its scope.
         """
-        return self._registry.can_run(job.target, job.handler) and self._can_read(job) and not self._is_paused(job)
+        has_handler = self._registry.can_run(job.target, job.handler)
+        return has_handler and self._can_read(job) and not self._is_paused(job) and self.misfit(job) is None
 
     def lacking(self, jobs: Sequence[Job]) -> Sequence[Job]:
         """
         Return those of *jobs* that cannot be run here now.
         """
-        can_run = self._registry.can_run
-        has_all = all(can_run(*name) for name in {(job.target, job.handler) for job in jobs})
+        can_run, names = self._registry.can_run, {(job.target, job.handler) for job in jobs}
+        has_all = all(can_run(*name) for name in names) and not any(self._registry.is_choosy(*name) for name in names)
         if has_all and not self._paused and all(job.recurrence is None or self._can_read(job) for job in jobs):
             return ()
         return [job for job in jobs if not self.can_run(job)]
@@ -112,6 +128,10 @@ class Runnable:
             reason = self._registry.lack_of(job.target, job.handler)
             if reason is None and job.recurrence is not None and (part := unreadable_part(job.recurrence)) is not None:
                 reason = f"this node cannot read {part} in its rule: install what it needs, such as tzdata or cronsim"
+            if reason is None and self.misfit(job) is not None:
+                reason = (
+                    f"its payload does not fit {job.handler!r} here, as its error says: another version of it may run"
+                )
             if reason is not None:
                 self._warn_once(job.target, job.handler, reason, f"job {job.key!r} waits for a node that can run it")
 
@@ -130,6 +150,18 @@ class Runnable:
         if name not in self._named and len(self._named) < _NAMED_MAX:
             self._named.add(name)
             _log.warning("%s: %s", waiting, reason)
+
+    def misfit(self, job: Job) -> str | None:
+        """
+        Return why its handler here cannot take the payload of *job*, or None if it can; it is left to others then.
+        """
+        reason = self._registry.misfit(job)
+        if reason is not None and job.generation not in self._unfit:
+            if len(self._unfit) < _UNFIT_MAX:
+                self._unfit[job.generation] = (job.target, job.handler)
+            else:
+                self._left.add((job.target, job.handler))
+        return reason
 
     def _can_read(self, job: Job) -> bool:
         """

@@ -2,10 +2,10 @@
 The staging: jobs that come within the horizon are filed, or set aside for a node that can run them.
 
 A job is looked at when it comes within the horizon, whatever process wrote it. One whose handler, target or rule this
-node lacks goes out of its shard's way in the store, without an attempt; all nodes are notified, and the first that has
-all of it moves the job into a shard of its own. Where no node has it, it waits there for one that comes; and where it
-is paused by its scope, until that is resumed. Where all nodes have everything, that is one look into a set for each
-job, and one question to the store every other second.
+node lacks, or whose payload its handler does not take, goes out of its shard's way in the store, without an attempt;
+all nodes are notified, and the first that has all of it moves the job into a shard of its own. Where no node has it, it
+waits there for one that comes; and where it is paused by its scope, until that is resumed. Where all nodes have
+everything, that is one look into a set for each job, and one question to the store every other second.
 """
 
 from __future__ import annotations
@@ -128,7 +128,8 @@ class Staging:
             if room <= 0:
                 self._wait_for_more()
                 return
-            jobs = self._store.take_up(shard, epoch, open_to, room, unreadable=self.runnable.unreadable())
+            unreadable, unfit = self.runnable.unreadable(), self.runnable.unfit()
+            jobs = self._store.take_up(shard, epoch, open_to, room, unreadable=unreadable, unfit=unfit)
             if not jobs:
                 return
             place(shard, self._redater.right(jobs, epoch, is_news=False))
@@ -161,7 +162,8 @@ class Staging:
             self._wait_for_more()
         self._under_way += len(jobs)
         with suppress(ClosedError):  # a stop overtook us: the next owner sees to them
-            self._writer.post([SetAside(job, epoch) for job in jobs], partial(self._done, jobs))
+            writes = [SetAside(job, epoch, self.runnable.misfit(job)) for job in jobs]
+            self._writer.post(writes, partial(self._done, jobs))
 
     def _done(self, jobs: Sequence[Job], result: list[Answer] | Exception) -> None:
         """

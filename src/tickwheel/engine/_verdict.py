@@ -11,6 +11,7 @@ The verdict on an attempt that ended: done, again or dead, and when next. Pure: 
       that is returned
     Retry                           as a failure                     as a failure
     DeadLetter, no handler, poison  dead letter                     dead letter: the series ends until it is replayed
+    an error that is final          as DeadLetter                   as DeadLetter
     expired or missed               gone                             next run
     any, and the search for the                                      dead letter, as whether there is a next run is not
       next run gives up                                              known
@@ -43,7 +44,7 @@ from tickwheel.jobs.recurrence import Recurrence
 from tickwheel.jobs.retry import wait_ms
 from tickwheel.jobs.tracebacks import traceback_text
 from tickwheel.jobs.unreadable import is_readable, with_end, with_retry
-from tickwheel.targets import DeadLetter, Retry, Snooze
+from tickwheel.targets import DeadLetter, FinalError, Retry, Snooze
 from tickwheel.targets.contract import GIVE_BACK
 from tickwheel.targets.misuse import misuse_of
 
@@ -138,8 +139,10 @@ def judge_error(job: Job, epoch: int, error: BaseException, ran: Ran, random: Ch
     """
     Return what follows from what a target raised; a handler that is missing is not tried again.
     """
+    is_fatal = issubclass(type(error), HandlerNotFoundError | FinalError)
+    if issubclass(type(error), FinalError):
+        error = error.__cause__ or error
     text = error_text(error)
-    is_fatal = issubclass(type(error), HandlerNotFoundError)
     verdict = _dead(job, epoch, text) if is_fatal else _failed(job, epoch, text, ran, random)
     trace = traceback_text(error)
     return verdict if trace is None else replace(verdict, traceback=trace)

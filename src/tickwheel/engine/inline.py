@@ -29,7 +29,7 @@ from tickwheel.jobs.errors import UnsupportedError
 from tickwheel.jobs.model import Answer, Begin, Job, SetAside, Write, scope_over
 from tickwheel.observe.tracing import FIRING
 from tickwheel.stores import Store
-from tickwheel.targets import Call, Firing
+from tickwheel.targets import Call, FinalError, Firing
 
 __all__ = ["Inline", "Moving"]
 
@@ -66,7 +66,8 @@ class Inline(Owner):
         resources: Those of an owner. Its wheels are closed, because nothing here may wait.
         registry: The targets.
         figures: Count what was done.
-        loop: Not needed: each async handler has an event loop of its own.
+        loop: The one that async handlers run on, while it runs in another thread than the one that moves the clock;
+            otherwise each has an event loop of its own.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Inline(Owner):
     ) -> None:
         for wheel in (resources.timers, resources.pacer):
             wheel.close()  # a role that wants to wait does at once what it would have waited for
+        self.loop = loop
         self._clock, self._store = clock, resources.store
         runtime = replace(resources.runtime, clock=clock)
         self._store_clock = StoreClock(runtime)
@@ -179,9 +181,10 @@ class Inline(Owner):
             aside = [(each.target, each.handler) for each in self._store.aside()]
             self.written(self._store.take_up(0, self._epoch, aside, _EVER))
         while jobs := self._store.due(0, last + 1, None, 1):
-            if scope_over(jobs[0].target, jobs[0].handler, paused) is None:
+            misfit = self._registry.misfit(jobs[0])
+            if misfit is None and scope_over(jobs[0].target, jobs[0].handler, paused) is None:
                 return jobs[0]
-            self._store.apply([SetAside(jobs[0], self._epoch)])
+            self._store.apply([SetAside(jobs[0], self._epoch, misfit)])
         return None
 
     def _fire(self, job: Job) -> None:
@@ -206,9 +209,11 @@ class Inline(Owner):
 
     def _called(self, entry: StagedJob, call: Call, *arguments: Any) -> object:
         try:
-            return _awaited(entry, call, arguments) if call.is_async else call.function(*arguments)
+            return _awaited(entry, call, arguments, self.loop) if call.is_async else call.function(*arguments)
         except BaseException as error:
-            self._raised = error  # it is this attempt's end; what is the test's own goes on after that
+            self._raised = (
+                error.__cause__ if isinstance(error, FinalError) else error
+            )  # it is this attempt's end; what is the test's own goes on after that
             raise
 
 
@@ -224,9 +229,11 @@ class _AtOnce:
         done(self._store.apply(writes))
 
 
-def _awaited(entry: StagedJob, call: Call, arguments: Sequence[Any]) -> object:
+def _awaited(entry: StagedJob, call: Call, arguments: Sequence[Any], loop: asyncio.AbstractEventLoop | None) -> object:
     """
-    Await on an event loop of its own: in this thread, or in another one if a loop runs in this one, with its context.
+    Await on *loop*, if it runs in another thread.
+
+    Otherwise on a loop of its own: in this thread, or in another one if a loop runs in this one, with its context.
     """
 
     async def run() -> object:
@@ -239,8 +246,12 @@ def _awaited(entry: StagedJob, call: Call, arguments: Sequence[Any]) -> object:
             entry.expire = None
 
     try:
-        asyncio.get_running_loop()
+        here = asyncio.get_running_loop()
     except RuntimeError:
+        if loop is not None and loop.is_running():
+            return asyncio.run_coroutine_threadsafe(run(), loop).result()
         return asyncio.run(run())
+    if here is not loop and loop is not None and loop.is_running():
+        return asyncio.run_coroutine_threadsafe(run(), loop).result()
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(copy_context().run, asyncio.run, run()).result()

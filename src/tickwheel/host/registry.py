@@ -17,7 +17,7 @@ from tickwheel.jobs.model import EVERYTHING, Job, RetryPolicy
 from tickwheel.jobs.retry import check_policy
 from tickwheel.observe.events import Event
 from tickwheel.stores import Skill
-from tickwheel.targets import USUAL, Call, Limits, Naming, Reporting, Target
+from tickwheel.targets import USUAL, Call, Choosy, Limits, Naming, Reporting, Target
 from tickwheel.targets.handler import HandlerTarget
 from tickwheel.targets.log import LogTarget
 from tickwheel.targets.pull import PullTarget
@@ -51,6 +51,7 @@ class Registry:
             "pull": self.pulls,
             **targets,
         }
+        self._choosy = {name: each for name, each in self._targets.items() if isinstance(each, Choosy)}
         self._limits: dict[str, Callable[[str], Limits | None]] = {
             "handler": self.handlers.limits,
             "pull": self.pulls.limits,
@@ -182,8 +183,24 @@ class Registry:
         """
         self._listener = listener
 
+    def misfit(self, job: Job) -> str | None:
+        """
+        Return why its handler here cannot take the payload of *job*, or None if it can.
+        """
+        target = self._choosy.get(job.target)
+        return None if target is None else target.misfit(job.handler, job.payload)
+
+    def is_choosy(self, target: str, handler: str) -> bool:
+        """
+        Return whether *handler* takes some payloads and not others.
+        """
+        there = self._choosy.get(target)
+        return there is not None and there.is_choosy(handler)
+
     def _registered(self) -> None:
         self._skills = ()
+        self._calls.clear()  # there may be other middleware
+        self._checked.clear()  # and a task that was meant
         if self._listener is not None:
             self._listener()
 

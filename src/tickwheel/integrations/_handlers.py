@@ -1,5 +1,5 @@
 """
-Handlers that are registered before there is a scheduler.
+Handlers and tasks that are registered before there is a scheduler.
 """
 
 from __future__ import annotations
@@ -8,17 +8,23 @@ import inspect
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import wraps
-from typing import Any, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack, overload
 from weakref import WeakKeyDictionary
 
-from tickwheel.scheduler import AsyncScheduler, InvalidJobError, RetryPolicy, Scheduler
-from tickwheel.targets import Usual
+from tickwheel.scheduler import AsyncScheduler, InvalidJobError, RetryPolicy, Scheduler, Task
+from tickwheel.scheduler.tasks import TaskFields, TaskMaker, WithFiring, made
+from tickwheel.targets import Firing, Usual
 from tickwheel.targets.handler import name_of
-from tickwheel.typing import Duration
+from tickwheel.typing import Duration, ExecutorName
+
+if TYPE_CHECKING:
+    from typing import Concatenate
 
 __all__ = ["Handlers", "within"]
 
 _Handler = TypeVar("_Handler", bound=Callable[..., Any])
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 class _Fields(TypedDict, total=False):
@@ -30,20 +36,21 @@ class _Fields(TypedDict, total=False):
     timeout: Duration | Usual | None
     concurrency: int | Usual | None
     rate: float | None
-    executor: str
+    executor: ExecutorName
 
 
 class Handlers:
     """
-    The handlers of an application, for as many schedulers as it makes: one in production, one for each test.
+    The handlers and tasks of an application, for all schedulers that it makes: one in production, one for each test.
     """
 
     def __init__(self) -> None:
         self._handlers: dict[str, tuple[Callable[..., Any], _Fields]] = {}
+        self._tasks: dict[str, Task[..., ..., Any]] = {}
         self._known: WeakKeyDictionary[Scheduler | AsyncScheduler, set[str]] = WeakKeyDictionary()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {', '.join(sorted(self._handlers)) or 'no handlers'}>"
+        return f"<{type(self).__name__} of {', '.join(sorted([*self._handlers, *self._tasks])) or 'no handlers'}>"
 
     @overload
     def handler(self, name: _Handler, /) -> _Handler: ...
@@ -65,12 +72,39 @@ class Handlers:
 
         def add(function: _Handler) -> _Handler:
             known = name_of(function) if name is None else name
-            if known in self._handlers:
-                raise InvalidJobError("handler", known, "there is one of that name: take another name")
+            self._check(known)
             self._handlers[known] = function, fields
             return function
 
         return add
+
+    @overload
+    def task(self, function: WithFiring[_P, _R], /) -> Task[_P, Concatenate[Firing, _P], _R]: ...
+
+    @overload
+    def task(self, function: Callable[_P, _R], /) -> Task[_P, _P, _R]: ...
+
+    @overload
+    def task(self, function: None = None, /, **fields: Unpack[TaskFields]) -> TaskMaker: ...
+
+    def task(self, function: Callable[..., Any] | None = None, /, **fields: Unpack[TaskFields]) -> Any:
+        """
+        Make a task of the decorated function, for all schedulers of the application: see `Scheduler.task`.
+
+        Raises:
+            InvalidJobError: As there.
+            TypeError: As there.
+        """
+        return made(function, fields, self._keep)
+
+    def _keep(self, task: Task[..., ..., Any]) -> None:
+        for name in (task.name, *task.aliases):
+            self._check(name)
+        self._tasks |= dict.fromkeys((task.name, *task.aliases), task)
+
+    def _check(self, name: str) -> None:
+        if name in self._handlers or name in self._tasks:
+            raise InvalidJobError("handler", name, "there is one of that name: take another name")
 
     def _register(
         self,
@@ -78,7 +112,7 @@ class Handlers:
         around: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda function: function,
     ) -> None:
         """
-        Register all handlers on *scheduler*, each as *around* returns it; one that runs in a process as it is.
+        Register all handlers and tasks on *scheduler*, each as *around* returns it; in a process one runs as it is.
 
         Those that were registered there before stay.
         """
@@ -88,6 +122,10 @@ class Handlers:
                 is_apart = fields.get("executor") == "process"  # which finds it by its name
                 scheduler.handler(name, **fields)(function if is_apart else around(function))
                 known.add(name)
+        for task in self._tasks.values():
+            if task.name not in known:
+                scheduler.register_within(task, around)
+                known |= {task.name, *task.aliases}
 
 
 def within(function: Callable[..., Any], context: Callable[[], AbstractContextManager[object]]) -> Callable[..., Any]:

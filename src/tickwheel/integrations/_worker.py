@@ -10,13 +10,14 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from tickwheel.scheduler import Scheduler
+from tickwheel.typing import StartRole
 
 __all__ = ["fire_until_stopped"]
 
 _HOUR_S = 3600.0
 
 
-def fire_until_stopped(scheduler: Scheduler, role: str, say: Callable[[str], object]) -> None:
+def fire_until_stopped(scheduler: Scheduler, role: StartRole, say: Callable[[str], object]) -> None:
     """
     Start *scheduler*, fire until SIGINT or SIGTERM, let handlers finish, and stop it; in the main thread.
 

@@ -4,12 +4,13 @@ A scheduler in FastAPI and Starlette: it starts and stops with the application, 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from tickwheel.integrations._handlers import Handlers
 from tickwheel.scheduler import AsyncScheduler
+from tickwheel.typing import StartRole
 
 __all__ = ["Jobs"]
 
@@ -27,10 +28,11 @@ class Jobs(Handlers):
         **options: Further arguments of `AsyncScheduler`.
     """
 
-    def __init__(self, store: str = "sqlite:///tickwheel.db", *, role: str = "auto", **options: Any) -> None:
+    def __init__(self, store: str = "sqlite:///tickwheel.db", *, role: StartRole = "auto", **options: Any) -> None:
         super().__init__()
         self._store, self._role, self._options = store, role, options
         self._scheduler: AsyncScheduler | None = None
+        self._lent: AsyncScheduler | None = None
 
     @property
     def scheduler(self) -> AsyncScheduler:
@@ -65,6 +67,13 @@ class Jobs(Handlers):
         if self._scheduler is not None:
             message = "the jobs run already: give each application its own"
             raise RuntimeError(message)
+        if self._lent is not None:
+            self._scheduler = self._lent
+            try:
+                yield await self._lent.start()
+            finally:
+                self._scheduler = None
+            return
         scheduler = self._scheduler = AsyncScheduler(self._store, **self._options)
         try:
             self._register(scheduler)
@@ -73,6 +82,20 @@ class Jobs(Handlers):
         finally:
             self._scheduler = None
             await scheduler.stop()
+
+    @contextmanager
+    def using(self, scheduler: AsyncScheduler) -> Iterator[AsyncScheduler]:
+        """
+        Let an application that starts inside the block use *scheduler*, with all handlers and tasks, for a test.
+
+        It is not stopped with the application; pass the fixture `async_scheduler`, whose clock the test moves.
+        """
+        self._register(scheduler)
+        before, self._lent = self._lent, scheduler
+        try:
+            yield scheduler
+        finally:
+            self._lent = before
 
     @asynccontextmanager
     async def lifespan(self, app: object) -> AsyncIterator[dict[str, object]]:

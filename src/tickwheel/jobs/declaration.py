@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from hashlib import sha256
 from typing import Final
 
+from tickwheel.calendar import Dates
 from tickwheel.jobs import checks
 from tickwheel.jobs.definition import Definition
 from tickwheel.jobs.errors import InvalidJobError
@@ -36,6 +38,7 @@ __all__ = [
 MANIFEST_MAX: Final = 10_000
 """Maximum number of jobs in one manifest, which is declared in one commit."""
 _MODES: Final = ("max_wait", "if_generation")
+_ANY_DATE: Final = date(1970, 1, 1)
 _QUIET: Final = frozenset((Outcome.UNCHANGED, Outcome.DEAD, Outcome.FINISHED))
 
 
@@ -222,8 +225,11 @@ def digest_of(writes: Iterable[Set]) -> str:
 def _stated(write: Set) -> str:
     definition = Definition.of(write.job, has_phase=write.has_phase)
     series = replace(definition.series, nominal_at=None)
-    if isinstance(series.rule, Interval) and not write.has_phase:  # it begins at each start
-        series = replace(series, rule=replace(series.rule, anchor_at=0))
+    if not write.has_phase:  # the phase of a new series is the moment of its first start
+        if isinstance(series.rule, Interval):
+            series = replace(series, rule=replace(series.rule, anchor_at=0))
+        elif isinstance(series.rule, Dates):
+            series = replace(series, rule=replace(series.rule, anchor_on=_ANY_DATE))
     return definition._replace(series=series).to_text()
 
 

@@ -5,6 +5,7 @@ The durable scheduler's errors.
       InvalidValueError         ValueError     permanent   mend the value that it names
         InvalidJobError                        permanent   mend the value that it names
           InvalidRecurrenceError  RecurrenceError          permanent   mend the cron line, the zone or the interval
+          MisfitError                          permanent   mend the payload, or the parameters of its task
         RecurrenceError                        permanent   what the calendar raises; of a job, the class above
       HandlerNotFoundError      LookupError    permanent   register the handler; its jobs wait for it
       HandlerFailedError        RuntimeError   transient   what a handler in a process raised, or how the process ended
@@ -37,6 +38,7 @@ __all__ = [
     "InvalidValueError",
     "JobStoppedError",
     "LeaseEndedError",
+    "MisfitError",
     "RecurrenceError",
     "StoreError",
     "StoreFormatError",
@@ -61,6 +63,12 @@ class InvalidJobError(InvalidValueError):
 class InvalidRecurrenceError(InvalidJobError, RecurrenceError):
     """
     A recurrence that no job can have: it cannot be read, or never fires.
+    """
+
+
+class MisfitError(InvalidJobError):
+    """
+    A payload that the parameters of a task do not take.
     """
 
 

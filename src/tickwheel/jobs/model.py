@@ -6,8 +6,9 @@ Times are milliseconds since the epoch by the store's clock, in int64. Nothing h
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tickwheel.jobs.attempt_status import ANY_ATTEMPT, AttemptStatus, Standing
 from tickwheel.jobs.history import CUT_OFF, Actor, HistoryRecord
@@ -49,6 +50,7 @@ __all__ = [
     "Resume",
     "RetryPolicy",
     "Set",
+    "SetAnswer",
     "SetAside",
     "SetMode",
     "SetPause",
@@ -144,6 +146,13 @@ class Job:
     # Each field above is a column (see `columns.py`): a new one goes here. Those below have none.
     lacks_handler: bool = False
     awaits_worker: bool = False
+
+    @property
+    def due(self) -> datetime:
+        """
+        The instant at which to fire, in UTC: `due_at` as a datetime.
+        """
+        return datetime.fromtimestamp(self.due_at / 1000, UTC)
 
     @property
     def fire_id(self) -> str:
@@ -320,10 +329,12 @@ class SetAside:
     Attributes:
         job: As in a `Begin`.
         epoch: The lease's.
+        error: Why its handler there cannot take it, to be kept with the job; None where that is missing.
     """
 
     job: Job
     epoch: int
+    error: str | None = None
 
 
 class Settled(StrEnum):
@@ -439,3 +450,17 @@ class Answer:
 
     outcome: Outcome
     job: Job | None = None
+
+
+if TYPE_CHECKING:
+
+    @record
+    class SetAnswer(Answer):
+        """
+        The answer to a set without `if_generation`, after which there is a job.
+        """
+
+        job: Job
+
+else:
+    SetAnswer = Answer  # the class is for type checkers

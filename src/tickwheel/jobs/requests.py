@@ -7,7 +7,7 @@ Internal: other packages use it, users do not.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, time
 from typing import Any, Final, NamedTuple, TypedDict
 
@@ -26,9 +26,12 @@ from tickwheel.jobs.model import (
     SetMode,
     State,
 )
+from tickwheel.jobs.near import near
+from tickwheel.jobs.recurrence import Misfire, Overlap
 from tickwheel.jobs.recurring import check_once, first_run, interval_of, no_run
 from tickwheel.jobs.retry import check_policy
-from tickwheel.typing import Duration, Instant
+from tickwheel.jobs.task_call import TaskCall, check_call
+from tickwheel.typing import Duration, Instant, MisfireName, ModeName, OverlapName, StateName
 
 __all__ = [
     "PAGE_MAX",
@@ -41,11 +44,13 @@ __all__ = [
     "When",
     "answered",
     "check_manifest",
+    "check_names",
     "check_requests",
     "due_at",
     "flag",
     "job_query",
     "other_manifest",
+    "set_request",
     "set_write",
     "trial",
 ]
@@ -59,7 +64,7 @@ _MANIFEST_BYTES_MAX: Final = 255
 
 class SetFields(TypedDict, total=False):
     """
-    The keyword arguments of `set`; `SetRequest` says what they mean.
+    The keyword arguments of `set` beside `if_generation`; `SetRequest` says what they mean.
     """
 
     delay: Duration | None
@@ -69,9 +74,8 @@ class SetFields(TypedDict, total=False):
     handler: str | None
     retry: RetryPolicy | None
     expires: Duration | None
-    mode: str
+    mode: ModeName | SetMode
     max_wait: Duration | None
-    if_generation: int | None
     every: Duration | None
     time: str | time | None
     cron: str | None
@@ -79,9 +83,9 @@ class SetFields(TypedDict, total=False):
     tz: str
     dst_gap: str | None
     dst_overlap: str | None
-    misfire: str
+    misfire: MisfireName | Misfire
     misfire_grace: Duration | None
-    overlap: str | None
+    overlap: OverlapName | Overlap | None
     jitter: Duration
     until: Instant | None
     max_runs: int | None
@@ -99,6 +103,7 @@ class SetRequest:
 
     Attributes:
         key: The job's name, unique among live jobs: 1 to 512 bytes of UTF-8.
+        call: What is to run, as `cancel_order.of(number=17)`; it takes the place of `handler` and `payload`.
         delay: Seconds from now, a timedelta, or text such as "90s", "2h30m" or "PT30M", as for all seconds here; below
             zero counts as now, at most 100 years.
         at: An aware datetime, ISO 8601 text with an offset, or seconds since the epoch; a past instant counts as now.
@@ -140,6 +145,7 @@ class SetRequest:
     """
 
     key: str
+    call: TaskCall | None = None
     delay: Duration | None = None
     at: Instant | None = None
     payload: Any = None
@@ -147,7 +153,7 @@ class SetRequest:
     handler: str | None = None
     retry: RetryPolicy | None = None
     expires: Duration | None = None
-    mode: str = "replace"
+    mode: ModeName | SetMode = "replace"
     max_wait: Duration | None = None
     if_generation: int | None = None
     every: Duration | None = None
@@ -157,9 +163,9 @@ class SetRequest:
     tz: str = "UTC"
     dst_gap: str | None = None
     dst_overlap: str | None = None
-    misfire: str = "once"
+    misfire: MisfireName | Misfire = "once"
     misfire_grace: Duration | None = None
-    overlap: str | None = None
+    overlap: OverlapName | Overlap | None = None
     jitter: Duration = 0.0
     until: Instant | None = None
     max_runs: int | None = None
@@ -195,7 +201,7 @@ class Filter(TypedDict, total=False):
         manifest: Only jobs that belong to this manifest.
     """
 
-    state: str | None
+    state: StateName | State | None
     due_from: Instant | None
     due_until: Instant | None
     handler: str | None
@@ -244,8 +250,42 @@ def check_requests(requests: Iterable[SetRequest]) -> list[SetRequest]:
     found = list(requests)
     for request in found:
         if not hasattr(request, "handler"):  # an item of the service has the same fields
-            raise InvalidJobError("request", request, "pass SetRequest(key, delay=..., handler=...)")
-    return found
+            raise InvalidJobError("request", request, "pass SetRequest(key, task.of(...), delay=...)")
+    return [_spread(request) if getattr(request, "call", None) is not None else request for request in found]
+
+
+def set_request(key: str, call: TaskCall | None, fields: SetFields, if_generation: int | None = None) -> SetRequest:
+    """
+    Return the request that `set` makes of its arguments.
+
+    Raises:
+        InvalidJobError: If *call* is not a call, or *fields* say the same once more.
+        TypeError: For a name that is not in `SetFields`.
+    """
+    try:
+        request = SetRequest(key, call, if_generation=if_generation, **fields)
+    except TypeError:
+        check_names("set", fields, SetFields.__annotations__)
+        raise
+    return request if call is None else _spread(request)
+
+
+def _spread(request: SetRequest) -> SetRequest:
+    """
+    Return *request* with what its call says in the fields that a job has.
+    """
+    call = check_call(request.call)
+    for name in ("handler", "payload"):
+        if (value := getattr(request, name)) is not None:
+            raise InvalidJobError(name, value, f"the call of {call.handler} says it: leave {name}= out")
+    if request.target != call.target:
+        raise InvalidJobError("target", request.target, f"a task is run by a handler: leave it out for {call.handler}")
+    if request.keep_payload is True:
+        raise InvalidJobError(
+            "keep_payload", request.keep_payload, "a call has a payload: use move() for another time alone"
+        )
+    retry = request.retry or call.retry
+    return replace(request, call=None, handler=call.handler, payload=call.payload, retry=retry)
 
 
 def set_write(
@@ -432,6 +472,22 @@ def check_manifest(name: str) -> str:
 def _part(name: str, fields: Mapping[str, Any]) -> str | None:
     text = fields.get(name)
     return None if text is None else checks.check_key(text, name)
+
+
+def check_names(verb: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """
+    Refuse a keyword argument of *verb* that is not *known*.
+
+    Raises:
+        TypeError: Naming the verb, and the name that was meant, if one is near.
+    """
+    names = list(known)
+    for name in given:
+        if name not in names:
+            meant = near(name, names)
+            remedy = f"did you mean {meant!r}?" if meant else f"pass some of {', '.join(names)}"
+            message = f"{verb}() got an unexpected keyword argument {name!r}: {remedy}"
+            raise TypeError(message)
 
 
 def flag(name: str, value: object) -> bool:

@@ -400,7 +400,7 @@ def _begin_or_set_aside(write: Begin | SetAside, job: Job | None) -> Decision:
     if job.pause is not None:
         return PAUSED, job
     if isinstance(write, SetAside):
-        return GONE, job if job.lacks_handler else replace(job, lacks_handler=True)
+        return GONE, job if job.lacks_handler else replace(job, lacks_handler=True, error=write.error or job.error)
     return BEGUN, replace(job, state=State.RUNNING, attempt=job.attempt + 1, lacks_handler=False)
 
 

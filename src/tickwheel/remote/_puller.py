@@ -24,12 +24,12 @@ from typing import Any, Final
 
 from tickwheel.errors import ClosedError, InvalidDelayError
 from tickwheel.host.options import SchedulerOptions, share_of
-from tickwheel.jobs.errors import InvalidJobError, LeaseEndedError, StoreError, error_text, kept_text
+from tickwheel.jobs.errors import InvalidJobError, LeaseEndedError, MisfitError, StoreError, error_text, kept_text
 from tickwheel.jobs.model import Progress
 from tickwheel.loops import new_pool
 from tickwheel.remote._loop import HandlerLoop
 from tickwheel.remote._pulls import RemotePulls
-from tickwheel.targets import USUAL, Abandoned, Call, DeadLetter, Firing, Limits, Retry, Snooze
+from tickwheel.targets import USUAL, Abandoned, Call, DeadLetter, FinalError, Firing, Limits, Retry, Snooze
 from tickwheel.targets.handler import HandlerTarget
 from tickwheel.targets.misuse import misuse_of
 from tickwheel.targets.pull import JobLease
@@ -44,6 +44,8 @@ _LEASE_S: Final = 30.0
 _BEAT_S: Final = _LEASE_S / 3
 _PAUSE_S: Final = 1.0
 """Between two tries of a service that does not answer."""
+_MISFIT_S: Final = 30.0
+"""After which a job may be leased again whose payload does not fit the handler here."""
 _AHEAD_S: Final = 0.1
 """How long what was leased may wait for the turn that its rate gives it."""
 
@@ -322,10 +324,15 @@ class Puller:
             done = self._report(lease.fire_id, error)
         done.result()
 
-    def _report(self, fire_id: str, answer: object) -> Future[None]:
+    def _report(self, fire_id: str, answer: object) -> Future[None]:  # noqa: PLR0911 - one for each answer
         if (misuse := misuse_of(answer)) is not None and not isinstance(answer, BaseException):
             return self._pulls.nack(fire_id, None, misuse, is_dead=False)
         match answer:
+            case MisfitError():  # a node of another version may take it
+                _log.warning("%r is given back: %s", fire_id, answer)
+                return self._pulls.release(fire_id, _MISFIT_S)
+            case FinalError():
+                return self._pulls.nack(fire_id, None, error_text(answer.__cause__ or answer), is_dead=True)
             case BaseException():
                 return self._pulls.nack(fire_id, None, error_text(answer), is_dead=False)
             case DeadLetter():

@@ -2,6 +2,7 @@
 The durable scheduler: jobs by key that survive a crash.
 
     _scheduler, _async    the two faces
+    tasks                 functions that jobs call with typed arguments
     _core                 what both are built on: a client, and an owner while it is started
     backfill, migration   verbs that read pages of a store
     idempotency           a table at the receiver, for callers that must not run a job twice
@@ -41,6 +42,7 @@ from tickwheel.jobs.model import (
     Page,
     Progress,
     RetryPolicy,
+    SetAnswer,
     SetMode,
     State,
 )
@@ -49,6 +51,7 @@ from tickwheel.jobs.requests import SetRequest
 from tickwheel.scheduler._async import AsyncScheduler
 from tickwheel.scheduler._scheduler import Scheduler
 from tickwheel.scheduler.backfill import Backfill
+from tickwheel.scheduler.tasks import Task, TaskCall, task
 from tickwheel.stores import Node, Shard
 from tickwheel.targets import USUAL, DeadLetter, Firing, Retry, Snooze, Target
 from tickwheel.targets.pull import JobLease
@@ -89,6 +92,7 @@ __all__ = [
     "Schedule",
     "Scheduler",
     "SchedulerOptions",
+    "SetAnswer",
     "SetMode",
     "SetRequest",
     "Shard",
@@ -99,7 +103,10 @@ __all__ = [
     "StoreFullError",
     "StoreInUseError",
     "Target",
+    "Task",
+    "TaskCall",
     "TooManyWaitingError",
     "TransactionError",
     "UnsupportedError",
+    "task",
 ]

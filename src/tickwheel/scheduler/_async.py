@@ -8,27 +8,29 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack, overload
 
-from tickwheel.client.pages import drained
+from tickwheel.client.pages import drained, jobs_with
 from tickwheel.jobs import checks
 from tickwheel.jobs.bulk import BulkAnswer, BulkFields, BulkProgress
 from tickwheel.jobs.change import ChangeFields
 from tickwheel.jobs.declaration import Declared, Schedule, checked_declaration
 from tickwheel.jobs.errors import UnsupportedError
 from tickwheel.jobs.incidents import Incidents
-from tickwheel.jobs.model import Answer, HistoryRecord, Job, Page, Pause, Progress
-from tickwheel.jobs.requests import ListRest, SetFields, SetRequest, When, answered, check_requests
+from tickwheel.jobs.model import Answer, HistoryRecord, Job, Page, Pause, Progress, SetAnswer
+from tickwheel.jobs.requests import ListRest, SetFields, SetRequest, When, answered, check_requests, set_request
+from tickwheel.jobs.task_call import TaskCall
 from tickwheel.jobs.verbs import CancelJobs, MoveJobs, PauseJobs, ReplayJobs, ResumeJobs, SetJobs, Verb
 from tickwheel.scheduler._common import Common
 from tickwheel.scheduler._fleet import progress_of
 from tickwheel.scheduler._replies import Replies
 from tickwheel.scheduler._skip import skipped
 from tickwheel.scheduler.backfill import Backfill, BackfillRange, backfilled
+from tickwheel.scheduler.tasks import Task, names_of
 from tickwheel.stores import Node, Shard
 from tickwheel.targets import Firing
 from tickwheel.targets.pull import JobLease
-from tickwheel.typing import Duration, Instant
+from tickwheel.typing import Duration, Instant, StartRole
 
 __all__ = ["AsyncScheduler"]
 
@@ -51,7 +53,7 @@ class AsyncScheduler(Common):
     def _replies(self) -> Replies:
         return Replies()
 
-    async def start(self, *, role: str = "owner") -> Self:
+    async def start(self, *, role: StartRole = "owner") -> Self:
         """
         Become the owner and fire: see `Scheduler.start`. A start whose `await` is cancelled is stopped, and so closed.
 
@@ -62,6 +64,7 @@ class AsyncScheduler(Common):
         if self._loop is not None and self._loop.is_closed():
             what = "this scheduler was started on an event loop that is closed, and its async handlers run no more"
             raise UnsupportedError(what, "stop it before its loop ends, and make another one for the next loop")
+        self._core.handlers.prepare()
         try:
             await asyncio.to_thread(self._core.start, loop, role)
         except asyncio.CancelledError:  # the thread goes on, and nobody would stop what it starts
@@ -96,11 +99,41 @@ class AsyncScheduler(Common):
             return await self._replies.awaitable(client.submit(verb))
         return await client.within(conn).submit(verb).awaited()
 
-    async def set(self, key: str, *, conn: object = None, **fields: Unpack[SetFields]) -> Answer:
+    @overload
+    async def set(
+        self,
+        key: str,
+        call: TaskCall | None = None,
+        *,
+        conn: object = None,
+        if_generation: None = None,
+        **fields: Unpack[SetFields],
+    ) -> SetAnswer: ...
+
+    @overload
+    async def set(
+        self,
+        key: str,
+        call: TaskCall | None = None,
+        *,
+        conn: object = None,
+        if_generation: int | None,
+        **fields: Unpack[SetFields],
+    ) -> Answer: ...
+
+    async def set(
+        self,
+        key: str,
+        call: TaskCall | None = None,
+        *,
+        conn: object = None,
+        if_generation: int | None = None,
+        **fields: Unpack[SetFields],
+    ) -> Answer:
         """
         Set the job of *key*: see `Scheduler.set`.
         """
-        request = SetRequest(key, **fields)
+        request = set_request(key, call, fields, if_generation)
         if conn is not None:
             return answered((await self._do(SetJobs((request,)), conn))[0], request)
         client = self._core.client
@@ -287,6 +320,12 @@ class AsyncScheduler(Common):
         Return what happened to the jobs of *key*, the newest first: see `Scheduler.history`.
         """
         return await asyncio.to_thread(self._core.client.history, key, before, limit)
+
+    async def jobs_of(self, task: Task[..., ..., Any]) -> list[Job]:
+        """
+        Return the jobs of a task: see `Scheduler.jobs_of`.
+        """
+        return await asyncio.to_thread(jobs_with, self._core.client, names_of(task))
 
     async def list(self, prefix: str = "", **fields: Unpack[ListRest]) -> Page:
         """

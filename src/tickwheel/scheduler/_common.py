@@ -5,7 +5,7 @@ The common part of both faces of the scheduler: everything that needs no waiting
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
 from tickwheel.clock import Clock, MonotonicClock
 from tickwheel.host.backend import Backend
@@ -21,14 +21,21 @@ from tickwheel.observe.tracing import Tracer
 from tickwheel.remote import RemoteCore, is_service
 from tickwheel.scheduler._core import Core
 from tickwheel.scheduler._dropped import stop_when_dropped
+from tickwheel.scheduler.tasks import Around, Task, TaskFields, TaskMaker, WithFiring, check_task, made
 from tickwheel.stores import Store
-from tickwheel.targets import USUAL, Limits, Target, Usual
-from tickwheel.targets.handler import name_of
-from tickwheel.typing import Duration
+from tickwheel.targets import USUAL, Firing, Limits, Target, Usual
+from tickwheel.targets.handler import Middleware, name_of
+from tickwheel.typing import Duration, ExecutorName
+
+if TYPE_CHECKING:
+    from typing import Concatenate
 
 __all__ = ["Common"]
 
 _Handler = TypeVar("_Handler", bound=Callable[..., Any])
+_Middleware = TypeVar("_Middleware", bound=Middleware)
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 class Common:
@@ -100,7 +107,7 @@ class Common:
         timeout: Duration | Usual | None = USUAL,
         concurrency: int | Usual | None = USUAL,
         rate: float | None = None,
-        executor: str = "thread",
+        executor: ExecutorName = "thread",
     ) -> Callable[[_Handler], _Handler]: ...
 
     def handler(
@@ -111,7 +118,7 @@ class Common:
         timeout: Duration | Usual | None = USUAL,
         concurrency: int | Usual | None = USUAL,
         rate: float | None = None,
-        executor: str = "thread",
+        executor: ExecutorName = "thread",
     ) -> Callable[[_Handler], _Handler] | _Handler:
         """
         Register the decorated function as the handler of jobs with `handler=name`.
@@ -157,6 +164,76 @@ class Common:
             return function
 
         return register
+
+    @overload
+    def task(self, function: WithFiring[_P, _R], /) -> Task[_P, Concatenate[Firing, _P], _R]: ...
+
+    @overload
+    def task(self, function: Callable[_P, _R], /) -> Task[_P, _P, _R]: ...
+
+    @overload
+    def task(self, function: None = None, /, **fields: Unpack[TaskFields]) -> TaskMaker: ...
+
+    def task(self, function: Callable[..., Any] | None = None, /, **fields: Unpack[TaskFields]) -> Any:
+        """
+        Make a task of the decorated function: a handler with typed arguments, and a call that jobs carry.
+
+        `scheduler.set(key, cancel_order.of(number=17), delay="30m")` sets a job that calls it, and `cancel_order(17)`
+        calls it here and now. The payload is JSON, the arguments by name, read back by the annotations: enums,
+        datetimes, UUID, Decimal, dataclasses, msgspec Structs and pydantic models among them. A parameter `firing`, the
+        first or with a default, gets the `Firing`. What a function returns or raises counts as a handler's does.
+
+        A job whose arguments do not fit uses no attempt: it waits for a node whose function takes them.
+
+        Args:
+            function: As in `@scheduler.task` without brackets.
+            name: What jobs name it by; by default `module.qualname`, which a function of the main module, or inside
+                another one, does not have.
+            aliases: Names that it had before, whose jobs it runs, too.
+            retry: The policy of its jobs that are set without one.
+            retry_on: The classes of exceptions that are tried again; after any other the job is a dead letter. By
+                default all are. What ends an attempt from outside, such as its timeout, is always tried again.
+            dead_on: The classes of exceptions after which it is not tried again; they come before *retry_on*.
+            timeout: As for `handler`, and so the others.
+            concurrency: See there.
+            rate: See there.
+            executor: See there.
+
+        Raises:
+            InvalidJobError: If it has no name that another process would know, a name is taken, or an option cannot be.
+            TypeError: If no payload could call it: for `*args`, or a `firing` that is neither first nor has a default.
+        """
+        return made(function, fields, lambda task: task.register(self._core.handlers))
+
+    def register(self, *tasks: Task[..., ..., Any]) -> None:
+        """
+        Run the jobs of *tasks* here, which `tickwheel.scheduler.task` has made; before or after the start.
+
+        Raises:
+            InvalidJobError: If a name is taken, or one of *tasks* is none.
+        """
+        for each in tasks:
+            check_task(each).register(self._core.handlers)
+
+    def register_within(self, task: Task[..., ..., Any], around: Around) -> None:
+        """
+        Run the jobs of *task* here, each attempt within what *around* makes of it; for integrations.
+
+        Raises:
+            InvalidJobError: As `register`.
+        """
+        check_task(task).register(self._core.handlers, around)
+
+    def middleware(self, around: _Middleware) -> _Middleware:
+        """
+        Run every attempt of handlers and tasks from now on within what *around* returns for it; for a decorator.
+
+        It gets the `Firing` and returns a context manager, for `def` and `async def` alike, such as that of a function
+        with `@contextmanager`. What is raised in it is the attempt's end. The first one is the outermost. Where the
+        executor is "process", it is entered in this process.
+        """
+        self._core.handlers.add_middleware(around)
+        return around
 
     def has_handler(self, name: str) -> bool:
         """

@@ -110,6 +110,13 @@ class Core:
         return self._lifecycle.is_started and not self.client.opening.is_inherited
 
     @property
+    def owner(self) -> Owner | None:
+        """
+        The owner that fires here, once it has started.
+        """
+        return self._owner
+
+    @property
     def is_in_use(self) -> bool:
         """
         True while this process has threads or connections for it.

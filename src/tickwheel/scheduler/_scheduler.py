@@ -6,22 +6,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Any, Self, Unpack, overload
 
-from tickwheel.client.pages import drained
+from tickwheel.client.pages import drained, jobs_with
 from tickwheel.host.backend import Jobs
 from tickwheel.jobs import checks
 from tickwheel.jobs.bulk import BulkAnswer, BulkFields, BulkProgress
 from tickwheel.jobs.change import ChangeFields
 from tickwheel.jobs.declaration import Declared, Schedule, checked_declaration
-from tickwheel.jobs.model import Answer, HistoryRecord, Job, Page, Pause
-from tickwheel.jobs.requests import ListRest, SetFields, SetRequest, When, answered, check_requests
+from tickwheel.jobs.model import Answer, HistoryRecord, Job, Page, Pause, SetAnswer
+from tickwheel.jobs.requests import ListRest, SetFields, SetRequest, When, answered, check_requests, set_request
+from tickwheel.jobs.task_call import TaskCall
 from tickwheel.jobs.verbs import CancelJobs, MoveJobs, PauseJobs, ReplayJobs, ResumeJobs, SetJobs, Verb
 from tickwheel.scheduler._fleet import Fleet
 from tickwheel.scheduler._skip import skipped
 from tickwheel.scheduler.backfill import Backfill, BackfillRange, backfilled
+from tickwheel.scheduler.tasks import Task, names_of
 from tickwheel.targets import Firing
-from tickwheel.typing import Duration, Instant
+from tickwheel.typing import Duration, Instant, StartRole
 
 __all__ = ["Scheduler"]
 
@@ -36,7 +38,7 @@ class Scheduler(Fleet):
     All methods may be called from any thread, also from inside a handler, but not in a signal handler.
     """
 
-    def start(self, *, role: str = "owner") -> Self:
+    def start(self, *, role: StartRole = "owner") -> Self:
         """
         Become the store's owner, take up what a crash left, and fire.
 
@@ -47,11 +49,12 @@ class Scheduler(Fleet):
                 owner, the others are clients, and one of them takes over within a second when the owner ends.
 
         Raises:
-            InvalidJobError: For another *role*.
+            InvalidJobError: For another *role*, or a task with an annotation that cannot be resolved.
             StoreInUseError: As "owner", if another process owns the store; this one stays a client.
             StoreError: If the store cannot be had.
             ClosedError: After `stop`.
         """
+        self._core.handlers.prepare()
         self._core.start(None, role)
         return self
 
@@ -92,7 +95,37 @@ class Scheduler(Fleet):
         """
         return self._core.client
 
-    def set(self, key: str, *, conn: object = None, **fields: Unpack[SetFields]) -> Answer:
+    @overload
+    def set(
+        self,
+        key: str,
+        call: TaskCall | None = None,
+        *,
+        conn: object = None,
+        if_generation: None = None,
+        **fields: Unpack[SetFields],
+    ) -> SetAnswer: ...
+
+    @overload
+    def set(
+        self,
+        key: str,
+        call: TaskCall | None = None,
+        *,
+        conn: object = None,
+        if_generation: int | None,
+        **fields: Unpack[SetFields],
+    ) -> Answer: ...
+
+    def set(
+        self,
+        key: str,
+        call: TaskCall | None = None,
+        *,
+        conn: object = None,
+        if_generation: int | None = None,
+        **fields: Unpack[SetFields],
+    ) -> Answer:
         """
         Set the job of *key*; a pending one of that key is replaced, unless `mode` says otherwise.
 
@@ -102,9 +135,12 @@ class Scheduler(Fleet):
 
         Args:
             key: 1 to 512 bytes of UTF-8.
+            call: What is to run, as `cancel_order.of(number=17)`; without it `handler=` names that.
             conn: A connection of yours to the same SQLite file (`sqlite3`) or PostgreSQL database (`psycopg`), or a
                 SQLAlchemy Session or Connection or Django's `connection` to it. The write joins its transaction: it
                 takes effect if and only if you commit.
+            if_generation: Only if the live job has this generation; 0: only if there is none. Without it the answer
+                has a job.
             **fields: Those of `SetRequest`: delay or at, payload, handler, every, cron, ...
 
         Returns:
@@ -115,12 +151,12 @@ class Scheduler(Fleet):
         Raises:
             InvalidJobError: A value that no job can have; its message names value and remedy. Nothing was stored.
             InvalidDelayError: For NaN.
-            TypeError: For a time that is no number.
+            TypeError: For a time that is no number, or an argument that there is none of.
             StoreError: If the store does not answer.
             TransactionError: If *conn* has no transaction that can be joined.
             ClosedError: After `stop`.
         """
-        request = SetRequest(key, **fields)
+        request = set_request(key, call, fields, if_generation)
         answer = self._core.client.set(request).result() if conn is None else self._do(SetJobs((request,)), conn)[0]
         return answered(answer, request)
 
@@ -431,6 +467,12 @@ class Scheduler(Fleet):
             limit: How many at most, 1 to 1000.
         """
         return self._core.client.history(key, before, limit)
+
+    def jobs_of(self, task: Task[..., ..., Any]) -> list[Job]:
+        """
+        Return the jobs of *task*, under all its names: pending, running, and dead. O(their number).
+        """
+        return jobs_with(self._core.client, names_of(task))
 
     def list(self, prefix: str = "", **fields: Unpack[ListRest]) -> Page:
         """

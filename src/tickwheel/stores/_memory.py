@@ -233,7 +233,14 @@ class MemoryStore:
                 self._owner = None
 
     def take_up(
-        self, shard: int, epoch: int, skills: Sequence[Skill], limit: int, unreadable: Sequence[str] = ()
+        self,
+        shard: int,
+        epoch: int,
+        skills: Sequence[Skill],
+        limit: int,
+        unreadable: Sequence[str] = (),
+        *,
+        unfit: Sequence[int] = (),
     ) -> list[Job]:
         with self._lock:
             self._check_open()
@@ -246,6 +253,7 @@ class MemoryStore:
                 if ((job.target, job.handler) in wanted or (job.target, None) in wanted)
                 and scope_over(job.target, job.handler, self._scopes) is None
                 and not any(part in (job.recurrence or "") for part in unreadable)
+                and job.generation not in unfit
             ]
             taken = [replace(job, lacks_handler=False) for job in found[:limit]]
             for old, job in zip(found, taken, strict=False):

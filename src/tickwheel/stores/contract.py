@@ -318,17 +318,25 @@ class Store(Protocol):
         """
 
     def take_up(
-        self, shard: int, epoch: int, skills: Sequence[Skill], limit: int, unreadable: Sequence[str] = ()
+        self,
+        shard: int,
+        epoch: int,
+        skills: Sequence[Skill],
+        limit: int,
+        unreadable: Sequence[str] = (),
+        *,
+        unfit: Sequence[int] = (),
     ) -> list[Job]:
         """
         Move jobs that were set aside and that *skills* can run into *shard*, and return them as they now are.
 
-        At most *limit*, of the shard's partition, each to one caller, none whose scope is paused, and none with one of
-        the *unreadable* texts in its recurrence, which its caller could not follow. The caller begins
-        and settles them under *epoch*, whatever shard their keys belong to; the next owner of *shard* finds them there.
-        None where *epoch* is not the shard's any more.
+        At most *limit*, of the shard's partition, each to one caller, none whose scope is paused, none with one of the
+        *unreadable* texts in its recurrence, which its caller could not follow, and none of the generations in *unfit*,
+        at most 1,000, whose payloads its handlers could not take. The caller begins and settles them under *epoch*,
+        whatever shard their keys belong to; the next owner of *shard* finds them there. None where *epoch* is not the
+        shard's any more.
         Costs by what it returns and by the number of skills and scopes, not by what else was set aside, but for what is
-        unreadable.
+        unreadable or unfit.
         """
 
     def aside(self) -> list[Aside]:

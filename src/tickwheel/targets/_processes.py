@@ -32,7 +32,7 @@ from tickwheel.jobs.checks import SOCKET_S_MAX
 from tickwheel.jobs.errors import HandlerFailedError, InvalidJobError, error_text
 from tickwheel.jobs.model import Progress
 from tickwheel.jobs.tracebacks import traceback_text
-from tickwheel.targets.contract import Abandoned, DeadLetter, Firing, Retry, Snooze
+from tickwheel.targets.contract import Abandoned, DeadLetter, FinalError, Firing, Retry, Snooze
 from tickwheel.threads import Lock
 
 if TYPE_CHECKING:
@@ -90,6 +90,9 @@ class ProcessPool:
                     process.ask(request)
                     result = process.answer(timeout_s, arguments[-1])
                 is_whole = not firing.cancelled
+            except FinalError:
+                is_whole = True
+                raise
             except HandlerFailedError as error:
                 is_whole = error.is_whole
                 if self._is_closed and not is_whole:
@@ -196,8 +199,11 @@ class _Process:
             elif kind == _DONE:
                 return what
             elif kind == _FAILED:
-                text, trace = what
-                raise HandlerFailedError(text, is_whole=True, remote_traceback=trace)
+                text, trace, is_final = what
+                error = HandlerFailedError(text, is_whole=True, remote_traceback=trace)
+                if is_final:
+                    raise FinalError from error
+                raise error
             elif isinstance(last, Firing):  # a beat
                 last.progress(*what) if what else last.heartbeat()
             kind, what = self._hear(timeout_s, too_long)
@@ -344,13 +350,15 @@ def _serve(pipe: Connection) -> None:
         except (EOFError, ConnectionError):
             return
         except Exception as error:  # noqa: BLE001  the function is not where it should be
-            pipe.send((_FAILED, (f"its process cannot load it: {error_text(error)}", None)))
+            pipe.send((_FAILED, (f"its process cannot load it: {error_text(error)}", None, False)))
             continue
         pipe.send((_BEGUN, None))
         try:
             result = function(*(_unpack(each, pipe) for each in packed))
         except BaseException as error:  # noqa: BLE001  even SystemExit is only this attempt's end
-            pipe.send((_FAILED, (error_text(error), traceback_text(error))))
+            is_final = isinstance(error, FinalError)
+            cause = (error.__cause__ if is_final else None) or error
+            pipe.send((_FAILED, (error_text(cause), traceback_text(cause), is_final)))
         else:
             pipe.send(_packed(result))
 
@@ -376,5 +384,5 @@ def _packed(result: object) -> tuple[str, object]:
     try:
         pickle.dumps(result)
     except Exception as error:  # noqa: BLE001  its reason may be anything
-        return _FAILED, (f"its answer cannot be sent: {error_text(error)}", None)
+        return _FAILED, (f"its answer cannot be sent: {error_text(error)}", None, False)
     return _DONE, result

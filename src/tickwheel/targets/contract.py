@@ -24,8 +24,10 @@ __all__ = [
     "USUAL",
     "Abandoned",
     "Call",
+    "Choosy",
     "DeadLetter",
     "End",
+    "FinalError",
     "Firing",
     "Limits",
     "Naming",
@@ -225,6 +227,12 @@ class Abandoned(Exception):  # noqa: N818  it is not an error
     """
 
 
+class FinalError(Exception):
+    """
+    Raised by a call from an error of its handler's after which there is no further attempt; its cause is that error.
+    """
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """
@@ -357,6 +365,26 @@ class Naming(Protocol):
     def names(self) -> list[str]:
         """
         Return the names of all; from any thread.
+        """
+
+
+@runtime_checkable
+class Choosy(Protocol):
+    """
+    The methods of a target that can run some payloads of a handler and not others.
+
+    A job with another payload is not tried here, and uses no attempt: it waits for a node whose handler takes it, such
+    as one of another version of the program.
+    """
+
+    def is_choosy(self, handler: str) -> bool:
+        """
+        Return whether there is a payload that *handler* cannot take; from any thread, and at once.
+        """
+
+    def misfit(self, handler: str, payload: bytes) -> str | None:
+        """
+        Return why *handler* cannot take the encoded *payload* here, or None if it can; from any thread.
         """
 
 

@@ -6,17 +6,47 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import Any, Protocol
 
-from tickwheel.jobs.checks import check_handler
-from tickwheel.jobs.errors import HandlerNotFoundError, InvalidJobError
+from tickwheel.jobs.checks import check_handler, decode_payload
+from tickwheel.jobs.errors import HandlerNotFoundError, InvalidJobError, error_text
 from tickwheel.jobs.model import RetryPolicy
+from tickwheel.jobs.near import near
+from tickwheel.targets._around import Middleware, judging, within
 from tickwheel.targets._processes import ProcessPool, check_importable, check_sendable
 from tickwheel.targets.contract import USUAL, Call, Limits, Usual
 
-__all__ = ["HandlerTarget", "name_of"]
+__all__ = ["HandlerTarget", "Middleware", "Typed", "name_of"]
 
 _BOTH = 2
+
+
+class Typed(Protocol):
+    """
+    The members of a task: a function whose payload is its arguments by name.
+    """
+
+    def prepare(self) -> None:
+        """
+        Resolve the annotations of its parameters; twice is allowed.
+
+        Raises:
+            InvalidJobError: Naming the parameter of one that cannot be resolved, or that JSON cannot hold.
+        """
+
+    def misfit(self, payload: Any) -> str | None:
+        """
+        Return why the decoded *payload* does not fit the parameters, or None if it does.
+
+        Raises:
+            InvalidJobError: As `prepare`.
+        """
+
+    def is_final(self, error: BaseException) -> bool:
+        """
+        Return whether there is no further attempt after *error*.
+        """
 
 
 class HandlerTarget:
@@ -34,6 +64,8 @@ class HandlerTarget:
         self._unsent: dict[str, Callable[..., Any]] = {}
         self._policies: dict[str, RetryPolicy] = {}
         self._limits: dict[str, Limits] = {}
+        self._tasks: dict[str, Typed] = {}
+        self._middleware: list[Middleware] = []
         self._processes = ProcessPool()
         self._on_registered = on_registered
 
@@ -49,26 +81,23 @@ class HandlerTarget:
         timeout_s: float | Usual | None = USUAL,
         limits: Limits | None = None,
         executor: str = "thread",
+        task: Typed | None = None,
     ) -> None:
         """
-        Make *function* the handler called *name*.
+        Make *function* the handler called *name*, which runs the payloads of *task* if that is given.
 
         Raises:
             InvalidJobError: If the name is taken or no job can have it, a limit is not positive, or a process could not
                 find it.
             TypeError: If *function* takes neither one nor two arguments, or yields.
         """
-        self.check(check_handler(name))
+        _check_name(check_handler(name))
         if "<lambda>" in name or "<locals>" in name:
             raise InvalidJobError("handler", name, "no other process finds it by that: pass a name such as 'mail'")
         if name in self._calls:
             raise InvalidJobError("handler", name, "there is one of that name: take another name")
         limits = limits or Limits()
-        for what, value in (("timeout", timeout_s), ("concurrency", limits.concurrency), ("rate", limits.rate)):
-            kind, name_of_kind = (int, "an integer") if what == "concurrency" else (int | float, "a number")
-            is_one = isinstance(value, kind) and not isinstance(value, bool)
-            if value is not None and value is not USUAL and not (is_one and value > 0):
-                raise InvalidJobError(what, value, f"pass {name_of_kind}, more than 0, or None")
+        _check_limits(timeout_s, limits)
         seconds = self._usual_timeout_s if timeout_s is USUAL else timeout_s
         width = USUAL if limits.concurrency is USUAL else None  # what has a number is bounded by it before it is here
         is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
@@ -76,7 +105,7 @@ class HandlerTarget:
         )
         wants_firing = _arguments(name, function) == _BOTH
         if executor == "process":
-            check_importable(name, function)
+            check_importable(name, function if task is None else inspect.unwrap(function))
             self._unsent[name] = function
             self._calls[name] = Call(
                 lambda *arguments: self._processes.run(
@@ -93,6 +122,8 @@ class HandlerTarget:
             )
         else:
             raise InvalidJobError("executor", executor, "pass 'thread' or 'process'")
+        if task is not None:
+            self._tasks[name] = task
         if retry is not None:
             self._policies[name] = retry
         if limits != Limits():
@@ -124,16 +155,53 @@ class HandlerTarget:
         """
         return self._limits.get(name)
 
+    def add_middleware(self, middleware: Middleware) -> None:
+        """
+        Run all attempts from now on within what *middleware* returns for them.
+        """
+        self._middleware = [*self._middleware, middleware]
+        if self._on_registered is not None:
+            self._on_registered()
+
+    def prepare(self) -> None:
+        """
+        Resolve the annotations of all tasks; for a start.
+
+        Raises:
+            InvalidJobError: As `Typed.prepare`.
+        """
+        for task in list(self._tasks.values()):
+            task.prepare()
+
+    def is_choosy(self, handler: str) -> bool:
+        """
+        Return whether *handler* is a task.
+        """
+        return handler in self._tasks
+
+    def misfit(self, handler: str, payload: bytes) -> str | None:
+        """
+        Return why *payload* does not fit the task that is called *handler*, or None if it does or that is not a task.
+        """
+        task = self._tasks.get(handler)
+        if task is None:
+            return None
+        try:
+            return task.misfit(decode_payload(payload))
+        except Exception as error:  # noqa: BLE001  whatever a type's own code raises: another node may know better
+            return error_text(error)
+
     def check(self, handler: str) -> None:
         """
-        Refuse the empty name.
+        Refuse the empty name, and where tasks are known, one that is nearly that of a task.
         """
-        if not handler:
-            raise InvalidJobError("handler", handler, "name the handler that is to run the job")
+        _check_name(handler)
+        if handler not in self._calls and (meant := near(handler, list(self._tasks))) is not None:
+            raise InvalidJobError("handler", handler, f"there is none of that name here: did you mean {meant!r}?")
 
     def resolve(self, handler: str) -> Call:
         """
-        Return the registered function.
+        Return the registered function, within the middleware.
         """
         call = self._calls.get(handler)
         if call is None:
@@ -142,7 +210,11 @@ class HandlerTarget:
         if unsent is not None:  # once, and not when it was registered: its module did not have the function yet
             check_sendable(handler, unsent)
             self._unsent.pop(handler, None)
-        return call
+        call = within(call, self._middleware)
+        task = self._tasks.get(handler)
+        if task is None or call.in_process:  # over there it is judged where its error is known
+            return call
+        return replace(call, function=judging(call.function, task.is_final, is_async=call.is_async))
 
     def end_processes(self) -> None:
         """
@@ -154,6 +226,21 @@ class HandlerTarget:
         """
         There is nothing to let go of but the processes, which end in any case.
         """
+
+
+def _check_limits(timeout_s: float | Usual | None, limits: Limits) -> None:
+    for what, value in (("timeout", timeout_s), ("concurrency", limits.concurrency), ("rate", limits.rate)):
+        kind, name_of_kind = (int, "an integer") if what == "concurrency" else (int | float, "a number")
+        is_one = isinstance(value, kind) and not isinstance(value, bool)
+        if value is not None and value is not USUAL and not (is_one and value > 0):
+            raise InvalidJobError(what, value, f"pass {name_of_kind}, more than 0, or None")
+
+
+def _check_name(name: str) -> None:
+    if not name:
+        raise InvalidJobError(
+            "handler", name, "name the handler that is to run the job, or pass a call such as task.of(...)"
+        )
 
 
 def name_of(function: Callable[..., Any]) -> str:

@@ -9,17 +9,25 @@ from typing import TYPE_CHECKING
 from tickwheel._later import later
 
 if TYPE_CHECKING:
-    from tickwheel.testing.inline import InlineScheduler
+    from tickwheel.testing.inline import AsyncInlineScheduler, InlineScheduler
     from tickwheel.testing.manual_clock import ManualClock
     from tickwheel.testing.promise import Event, PromiseBrokenError, PromiseLog, check_promise
 else:  # pytest imports this package for its plugin, in every run of every project where tickwheel is installed
     __getattr__, __dir__ = later(
         __name__,
         {
-            "tickwheel.testing.inline": ("InlineScheduler",),
+            "tickwheel.testing.inline": ("AsyncInlineScheduler", "InlineScheduler"),
             "tickwheel.testing.manual_clock": ("ManualClock",),
             "tickwheel.testing.promise": ("Event", "PromiseBrokenError", "PromiseLog", "check_promise"),
         },
     )
 
-__all__ = ["Event", "InlineScheduler", "ManualClock", "PromiseBrokenError", "PromiseLog", "check_promise"]
+__all__ = [
+    "AsyncInlineScheduler",
+    "Event",
+    "InlineScheduler",
+    "ManualClock",
+    "PromiseBrokenError",
+    "PromiseLog",
+    "check_promise",
+]

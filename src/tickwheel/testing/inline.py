@@ -1,22 +1,83 @@
 """
-A scheduler for tests: time is a manual clock's, and jobs fire in the thread that moves it.
+Schedulers for tests: time is a manual clock's, and jobs fire in the thread that moves it.
 """
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 from tickwheel.engine.inline import Inline
-from tickwheel.scheduler import Scheduler, SchedulerOptions
+from tickwheel.jobs import checks
+from tickwheel.scheduler import AsyncScheduler, Job, Scheduler, SchedulerOptions, Task, TaskCall
+from tickwheel.scheduler.tasks import names_of
 from tickwheel.stores import make_store
 from tickwheel.targets import Target
 from tickwheel.testing.manual_clock import ManualClock
+from tickwheel.typing import Duration, Instant, Seconds, StartRole
 
-__all__ = ["InlineScheduler"]
+__all__ = ["AsyncInlineScheduler", "InlineScheduler"]
 
 
-class InlineScheduler(Scheduler):
+class _Inline:
+    """
+    The part that both schedulers have beside the face that they are made of.
+    """
+
+    clock: ManualClock
+    _core: Any
+
+    def _fire_by(self, clock: ManualClock) -> None:
+        self.clock = clock
+        self._core.make_owner = partial(Inline, clock)
+
+    def assert_scheduled(
+        self,
+        task: Task[..., ..., Any] | TaskCall,
+        key: str,
+        *,
+        delay: Duration | None = None,
+        at: Instant | None = None,
+    ) -> Job:
+        """
+        Assert that the job of *key* is pending and calls *task*, and return it.
+
+        Args:
+            task: A task, or a call of it, whose arguments are compared, too.
+            key: The job's.
+            delay: How far off its instant is now, exactly to the millisecond; None for any.
+            at: Its instant; None for any.
+
+        Raises:
+            AssertionError: Naming what is there in its place.
+        """
+        names = (task.handler,) if isinstance(task, TaskCall) else names_of(task)
+        job: Job | None = self._core.client.get(key)
+        if job is None:
+            others = ", ".join(repr(each.key) for each in self._core.client.page({"limit": 5}).jobs) or "none"
+            message = f"no job is set under {key!r}: the first jobs are {others}"
+            raise AssertionError(message)
+        if job.handler not in names or job.target != "handler":
+            message = f"the job of {key!r} calls {job.handler!r}, not {names[0]!r}"
+            raise AssertionError(message)
+        if job.state != "pending":
+            message = f"the job of {key!r} is {job.state}, not pending: {job.error}"
+            raise AssertionError(message)
+        if isinstance(task, TaskCall) and (payload := checks.decode_payload(job.payload)) != task.payload:
+            message = f"the job of {key!r} calls {names[0]!r} with {payload!r}, not with {task.payload!r}"
+            raise AssertionError(message)
+        now = self.clock.wall_ns() // 1_000_000
+        if delay is not None and job.due_at - now != (wanted := checks.delay_ms(delay)):
+            message = f"the job of {key!r} is due in {(job.due_at - now) / 1000:g} s, not in {wanted / 1000:g} s"
+            raise AssertionError(message)
+        if at is not None and job.due_at != checks.at_ms(at, now):
+            message = f"the job of {key!r} is due at {job.due.isoformat()}, not at {at!r}"
+            raise AssertionError(message)
+        return job
+
+
+class InlineScheduler(_Inline, Scheduler):
     """
     A `Scheduler` in memory whose jobs fire in the thread that moves the clock, one after the other.
 
@@ -36,8 +97,60 @@ class InlineScheduler(Scheduler):
         self, clock: ManualClock, *, options: SchedulerOptions | None = None, targets: dict[str, Target] | None = None
     ) -> None:
         super().__init__(make_store("memory://", clock), options=options, targets=targets, clock=_JustBefore(clock))
-        core: Any = self._core  # that of a store, not of a service
-        core.make_owner = partial(Inline, clock)
+        self._fire_by(clock)
+
+
+class AsyncInlineScheduler(_Inline, AsyncScheduler):
+    """
+    An `AsyncScheduler` in memory whose jobs fire as the clock moves, as those of an `InlineScheduler` do.
+
+    `await scheduler.advance(60)` moves the clock and runs async handlers on the running loop, that of the test. Where
+    the test has no loop, as with the `TestClient` of FastAPI and Starlette, `clock.advance(60)` runs them on the loop
+    on which the scheduler was started, which is that of the application.
+
+    Args:
+        clock: What moves the time.
+        options: As for `InlineScheduler`.
+        targets: See there.
+    """
+
+    def __init__(
+        self, clock: ManualClock, *, options: SchedulerOptions | None = None, targets: dict[str, Target] | None = None
+    ) -> None:
+        super().__init__(make_store("memory://", clock), options=options, targets=targets, clock=_JustBefore(clock))
+        self._fire_by(clock)
+
+    def __enter__(self) -> Self:
+        """
+        Fire as the clock moves, in a test without an event loop.
+        """
+        self._core.handlers.prepare()
+        self._core.start(None, "owner")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._core.stop(10.0, is_inside=False)
+
+    async def start(self, *, role: StartRole = "owner") -> Self:
+        """
+        Fire as the clock moves, and run async handlers on this loop from now on; again on another loop, on that.
+        """
+        self._core.handlers.prepare()
+        loop = asyncio.get_running_loop()
+        if self.is_started:
+            self._core.owner.loop = loop
+        else:
+            self._core.start(loop, role)
+        return self
+
+    async def advance(self, delay: Seconds) -> None:
+        """
+        Let *delay* seconds pass, as `ManualClock.advance`, and return when all that was due has ended.
+
+        Other tasks of the loop go on meanwhile, between the jobs.
+        """
+        await self.start()
+        await asyncio.to_thread(self.clock.advance, delay)
 
 
 class _JustBefore:

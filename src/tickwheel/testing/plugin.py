@@ -14,9 +14,9 @@ import pytest
 
 if TYPE_CHECKING:
     from tickwheel import TimerWheel
-    from tickwheel.testing import InlineScheduler, ManualClock
+    from tickwheel.testing import AsyncInlineScheduler, InlineScheduler, ManualClock
 
-__all__ = ["manual_clock", "scheduler", "wheel"]
+__all__ = ["async_scheduler", "manual_clock", "scheduler", "wheel"]
 
 
 @pytest.fixture
@@ -51,6 +51,19 @@ def scheduler(manual_clock: ManualClock) -> Iterator[InlineScheduler]:
     from tickwheel.testing import InlineScheduler  # noqa: PLC0415  so that a run without it does not pay for it
 
     with InlineScheduler(manual_clock) as made:
+        yield made
+
+
+@pytest.fixture
+def async_scheduler(manual_clock: ManualClock) -> Iterator[AsyncInlineScheduler]:
+    """
+    Return an `AsyncInlineScheduler` in memory, which fires as `manual_clock` moves; it is stopped when the test ends.
+
+    It needs no event loop of the test's: `async` tests await its verbs, and others pass it to an application.
+    """
+    from tickwheel.testing import AsyncInlineScheduler  # noqa: PLC0415  so that a run without it does not pay for it
+
+    with AsyncInlineScheduler(manual_clock) as made:
         yield made
 
 

@@ -134,11 +134,12 @@ class Cluster:
         limit: int,
         *,
         unreadable: Sequence[str],
+        unfit: Sequence[int],
     ) -> list[Job]:
         into = self._shards.get(shard)
         if into is None or not self._may_take(connection, into, epoch):
             return []
-        jobs = self._table.take_up_into(shard, skills, limit, unreadable)
+        jobs = self._table.take_up_into(shard, skills, limit, unreadable, unfit)
         if jobs:
             keys = tuple(job.key for job in jobs)
             self._history.add(TakenUp(self._server.run.now_ns, shard, epoch, connection.machine.name, keys))

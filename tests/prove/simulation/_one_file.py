@@ -110,8 +110,9 @@ class OneFile:
         limit: int,
         *,
         unreadable: Sequence[str],
+        unfit: Sequence[int],
     ) -> list[Job]:
-        jobs: list[Job] = connection.store.take_up(shard, epoch, skills, limit, unreadable)
+        jobs: list[Job] = connection.store.take_up(shard, epoch, skills, limit, unreadable, unfit=unfit)
         if jobs:
             keys = tuple(job.key for job in jobs)
             self._history.add(TakenUp(self._server.run.now_ns, shard, epoch, connection.machine.name, keys))

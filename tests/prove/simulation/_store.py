@@ -317,13 +317,21 @@ class SimulatedStore:
         return count
 
     def take_up(
-        self, shard: int, epoch: int, skills: Sequence[Skill], limit: int, unreadable: Sequence[str] = ()
+        self,
+        shard: int,
+        epoch: int,
+        skills: Sequence[Skill],
+        limit: int,
+        unreadable: Sequence[str] = (),
+        *,
+        unfit: Sequence[int] = (),
     ) -> list[Job]:
         """
         Take up what was set aside.
         """
         return self._call(
-            "take_up", lambda: self._world.take_up(self._inner, shard, epoch, skills, limit, unreadable=unreadable)
+            "take_up",
+            lambda: self._world.take_up(self._inner, shard, epoch, skills, limit, unreadable=unreadable, unfit=unfit),
         )
 
     def aside(self) -> list[Aside]:

@@ -69,7 +69,9 @@ class Table(MemoryStore):
         self._away.update((job.key, tail) for job in running)
         return len(running)
 
-    def take_up_into(self, shard: int, skills: Sequence[Skill], limit: int, unreadable: Sequence[str]) -> list[Job]:
+    def take_up_into(
+        self, shard: int, skills: Sequence[Skill], limit: int, unreadable: Sequence[str], unfit: Sequence[int]
+    ) -> list[Job]:
         """
         Put what was set aside and *skills* can run into *shard*, and return it.
         """
@@ -80,6 +82,7 @@ class Table(MemoryStore):
             if not wanted.isdisjoint(((job.target, job.handler), (job.target, None)))
             and scope_over(job.target, job.handler, self._scopes) is None
             and not any(part in (job.recurrence or "") for part in unreadable)
+            and job.generation not in unfit
         ]
         taken = [replace(job, lacks_handler=False) for job in found[:limit]]
         for old, job in zip(found, taken, strict=False):

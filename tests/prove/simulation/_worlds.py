@@ -107,6 +107,7 @@ class World(Protocol):
         limit: int,
         *,
         unreadable: Sequence[str],
+        unfit: Sequence[int],
     ) -> list[Job]:
         """
         Take up what was set aside.

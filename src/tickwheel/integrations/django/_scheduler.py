@@ -4,7 +4,7 @@ The scheduler that the settings describe.
 
 from __future__ import annotations
 
-from typing import Any, Final, Unpack
+from typing import Any, Final, Unpack, cast
 from urllib.parse import quote, urlencode
 
 from django.conf import settings
@@ -14,7 +14,9 @@ from django.db import DEFAULT_DB_ALIAS, connections
 
 from tickwheel.host.joined_connections import has_transaction
 from tickwheel.jobs.errors import TransactionError
+from tickwheel.jobs.model import SetAnswer
 from tickwheel.jobs.requests import SetFields
+from tickwheel.jobs.task_call import TaskCall
 from tickwheel.jobs.verbs import Verb
 from tickwheel.scheduler import Answer, Scheduler, SchedulerOptions
 from tickwheel.targets import make_target
@@ -40,8 +42,17 @@ class _JoiningScheduler(Scheduler):
     def _do(self, verb: Verb, conn: object = None) -> list[Answer]:
         return super()._do(verb, self._joined() if conn is None else conn)
 
-    def set(self, key: str, *, conn: object = None, **fields: Unpack[SetFields]) -> Answer:
-        return super().set(key, conn=self._joined() if conn is None else conn, **fields)
+    def set(
+        self,
+        key: str,
+        call: TaskCall | None = None,
+        *,
+        conn: object = None,
+        if_generation: int | None = None,
+        **fields: Unpack[SetFields],
+    ) -> SetAnswer:
+        joined = self._joined() if conn is None else conn
+        return cast("SetAnswer", super().set(key, call, conn=joined, if_generation=if_generation, **fields))
 
     def _outside(self, verb: str) -> Any:
         if self._joined() is not None:

@@ -43,19 +43,19 @@ def take_up(
     lease: tuple[int, int, str | None],
     skills: Sequence[Skill],
     limit: int,
-    unreadable: Sequence[str],
+    left_out: tuple[Sequence[str], Sequence[int]],
 ) -> list[Job]:
     """
-    Move what was set aside, is not paused or *unreadable*, and *skills* can run into the shard of *lease*.
+    Move what was set aside, is not paused, and *skills* can run into the shard of *lease*.
 
-    That is the shard, its epoch and its owner.
+    That is the shard, its epoch and its owner. The texts of rules and the generations that are *left_out* stay.
     """
     if connection.execute(SQL["is_lease"], lease).fetchone() != (True,):
         return []
     wanted = _unpaused_skills(connection, skills, limit)
     targets, handlers = [target for target, _ in wanted], [handler for _, handler in wanted]
     values = {"targets": targets, "handlers": handlers, "limit": limit, "shard": lease[0]}
-    values["unreadable"] = list(unreadable)
+    values["unreadable"], values["unfit"] = map(list, left_out)
     return [job_of(row) for row in connection.execute(SQL["take_up"], values).fetchall()]
 
 

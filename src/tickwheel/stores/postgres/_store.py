@@ -321,14 +321,21 @@ class PostgresStore:
             self._listener.stop()
 
     def take_up(
-        self, shard: int, epoch: int, skills: Sequence[Skill], limit: int, unreadable: Sequence[str] = ()
+        self,
+        shard: int,
+        epoch: int,
+        skills: Sequence[Skill],
+        limit: int,
+        unreadable: Sequence[str] = (),
+        *,
+        unfit: Sequence[int] = (),
     ) -> list[Job]:
         connections = self._open_connections()
         with connections.reading() as connection:
             if connection.execute(SQL["has_aside"]).fetchone() != (True,):
                 return []
         with self._floors.doubted(), connections.writing() as connection:
-            jobs = _scopes.take_up(connection, (shard, epoch, self._owner), skills, limit, unreadable)
+            jobs = _scopes.take_up(connection, (shard, epoch, self._owner), skills, limit, (unreadable, unfit))
         self._floors.lower(job.due_at for job in jobs)
         return jobs
 

@@ -481,6 +481,7 @@ WITH found AS (
         SELECT j.ctid AS place FROM tickwheel_job AS j
         WHERE j.shard = 2147483647 AND j.target = skill.target AND (skill.handler IS NULL OR j.handler = skill.handler)
         AND NOT EXISTS (SELECT FROM unnest(%(unreadable)s::text[]) AS part WHERE strpos(recurrence, part) > 0)
+        AND generation <> ALL (%(unfit)s::bigint[])
         ORDER BY due_at, generation LIMIT %(limit)s FOR UPDATE SKIP LOCKED
     ) AS free
     LIMIT %(limit)s

@@ -201,10 +201,17 @@ class PartitionedRedisStore:
         self._leases.release(owner)
 
     def take_up(
-        self, shard: int, epoch: int, skills: Sequence[Skill], limit: int, unreadable: Sequence[str] = ()
+        self,
+        shard: int,
+        epoch: int,
+        skills: Sequence[Skill],
+        limit: int,
+        unreadable: Sequence[str] = (),
+        *,
+        unfit: Sequence[int] = (),
     ) -> list[Job]:
         partition, own = self._in(shard)
-        return partition.take_up(own, epoch, skills, limit, unreadable)
+        return partition.take_up(own, epoch, skills, limit, unreadable, unfit=unfit)
 
     def aside(self) -> list[Aside]:
         found: dict[Skill, Aside] = {}

@@ -224,11 +224,21 @@ class RedisStore:
             self._listener.stop()
 
     def take_up(
-        self, shard: int, epoch: int, skills: Sequence[Skill], limit: int, unreadable: Sequence[str] = ()
+        self,
+        shard: int,
+        epoch: int,
+        skills: Sequence[Skill],
+        limit: int,
+        unreadable: Sequence[str] = (),
+        *,
+        unfit: Sequence[int] = (),
     ) -> list[Job]:
         names = packed(part for skill in skills for part in _name_of(skill))
         owner, parts = self._owner or "", packed(part.encode() for part in unreadable)
-        frames = self._open_connections().run("take_up", shard, epoch, limit, names, owner, parts, is_write=True)
+        numbers = packed(number.to_bytes(8, "big") for number in unfit)
+        frames = self._open_connections().run(
+            "take_up", shard, epoch, limit, names, owner, parts, numbers, is_write=True
+        )
         return [row.job for row in read_rows(frames)]
 
     def aside(self) -> list[Aside]:

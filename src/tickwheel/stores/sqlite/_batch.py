@@ -118,17 +118,20 @@ class Batch:
         self._write_ledger()
         return plan.answers
 
-    def take_up(self, epoch: int, skills: Sequence[Skill], limit: int, unreadable: Sequence[str]) -> list[Job]:
+    def take_up(
+        self, epoch: int, skills: Sequence[Skill], limit: int, unreadable: Sequence[str], unfit: Sequence[int]
+    ) -> list[Job]:
         """
         Make jobs that were set aside due again, at most *limit* of what *skills* can run, and return them.
 
-        Those with one of the *unreadable* texts in their recurrence stay.
+        Those with one of the *unreadable* texts in their recurrence, and of the *unfit* generations, stay.
         """
         if epoch not in self._epochs.values():
             return []
         changed: list[tuple[Job, Job]] = []
         for target, handler in unpaused_skills(self._connection, skills, limit):
-            values = (target, handler, handler, json.dumps(list(unreadable)), limit - len(changed))
+            left_out = (json.dumps(list(unreadable)), json.dumps(list(unfit)))
+            values = (target, handler, handler, *left_out, limit - len(changed))
             old = [job_of(row) for row in self._connection.execute(SQL["jobs_aside"], values)]
             changed += [(job, replace(job, lacks_handler=False)) for job in old]
         self._store(Differences(changed=changed))

@@ -286,7 +286,14 @@ class SqliteStore:
             self._step_down()
 
     def take_up(
-        self, shard: int, epoch: int, skills: Sequence[Skill], limit: int, unreadable: Sequence[str] = ()
+        self,
+        shard: int,
+        epoch: int,
+        skills: Sequence[Skill],
+        limit: int,
+        unreadable: Sequence[str] = (),
+        *,
+        unfit: Sequence[int] = (),
     ) -> list[Job]:
         connections = self._open_connections()
         with translated(self.url), connections.reading() as connection:
@@ -294,7 +301,7 @@ class SqliteStore:
                 return []
         with translated(self.url), connections.writing() as connection:
             return Batch(connection, self.now_ms(), self._filters, owner=self._owner).take_up(
-                epoch, skills, limit, unreadable
+                epoch, skills, limit, unreadable, unfit
             )
 
     def aside(self) -> list[Aside]:

@@ -228,6 +228,7 @@ SELECT @columns
 FROM tickwheel_job
 WHERE shard = -2 AND target = ? AND (? IS NULL OR handler = ?)
     AND NOT EXISTS (SELECT 1 FROM json_each(?) AS part WHERE instr(recurrence, part.value) > 0)
+    AND generation NOT IN (SELECT value FROM json_each(?))
 ORDER BY due_at, generation LIMIT ?;
 
 -- name: target_aside

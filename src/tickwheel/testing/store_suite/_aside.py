@@ -95,6 +95,34 @@ class AsideTests(StoreTests):
             assert rig.store.take_up(shard, epoch, [MAIL], 100, ['"nothing":', zone]) == []
             assert len(rig.store.take_up(shard, epoch, [MAIL], 100, ['"nothing":'])) == 25
 
+    def test_aside_unfit(self) -> None:
+        """
+        Jobs whose payloads do not fit stay aside, by their generations, and hide nothing that is due later.
+        """
+        with self.rig() as rig:
+            jobs = [rig.pending(f"{{k}}{number}", 50_000 + number, handler="mail") for number in range(12)]
+            for job in jobs:
+                set_aside(rig, job)
+            unfit = [job.generation for job in jobs[:10]]
+            for lease in beside(rig):
+                for limit in (1, 2, 10):
+                    rig.store.take_up(lease.shard, lease.epoch, [MAIL], limit, unfit=unfit)
+            left = [job for job in rig.store.page(JobQuery(state=State.PENDING, limit=100)).jobs if job.lacks_handler]
+            assert sorted(job.generation for job in left) == sorted(unfit)
+            shard, epoch = beside(rig)[0].shard, beside(rig)[0].epoch
+            assert len(rig.store.take_up(shard, epoch, [MAIL], 100, unfit=[unfit[0], 2**40])) == 9
+
+    def test_aside_error(self) -> None:
+        """
+        The reason why a job was set aside is kept with it; without one its last error stays.
+        """
+        with self.rig() as rig:
+            for key, reason, kept in (("k", None, "the last one"), ("l", "it does not fit", "it does not fit")):
+                job = rig.pending(key, handler="mail", error="the last one")
+                rig.do(SetAside(job, rig.lease(key).epoch, reason))
+                aside = rig.get(key)
+                assert (aside.error, aside.lacks_handler, aside.attempt) == (kept, True, 0)
+
     def test_aside_take_up(self) -> None:
         """
         What is taken up is due in the shard that was named, and runs under that shard's lease.

@@ -1,6 +1,6 @@
 -- Moves what was set aside, and what a node can run, into a shard of its own.
 -- Input:  shard; its epoch; how many at most; target, 1 or nothing, handler, ...: what it can run, nothing for all of that
---         target; the owner; texts that no recurrence may have in it
+--         target; the owner; texts that no recurrence may have in it; generations to leave, of eight bytes each
 -- Output: frames of jobs
 local shard, limit = ARGV[1], tonumber(ARGV[3])
 local names = redis.call('SMEMBERS', at('aside'))
@@ -28,6 +28,11 @@ local function is_readable(blob)
     return true
 end
 
+local is_unfit = {}
+for _, generation in ipairs(cmsgpack.unpack(ARGV[7])) do
+    is_unfit[generation] = true
+end
+
 local is_paused = {}
 for _, scope in ipairs(redis.call('HKEYS', at('scopes'))) do
     is_paused[scope] = true
@@ -45,7 +50,7 @@ for _, name in ipairs(names) do
             for _, member in ipairs(members) do
                 local key = member:sub(PLACE + 1)
                 local blob = redis.call('HGET', at('jobs'), key)
-                if is_readable(blob) then
+                if is_readable(blob) and not is_unfit[member:sub(9, 16)] then
                     redis.call('HSET', at('jobs'), key, placed(blob:sub(1, PLACE) .. '\0' .. blob:sub(FLAGS), shard))
                     redis.call('ZREM', from, member)
                     redis.call('ZADD', at('due:' .. shard), 0, member)

@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from tickwheel.integrations._worker import fire_until_stopped
 from tickwheel.integrations.django import jobs
 from tickwheel.scheduler import StoreError
+from tickwheel.typing import StartRole
 
 __all__ = ["Command"]
 
@@ -33,7 +34,7 @@ class Command(BaseCommand):
             help="on SQLite, where one process fires: auto (the default) waits until another one ends, owner fails",
         )
 
-    def handle(self, *, role: str, **_: object) -> None:
+    def handle(self, *, role: StartRole, **_: object) -> None:
         """
         Run the command.
         """

@@ -1,0 +1,49 @@
+"""
+The call of a task as data: what `Task.of` returns and `set` takes.
+
+Internal: other packages use it, users do not.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final
+
+from tickwheel.jobs.errors import InvalidJobError
+from tickwheel.jobs.record import record
+from tickwheel.jobs.retry import RetryPolicy
+
+__all__ = ["TaskCall", "check_call"]
+
+_OF: Final = "pass what its of() returns, such as cancel_order.of(number=17)"
+
+
+@record
+class TaskCall:
+    """
+    One call of a task: `cancel_order.of(number=17)`.
+
+    Attributes:
+        handler: The task's name, which is that of its handler.
+        payload: The arguments by name, as JSON has them; those that were left out are not in it.
+        retry: The task's policy, or None for that of the scheduler.
+        target: Always "handler".
+    """
+
+    handler: str
+    payload: dict[str, Any]
+    retry: RetryPolicy | None = None
+    target: ClassVar[str] = "handler"
+
+
+def check_call(call: object) -> TaskCall:
+    """
+    Return *call* if it is one.
+
+    Raises:
+        InvalidJobError: Naming the remedy: the task itself or its function is easily passed in its place.
+    """
+    if isinstance(call, TaskCall):
+        return call
+    if callable(call):
+        raise InvalidJobError("call", call, f"a function or task is not a call of it: {_OF}")
+    raise InvalidJobError("call", call, f"{_OF}, or a handler's name with handler=")

@@ -1,0 +1,350 @@
+"""
+Tasks: functions that jobs call with typed arguments.
+
+    @scheduler.task(retry_on=(SMTPError,), timeout="2m")
+    def cancel_order(number: int, reason: Reason = Reason.UNPAID) -> None: ...
+
+    scheduler.set("order/17", cancel_order.of(number=17), delay="30m")
+    cancel_order(17)    # a plain call runs it
+
+`task` makes one in a module that has no scheduler; `Scheduler.register` lets a scheduler run it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from functools import update_wrapper
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
+
+from tickwheel.jobs import checks
+from tickwheel.jobs.errors import InvalidJobError
+from tickwheel.jobs.model import RetryPolicy
+from tickwheel.jobs.requests import check_names
+from tickwheel.jobs.retry import check_policy
+from tickwheel.jobs.task_call import TaskCall
+from tickwheel.scheduler._signature import Signature
+from tickwheel.targets import USUAL, FinalError, Firing, Limits, Usual
+from tickwheel.targets.handler import HandlerTarget
+from tickwheel.typing import Duration, ExecutorName
+
+if TYPE_CHECKING:
+    from typing import Concatenate
+
+__all__ = ["Task", "TaskCall", "TaskFields", "TaskMaker", "WithFiring", "check_task", "made", "names_of", "task"]
+
+_P = ParamSpec("_P")
+_Q = ParamSpec("_Q")
+_R = TypeVar("_R")
+_R_co = TypeVar("_R_co", covariant=True)
+
+Errors: TypeAlias = type[BaseException] | Sequence[type[BaseException]]
+"""One class of exceptions, or several."""
+Around: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""Returns a function that calls another, within something."""
+
+
+class TaskFields(TypedDict, total=False):
+    """
+    The keyword arguments of `task`; `Scheduler.task` says what they mean.
+    """
+
+    name: str
+    aliases: Sequence[str]
+    retry: RetryPolicy | None
+    retry_on: Errors
+    dead_on: Errors
+    timeout: Duration | Usual | None
+    concurrency: int | Usual | None
+    rate: float | None
+    executor: ExecutorName
+
+
+class WithFiring(Protocol[_P, _R_co]):
+    """
+    A function whose first parameter is `firing`.
+    """
+
+    def __call__(self, firing: Firing, *args: _P.args, **kwargs: _P.kwargs) -> _R_co:
+        """
+        Run it.
+        """
+
+
+class TaskMaker(Protocol):
+    """
+    A decorator that makes a task of a function.
+    """
+
+    @overload
+    def __call__(self, function: WithFiring[_P, _R], /) -> Task[_P, Concatenate[Firing, _P], _R]: ...
+
+    @overload
+    def __call__(self, function: Callable[_P, _R], /) -> Task[_P, _P, _R]: ...
+
+
+class Task(Generic[_P, _Q, _R]):
+    """
+    A function that jobs call; `of` makes a call that a job can carry, and a plain call runs the function.
+
+    Made by `Scheduler.task`, by `task` of this module, or by `Jobs.task` of an integration.
+
+    Attributes:
+        name: What jobs name it by: its module and its qualified name, unless another was given.
+        aliases: Names that it had before, whose jobs it runs, too.
+        __wrapped__: The function.
+    """
+
+    name: str
+    aliases: tuple[str, ...]
+    __wrapped__: Callable[_Q, _R]
+
+    def __init__(self, function: Callable[_Q, _R], fields: TaskFields) -> None:
+        if isinstance(function, Task):
+            message = f"{function.name!r} is a task already: decorate the function once"
+            raise TypeError(message)
+        if not callable(function):
+            message = (
+                f"{function!r} is not a function: write @task above one, and its options by name, as in @task(name=...)"
+            )
+            raise TypeError(message)
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            message = f"task {function!r} is a generator, which nothing iterates: let it return"
+            raise TypeError(message)
+        self._function = function
+        self._fields = fields
+        update_wrapper(self, function, updated=())
+        self.name = _name_of(function, fields.get("name"))
+        aliases = fields.get("aliases", ())
+        if isinstance(aliases, str):
+            raise InvalidJobError("aliases", aliases, f"pass a list, such as [{aliases!r}]")
+        self.aliases = tuple(checks.check_key(each, "aliases") for each in aliases)
+        self._signature = Signature(self.name, function)
+        retry = fields.get("retry")
+        self._retry = None if retry is None else check_policy(retry)
+        self._retry_on = _errors("retry_on", fields.get("retry_on"))
+        self._dead_on = _errors("dead_on", fields.get("dead_on")) or ()
+        timeout = fields.get("timeout", USUAL)
+        self._timeout_s = timeout if isinstance(timeout, Usual) else checks.limit_s("timeout", timeout)
+        self.is_async: Final = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            getattr(type(function), "__call__", None)  # noqa: B004  an object with an `async def __call__`
+        )
+
+    def __repr__(self) -> str:
+        return f"<Task {self._signature.shown}>"
+
+    def __reduce__(self) -> str:
+        """
+        Name it by its module, where another process finds it.
+        """
+        return cast("str", getattr(self, "__qualname__", self.name))
+
+    def __call__(self, *args: _Q.args, **kwargs: _Q.kwargs) -> _R:
+        """
+        Run the function here and now; no job is involved.
+        """
+        return self._function(*args, **kwargs)
+
+    def of(self, *args: _P.args, **kwargs: _P.kwargs) -> TaskCall:
+        """
+        Return a call with these arguments, for `set`.
+
+        What is left out is not stored: the function's own default counts when it runs.
+
+        Raises:
+            TypeError: For arguments that the function does not take.
+            InvalidJobError: For a value that its annotation does not allow, or an annotation that JSON cannot hold.
+            MissingExtraError: If msgspec is not installed: it is in the extra "tasks".
+        """
+        return TaskCall(self.name, self._signature.payload(args, kwargs), self._retry)
+
+    def prepare(self) -> None:
+        """
+        Resolve the annotations, as `start` does.
+
+        Raises:
+            InvalidJobError: Naming the parameter whose annotation cannot be resolved, or that JSON cannot hold.
+            MissingExtraError: If msgspec is not installed.
+        """
+        self._signature.prepare()
+
+    def misfit(self, payload: Any) -> str | None:
+        """
+        Return why the decoded *payload* is none of this function's, or None if it is.
+
+        Raises:
+            InvalidJobError: As `prepare`.
+        """
+        return self._signature.misfit(payload)
+
+    def is_final(self, error: BaseException) -> bool:
+        """
+        Return whether there is no further attempt after *error*, by `dead_on` and `retry_on`.
+        """
+        if isinstance(error, self._dead_on):
+            return True
+        return self._retry_on is not None and not isinstance(error, self._retry_on)
+
+    def run(self, payload: Any, firing: Firing) -> object:
+        """
+        Run the function with a decoded *payload*.
+        """
+        args, kwargs = self._signature.arguments(payload, firing)
+        return self._anyhow(*args, **kwargs)
+
+    async def run_async(self, payload: Any, firing: Firing) -> object:
+        """
+        Await the function with a decoded *payload*.
+        """
+        args, kwargs = self._signature.arguments(payload, firing)
+        result: Any = self._anyhow(*args, **kwargs)
+        return await result
+
+    def run_apart(self, payload: Any, firing: Firing) -> object:
+        """
+        Run the function in a process of its own, where its errors are judged.
+
+        Raises:
+            FinalError: From an error that is final.
+        """
+        try:
+            return self.run(payload, firing)
+        except Exception as error:
+            if self.is_final(error):
+                raise FinalError from error
+            raise
+
+    def register(self, handlers: HandlerTarget, around: Around = lambda function: function) -> None:
+        """
+        Let *handlers* run the jobs of all its names, each within what *around* makes of it.
+
+        Raises:
+            InvalidJobError: If a name is taken, a limit is not positive, or a process could not find the function.
+        """
+        fields = self._fields
+        executor = fields.get("executor", "thread")
+        run = self.run_apart if executor == "process" else around(self.run_async if self.is_async else self.run)
+        names = (self.name, *self.aliases)
+        for name in names:
+            if handlers.has(name):
+                raise InvalidJobError("task", name, "there is a handler of that name: take another name")
+        for name in names:
+            handlers.register(
+                name,
+                run,
+                self._retry,
+                timeout_s=self._timeout_s,
+                limits=Limits(fields.get("concurrency", USUAL), fields.get("rate")),
+                executor=executor,
+                task=self,
+            )
+
+    @property
+    def _anyhow(self) -> Callable[..., object]:
+        return self._function
+
+
+@overload
+def task(function: WithFiring[_P, _R], /) -> Task[_P, Concatenate[Firing, _P], _R]: ...
+
+
+@overload
+def task(function: Callable[_P, _R], /) -> Task[_P, _P, _R]: ...
+
+
+@overload
+def task(function: None = None, /, **fields: Unpack[TaskFields]) -> TaskMaker: ...
+
+
+def task(function: Callable[..., Any] | None = None, /, **fields: Unpack[TaskFields]) -> Any:
+    """
+    Make a task of the decorated function, for whichever schedulers get it by `Scheduler.register`.
+
+    The arguments are those of `Scheduler.task`, which also registers it.
+
+    Raises:
+        InvalidJobError: If it has no name that another process would know, or an option cannot be.
+        TypeError: If no payload could call it: for `*args`, or a `firing` that is neither first nor has a default.
+    """
+    return made(function, fields, None)
+
+
+def made(
+    function: Callable[..., Any] | None, fields: TaskFields, keep: Callable[[Task[..., ..., Any]], object] | None
+) -> Any:
+    """
+    Return the task of *function* once *keep* has it, or, without one, the decorator that makes it.
+    """
+    check_names("task", fields, TaskFields.__annotations__)
+
+    def make(function: Callable[..., Any]) -> Task[..., ..., Any]:
+        task: Task[..., ..., Any] = Task(function, fields)
+        if keep is not None:
+            keep(task)
+        return task
+
+    return make if function is None else make(function)
+
+
+def check_task(given: object) -> Task[..., ..., Any]:
+    """
+    Return *given* if it is a task.
+
+    Raises:
+        InvalidJobError: With the remedy.
+    """
+    if not isinstance(given, Task):
+        raise InvalidJobError("task", given, "pass a task: what @task has made of a function")
+    return given
+
+
+def names_of(task: Task[..., ..., Any]) -> tuple[str, ...]:
+    """
+    Return all names of *task*.
+
+    Raises:
+        InvalidJobError: If it is none.
+    """
+    return (check_task(task).name, *task.aliases)
+
+
+def _name_of(function: Callable[..., Any], name: str | None) -> str:
+    """
+    Return the name of the task of *function*: the given one, or else its module's and its own.
+    """
+    if name is not None:
+        return checks.check_handler(checks.check_key(name, "name"))
+    module = getattr(function, "__module__", None)
+    own = getattr(function, "__qualname__", None)
+    if not module or not own:
+        raise InvalidJobError("task", function, "it has no name of its own: pass one, as in @task(name='cancel-order')")
+    if module == "__main__":
+        what = f"the main module of one program is not that of the next: pass a name, as in @task(name={own!r})"
+        raise InvalidJobError("task", f"{module}.{own}", what)
+    if "<" in own:
+        what = "no other process finds a function inside another one: define it at the top of its module, or pass name="
+        raise InvalidJobError("task", f"{module}.{own}", what)
+    return checks.check_handler(f"{module}.{own}")
+
+
+def _errors(name: str, given: Errors | None) -> tuple[type[BaseException], ...] | None:
+    if given is None:
+        return None
+    classes = tuple(given) if isinstance(given, Sequence) else (given,)
+    for each in classes:
+        if not (isinstance(each, type) and issubclass(each, BaseException)):
+            raise InvalidJobError(name, each, "pass classes of exceptions, such as (ConnectionError, TimeoutError)")
+    return classes

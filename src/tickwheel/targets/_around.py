@@ -1,0 +1,84 @@
+"""
+Middleware, and the errors that end a job: both are put around the call of a handler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from tickwheel.jobs.errors import JobStoppedError
+from tickwheel.targets.contract import Abandoned, Call, FinalError, Firing
+
+__all__ = ["IsFinal", "Middleware", "judging", "within"]
+
+Middleware: TypeAlias = Callable[[Firing], AbstractContextManager[object]]
+"""Returns what an attempt runs in."""
+IsFinal: TypeAlias = Callable[[BaseException], bool]
+"""Returns whether there is no further attempt after an error of a handler's."""
+
+
+def within(call: Call, middleware: Sequence[Middleware]) -> Call:
+    """
+    Return *call*, run inside of what each *middleware* returns for its firing, the first outermost.
+    """
+    if not middleware:
+        return call
+    function, wants_firing = call.function, call.wants_firing
+
+    def entered(stack: ExitStack, payload: object, firing: Firing) -> tuple[object, ...]:
+        for each in middleware:
+            stack.enter_context(each(firing))
+        return (payload, firing) if wants_firing else (payload,)
+
+    if call.is_async:
+
+        async def awaited(payload: object, firing: Firing) -> object:
+            with ExitStack() as stack:
+                return await function(*entered(stack, payload, firing))
+            return None  # a middleware has kept its error in
+
+        return replace(call, function=awaited, wants_firing=True)
+
+    def called(payload: object, firing: Firing) -> object:
+        with ExitStack() as stack:
+            return function(*entered(stack, payload, firing))
+        return None  # as above
+
+    return replace(call, function=called, wants_firing=True)
+
+
+def judging(function: Callable[..., Any], is_final: IsFinal, *, is_async: bool) -> Callable[..., Any]:
+    """
+    Return *function* with a `FinalError` from each of its errors that is final.
+    """
+    if is_async:
+
+        async def awaited(*arguments: object) -> object:
+            try:
+                return await function(*arguments)
+            except Exception as error:
+                if is_end(error, is_final):
+                    raise FinalError from error
+                raise
+
+        return awaited
+
+    def called(*arguments: object) -> object:
+        try:
+            return function(*arguments)
+        except Exception as error:
+            if is_end(error, is_final):
+                raise FinalError from error
+            raise
+
+    return called
+
+
+def is_end(error: Exception, is_final: IsFinal) -> bool:
+    """
+    Return whether *error* ends its job; those that say how an attempt was ended from outside do not.
+    """
+    return not isinstance(error, Abandoned | FinalError | JobStoppedError) and is_final(error)

@@ -1,0 +1,715 @@
+"""
+Tasks: functions that jobs call with typed arguments.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum, IntEnum, StrEnum
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
+from uuid import UUID
+
+import pytest
+
+from tickwheel.errors import MissingExtraError
+from tickwheel.jobs.checks import decode_payload
+from tickwheel.jobs.near import near
+from tickwheel.scheduler import (
+    AsyncScheduler,
+    DeadLetter,
+    Firing,
+    InvalidJobError,
+    RetryPolicy,
+    Scheduler,
+    SetRequest,
+    Snooze,
+    task,
+)
+from tickwheel.testing import InlineScheduler, ManualClock
+
+msgspec = pytest.importorskip("msgspec", reason="msgspec is not installed: pip install 'tickwheel[tasks]'")
+
+if TYPE_CHECKING:
+    from nowhere import Nothing
+
+
+class Reason(Enum):
+    """
+    Why an order ends.
+    """
+
+    UNPAID = "unpaid"
+    RECALLED = "recalled"
+
+
+class Level(IntEnum):
+    """
+    Numbers with names.
+    """
+
+    LOW = 1
+
+
+class Colour(StrEnum):
+    """
+    Texts with names.
+    """
+
+    RED = "red"
+
+
+@dataclass
+class Item:
+    """
+    A dataclass that contains itself.
+    """
+
+    name: str
+    price: Decimal
+    parts: list[Item] = field(default_factory=list)
+
+
+class Point(NamedTuple):
+    """
+    A tuple with names.
+    """
+
+    x: int
+    y: int
+
+
+class Box(TypedDict):
+    """
+    A dict with known keys.
+    """
+
+    width: int
+
+
+class Struct(msgspec.Struct):
+    """
+    A struct of msgspec's.
+    """
+
+    when: datetime
+    later: timedelta | None = None
+
+
+SEEN: list[Any] = []
+
+
+@task
+def everything(  # noqa: PLR0917 - as many as there are kinds
+    number: int,
+    reason: Reason = Reason.UNPAID,
+    level: Level = Level.LOW,
+    colour: Colour = Colour.RED,
+    item: Item | None = None,
+    at: datetime | None = None,
+    day: date | None = None,
+    span: timedelta | None = None,
+    ident: UUID | None = None,
+    price: Decimal | None = None,
+    struct: Struct | None = None,
+    point: Point | None = None,
+    box: Box | None = None,
+    raw: bytes = b"",
+    names: set[str] = frozenset(),  # type: ignore[assignment]
+    counts: dict[int, float] | None = None,
+    word: Literal["a", "b"] = "a",
+    many: tuple[int, ...] = (),
+) -> None:
+    """
+    Take one of each.
+    """
+    SEEN.append(locals())
+
+
+@task(name="of a process", executor="process", dead_on=KeyError)
+def apart(reason: Reason, firing: Firing | None = None) -> Any:
+    """
+    Say what was passed.
+    """
+    if reason is Reason.RECALLED:
+        raise KeyError(firing.attempt)
+    return DeadLetter(f"{reason} of {firing.attempt}")
+
+
+@pytest.fixture
+def inline():
+    """
+    Return a clock and a scheduler in memory that fires as it moves.
+    """
+    SEEN.clear()
+    clock = ManualClock(wall=1_700_000_000.0)
+    scheduler = InlineScheduler(clock).start()
+    yield clock, scheduler
+    scheduler.stop()
+
+
+VALUES = {
+    "reason": Reason.RECALLED,
+    "level": Level.LOW,
+    "colour": Colour.RED,
+    "item": Item("pear", Decimal("1.10"), [Item("stem", Decimal(0))]),
+    "at": datetime(2030, 1, 1, tzinfo=UTC),
+    "day": date(2030, 1, 1),
+    "span": timedelta(days=1, milliseconds=3),
+    "ident": UUID(int=7),
+    "price": Decimal("0.1"),
+    "struct": Struct(datetime(2030, 1, 1, tzinfo=UTC), timedelta(hours=1)),
+    "point": Point(1, 2),
+    "box": {"width": 3},
+    "raw": b"\x00\xff",
+    "names": {"a", "b"},
+    "counts": {1: 2.5},
+    "word": "b",
+    "many": (1, 2, 3),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_value_comes_back_as_what_it_was(inline, name):
+    """
+    The payload is JSON, and the annotation says what is made of it.
+    """
+    clock, scheduler = inline
+    scheduler.register(everything)
+    scheduler.set("k", everything.of(17, **{name: VALUES[name]}), delay=1)
+    payload = decode_payload(scheduler.get("k").payload)
+    assert set(payload) == {"number", name}
+    clock.advance(2)
+    assert SEEN[0][name] == VALUES[name]
+    assert type(SEEN[0][name]) is type(VALUES[name])
+
+
+def test_a_model_of_pydantic(inline):
+    """
+    Where pydantic is installed, its models go through their own code.
+    """
+    pydantic = pytest.importorskip("pydantic", reason="pydantic is not installed")
+    clock, scheduler = inline
+
+    class Order(pydantic.BaseModel):
+        number: int = pydantic.Field(gt=0)
+        at: datetime
+
+    def place(orders):
+        SEEN.append(orders)
+
+    place.__annotations__ = {"orders": list[Order]}
+    place = scheduler.task(name="place")(place)
+    order = Order(number=3, at=datetime(2030, 1, 1, tzinfo=UTC))
+    scheduler.set("k", place.of([order]), delay=1)
+    clock.advance(2)
+    assert [[order]] == SEEN
+    assert "greater than 0" in place.misfit({"orders": [{"number": 0, "at": "2030-01-01T00:00:00Z"}]})
+    with pytest.raises(InvalidJobError, match="orders is"):
+        place.of([{"number": 0}])
+
+
+def test_what_was_left_out_is_the_functions_own(inline):
+    """
+    A default is not stored: that of the version that runs counts.
+    """
+    clock, scheduler = inline
+
+    @scheduler.task(name="greet")
+    def greet(name: str, mark: str = "!") -> None:
+        SEEN.append(name + mark)
+
+    assert greet.of("ada").payload == {"name": "ada"}
+    scheduler.set("k", greet.of("ada"), delay=1)
+    clock.advance(2)
+    greet("bob", mark="?")
+    assert SEEN == ["ada!", "bob?"]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("place", ["first", "default", "keyword", "positional", "none"])
+def test_the_firing(inline, place, is_async):
+    """
+    It is passed where it is wanted, is not an argument of a call, and a coroutine function works as a function does.
+    """
+    clock, scheduler = inline
+
+    def first(firing: Firing, x: int) -> None:
+        SEEN.append((x, firing.job.key))
+
+    def default(x: int, firing: Firing | None = None) -> None:
+        SEEN.append((x, firing.job.key))
+
+    def keyword(x: int, *, firing: Firing | None = None, **rest: int) -> None:
+        assert not rest
+        SEEN.append((x, firing.job.key))
+
+    def positional(firing: Firing, x: int, /) -> None:
+        SEEN.append((x, firing.job.key))
+
+    def none(x: int) -> None:
+        SEEN.append((x, "k"))
+
+    function = locals()[place]
+
+    async def later(*args, **kwargs):
+        await asyncio.sleep(0)
+        function(*args, **kwargs)
+
+    later.__signature__ = __import__("inspect").signature(function)
+    made = scheduler.task(name="t")(later if is_async else function)
+    scheduler.set("k", made.of(3), delay=1)
+    clock.advance(2)
+    assert SEEN == [(3, "k")]
+    if place != "none":
+        with pytest.raises(TypeError, match="firing"):
+            made.of(x=3, firing=None)
+
+
+def test_names_of_all_kinds(inline):
+    """
+    A task is called by its module and its own name, by the name that was given, or by one that it had before.
+    """
+    clock, scheduler = inline
+    assert everything.name == f"{__name__}.everything"
+    made = scheduler.task(name="new", aliases=["old", "older"])(lambda x: SEEN.append(x))  # noqa: PLW0108  a builtin method has no signature of one x
+    for key, handler in (("a", "new"), ("b", "old"), ("c", "older")):
+        scheduler.set(key, handler=handler, payload={"x": key}, delay=1)
+    assert [job.key for job in scheduler.jobs_of(made)] == ["a", "b", "c"]
+    clock.advance(2)
+    assert sorted(SEEN) == ["a", "b", "c"]
+    for taken in ("new", "older"):
+        with pytest.raises(InvalidJobError, match="there is a handler of that name"):
+            scheduler.task(name="another", aliases=[taken])(lambda x: x)
+    assert not scheduler.has_handler("another")
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [("__main__", "cancel"), ("shop", "f.<locals>.cancel"), ("shop", "<lambda>")]
+)
+def test_a_name_that_no_other_process_knows(module, name):
+    """
+    It has to be given.
+    """
+
+    def cancel(x: int) -> None: ...
+
+    cancel.__module__, cancel.__qualname__ = module, name
+    with pytest.raises(InvalidJobError, match="name="):
+        task(cancel)
+    assert task(name="cancel")(cancel).name == "cancel"
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "state"),
+    [
+        ({"retry_on": (ConnectionError,)}, ConnectionResetError(), "pending"),
+        ({"retry_on": ConnectionError}, ValueError("no"), "dead"),
+        ({"retry_on": ()}, ValueError("no"), "dead"),
+        ({"dead_on": (ValueError, KeyError)}, UnicodeError("no"), "dead"),
+        ({"dead_on": ValueError}, KeyError("no"), "pending"),
+        ({"retry_on": OSError, "dead_on": ConnectionError}, ConnectionResetError(), "dead"),
+        ({"retry_on": OSError, "dead_on": ConnectionError}, TimeoutError(), "pending"),
+        ({}, ValueError("no"), "pending"),
+    ],
+)
+@pytest.mark.parametrize("is_async", [False, True])
+def test_errors_that_end_it(inline, fields, error, state, is_async):
+    """
+    An error is tried again or not by its class; a dead letter has its text, and where it was raised.
+    """
+    clock, scheduler = inline
+
+    def fail() -> None:
+        raise error
+
+    async def fail_later() -> None:
+        fail()
+
+    failing = scheduler.task(name="fail", **fields)(fail_later if is_async else fail)
+    scheduler.set("k", failing.of(), delay=1)
+    clock.advance(1)
+    job = scheduler.get("k")
+    assert (job.state, job.attempt) == (state, 1)
+    assert job.error.startswith(type(error).__name__)
+    assert "in fail" in scheduler.history("k")[0].traceback
+
+
+def test_an_assertion_is_the_tests_whatever_ends_the_job(inline):
+    """
+    It comes out of the call that moves the clock.
+    """
+    clock, scheduler = inline
+
+    def check() -> None:
+        raise AssertionError
+
+    scheduler.set("k", scheduler.task(name="check", dead_on=AssertionError)(check).of(), delay=1)
+    with pytest.raises(AssertionError):
+        clock.advance(1)
+    assert scheduler.get("k").state == "dead"
+
+
+def test_the_policy_comes_with_the_call():
+    """
+    Also where the task is not registered, as in a process that only sets.
+    """
+    scheduler = Scheduler("memory://")
+    made = task(name="t", retry=RetryPolicy(2))(lambda x: x)
+    job = scheduler.set("k", made.of(1), delay=1).job
+    assert job.retry == RetryPolicy(2)
+    [answer] = scheduler.set_many([SetRequest("l", made.of(1), delay=1, retry=RetryPolicy(3))])
+    assert answer.job.retry == RetryPolicy(3)
+    scheduler.stop()
+
+
+def test_what_a_task_returns_counts(inline):
+    """
+    As what a handler returns.
+    """
+    clock, scheduler = inline
+    snooze = scheduler.task(name="s")(lambda: Snooze(60))
+    scheduler.set("k", snooze.of(), delay=1)
+    clock.advance(1)
+    assert scheduler.get("k").attempt == 0
+
+
+def test_a_process_of_its_own(make, until):
+    """
+    The task is found there by its module, has its types, and its errors end it there as here.
+    """
+    sys.modules.setdefault(__name__, sys.modules[everything.__module__])
+    scheduler = make("memory://")
+    scheduler.register(apart)
+    scheduler.start()
+    scheduler.set("k", apart.of(Reason.UNPAID), delay=0)
+    until(lambda: (job := scheduler.get("k")) is not None and job.state == "dead")
+    assert scheduler.get("k").error == "Reason.UNPAID of 1"
+    scheduler.set("l", apart.of(Reason.RECALLED), delay=0)
+    until(lambda: (job := scheduler.get("l")) is not None and job.state == "dead")
+    assert scheduler.get("l").error == "KeyError: 1"
+
+
+def test_middleware_runs_around_each_attempt(inline):
+    """
+    The first one is the outermost; it sees what is raised, and an error of its own is the attempt's.
+    """
+    clock, scheduler = inline
+    order = []
+
+    def around(name):
+        @contextmanager
+        def entered(firing):
+            order.append(f"{name} begins {firing.attempt}")
+            try:
+                yield
+            except Exception as error:
+                order.append(f"{name} saw {type(error).__name__}")
+                raise
+            order.append(f"{name} ends")
+
+        return entered
+
+    scheduler.middleware(around("outer"))
+
+    @scheduler.task(name="t", dead_on=KeyError)
+    async def run(x: int) -> None:
+        order.append("runs")
+        if x:
+            raise KeyError(x)
+
+    @scheduler.handler("h")
+    def handler(payload):
+        order.append(payload)
+
+    assert scheduler.middleware(around("inner")) is not None
+    scheduler.set("a", run.of(0), delay=1)
+    clock.advance(1)
+    assert order == ["outer begins 1", "inner begins 1", "runs", "inner ends", "outer ends"]
+    order.clear()
+    scheduler.set("b", run.of(1), delay=1)
+    clock.advance(1)
+    assert order[3:] == ["inner saw KeyError", "outer saw KeyError"]
+    assert scheduler.get("b").state == "dead"
+    order.clear()
+    scheduler.set("c", handler="h", payload="handled", delay=1)
+    clock.advance(1)
+    assert order[2] == "handled"
+
+    @scheduler.middleware
+    def refuse(_firing):
+        raise ValueError("no")
+
+    scheduler.set("d", run.of(0), delay=1)
+    clock.advance(1)
+    assert scheduler.get("d").error == "ValueError: no"
+
+
+def later(x: Later) -> None:
+    """
+    Take what is defined below.
+    """
+    SEEN.append(x)
+
+
+@dataclass
+class Later:
+    """
+    A type that is defined below its task.
+    """
+
+    name: str
+
+
+def unresolved(number: int, thing: Nothing) -> None:
+    """
+    Take what is known to type checkers alone.
+    """
+
+
+def unresolved_elsewhere(number: int) -> Nothing:
+    """
+    Return what is.
+    """
+
+
+def of_socket(firing_: Firing) -> None:
+    """
+    Take a firing by another name.
+    """
+
+
+def of_object(thing: Scheduler) -> None:
+    """
+    Take what JSON cannot hold.
+    """
+
+
+def of_two_texts(when: datetime | date) -> None:
+    """
+    Take one of two that are texts in JSON.
+    """
+
+
+def test_annotations_are_resolved_late(inline):
+    """
+    A type may be defined below its task; a return value's is never needed.
+    """
+    clock, scheduler = inline
+    made = scheduler.task(name="later")(later)
+    scheduler.set("k", made.of(Later("ada")), delay=1)
+    clock.advance(1)
+    assert [Later("ada")] == SEEN
+    scheduler.task(name="u")(unresolved_elsewhere).of(3)
+
+
+@pytest.mark.parametrize(
+    ("function", "parameter", "remedy"),
+    [
+        (unresolved, "thing", "TYPE_CHECKING"),
+        (of_socket, "firing_", "name the parameter 'firing'"),
+        (of_object, "thing", "a dataclass"),
+        (of_two_texts, "when", "more than one str-like"),
+    ],
+)
+@pytest.mark.parametrize("make", [Scheduler, AsyncScheduler])
+def test_an_annotation_that_cannot_be_is_refused_by_name(function, parameter, remedy, make):
+    """
+    At the first call, and at the start.
+    """
+    scheduler = make("memory://")
+    made = scheduler.task(name="t")(function)
+    with pytest.raises(InvalidJobError, match=f"t: {parameter} is .*{remedy}"):
+        made.of(*range(len(function.__annotations__) - 1))
+    with pytest.raises(InvalidJobError, match=f"t: {parameter} is "):
+        asyncio.run(scheduler.start()) if make is AsyncScheduler else scheduler.start()
+
+
+@dataclass
+class Sub(Item):
+    """
+    More than what is annotated.
+    """
+
+    more: int = 0
+
+
+def open_ended(data: Any) -> None:
+    """
+    Take anything.
+    """
+
+
+def closed(item: Item | None = None, number: int = 0, price: float = 0) -> None:
+    """
+    Take what is annotated.
+    """
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        (open_ended, {"data": Item("a", Decimal(1))}),
+        (open_ended, {"data": {"nested": [Reason.UNPAID]}}),
+        (open_ended, {"data": datetime(2030, 1, 1, tzinfo=UTC)}),
+        (open_ended, {"data": object()}),
+        (open_ended, {"data": Reason}),
+        (closed, {"item": Sub("a", Decimal(1), more=3)}),
+        (closed, {"item": {"name": "a"}}),
+        (closed, {"number": True}),
+        (closed, {"number": 1.5}),
+        (closed, {"number": "1"}),
+        (closed, {"number": None}),
+        (closed, {"price": "1"}),
+    ],
+)
+def test_a_value_that_would_come_back_otherwise_is_refused(function, arguments):
+    """
+    By the name of the argument.
+    """
+    made = task(name="t")(function)
+    with pytest.raises(InvalidJobError, match=rf"t\.of: {next(iter(arguments))} is "):
+        made.of(**arguments)
+
+
+@pytest.mark.parametrize("price", [float("nan"), float("inf")])
+def test_what_json_has_no_number_for(price):
+    """
+    It is refused, and nothing is set.
+    """
+    scheduler = Scheduler("memory://")
+    with pytest.raises(InvalidJobError, match=r"price is nan|payload is"):
+        scheduler.set("k", task(name="t")(closed).of(price=price), delay=1)
+    assert scheduler.get("k") is None
+    scheduler.stop()
+
+
+def mistakes(scheduler):
+    """
+    Return what may be done wrongly, by the remedy that the error has to name.
+    """
+    made = scheduler.task(name="shop.cancel_order")(closed)
+    return {
+        "its of()": lambda: scheduler.set("k", made, delay=1),
+        r"of\(\)": lambda: scheduler.set("k", closed, delay=1),
+        "handler=": lambda: scheduler.set("k", "shop.cancel_order", delay=1),
+        "leave handler= out": lambda: scheduler.set("k", made.of(), handler="h", delay=1),
+        "leave payload= out": lambda: scheduler.set("k", made.of(), payload=1, delay=1),
+        "leave it out": lambda: scheduler.set("k", made.of(), target="log", delay=1),
+        "use move": lambda: scheduler.set("k", made.of(), keep_payload=True, delay=1),
+        "did you mean 'shop.cancel_order'": lambda: scheduler.set("k", handler="shop.cancel_oder", delay=1),
+        "mean 'shop.cancel_order'": lambda: scheduler.set("k", handler="shop.cancle_order", delay=1),
+        "you mean 'shop.cancel_order'": lambda: scheduler.set("k", handler="cancel_order", delay=1),
+        "u mean 'shop.cancel_order'": lambda: scheduler.set("k", handler="Shop.cancel-order", delay=1),
+        r"set\(\).*'dely'.*mean 'delay'": lambda: scheduler.set("k", made.of(), dely=1),
+        r"set\(\).*'when'.*pass some of": lambda: scheduler.set("k", made.of(), when=1),
+        "unexpected keyword argument 'numbr'": lambda: made.of(numbr=1),
+        "too many positional": lambda: made.of(None, 1, 2, 3),
+        r"task\(\).*'retries'": lambda: scheduler.task(retries=3)(closed),
+        "did you mean 'timeout'": lambda: scheduler.task(timeot=3)(closed),
+        r"@task\(name=": lambda: scheduler.task("name")(closed),
+        "is a task already": lambda: scheduler.task(name="x")(made),
+        "classes of exceptions": lambda: scheduler.task(name="x", retry_on=ValueError("x"))(closed),
+        "pass classes": lambda: scheduler.task(name="x", dead_on=["ValueError"])(closed),
+        "such as": lambda: scheduler.task(name="x", aliases="old")(closed),
+        "pass a RetryPolicy": lambda: scheduler.task(name="x", retry=3)(closed),
+        "timeout is": lambda: scheduler.task(name="x", timeout="2 fortnights")(closed),
+        "pass 'thread' or 'process'": lambda: scheduler.task(name="x", executor="fiber")(closed),
+        "there is a handler of that name": lambda: scheduler.task(name="shop.cancel_order")(closed),
+        "pass a task": lambda: scheduler.register(closed),
+        "a payload has arguments by name": lambda: scheduler.task(name="x")(lambda *args: args),
+        "let it be the first": lambda: scheduler.task(name="x")(lambda x, firing: (x, firing)),
+        "is a generator": lambda: scheduler.task(name="x")(lambda: (yield)),
+        "pass a call such as": lambda: scheduler.set("k", delay=1),
+        "pass a list of SetRequest": lambda: scheduler.set_many(SetRequest("k", made.of(), delay=1)),
+        "what its of": lambda: scheduler.set_many([SetRequest("k", made, delay=1)]),
+        "a task": lambda: scheduler.jobs_of(closed),
+    }
+
+
+@pytest.mark.parametrize("remedy", mistakes(Scheduler("memory://")))
+def test_a_mistake_names_its_remedy(remedy):
+    """
+    None is silent.
+    """
+    scheduler = Scheduler("memory://")
+    with pytest.raises((InvalidJobError, TypeError), match=remedy):
+        mistakes(scheduler)[remedy]()
+    scheduler.stop()
+
+
+@pytest.mark.parametrize("name", ["mail2", "shop.cancel_orders_of_customers", "crm.cancel_order", "cancelling", "log"])
+def test_a_name_that_another_process_may_have(name):
+    """
+    A handler that is not known here, and is not nearly one that is, may be known elsewhere.
+    """
+    scheduler = Scheduler("memory://")
+    scheduler.task(name="shop.cancel_order")(closed)
+    scheduler.task(name="mail1")(closed)
+    assert scheduler.set("k", handler=name, delay=1).outcome == "created"
+    scheduler.stop()
+
+
+def test_without_tasks_any_name_is_one():
+    """
+    A process that knows no tasks cannot know what is meant.
+    """
+    scheduler = Scheduler("memory://")
+    scheduler.handler("mail")(print)
+    assert scheduler.set("k", handler="mial", delay=1).outcome == "created"
+    scheduler.stop()
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("mial", "mail"),
+        ("mai", "mail"),
+        ("maill", "mail"),
+        ("MAIL", "mail"),
+        ("send_report", "send-report"),
+        ("mail", None),
+        ("mail2", None),
+        ("nightly", None),
+        ("ab", None),
+        ("", None),
+    ],
+)
+def test_near(name, meant):
+    """
+    One or two letters, in a name that is long enough for it, are a typo.
+    """
+    assert near(name, ["mail", "send-report", "mail1", "aa"]) == meant
+    assert near(name, []) is None
+
+
+def test_without_msgspec(monkeypatch):
+    """
+    The error names the extra, and a task without parameters needs none.
+    """
+    made = task(name="t")(closed)
+    monkeypatch.setitem(sys.modules, "msgspec", None)
+    with pytest.raises(MissingExtraError, match=r"tickwheel\[tasks\]"):
+        made.of()
+    assert task(name="u")(lambda: None).of().payload == {}
+
+
+def test_a_method_is_bound_first(inline):
+    """
+    The task of an object's method calls it on the object.
+    """
+    clock, scheduler = inline
+
+    class Shop:
+        def expire(self, number: int) -> None:
+            SEEN.append((self, number))
+
+    shop = Shop()
+    expire = scheduler.task(name="expire")(shop.expire)
+    scheduler.set("k", expire.of(number=3), delay=1)
+    clock.advance(1)
+    assert [(shop, 3)] == SEEN
