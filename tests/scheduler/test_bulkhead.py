@@ -275,3 +275,44 @@ def test_a_stop_beside_leaked_threads(start, record, go_on, events):
     herd(scheduler, "hung", 3)
     told.wait_for(lambda: sum(isinstance(each, JobDied) for each in told.items) == 3)
     assert scheduler.stop(timeout=None) == []
+
+
+@pytest.mark.parametrize("kind", ["thread", "loop"])
+@pytest.mark.parametrize("hung", [2, 3, 5])
+def test_some_hung_handlers(start, record, go_on, kind, hung):
+    """
+    Several handlers that hang take all places, and those that do not run nevertheless.
+    """
+    scheduler = start(workers=4, coroutines=4)
+    began = type(record)()
+    for n in range(hung):
+        hangs(scheduler, f"hung {n}", go_on, began, kind, timeout=None)
+        herd(scheduler, f"hung {n}", 10)
+        began.wait(n + 1)
+
+    async def on_loop(payload):
+        record(payload)
+
+    for n in range(3):
+        scheduler.handler(f"h{n}")(on_loop if kind == "loop" else record)
+        herd(scheduler, f"h{n}", 20)
+    assert sorted(record.wait(60)) == sorted(list(range(20)) * 3)
+    assert len(began.items) <= 4 + hung
+
+
+@pytest.mark.parametrize("hung", [2, 5])
+def test_backlogs_of_some_hung_handlers(start, record, go_on, hung):
+    """
+    Several hung handlers with more jobs than may be begun at once leave room for others to begin.
+    """
+    scheduler = start(workers=4, running_max=64)
+    began = type(record)()
+    for n in range(hung):
+        hangs(scheduler, f"hung {n}", go_on, began, timeout=None)
+        herd(scheduler, f"hung {n}", 100)
+        began.wait(n + 1)
+    scheduler.handler("h")(record)
+    herd(scheduler, "h", 20)
+    assert sorted(record.wait(20)) == list(range(20))
+    go_on.set()
+    assert len(began.wait(100 * hung)) == 100 * hung

@@ -148,7 +148,7 @@ def test_a_job_that_is_admitted_twice(make, record):
         assert lanes.admit([entry]) == lanes.admit([entry]) == [entry]
         lanes.leave([entry])
         lanes.leave(last)
-        assert lanes._lanes["handler", "h"].busy == 0
+        assert lanes._lanes["handler:h"].busy == 0
     scheduler.set_many([SetRequest(f"k{n}", delay=0, handler="h", payload=n) for n in range(9)])
     assert sorted(record.wait(9)) == list(range(9))
 

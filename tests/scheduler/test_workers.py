@@ -226,7 +226,7 @@ def test_handlers_take_turns():
     queue.put(herd)
     assert queue.take() is herd[0]
     queue.put(calm)
-    assert [queue.take() for _ in range(5)] == [herd[1], calm[0], herd[2], calm[1], herd[3]]
+    assert [queue.take() for _ in range(5)] == [calm[0], herd[1], calm[1], herd[2], herd[3]]
 
 
 def test_a_herd_leaves_the_loop_its_turns():

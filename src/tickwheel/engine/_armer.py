@@ -22,6 +22,7 @@ from tickwheel.engine._staged_job import Phase, StagedJob
 from tickwheel.engine._way import Way
 from tickwheel.engine.resources import Resources
 from tickwheel.errors import ClosedError
+from tickwheel.host.options import loan_of
 from tickwheel.host.registry import Registry
 from tickwheel.host.writer import FEW
 from tickwheel.jobs.model import Answer, Begin, Outcome
@@ -70,7 +71,7 @@ class Armer:
         self._partitions = resources.store.abilities.partitions
         self._hooks = resources.hooks
         self._way = way
-        self._running_max = resources.options.running_max
+        self._running_max = resources.options.running_max + loan_of(resources.options.running_max)
         self._lanes = Lanes(
             resources,
             registry.limits_of,

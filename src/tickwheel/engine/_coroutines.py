@@ -75,6 +75,13 @@ class Coroutines:
         self.queue.put(entries)
         self._look()
 
+    def lend(self) -> None:
+        """
+        Lend places to lanes that have waited for one since the last call. From any thread.
+        """
+        if self.queue.lend():
+            self._look()
+
     def leak(self, entry: StagedJob) -> None:
         """
         Let another task run beside that of *entry*, which runs on past its timeout. From any thread.

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from tickwheel.engine import _verdict
 from tickwheel.engine._blocking import Blocking
@@ -37,6 +37,9 @@ from tickwheel.observe.tracing import FIRING
 from tickwheel.targets import Abandoned, Call, End, Firing, Retry, Snooze
 
 __all__ = ["Dispatcher"]
+
+_LEND_S: Final = 0.5
+"""How long a lane of which nothing runs waits for a place before it may be lent one."""
 
 
 class Dispatcher:
@@ -64,6 +67,7 @@ class Dispatcher:
         self._settler = settler
         self._registry = registry
         self._held: dict[StagedJob, None] = {}
+        self._lending: set[Workers | Coroutines] = set()
         options, runtime = resources.options, resources.runtime
         self._random = runtime.random
         threads, processes, tasks = (
@@ -110,8 +114,23 @@ class Dispatcher:
         ):
             if theirs:
                 runners.put(theirs)
+                self._lend_soon(runners)
         for call, held in to_hold.items():
             self._hold(call, held)
+
+    def _lend_soon(self, runners: Workers | Coroutines) -> None:
+        """
+        Lend places in half a second to lanes that still wait for one then.
+        """
+        if runners.queue.is_short and runners not in self._lending:
+            self._lending.add(runners)
+            with suppress(ClosedError):  # a stop takes back what waits
+                self._pacer.call_later(_LEND_S, self._lend, runners)
+
+    def _lend(self, runners: Workers | Coroutines) -> None:
+        self._lending.discard(runners)
+        runners.lend()
+        self._lend_soon(runners)
 
     def _call_of(self, entry: StagedJob) -> Call | None:
         """

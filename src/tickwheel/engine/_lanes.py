@@ -1,8 +1,9 @@
 """
 Lanes: handlers that may not run as often, or as many at once, as there are jobs due for them.
 
-Every handler has a lane. By default three quarters of what may be begun at once fits into it, so that one whose jobs
-hang, with ever more of them due, leaves room for others.
+Every handler and every receiver has a lane, see `lane_of`. By default a lane may have three times as many jobs under
+way as there is room left: three quarters of what may be begun at once. So those whose jobs hang, with ever more of them
+due, leave room for others; and where there is none left, a lane that has nothing under way is lent a place.
 
 A limit works before an attempt is counted. So what waits for its lane stays staged: it can be moved and
 cancelled, no attempt is used up, and it takes no room among the running ones. It does take room among the staged ones
@@ -19,7 +20,8 @@ from typing import Final
 from tickwheel.engine._staged_job import Phase, StagedJob, Waiting
 from tickwheel.engine.resources import Resources
 from tickwheel.errors import ClosedError
-from tickwheel.host.options import share_of
+from tickwheel.host.options import loan_of, share_of
+from tickwheel.jobs.lane import lane_of
 from tickwheel.jobs.model import Job
 from tickwheel.targets import USUAL, Limits
 
@@ -34,12 +36,12 @@ _USUAL: Final = Limits()
 
 class Lane:
     """
-    One handler.
+    One handler, queue or receiver.
 
     Attributes:
         limits: What it may.
         width: How many of its attempts may be under way, infinite where that has no limit.
-        name: The target and handler.
+        name: As `lane_of` has it.
         busy: How many of its attempts are counted and not settled.
         waiting: Entries that find it busy.
         has_more: Whether some were turned away.
@@ -49,7 +51,7 @@ class Lane:
 
     __slots__ = ("busy", "has_more", "is_urgent", "limits", "name", "next_at", "waiting", "width")
 
-    def __init__(self, name: tuple[str, str], limits: Limits, usual_width: int) -> None:
+    def __init__(self, name: str, limits: Limits, usual_width: int) -> None:
         self.name = name
         self.limits = limits
         self.width = usual_width if limits.concurrency is USUAL else limits.concurrency or math.inf
@@ -107,9 +109,14 @@ class Lanes:
         self._on_more = on_more
         self._waiting_max = resources.options.staged_max // 2
         self._usual_width = share_of(resources.options.running_max)
+        self._free = resources.options.running_max
+        """How many more may be under way, of all lanes; less than 0 by what is lent to lanes that had none."""
+        self._loan = loan_of(resources.options.running_max)
         self._lock = resources.runtime.lock()
-        self._lanes: dict[tuple[str, str], Lane] = {}
+        self._lanes: dict[str, Lane] = {}
         self._changed: dict[Lane, None] = {}
+        self._short: dict[Lane, None] = {}
+        """Lanes whose entries wait only for more of them to be free."""
 
     def admit(self, entries: list[StagedJob]) -> list[StagedJob]:
         """
@@ -123,13 +130,12 @@ class Lanes:
         with self._lock:
             for entry in entries:
                 job = entry.job
-                lane = lanes.get((job.target, job.handler)) or self._add_lane(job)
+                lane = lanes.get(lane_of(job.target, job.handler)) or self._add_lane(job)
                 rate = lane.limits.rate
                 if rate is not None and not entry.is_booked and self._books_later(entry, lane, rate, now):
                     later.append(entry)
-                elif lane.busy < lane.width and (lane.limits.places is None or lane.is_free):
-                    lane.busy += entry.lane is None  # it comes twice where its key's last run ends meanwhile
-                    entry.lane = lane
+                elif lane.busy < lane.width and (lane.limits.places is None or lane.is_free) and self._has_share(lane):
+                    self._enter(entry, lane)
                     admitted.append(entry)
                 elif lane.limits.places is not None and (lane.has_more or len(lane.waiting) >= self._share):
                     lane.has_more = True
@@ -155,6 +161,10 @@ class Lanes:
                 lane, entry.lane = entry.lane, None
                 if lane is not None:
                     lane.busy -= 1
+                    self._free += 1
+                    if self._short:
+                        self._changed.update(self._short)
+                        self._short.clear()
                     if lane.waiting or lane.has_more or len(self._lanes) > _LANES_MAX:
                         self._changed[lane] = None
 
@@ -163,7 +173,7 @@ class Lanes:
         Note that there may be more places for jobs of *handler*.
         """
         with self._lock:
-            lane = self._lanes.get((target, handler))
+            lane = self._lanes.get(lane_of(target, handler))
             if lane is not None:
                 self._changed[lane] = None
 
@@ -178,11 +188,10 @@ class Lanes:
         with self._lock:
             while self._changed and len(admitted) < count:
                 lane, _ = self._changed.popitem()
-                while lane.waiting and lane.is_free and len(admitted) < count:
+                while lane.waiting and lane.is_free and len(admitted) < count and self._has_share(lane):
                     entry = lane.waiting.popleft()
                     if entry.phase is Phase.STAGED:  # and not moved or cancelled while it waited
-                        lane.busy += entry.lane is None
-                        entry.lane = lane
+                        self._enter(entry, lane)
                         admitted.append(entry)
                 lane.is_urgent = lane.is_urgent and bool(lane.waiting)
                 if lane.has_more and len(lane.waiting) <= self._share // 2:
@@ -211,6 +220,26 @@ class Lanes:
         crowded = sum(1 for lane in self._lanes.values() if lane.waiting or lane.has_more)
         return max(1, self._waiting_max // max(1, crowded))
 
+    def _has_share(self, lane: Lane) -> bool:
+        """
+        Return whether *lane* leaves enough for others with one more under way; if not, it is asked again when some end.
+        """
+        if not lane.busy:
+            has_share = self._free > -self._loan
+        elif lane.limits.concurrency is USUAL:
+            has_share = lane.busy < 3 * (self._free - 1)
+        else:
+            has_share = self._free > 0
+        if not has_share:
+            self._short[lane] = None
+        return has_share
+
+    def _enter(self, entry: StagedJob, lane: Lane) -> None:
+        if entry.lane is None:  # it comes twice where its key's last run ends meanwhile
+            lane.busy += 1
+            self._free -= 1
+        entry.lane = lane
+
     def _books_later(self, entry: StagedJob, lane: Lane, rate: float, now: float) -> bool:
         """
         Give *entry* the next instant that the *rate* leaves; return whether it is too early to begin it.
@@ -221,6 +250,6 @@ class Lanes:
         return entry.fire_at - self._window_ms > now
 
     def _add_lane(self, job: Job) -> Lane:
-        name = (job.target, job.handler)
+        name = lane_of(job.target, job.handler)
         lane = self._lanes[name] = Lane(name, self._limits_of(job) or _USUAL, self._usual_width)
         return lane

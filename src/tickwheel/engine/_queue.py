@@ -1,11 +1,14 @@
 """
-The queue of one pool: what is due and waits for a place, and how many places the jobs of one handler may take.
+The queue of one pool: what is due and waits for a place, and how many places the jobs of one lane may take.
 
-A place is a thread, a task or a process.
+A place is a thread, a task or a process. A lane is a handler or a receiver, see `lane_of`.
 
-A handler gets three quarters of the places at most, so that one whose jobs hang leaves room for all others: a bulkhead.
-Those that have jobs waiting and a place left take turns, so that a herd (a burst) of one keeps no other waiting; the
-jobs of one handler go in order.
+A lane gets three quarters of the places at most, so that one whose jobs hang leaves room for all others: a bulkhead.
+Those that have jobs waiting and a place left take turns, and first those of which nothing runs, so that a burst of one
+keeps no other waiting; the jobs of one lane go in order.
+
+If several lanes hang, they hold all places. So a lane of which nothing runs, and that has waited for half a second or
+more, is lent a place beyond the others, up to a bound. It is given back when one of the others is free.
 
 An attempt whose thread or task runs on past its timeout has leaked. Its place is given to another, so that work goes
 on, for as many leaked ones as are allowed in all. Handlers that have leaked are suspects: together they start no more
@@ -21,8 +24,9 @@ from itertools import chain
 from typing import Final
 
 from tickwheel.engine._staged_job import Phase, StagedJob, Waiting
-from tickwheel.host.options import share_of
+from tickwheel.host.options import loan_of, share_of
 from tickwheel.host.runtime import Runtime
+from tickwheel.jobs.lane import lane_of
 from tickwheel.targets import USUAL
 
 __all__ = ["Queue"]
@@ -33,7 +37,7 @@ _LINES_MAX: Final = 1_000
 
 class _Line:
     """
-    The jobs of one handler.
+    The jobs of one lane.
 
     Attributes:
         name: Its target and name.
@@ -67,11 +71,18 @@ class Queue:
         self._size = size
         self._leaked_max = leaked_max
         self._lock = runtime.lock()
-        self._lines: dict[tuple[str, str], _Line] = {}
+        self._lines: dict[str, _Line] = {}
+        self._idle: dict[_Line, None] = {}
+        """Lines that have entries waiting and none running, in the order of their turns."""
         self._open: dict[_Line, None] = {}
-        """Lines in which somebody waits who may go on, in the order of their turns."""
+        """Lines that have entries running, and waiting ones that may run, in the order of their turns."""
+        self._base = size
+        """How many entries may have a place without a loan, those that have leaked among them."""
+        self._lent = 0
+        self._starved: set[_Line] = set()
+        """The idle lines at the last call of `lend`."""
         self.places: int = size
-        """How many entries may have a place now, those that have leaked among them."""
+        """How many entries may have a place now."""
         self._running: dict[StagedJob, _Line] = {}  # in the order in which they began
         self._leaked: set[StagedJob] = set()
         self._suspects = 0
@@ -84,7 +95,7 @@ class Queue:
         with self._lock:
             lines, touched = self._lines, dict[_Line, None]()
             for entry in entries:
-                line = lines.get((entry.job.target, entry.job.handler)) or self._add_line(entry)
+                line = lines.get(lane_of(entry.job.target, entry.job.handler)) or self._add_line(entry)
                 line.waiting.put(entry)
                 touched[line] = None
             for line in touched:
@@ -98,9 +109,10 @@ class Queue:
             running = self._running
             if ended is not None:
                 self._leave(ended)
-            while self._open and len(running) < self.places:
-                line = next(iter(self._open))
-                del self._open[line]
+            while self._has_next():
+                lines = self._idle or self._open
+                line = next(iter(lines))
+                del lines[line]
                 if not line.waiting or not self._has_place(line):
                     continue
                 entry = line.waiting.popleft()
@@ -127,6 +139,27 @@ class Queue:
             self._let_on(line)
             return True
 
+    def lend(self) -> bool:
+        """
+        Lend a place to each line that had nothing running at the last call, and has waited since; return whether any.
+        """
+        with self._lock:
+            starved = sum(line in self._starved for line in self._idle)
+            self._starved = set(self._idle)
+            running = len(self._running)
+            if not starved or running < self._base:
+                return False
+            self._lent = max(self._lent, min(loan_of(self._size), running + starved - self._base))
+            self.places = self._base + self._lent
+            return True
+
+    @property
+    def is_short(self) -> bool:
+        """
+        True if some line has nothing running, and there may be no place for it.
+        """
+        return bool(self._idle) and len(self._running) + len(self._idle) > self.places
+
     def take_back(self) -> list[StagedJob]:
         """
         Take out all that has no place.
@@ -136,6 +169,7 @@ class Queue:
             for line in self._lines.values():
                 line.waiting.clear()
             self._open.clear()
+            self._idle.clear()
         return waiting
 
     def running(self) -> list[StagedJob]:
@@ -150,7 +184,7 @@ class Queue:
         """
         True if it is worth asking for the next.
         """
-        return bool(self._open) and len(self._running) < self.places
+        return self._has_next()
 
     @property
     def waiting(self) -> int:
@@ -172,10 +206,16 @@ class Queue:
 
     # ---- under the lock --------------------------------------------------------------------------------------------
 
+    def _has_next(self) -> bool:
+        running = len(self._running)
+        return (bool(self._idle) and running < self.places) or (bool(self._open) and running < self._base)
+
     def _leave(self, entry: StagedJob) -> None:
         line = self._running.pop(entry, None)
         if line is None:
             return
+        if self._lent and len(self._running) < self._base:
+            self._lent, self.places = 0, self._base
         if line.leaked:
             has_leaked = entry in self._leaked
             self._leaked.discard(entry)
@@ -187,13 +227,14 @@ class Queue:
             if line.waiting:
                 self._let_on(line)
         if len(self._lines) > _LINES_MAX and not (line.busy or line.leaked or line.waiting):
-            del self._lines[line.name]
+            del self._lines[":".join(line.name)]
 
     def _add_line(self, entry: StagedJob) -> _Line:
-        name = (entry.job.target, entry.job.handler)
+        lane = lane_of(entry.job.target, entry.job.handler)
         assert entry.call is not None
         width = entry.call.width
-        line = self._lines[name] = _Line(name, share_of(self._size) if width is USUAL else width or self._size)
+        name = (entry.job.target, lane.removeprefix(f"{entry.job.target}:"))
+        line = self._lines[lane] = _Line(name, share_of(self._size) if width is USUAL else width or self._size)
         return line
 
     def _count(self, line: _Line, busy: int, leaked: int) -> None:
@@ -203,7 +244,8 @@ class Queue:
         line.leaked += leaked
         if line.leaked:
             self._suspects += line.busy + line.leaked
-        self.places = self._size + min(len(self._leaked), self._leaked_max)
+        self._base = self._size + min(len(self._leaked), self._leaked_max)
+        self.places = self._base + self._lent
 
     def _has_place(self, line: _Line) -> bool:
         if line.leaked and (
@@ -214,4 +256,8 @@ class Queue:
 
     def _let_on(self, line: _Line) -> None:
         if line.waiting and self._has_place(line):
-            self._open[line] = None
+            if line.busy or line.leaked:
+                self._open[line] = None
+            else:
+                self._open.pop(line, None)
+                self._idle[line] = None

@@ -47,6 +47,13 @@ class Workers:
         self.queue.put(entries)
         self._wake_one()
 
+    def lend(self) -> None:
+        """
+        Lend places to lanes that have waited for one since the last call. From any thread.
+        """
+        if self.queue.lend():
+            self._wake_one()
+
     def leak(self, entry: StagedJob) -> None:
         """
         Let another thread run in place of the one that *entry* holds past its timeout.

@@ -15,7 +15,7 @@ from tickwheel.jobs.model import USUAL_RETRY, RetryPolicy
 from tickwheel.jobs.retry import check_policy
 from tickwheel.typing import Duration
 
-__all__ = ["HistoryOptions", "SchedulerOptions", "share_of"]
+__all__ = ["HistoryOptions", "SchedulerOptions", "loan_of", "share_of"]
 
 _KEPT: Final = ("none", "failures", "usual", "all")
 
@@ -79,8 +79,11 @@ class SchedulerOptions:
         horizon_s: How far ahead jobs are staged into memory.
         timeout_s: How long an attempt may take whose handler or target has no timeout of its own; None for no limit.
         history: What is kept of attempts that ended.
-        staged_max: How many may be staged at once; the others wait in the store, whatever their instant.
-        workers: How many threads run sync handlers at most; they are started when there is something to run.
+        staged_max: How many may be staged at once; the others wait in the store, whatever their instant. One handler
+            or receiver takes at most three times what is free, and an eighth of it for jobs that are due already.
+        workers: How many threads run sync handlers at most; they are started when there is something to run. While
+            hung handlers hold them all, a handler that has waited half a second and of which nothing runs gets one
+            more, up to 16 together; not with one worker. So it is with `coroutines`, `processes` and `running_max`.
         coroutines: How many async handlers and webhooks may be under way at once.
         processes: How many handlers of `executor="process"` run at once; their processes are started by need.
         leaked_max: How many attempts may run on past their timeouts and be replaced, threads and tasks each.
@@ -132,3 +135,10 @@ def share_of(places: int) -> int:
     Return how many of *places* one handler may take: three quarters, so at least one fewer where there are two.
     """
     return max(1, places * 3 // 4)
+
+
+def loan_of(places: int) -> int:
+    """
+    Return how many lanes of which nothing runs may have one place each beyond *places*; none where there is only one.
+    """
+    return 16 if places > 1 else 0
