@@ -36,6 +36,7 @@ RULES = [
     ({"cron": "0 9 13 * FRI", "day_match": "both"}, {"cron": "0 9 13 * 5", "day_match": "both"}),
     ({"cron": "0 9 13 * FRI"}, {"cron": "0 9 13 * 5", "day_match": "either"}),
     ({"cron": "0 9 * * FRI-MON"}, {"cron": "0 9 * * 0,1,5,6"}),
+    ({"every": "1m", "pause_after": 3}, {"every": 60, "pause_after": 3}),
     ({"cron": "0 22-4/3 * * *"}, {"cron": "0 22,1,4 * * *"}),
     (
         {"cron": "30 2 * * *", "tz": "Europe/Berlin", "dst_gap": "skip"},

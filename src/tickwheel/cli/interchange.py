@@ -31,7 +31,7 @@ _RETRY: Final = frozenset(field.name for field in fields(RetryPolicy))
 _AS_THEY_ARE: Final = [name for name in columns.DEFAULTS if name in _FIELDS and name != "retry"]
 """The columns that are fields of a set by the same name, with the same value."""
 _NUMBERS: Final = frozenset({"delay", "every", "expires", "max_wait", "jitter", "misfire_grace"})
-_COUNTS: Final = frozenset({"max_runs"})
+_COUNTS: Final = frozenset({"max_runs", "pause_after"})
 _IN_MS: Final = {"misfire_grace": "grace_ms", "expires": "expires_ms"}  # there while a run is tried again
 
 _AS_IN_RULE: Final = (
@@ -43,6 +43,7 @@ _AS_IN_RULE: Final = (
     "exclude",
     "max_runs",
     "overlap",
+    "pause_after",
     "time",
     "tz",
 )

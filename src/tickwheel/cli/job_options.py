@@ -72,6 +72,9 @@ def job_options(*, has_defaults: bool) -> Callable[[F], F]:
         click.option(
             "--max-runs", type=int, metavar="N", help="How many runs there are; after the last one the job is gone."
         ),
+        click.option(
+            "--pause-after", type=int, metavar="N", help="Pause the job once so many runs in a row have failed."
+        ),
         click.option("--jitter", type=DURATION, help="Spread the runs of different keys over this time.", **usual(0.0)),
         click.option("--payload", type=JSON, help="What the target gets; - reads it from stdin."),
         click.option(

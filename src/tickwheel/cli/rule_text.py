@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from tickwheel.cli.output import local_time
+from tickwheel.cli.output import counted, local_time
 
 __all__ = ["rule_text", "seconds"]
 
@@ -33,6 +33,8 @@ def rule_text(recurrence: str) -> str:
         parts.append(f"missed runs: {rule['misfire']}{grace}")
     if "overlap" in rule:
         parts.append(f"runs due while one lasts: {rule['overlap']}")
+    if "pause_after" in rule:
+        parts.append(f"paused after {counted(rule['pause_after'], 'failure')} in a row")
     return ", ".join(parts)
 
 

@@ -41,6 +41,7 @@ _PARTS: Final = {
     "jitter": ("jitter_ms",),
     "until": ("until",),
     "max_runs": ("max_runs",),
+    "pause_after": ("pause_after",),
     "exclude": ("exclude",),
 }
 """What each field of a rule decides of a `Recurrence`; all else of it stays to the letter."""

@@ -4,8 +4,9 @@ The verdict on an attempt that ended: done, again or dead, and when next. Pure: 
     end of the attempt              one-time job                     job that recurs
     success                         gone                             next run; after the last one gone
     failure, attempts left          again, by its retry policy       again
-    failure, none left              dead letter                      next run, the error kept with it; after the last
-                                                                     run a dead letter
+    failure, none left              dead letter                      next run, the error kept with it, and paused after
+                                                                     so many as `pause_after`; after the last run a
+                                                                     dead letter
     Snooze                          again, the attempt given back    again; after a second at the earliest
     the class Retry, an exception   as a failure                     as a failure
       that is returned
@@ -33,13 +34,14 @@ from typing import Any, Final, TypeAlias
 from tickwheel._core import make_fast
 from tickwheel.engine._staged_job import Ran, StagedJob
 from tickwheel.jobs.checks import delay_ms
+from tickwheel.jobs.columns import text_of
 from tickwheel.jobs.errors import (
     ERROR_CHARS_MAX,
     HandlerNotFoundError,
     error_text,
     kept_text,
 )
-from tickwheel.jobs.model import STOPPED, Answer, Job, Outcome, Settle, Settled
+from tickwheel.jobs.model import STOPPED, Answer, Job, Outcome, Pause, Settle, Settled
 from tickwheel.jobs.recurrence import Recurrence
 from tickwheel.jobs.retry import wait_ms
 from tickwheel.jobs.tracebacks import traceback_text
@@ -67,6 +69,10 @@ Chance: TypeAlias = Callable[[], float]
 """Returns a random float in [0, 1)."""
 
 _OVERTAKEN = "its next run was due"
+_BY: Final = "pause_after"
+"""The name of what pauses a job whose runs have failed too often."""
+_NOTE_CHARS: Final = 240
+"""A thousand bytes at most."""
 
 
 class Ending(StrEnum):
@@ -278,14 +284,19 @@ def _done(job: Job, epoch: int, ran: Ran, ending: Ending, error: str | None = No
         return Verdict(Settle(job, epoch), ending)
     try:
         before = Recurrence.from_text(job.recurrence)
-        due_at, after = before.after_run(job.key, job.due_at, *ran, has_run=has_run)
+        has_failed = has_run and (ending is Ending.DIED or (ending is Ending.GIVEN_BACK and error is not None))
+        due_at, after = before.after_run(job.key, job.due_at, *ran, has_run=has_run, has_failed=has_failed)
     except Exception as unknown:  # noqa: BLE001  whether the series is over is not known, so it may not end in silence
         if is_readable(job.recurrence):
             return _dead(job, epoch, error_text(unknown))
         text = with_end(job.recurrence, job.due_at, *ran, has_run=has_run)
         return Verdict(Settle(job, epoch, Settled.DONE, 0, job.due_at, error, text), ending)
+    pause = None
+    if due_at is not None and after.pauses():
+        note = f"failed runs in a row: {after.failures}, the last with {text_of(error)}"
+        pause, after = Pause(ran.ended, _BY, note[:_NOTE_CHARS]), replace(after, failures=0)
     text = job.recurrence if after is before else after.to_text()
-    return Verdict(Settle(job, epoch, Settled.DONE, 0, due_at, error, text), ending)
+    return Verdict(Settle(job, epoch, Settled.DONE, 0, due_at, error, text, pause=pause), ending)
 
 
 def _ms(seconds: Any) -> int:

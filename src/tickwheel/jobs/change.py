@@ -40,6 +40,7 @@ class ChangeFields(TypedDict, total=False):
         jitter: Seconds over which the runs of different keys are spread.
         until: The instant after which no run is due, or None for no end.
         max_runs: After how many runs since the series began the job is gone, or None for no end.
+        pause_after: After how many failed runs in a row the job is paused, or None for never.
         exclude: What is left out of the series, in place of what was.
     """
 
@@ -61,6 +62,7 @@ class ChangeFields(TypedDict, total=False):
     jitter: Duration
     until: Instant | None
     max_runs: int | None
+    pause_after: int | None
     exclude: Sequence[str | date]
 
 

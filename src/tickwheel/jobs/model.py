@@ -369,6 +369,7 @@ class Settle:
         record: What the history keeps of it, stored in the same transaction if it is SETTLED.
         is_first: Whether this end is written for the first time: then its *record* is kept as well where the job is
             gone or has another life, since the attempt was made. Written again, it might be there already.
+        pause: For DONE: the pause of the job from now on, unless it is paused already; None for none.
     """
 
     job: Job
@@ -380,6 +381,7 @@ class Settle:
     recurrence: str | None = None
     record: HistoryRecord | None = None
     is_first: bool = False
+    pause: Pause | None = None
 
 
 @record

@@ -8,10 +8,10 @@ The canonical text is JSON with sorted keys, so that any client can read it:
     {"anchor_on":"2030-01-31","every":"1 month","jitter_ms":0,"misfire":"once","time":"02:00:00","tz":"Asia/Tokyo"}
 
 A text holds the rule, which callers set, and the state of the series, which runs and verbs change: `runs`, `run_at`,
-`next_at`, `nominal_at`, `expires_ms`, `then` and `ended`. `grace_ms`, `until`, `max_runs`, `overlap`, `exclude`, the
-`tz` in which an interval reads that, `day_match`, `dst_gap`, `dst_overlap`, and all of the state are there only where
-they say something. A text that says anything else is refused. All stores keep the text as it is, so what is added to it
-needs no other schema. Cron lines, dates and zones are in `tickwheel.calendar`.
+`next_at`, `nominal_at`, `expires_ms`, `then`, `ended` and `failures`. `grace_ms`, `until`, `max_runs`, `pause_after`,
+`overlap`, `exclude`, the `tz` in which an interval reads that, `day_match`, `dst_gap`, `dst_overlap`, and all of the
+state are there only where they say something. A text that says anything else is refused. All stores keep the text as it
+is, so what is added to it needs no other schema. Cron lines, dates and zones are in `tickwheel.calendar`.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ __all__ = [
     "share_of",
 ]
 
-_MORE = ("grace_ms", "until", "max_runs")
-_STATE = ("runs", "run_at", "next_at", "nominal_at", "expires_ms", "then", "ended")
+_MORE = ("grace_ms", "until", "max_runs", "pause_after")
+_STATE = ("runs", "run_at", "next_at", "nominal_at", "expires_ms", "then", "ended", "failures")
 _OF_RULES: Final = (
     "anchor_at",
     "anchor_on",
@@ -178,6 +178,8 @@ class Recurrence:
         overlap: What to do about instants that pass while a run lasts; None for ALL where *misfire* is, else SKIP.
         then: The definition that was set while a run lasted, and counts once it has ended; see `stores._series`.
         ended: The end of the last run, where the node that made it could not read the rule.
+        pause_after: After how many failed runs in a row the job is paused, or None for never.
+        failures: How many runs in a row have failed, where that is counted.
     """
 
     rule: Rule
@@ -195,6 +197,8 @@ class Recurrence:
     overlap: Overlap | None = None
     then: str | None = None
     ended: Ended | None = None
+    pause_after: int | None = None
+    failures: int = 0
 
     def next(self, key: str, after: int, passes: Iterable[object] | None = None) -> int | None:
         """
@@ -276,7 +280,7 @@ class Recurrence:
         return ended, (self.until if is_last else None)  # the last one may come after the end of the series
 
     def after_run(
-        self, key: str, due_at: int, begun: int, ended: int, *, has_run: bool
+        self, key: str, due_at: int, begun: int, ended: int, *, has_run: bool, has_failed: bool = False
     ) -> tuple[int | None, Recurrence]:
         """
         Return when the job comes back, or None where its series ends, and its recurrence then.
@@ -287,19 +291,32 @@ class Recurrence:
             begun: When it began; *ended*, if it did not.
             ended: When it ended.
             has_run: Whether it counts; one that was left out does not.
+            has_failed: Whether it was given up.
         """
         runs = self.runs + has_run
         if self.max_runs is not None and runs >= self.max_runs:
             return None, self
         due_at_next, run_at = self.following(key, due_at, begun, ended)
         nominal_at = None if run_at is None else run_at - self.shift_ms(key)
-        return due_at_next, self._with_state(runs=runs, run_at=run_at, nominal_at=nominal_at)
+        failures = self._failures_after(has_run=has_run, has_failed=has_failed)
+        return due_at_next, self._with_state(runs=runs, run_at=run_at, nominal_at=nominal_at, failures=failures)
 
-    def _with_state(self, *, runs: int, run_at: int | None, nominal_at: int | None) -> Recurrence:
-        is_same = (runs, run_at, nominal_at) == (self.runs, self.run_at, self.nominal_at)
+    def _failures_after(self, *, has_run: bool, has_failed: bool) -> int:
+        if self.pause_after is None:
+            return 0
+        return self.failures + 1 if has_failed else 0 if has_run else self.failures
+
+    def pauses(self) -> bool:
+        """
+        Return whether so many runs in a row have failed that the job is to be paused.
+        """
+        return self.pause_after is not None and self.failures >= self.pause_after
+
+    def _with_state(self, *, runs: int, run_at: int | None, nominal_at: int | None, failures: int) -> Recurrence:
+        is_same = (runs, run_at, nominal_at, failures) == (self.runs, self.run_at, self.nominal_at, self.failures)
         if is_same and self.next_at is None and self.expires_ms is None and self.ended is None:
             return self
-        after = replace(self, runs=runs, run_at=run_at, nominal_at=nominal_at)
+        after = replace(self, runs=runs, run_at=run_at, nominal_at=nominal_at, failures=failures)
         return replace(after, next_at=None, expires_ms=None, ended=None)
 
     def named(self, key: str, due_at: int) -> int:
@@ -387,6 +404,8 @@ class Recurrence:
         """
         if (self.misfire, self.jitter_ms, self._overlaps) != (other.misfire, other.jitter_ms, other._overlaps):
             return False
+        if self.pause_after != other.pause_after:
+            return False
         if self.misfire is Misfire.SKIP and self.grace_ms != other.grace_ms:
             return False
         if self.rule.tz != other.rule.tz and zone_data(self.rule.tz) != zone_data(other.rule.tz):
@@ -431,6 +450,7 @@ class Recurrence:
                 rule = in_phase_of(rule, before, last if last <= now else None, nominal)
         after = replace(other, rule=rule, runs=self.runs, run_at=self.run_at, next_at=self.next_at)
         after = replace(after, nominal_at=self.nominal_at, expires_ms=self.expires_ms, then=None, ended=self.ended)
+        after = replace(after, failures=0 if after.pause_after is None else self.failures)
         if not is_owed and other.max_runs is not None and self.runs >= other.max_runs:
             return None, after
         if not is_timed:
@@ -506,8 +526,8 @@ class Recurrence:
             facts |= {name: value.value for name in _DST if (value := getattr(self.rule, name)) is not None}
         if self.exclude:
             facts["exclude"] = [str(each) for each in self.exclude]
-        more = {name: getattr(self, name) for name in ("until", "max_runs", *_STATE)}
-        more["runs"] = self.runs or None
+        more = {name: getattr(self, name) for name in ("until", "max_runs", "pause_after", *_STATE)}
+        more |= {"runs": self.runs or None, "failures": self.failures or None}
         more["overlap"] = None if self.overlap is None else self.overlap.value
         if self.grace_ms != MISFIRE_GRACE_MS:
             more["grace_ms"] = self.grace_ms

@@ -59,6 +59,7 @@ _OF_SERIES: Final = {
     "day_match": None,
     "dst_gap": None,
     "dst_overlap": None,
+    "pause_after": None,
 }
 """What shapes a series, and what it is where nobody has given it."""
 _EVERY = "@every"
@@ -87,8 +88,8 @@ def check_once(request: SetRequest) -> None:
     """
     is_bare = request.until is None and request.max_runs is None and request.misfire_grace is None
     is_plain = request.overlap is None and not request.exclude and request.misfire == "once" and request.jitter == 0
-    is_dated = any((request.time, request.day_match, request.dst_gap, request.dst_overlap))
-    if is_bare and is_plain and request.tz == "UTC" and not is_dated:
+    has_more = any((request.time, request.day_match, request.dst_gap, request.dst_overlap, request.pause_after))
+    if is_bare and is_plain and request.tz == "UTC" and not has_more:
         return  # nearly all
     for name, usual in _OF_SERIES.items():
         value = getattr(request, name)
@@ -122,6 +123,9 @@ def first_run(request: SetRequest, key: str, start: int | None, now: int) -> tup
         None if request.max_runs is None else checks.check_count("max_runs", request.max_runs, RUNS_MAX),
         exclude=exclusions(request.exclude, rule.tz),
         overlap=None if request.overlap is None else checks.choice("overlap", request.overlap, Overlap),
+        pause_after=None
+        if request.pause_after is None
+        else checks.check_count("pause_after", request.pause_after, RUNS_MAX),
     )
     due = recurrence.nominal(after, range(_PASSES_MAX))
     if due is None or (recurrence.until is not None and recurrence.until < now):

@@ -89,6 +89,7 @@ class SetFields(TypedDict, total=False):
     jitter: Duration
     until: Instant | None
     max_runs: int | None
+    pause_after: int | None
     exclude: Sequence[str | date]
     trace: str | None
     keep_payload: bool
@@ -136,6 +137,7 @@ class SetRequest:
         until: The instant after which no run is due, not counting the jitter; one at this instant is.
         max_runs: After how many runs since the series began the job is gone; retries and runs that were left out do not
             count.
+        pause_after: After how many runs in a row that were given up the job is paused; None for never.
         exclude: What is left out of the series: days such as "2026-12-25" and "2026-12-24/2027-01-02", and cron lines
             such as "* * * * SAT,SUN"; at most 366.
         trace: A W3C traceparent, to link the firing to.
@@ -169,6 +171,7 @@ class SetRequest:
     jitter: Duration = 0.0
     until: Instant | None = None
     max_runs: int | None = None
+    pause_after: int | None = None
     exclude: Sequence[str | date] = ()
     trace: str | None = None
     keep_payload: bool = False

@@ -416,6 +416,8 @@ def _settle(write: Settle, job: Job | None, now: int, next_generation: NextGener
         if write.due_at is None:
             return GONE, None
         after = replace(_next_life(job, write.due_at, next_generation()), error=write.error)
+        if write.pause is not None and after.pause is None:
+            after = replace(after, pause=write.pause)
         if write.recurrence is not None:
             after = replace(after, recurrence=write.recurrence)
     elif write.how is Settled.AGAIN:

@@ -119,7 +119,18 @@ def set_body(request: SetRequest) -> dict[str, Any]:
     for name in ("at", "until"):
         if getattr(request, name) is not None:
             body[name] = epoch_seconds(name, getattr(request, name))
-    for name in ("handler", "cron", "trace", "max_runs", "overlap", "manifest", "day_match", "dst_gap", "dst_overlap"):
+    for name in (
+        "handler",
+        "cron",
+        "trace",
+        "max_runs",
+        "pause_after",
+        "overlap",
+        "manifest",
+        "day_match",
+        "dst_gap",
+        "dst_overlap",
+    ):
         if getattr(request, name) is not None:
             body[name] = getattr(request, name)
     if request.time is not None:

@@ -151,6 +151,9 @@ class SetBody(Body, frozen=True):
     ] = None
     until: Annotated[Instant | None, Meta(description="After this instant no run is due.")] = None
     max_runs: Annotated[int, Meta(ge=1, le=RUNS_MAX)] | None = None
+    pause_after: (
+        Annotated[int, Meta(ge=1, le=RUNS_MAX, description="Pause the job after so many failed runs in a row.")] | None
+    ) = None
     exclude: Annotated[
         tuple[Line, ...],
         Meta(

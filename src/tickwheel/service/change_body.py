@@ -52,6 +52,7 @@ class ChangeBody(Body, frozen=True):
     jitter: Annotated[float, Meta(ge=0, le=CENTURY_S)] | Text | UnsetType = UNSET
     until: Instant | UnsetType | None = UNSET
     max_runs: Annotated[int, Meta(ge=1, le=RUNS_MAX, description="From now on.")] | UnsetType | None = UNSET
+    pause_after: Annotated[int, Meta(ge=1, le=RUNS_MAX)] | UnsetType | None = UNSET
     exclude: Annotated[tuple[Line, ...], Meta(max_length=EXCLUDE_MAX)] | UnsetType = UNSET
 
     def fields(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ class RuleDocument(Struct, frozen=True):
     long a run is worth firing, while one is tried again. `next_at` is when the series goes on at the earliest, after a
     run that was to be at once or is tried again. `nominal_at` is the instant that the rule named for the next run,
     before any jitter, where `due_at` does not show it. `then` is what was set while a run lasts, and counts once that
-    has ended.
+    has ended. The job is paused once `pause_after` runs in a row have failed; `failures` have by now.
     """
 
     misfire: Literal["once", "all", "skip"]
@@ -50,6 +50,8 @@ class RuleDocument(Struct, frozen=True):
     nominal_at: int | UnsetType = UNSET
     expires_ms: int | UnsetType = UNSET
     then: str | UnsetType = UNSET
+    pause_after: int | UnsetType = UNSET
+    failures: int | UnsetType = UNSET
 
 
 Rule: TypeAlias = Annotated[Raw, Meta(extra_json_schema={"$ref": "#/components/schemas/RuleDocument"})]

@@ -104,8 +104,8 @@ async function setAgain(before, condition) {
 
 function comingBack(rule, due_at) {
   const { cron, tz, every_ms, every, time, anchor_at, anchor_on, day_match, dst_gap, dst_overlap } = rule;
-  const { misfire, overlap, jitter_ms, grace_ms, exclude, until, max_runs, runs = 0 } = rule;
-  const common = { tz, misfire, overlap, day_match, dst_gap, dst_overlap, jitter: jitter_ms / 1000 };
+  const { misfire, overlap, jitter_ms, grace_ms, exclude, until, max_runs, pause_after, runs = 0 } = rule;
+  const common = { tz, misfire, overlap, pause_after, day_match, dst_gap, dst_overlap, jitter: jitter_ms / 1000 };
   if (grace_ms) common.misfire_grace = grace_ms / 1000;
   if (until) common.until = until / 1000;
   if (exclude) common.exclude = exclude;

@@ -38,6 +38,7 @@ const READ = {
   payload: exact,
   until: (text) => text.trim() || null,
   max_runs: (text) => Number(text) || null,
+  pause_after: (text) => Number(text) || null,
   overlap: (text) => text || null,
   time: (text) => text.trim() || null,
   day_match: (text) => text || null,
@@ -95,6 +96,11 @@ function ruleFields(rule) {
     ...(isClock ? dst : []),
     input("until", "Until", rule.until ? new Date(rule.until).toISOString() : "", { placeholder: "with no end" }),
     input("max_runs", "Runs in all", rule.max_runs ?? "", { type: "number", min: 1, placeholder: "with no end" }),
+    input("pause_after", "Pause after so many failures in a row", rule.pause_after ?? "", {
+      type: "number",
+      min: 1,
+      placeholder: "never",
+    }),
     pick("overlap", "Runs due while one lasts", OVERLAPS, rule.overlap ?? ""),
     pick("misfire", "Missed runs", MISFIRES, rule.misfire),
     input(

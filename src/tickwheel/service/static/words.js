@@ -110,6 +110,7 @@ export function recurrence({
   exclude,
   until: last,
   max_runs,
+  pause_after,
   runs = 0,
 }) {
   const dated = time ? `every ${every} at ${time.replace(/:00$/, "")} in ${tz}` : `every ${length(every_ms)}`;
@@ -122,5 +123,6 @@ export function recurrence({
   const end = (last ? `, until ${moment(last)}` : "") + (max_runs ? `, ${plural(max_runs - runs, "run")} left` : "");
   const missed =
     misfire === "once" ? "" : `, missed runs: ${misfire}${grace_ms ? ` if later than ${length(grace_ms)}` : ""}`;
-  return rule + but + jitter + end + missed + (overlap ? `, runs due while one lasts: ${overlap}` : "");
+  const pauses = pause_after ? `, paused after ${plural(pause_after, "failure")} in a row` : "";
+  return rule + but + jitter + end + missed + (overlap ? `, runs due while one lasts: ${overlap}` : "") + pauses;
 }

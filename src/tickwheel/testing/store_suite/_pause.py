@@ -9,6 +9,7 @@ from tickwheel.jobs.model import (
     Begin,
     JobQuery,
     Outcome,
+    Pause,
     Redate,
     SetAside,
     SetMode,
@@ -19,6 +20,8 @@ from tickwheel.jobs.model import (
 from tickwheel.testing.store_suite._base import EVER, OWNER, Rig, StoreTests, everything
 
 __all__ = ["PauseTests"]
+
+_RULE = '{"anchor_at":1,"every_ms":5,"jitter_ms":0,"misfire":"once","pause_after":3}'
 
 
 class PauseTests(StoreTests):
@@ -67,6 +70,27 @@ class PauseTests(StoreTests):
             begun, refused = Outcome.BEGUN, Outcome.PAUSED
             assert [answer.outcome for answer in answers] == [begun, begun, refused, begun]
             assert rig.get("key") == paused
+
+    def test_paused_by_the_end_of_a_run(self) -> None:
+        """
+        A settle may pause the next run; a pause that is there already stays as it is.
+        """
+        with self.rig() as rig:
+            pause = Pause(rig.now, "pause_after", "failed runs in a row: 3")
+            for key, is_paused in (("key", False), ("other", True)):
+                job = rig.running(key, recurrence=_RULE)
+                before = rig.pause(key, "by hand", over=rig.status(key, Standing.STARTED)).job if is_paused else None
+                answer = rig.settle(job, due_at=rig.now + 5, error="no", recurrence=_RULE, pause=pause)
+                assert answer.outcome is Outcome.SETTLED
+                after = rig.get(key)
+                assert answer.job == after
+                assert after is not None
+                assert (after.state, after.error, after.attempt) == (State.PENDING, "no", 0)
+                assert after.pause == (pause if before is None else before.pause)
+            assert rig.due() == []
+            assert (rig.counts(), rig.store.count_paused()) == ((2, 0, 0), 2)
+            assert rig.resume("key").outcome is Outcome.RESUMED
+            assert [job.key for job in rig.due()] == ["key"]
 
     def test_resumed(self) -> None:
         """
