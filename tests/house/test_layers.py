@@ -68,7 +68,7 @@ OWN_TIME = {
     "targets._breaker": "a server rests by the real clock, whatever the scheduler's is",
     "targets._processes": "its children are real processes, with the system's clock",
     "targets._task": "a key that nobody gave is drawn by the caller",
-    "targets.dramatiq": "its messages carry the sender's time of day",
+    "targets._threads": "a library that blocks is a real one, and so are its threads",
     "targets.kafka": "its library is polled by a thread",
 }
 OWN_TIME_MAX = 11

@@ -212,7 +212,9 @@ def ended_event(entry: StagedJob, verdict: Verdict, answer: Answer) -> Event:  #
             return JobSucceeded(*common, entry.ran_ms, due_at)
         case Ending.RETRIED:
             return JobFailed(*common, error, due_at or 0)
-        case Ending.SNOOZED | Ending.GIVEN_BACK:
+        case Ending.SNOOZED:
+            return JobSnoozed(*common, due_at or 0, verdict.reason)
+        case Ending.GIVEN_BACK:
             return JobSnoozed(*common, due_at or 0)
         case Ending.STOPPED:
             return JobStopped(*common, entry.ran_ms)

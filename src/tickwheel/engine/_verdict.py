@@ -109,6 +109,8 @@ class Verdict:
     """Whether the job stays in the store for now, although it is pending."""
     traceback: str | None = None
     """Where in the target it failed, if that is known."""
+    reason: str = ""
+    """Why it is called again later, if it says so."""
 
 
 def succeeded(job: Job, epoch: int) -> Verdict:
@@ -133,8 +135,9 @@ def judge_result(job: Job, epoch: int, result: Any, ran: Ran, random: Chance) ->
         return _dead(job, epoch, kept_text(result.reason))
     if issubclass(kind, Snooze):
         pause = _ms(result.delay) if result is GIVE_BACK else max(_ms(result.delay), SNOOZE_MIN_MS)
-        again = _again(job, epoch, job.attempt, ran.ended + pause, job.error, begun=ran.begun)
-        return _unless_overtaken(Verdict(again, Ending.SNOOZED), ran)
+        reason = kept_text(result.reason)
+        again = _again(job, epoch, job.attempt, ran.ended + pause, reason or job.error, begun=ran.begun)
+        return _unless_overtaken(Verdict(again, Ending.SNOOZED, reason=reason), ran)
     if issubclass(kind, Retry):
         wait = None if result.after is None else _ms(result.after)
         return _failed(job, epoch, kept_text(result.reason), ran, random, wait=wait)

@@ -182,9 +182,12 @@ class JobFailed(FiringEvent):
 class JobSnoozed(FiringEvent):
     """
     The handler asked to be called again at *until*; this does not count as an attempt.
+
+    A target says so of a receiver that cannot be reached or is full, and *reason* is what it said, or "".
     """
 
     until: int
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

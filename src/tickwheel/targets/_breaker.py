@@ -1,11 +1,16 @@
 """
-Circuit breakers: who has failed several times in a row is left alone for a while, and then asked by one firing.
+Circuit breakers: a receiver that has failed is left alone for a while, and then asked by one firing.
 
-    state        what it means                        event                       next
-    closed       everybody may call                   n failures in a row         open
-    open         nobody may                           the time is over            half-open
-    half-open    one may, and the others wait for it  it succeeds                 closed
-                                                      it fails                    open
+    state        meaning                                    event                       next
+    closed       every call may begin                       n failures in a row         open
+    open         no call may                                the wait is over            half-open
+    half-open    one may, and the others wait for it        it succeeds                 closed
+                                                            it fails                    open
+    full         as open, of a receiver that works and      the wait is over            half-open
+                 has no room
+
+The waits grow with the outage, so that a receiver which was down for seconds is found within seconds, and one that has
+been down for an hour is not asked every second.
 """
 
 from __future__ import annotations
@@ -14,18 +19,43 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tickwheel.observe.events import CircuitClosed, CircuitOpened, Event
 
-__all__ = ["Breakers"]
+__all__ = ["Breakers", "Wait", "back_off", "jitter"]
 
 _BREAKERS_MAX: Final = 10_000
 """How many places that fail are remembered; of more, the one that has failed first is forgotten."""
-_PROBE_S: Final = 1.0
-"""How long the others wait for the one that asks, before they look again."""
+_WAIT_MIN_S: Final = 1.0
+_SHARE: Final = 1 / 50
+"""The share of the time that a receiver has been down after which it is asked again."""
 _SPREAD: Final = 0.25
-"""Over what share of their wait those that wait are spread, so that they do not come back at once."""
+_TURNS_PER_S: Final = 500.0
+"""How many jobs are called again in a second while their receiver is left alone: each is a write to the store."""
+
+
+def back_off(elapsed_s: float, most_s: float) -> float:
+    """
+    Return how many seconds to leave a receiver alone that has been down for *elapsed_s*, with a jitter.
+    """
+    return min(max(_WAIT_MIN_S, elapsed_s * _SHARE), most_s) * jitter()
+
+
+def jitter() -> float:
+    """
+    Return the factor by which those that wait are spread, so that they do not come back at once.
+    """
+    return 1 + _SPREAD * random.random()  # noqa: S311  it is not a secret
+
+
+class Wait(NamedTuple):
+    """
+    An answer to a call that may not begin: in how many *seconds* to ask again, and why.
+    """
+
+    seconds: float
+    reason: str
 
 
 @dataclass(slots=True)
@@ -35,8 +65,12 @@ class _Breaker:
     """
 
     failures: int = 0
-    open_until: float = 0.0
+    reason: str = ""
+    down_at: float = 0.0
+    ask_at: float = 0.0
+    last_turn: float = 0.0
     is_open: bool = False
+    is_full: bool = False
     is_probed: bool = False
 
 
@@ -46,34 +80,47 @@ class Breakers:
 
     Args:
         failures_max: How many failures in a row open one.
-        open_s: For how long.
+        open_s: The longest wait until a destination is asked again.
         clock: Monotonic seconds.
     """
 
-    def __init__(self, failures_max: int, open_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, failures_max: int = 1, open_s: float = 30.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._failures_max = failures_max
         self._open_s = open_s
-        self._clock = clock
+        self.clock = clock
         self._breakers: dict[str, _Breaker] = {}
         self.emit: Callable[[Event], object] = lambda _event: None
         """Gets the events."""
 
-    def enter(self, name: str) -> float | None:
+    def enter(self, name: str) -> Wait | None:
         """
-        Return None if a call to *name* may begin, which is to `leave` then; or else how many seconds to wait.
+        Return None if a call to *name* may begin, which is to `leave` then; or else how long to wait.
         """
         breaker = self._breakers.get(name)
         if breaker is None or not breaker.is_open:
             return None
-        left = breaker.open_until - self._clock()
-        if left <= 0 and not breaker.is_probed:
+        now = self.clock()
+        if now >= breaker.ask_at and not breaker.is_probed:
             breaker.is_probed = True
             return None
-        return max(left, _PROBE_S) * (1 + _SPREAD * random.random())  # noqa: S311  it is not a secret
+        wait = max(breaker.ask_at - now, back_off(now - breaker.down_at, self._open_s))
+        breaker.last_turn = turn = max(now + wait, breaker.last_turn + 1 / _TURNS_PER_S)
+        return Wait(turn - now, breaker.reason)
 
-    def leave(self, name: str, *, is_up: bool | None) -> None:
+    def leave(
+        self, name: str, *, is_up: bool | None, reason: str = "", is_full: bool = False, after_s: float | None = None
+    ) -> None:
         """
         Note what a call to *name* has shown: that it works, that it does not, or, with None, neither.
+
+        Args:
+            name: The destination.
+            is_up: What was shown.
+            reason: Why it does not work.
+            is_full: Whether it only has no room; then one failure opens the breaker.
+            after_s: In how many seconds it wants to be asked again, if it says so.
         """
         breaker = self._breakers.get(name)
         if is_up:
@@ -92,22 +139,30 @@ class Breakers:
         if is_up is None:
             return
         breaker.failures += 1
-        if breaker.failures >= self._failures_max:
-            breaker.open_until = self._clock() + self._open_s
-            if not breaker.is_open:
-                breaker.is_open = True
-                self.emit(CircuitOpened(name, breaker.failures, self._open_s))
+        breaker.reason, breaker.is_full = reason, is_full
+        if breaker.failures >= self._failures_max or is_full:
+            self._open(name, breaker, after_s)
+
+    def _open(self, name: str, breaker: _Breaker, after_s: float | None) -> None:
+        now = self.clock()
+        was_open, breaker.is_open = breaker.is_open, True
+        if not was_open:
+            breaker.down_at = now
+        wait = back_off(now - breaker.down_at, self._open_s) if after_s is None else after_s * jitter()
+        breaker.ask_at = now + wait
+        if not was_open:
+            self.emit(CircuitOpened(name, breaker.failures, wait))
 
     def figures(self) -> dict[str, Any]:
         """
         Return, for each destination that has failed since it last succeeded, its state, failures, and seconds left.
         """
-        now = self._clock()
+        now = self.clock()
         return {
             name: {
                 "state": _state(breaker, now),
                 "failures": breaker.failures,
-                "open_s": max(0.0, breaker.open_until - now),
+                "open_s": max(0.0, breaker.ask_at - now) if breaker.is_open else 0.0,
             }
             for name, breaker in self._breakers.copy().items()
         }
@@ -116,4 +171,6 @@ class Breakers:
 def _state(breaker: _Breaker, now: float) -> str:
     if not breaker.is_open:
         return "closed"
-    return "open" if now < breaker.open_until else "half-open"
+    if now >= breaker.ask_at:
+        return "half-open"
+    return "full" if breaker.is_full else "open"

@@ -54,12 +54,12 @@ class Destination:
         return cls(url, shown, [*user.split(":", 1)[-1:], *hidden])
 
     @classmethod
-    def masking(cls, *secrets: str) -> Destination:
+    def masking(cls, shown: str, *secrets: str) -> Destination:
         """
-        Return a destination that is somebody else's to know, and hides *secrets*: passwords, and those in URLs.
+        Return a destination whose address only its library knows, and which hides *secrets*: passwords, or URLs.
         """
         found = [urlsplit(each).password or "" if "://" in each else each for each in secrets]
-        return cls("", "the queue's broker", found)
+        return cls("", shown, found)
 
     def __repr__(self) -> str:
         return f"<{self.shown}>"
@@ -68,13 +68,13 @@ class Destination:
         """
         Return the error to raise because of *error*, whose text may hold a secret.
         """
+        return DeliveryError(self.shown, self.masked(error))
+
+    def masked(self, error: object) -> str:
+        """
+        Return the text of *error* without secrets.
+        """
         text = str(error) or type(error).__name__
         for secret in self._secrets:
             text = text.replace(secret, _MASK)
-        return DeliveryError(self.shown, text)
-
-    def silent(self, seconds: float) -> DeliveryError:
-        """
-        Return the error to raise because nothing was heard for too long.
-        """
-        return DeliveryError(self.shown, f"nothing came within {seconds:g} s")
+        return text

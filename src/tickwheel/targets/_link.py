@@ -1,5 +1,15 @@
 """
-One connection of a target: opened on first use, shared, and opened again after it broke.
+The way to one receiver, which all brokers and queues share: a connection, a breaker, and the messages under way.
+
+    the receiver                                       verdict
+    cannot be reached, is blocked, or breaks off       the job waits, at no cost of attempts
+    has no room                                        the same, for the jobs of this handler
+    does not answer in time                            the same; its answer is still waited for
+    refuses the message                                a failed attempt, with its reason
+    can never take the message                         a dead letter
+
+A message that was written and not answered is unknown. It stays under way while its connection lasts, and its job,
+when it comes back, asks for the answer that has come meanwhile; only when the connection is gone is it sent again.
 """
 
 from __future__ import annotations
@@ -7,67 +17,292 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Generic, TypeVar
+from copy import copy
+from typing import Any, Final, Generic, TypeVar
 
-__all__ = ["Link"]
+from tickwheel.jobs.errors import DeliveryError
+from tickwheel.observe.events import Event
+from tickwheel.targets._breaker import Breakers, Wait, back_off
+from tickwheel.targets._not_taken import NotTakenError, put_off, waited_s
+from tickwheel.targets.contract import Call, DeadLetter, Firing, Snooze
+
+__all__ = ["Link", "Linked"]
 
 _T = TypeVar("_T")
+_OPEN_S: Final = 30.0
+"""The longest wait until a receiver is asked again."""
+_CLOSE_S: Final = 1.0
+"""How long a connection that is closed may take; one whose receiver has stopped would never end."""
+_KEPT_MAX: Final = 100_000
+"""How many messages whose jobs have not come back for the answer are remembered."""
+
+
+class _Sending:
+    """
+    A message under way.
+    """
+
+    __slots__ = ("begun", "held", "task")
+
+    def __init__(self, begun: float) -> None:
+        self.begun = begun
+        self.held: Any = None
+        self.task: asyncio.Task[DeadLetter | None]
 
 
 class Link(Generic[_T]):
     """
-    Holds a connection on one event loop, and on another once it was closed.
-
-    There is no reconnecting behind the scenes: a message that cannot be sent is a failed attempt, and the next attempt
-    connects. So no message waits in a buffer that nobody sees.
+    Delivers messages over one connection on one event loop, and on another once it was closed.
 
     Args:
-        connect: Makes a connection.
+        name: The receiver, without secrets.
+        timeout_s: How long connecting may take, and how long an attempt waits for the answer.
+        connect: Makes a connection; what it raises but a `DeliveryError` means that the receiver cannot be reached.
         disconnect: Ends one, broken or not.
         is_open: Whether one can be used.
     """
 
     def __init__(
         self,
+        name: str,
+        timeout_s: float,
         connect: Callable[[], Awaitable[_T]],
         disconnect: Callable[[_T], Awaitable[object]],
-        is_open: Callable[[_T], bool],
+        is_open: Callable[[_T], bool] = lambda _: True,
     ) -> None:
+        self._name = name
+        self._timeout_s = timeout_s
         self._connect = connect
         self._disconnect = disconnect
         self._is_open = is_open
-        self._lock = asyncio.Lock()
+        self.breakers = Breakers(open_s=_OPEN_S)
+        self._forget()
+
+    def _forget(self) -> None:
         self._held: _T | None = None
+        self._connecting: asyncio.Task[_T] | None = None
+        self._connect_at = 0.0
+        self._down_at: float | None = None
+        self._refusal: Exception | None = None
+        self._sending: dict[str, _Sending] = {}
+        self._answered_at = 0.0
 
-    async def get(self) -> _T:
+    async def deliver(
+        self, firing: Firing, publish: Callable[[_T], Awaitable[DeadLetter | None]]
+    ) -> DeadLetter | Snooze | None:
         """
-        Return an open connection.
-        """
-        async with self._lock:
-            held = self._held
-            if held is None or not self._is_open(held):
-                if held is not None:
-                    await self._end(held)
-                self._held = held = await self._connect()
-            return held
+        Send the message of *firing* by *publish*, or ask for the answer to what was sent before.
 
-    async def drop(self, held: _T | None) -> None:
+        Args:
+            firing: The attempt.
+            publish: Sends the message on the connection that it gets, and returns when the receiver has it. It raises
+                NotTakenError where the message is not to blame, and DeliveryError where the receiver refuses it.
+
+        Raises:
+            DeliveryError: If the receiver refused the message, or did not take it for a day.
         """
-        End the connection *held*, unless somebody has put another in its place.
-        """
-        if held is not None and held is self._held:
-            self._held = None
-            await self._end(held)
+        name = firing.message_id
+        sending = self._sending.get(name)
+        if sending is not None and self._is_gone(sending):
+            sending = None
+        if sending is None:
+            wait = self._enter(firing)
+            if wait is not None:
+                return put_off(firing, wait.seconds, self._name, wait.reason)
+            sending = self._send(firing, publish)
+            self._sending[name] = sending
+            try:
+                await asyncio.wait((sending.task,), timeout=self._timeout_s)
+            except asyncio.CancelledError:
+                self._sending.pop(name, None)  # it goes on, and its end is of no interest
+                raise
+            if not sending.task.done():
+                self._note_silence(firing, sending)
+        if not sending.task.done():
+            return put_off(firing, back_off(waited_s(firing), _OPEN_S), self._name, self._silence())
+        self._sending.pop(name, None)
+        try:
+            return sending.task.result()
+        except NotTakenError as error:
+            wait_s = error.after_s or back_off(waited_s(firing), _OPEN_S)
+            return put_off(firing, wait_s, self._name, error.reason)
+        except asyncio.CancelledError:
+            return put_off(firing, back_off(0, _OPEN_S), self._name, "the connection was closed")
 
     async def close(self) -> None:
         """
-        End the connection, if there is one.
+        Give up what is under way, and end the connection, if there is one.
         """
-        held, self._held = self._held, None
-        self._lock = asyncio.Lock()  # one that somebody has waited for belongs to this loop for good
+        held, tasks = self._held, [each.task for each in self._sending.values()]
+        if self._connecting is not None:
+            tasks.append(self._connecting)  # type: ignore[arg-type]  # it only is waited for
+        self._forget()
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=_CLOSE_S)
         if held is not None:
             await self._end(held)
 
+    def _enter(self, firing: Firing) -> Wait | None:
+        wait = self.breakers.enter(self._name)
+        if wait is None:
+            wait = self.breakers.enter(self._lane(firing))
+            if wait is not None:
+                self.breakers.leave(self._name, is_up=None)
+        return wait
+
+    def _lane(self, firing: Firing) -> str:
+        return f"{self._name} {firing.job.handler}"
+
+    def _send(self, firing: Firing, publish: Callable[[_T], Awaitable[DeadLetter | None]]) -> _Sending:
+        loop = asyncio.get_running_loop()
+        sending = _Sending(loop.time())
+
+        async def send() -> DeadLetter | None:
+            sending.held = await self._connected()
+            return await publish(sending.held)
+
+        sending.task = loop.create_task(send(), name="tickwheel-send")
+        lane = self._lane(firing)
+        sending.task.add_done_callback(lambda ended: self._note_end(ended, lane, loop.time()))
+        if len(self._sending) >= _KEPT_MAX:
+            first = next(iter(self._sending))
+            if self._sending[first].task.done():
+                del self._sending[first]
+        return sending
+
+    def _is_gone(self, sending: _Sending) -> bool:
+        """
+        Return whether no answer to *sending* can come any more, as its connection is gone.
+        """
+        if sending.task.done():
+            return isinstance(_error_of(sending.task), NotTakenError | asyncio.CancelledError)
+        if sending.held is None or self._is_open(sending.held):
+            return False
+        sending.task.cancel()
+        return True
+
+    def _note_end(self, task: asyncio.Task[DeadLetter | None], lane: str, now: float) -> None:
+        """
+        Note what the end of a message, whether or not its job waits for it, has shown of the receiver.
+        """
+        error = _error_of(task)
+        leave = self.breakers.leave
+        if isinstance(error, NotTakenError) and error.is_full:
+            self._answered_at = now
+            leave(self._name, is_up=True)
+            leave(lane, is_up=False, reason=error.reason, is_full=True, after_s=error.after_s)
+        elif isinstance(error, NotTakenError | asyncio.CancelledError):
+            reason = error.reason if isinstance(error, NotTakenError) else ""
+            leave(self._name, is_up=getattr(error, "is_up", None), reason=reason)
+            leave(lane, is_up=None)
+        else:
+            self._answered_at = now
+            leave(self._name, is_up=True)
+            leave(lane, is_up=True)
+
+    def _note_silence(self, firing: Firing, sending: _Sending) -> None:
+        """
+        Note that there is no answer yet: the receiver is silent only if it has answered no other message since.
+        """
+        is_silent = self._answered_at < sending.begun
+        self.breakers.leave(self._name, is_up=False if is_silent else None, reason=self._silence())
+        self.breakers.leave(self._lane(firing), is_up=None)
+
+    def _silence(self) -> str:
+        return f"nothing came within {self._timeout_s:g} s, and the answer is still waited for"
+
+    async def _connected(self) -> _T:
+        """
+        Return an open connection; all that wait for one share the attempt to make it, and its failure.
+        """
+        held = self._held
+        if held is not None and self._is_open(held):
+            return held
+        loop = asyncio.get_running_loop()
+        if self._connecting is None:
+            if loop.time() < self._connect_at:
+                raise self._refused()
+            self._connecting = loop.create_task(self._reconnect(held), name="tickwheel-connect")
+            self._connecting.add_done_callback(_error_of)
+        try:
+            return await asyncio.shield(self._connecting)
+        except (NotTakenError, DeliveryError) as error:
+            raise copy(error) from None  # each that waits gets its own
+
+    def _refused(self) -> Exception:
+        """
+        Return the error of a message that comes while no new connection is made yet.
+        """
+        if isinstance(self._refusal, DeliveryError):
+            return copy(self._refusal)
+        reason = "the connection broke" if self._refusal is None else str(self._refusal)
+        return NotTakenError(f"{reason}; it is made again in a moment")
+
+    async def _reconnect(self, broken: _T | None) -> _T:
+        loop = asyncio.get_running_loop()
+        self._held, self._refusal = None, None
+        begun = loop.time()
+        self._connect_at = begun + back_off(0, _OPEN_S)
+        try:
+            if broken is not None:
+                await self._end(broken)
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    self._held = held = await self._connect()
+            except TimeoutError:
+                reason = f"nothing came within {self._timeout_s:g} s"
+                raise NotTakenError(reason, is_up=False) from None
+        except (NotTakenError, DeliveryError) as error:
+            now = loop.time()
+            self._down_at = begun if self._down_at is None else self._down_at
+            self._connect_at = now + back_off(now - self._down_at, _OPEN_S)
+            self._refusal = error
+            raise
+        else:
+            self._down_at = None
+            return held
+        finally:
+            self._connecting = None
+
     async def _end(self, held: _T) -> None:
         with suppress(Exception):  # it is broken, which is why it goes
-            await self._disconnect(held)
+            async with asyncio.timeout(_CLOSE_S):
+                await self._disconnect(held)
+
+
+def _error_of(task: asyncio.Task[Any]) -> BaseException | None:
+    """
+    Return what the ended *task* raised, which asyncio would report otherwise if nobody waits for it.
+    """
+    return asyncio.CancelledError() if task.cancelled() else task.exception()
+
+
+class Linked:
+    """
+    The members that all targets with one `Link` share.
+    """
+
+    _link: Link[Any]
+
+    async def close(self) -> None:
+        """
+        Close the connection.
+        """
+        await self._link.close()
+
+    def report_to(self, emit: Callable[[Event], object]) -> None:
+        """
+        Report the receiver when it is left alone, and when it is back.
+        """
+        self._link.breakers.emit = emit
+
+    def figures(self) -> dict[str, Any]:
+        """
+        Return the state of the receiver and of its handlers, if they have failed since they last succeeded.
+        """
+        return self._link.breakers.figures()
+
+    def _call(self, send: Callable[[Firing], Awaitable[object]]) -> Call:
+        return Call(send, is_async=True, wants_payload=False, wants_firing=True, timeout_s=None)

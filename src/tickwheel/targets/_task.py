@@ -13,13 +13,20 @@ import json
 from abc import abstractmethod
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 from uuid import uuid4
 
+from tickwheel.errors import TickwheelError
+from tickwheel.jobs import checks
 from tickwheel.jobs.errors import InvalidJobError
+from tickwheel.targets._broker_errors import judge_broker
 from tickwheel.targets._destination import Destination
 from tickwheel.targets._library import library
-from tickwheel.targets.contract import Call, DeadLetter, Firing, Target
+from tickwheel.targets._link import Link, Linked
+from tickwheel.targets._threads import Threads
+from tickwheel.targets.contract import Call, DeadLetter, Firing, Snooze, Target
+from tickwheel.typing import Duration
 
 __all__ = ["Task", "TaskTarget", "apply_at", "check_task_name", "task_of"]
 
@@ -43,16 +50,19 @@ class Task(NamedTuple):
     options: dict[str, Any]
 
 
-class TaskTarget(Target):
+class TaskTarget(Linked, Target):
     """
-    The common part of targets whose libraries send tasks and block meanwhile.
+    The common part of targets whose libraries send tasks and block meanwhile, on threads of the target's own.
     """
 
     _library: ClassVar[str]
     """The library, and the pip extra that brings it."""
     _example: ClassVar[str] = "tasks.send_mail"
-    _timeout_s: float
     _close: Callable[[], object] | None = None
+
+    def __init__(self, shown: str, timeout_s: Duration) -> None:
+        patience_s = checks.positive_s("timeout_s", timeout_s)
+        self._link: Link[Threads] = Link(shown, patience_s, self._connect, Threads.close)
 
     def check(self, handler: str) -> None:
         """
@@ -66,30 +76,42 @@ class TaskTarget(Target):
         """
         self.check(handler)
         library(self._library, self._library)
-        return Call(self._send, wants_payload=False, wants_firing=True, timeout_s=self._timeout_s)
+        return self._call(self._send)
 
     async def close(self) -> None:
         """
-        Close the connection, if it was made here; otherwise it belongs to its maker.
+        End the threads, and close the connection, if it was made here; otherwise it belongs to its maker.
         """
+        await super().close()
         if self._close is not None:
             self._close()
 
-    def _send(self, firing: Firing) -> DeadLetter | None:
+    async def _send(self, firing: Firing) -> DeadLetter | Snooze | None:
         try:
             task = task_of(firing.job.payload)
         except InvalidJobError as error:
             return DeadLetter(str(error))
+        return await self._link.deliver(firing, partial(self._publish, firing, task))
+
+    async def _publish(self, firing: Firing, task: Task, threads: Threads) -> DeadLetter | None:
         try:
-            self._enqueue(firing, task)
+            await threads.run(partial(self._enqueue, firing, task))
+        except TickwheelError:
+            raise
         except Exception as error:  # noqa: BLE001  every broker has errors of its own
-            raise self._destination().failed(error) from None
+            verdict = judge_broker(error, self._destination())
+            if isinstance(verdict, DeadLetter):
+                return verdict
+            raise verdict from None
         return None
+
+    async def _connect(self) -> Threads:
+        return Threads(f"tickwheel-{self._library}")
 
     @abstractmethod
     def _enqueue(self, firing: Firing, task: Task) -> None:
         """
-        Put the *task* of a *firing* into its queue.
+        Put the *task* of a *firing* into its queue; on a thread that may block.
         """
 
     @abstractmethod

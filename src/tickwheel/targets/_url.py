@@ -17,7 +17,7 @@ from tickwheel.jobs.errors import InvalidJobError
 if TYPE_CHECKING:
     from tickwheel.targets.contract import Target
 
-__all__ = ["REDIS_OPTIONS", "REDIS_SCHEMES", "TargetUrl", "UrlForm", "flag", "seconds", "text", "whole"]
+__all__ = ["REDIS_OPTIONS", "REDIS_SCHEMES", "TargetUrl", "UrlForm", "flag", "number", "seconds", "text", "whole"]
 
 REDIS_SCHEMES: Final = ("redis", "rediss", "unix")
 REDIS_OPTIONS: Final = ("db", "ssl_ca_certs", "ssl_cert_reqs", "ssl_certfile", "ssl_check_hostname", "ssl_keyfile")
@@ -147,6 +147,16 @@ def seconds(name: str, value: str) -> float:
         return duration.from_text(value)
     except ValueError as error:
         raise InvalidJobError(name, value, f"write seconds, such as 2.5; or {error}") from None
+
+
+def number(name: str, value: str) -> float:
+    """
+    Return the number that *value* is.
+    """
+    try:
+        return float(value)
+    except ValueError:
+        raise InvalidJobError(name, value, "write a number, such as 20") from None
 
 
 def flag(name: str, value: str) -> bool:

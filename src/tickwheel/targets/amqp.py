@@ -8,6 +8,9 @@ The RabbitMQ target: a message with publisher confirms, to the queue or exchange
 Messages are persistent and mandatory: one that no queue would get is a failed attempt, not a lost message.
 The property `message_id` is the same for all attempts; the broker does not look at it, the consumer does.
 
+While the broker blocks publishers, as it lacks memory or disk, jobs wait. A message that was written and not confirmed
+is not written again on the same connection.
+
 A broker closes the channel of a message that it refuses, and all that wait on it for their confirms fail. So messages
 share a channel for what the broker has taken before; a first one to an exchange, and one larger than any before, goes
 on a channel of its own.
@@ -17,16 +20,19 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
 
 from tickwheel.jobs import checks
 from tickwheel.jobs.errors import InvalidJobError
 from tickwheel.targets._destination import Destination
 from tickwheel.targets._headers import headers
 from tickwheel.targets._library import library
-from tickwheel.targets._link import Link
+from tickwheel.targets._link import Link, Linked
+from tickwheel.targets._not_taken import NotTakenError
 from tickwheel.targets._url import TargetUrl, UrlForm, seconds
-from tickwheel.targets.contract import Call, DeadLetter, Firing
+from tickwheel.targets.contract import Call, DeadLetter, Firing, Snooze
 from tickwheel.typing import Duration
 
 __all__ = ["AmqpTarget"]
@@ -40,6 +46,7 @@ _SMALL_BYTES: Final = 4096
 """A size that every broker takes."""
 _LONE_MAX: Final = 32
 """How many channels there may be beside the shared one: enough to hide the round trips that opening them takes."""
+_HEARTBEAT_S: Final = 10
 _SENDS_MAX: Final = 2
 """How often one attempt sends a message; again only where another has closed the channel."""
 
@@ -54,16 +61,51 @@ class _Open:
 
     def __init__(self, connection: Any, channel: Any) -> None:
         self.connection = connection
-        self.channel = channel
         self.lone = asyncio.Semaphore(_LONE_MAX)
+        self._channel = channel
+        self._opening = asyncio.Lock()
         self._exchanges = {""}
         self._size = _SMALL_BYTES
+
+    @property
+    def is_open(self) -> bool:
+        """
+        True until the connection is gone, whichever side has ended it.
+        """
+        transport = self.connection.transport
+        return not (self.connection.is_closed or transport is None or transport.connection.is_closed)
+
+    async def shared(self) -> Any:
+        """
+        Return the shared channel, which is opened again where a refused message has closed it.
+        """
+        async with self._opening:
+            if self._channel.is_closed:
+                self._channel = await _channel(self.connection)
+            return self._channel
+
+    async def is_blocked(self) -> bool:
+        """
+        Return whether the broker lets nobody publish, as long as it lacks memory or disk.
+        """
+        try:
+            async with asyncio.timeout(0):
+                await self.connection.transport.connection.ready()
+        except TimeoutError:
+            return True
+        return False
 
     def has_taken(self, exchange: str, size: int) -> bool:
         """
         Return whether such a message was taken before, so that it closes no channel.
         """
         return exchange in self._exchanges and size <= self._size
+
+    def forget_taken(self) -> None:
+        """
+        Note that a message has closed the shared channel whose like was taken before.
+        """
+        self._exchanges, self._size = {""}, _SMALL_BYTES
 
     def note_taken(self, exchange: str, size: int) -> None:
         """
@@ -73,13 +115,13 @@ class _Open:
         self._size = max(size, self._size)
 
 
-class AmqpTarget:
+class AmqpTarget(Linked):
     """
     Publishes to one RabbitMQ, or another broker of AMQP 0-9-1 with publisher confirms.
 
     Args:
         url: Such as "amqp://user:password@localhost:5672/vhost".
-        timeout_s: How long connecting and the confirm may take together.
+        timeout_s: How long connecting may take, and how long an attempt waits for the confirm.
 
     Raises:
         InvalidJobError: For a URL of another kind, or a timeout that is not positive.
@@ -88,7 +130,13 @@ class AmqpTarget:
     def __init__(self, url: str = "amqp://guest:guest@localhost:5672/", *, timeout_s: Duration = 10.0) -> None:
         self._destination = Destination.of_url(url, ("amqp", "amqps"), "amqp://guest:guest@localhost:5672/")
         self._timeout_s = checks.positive_s("timeout_s", timeout_s)
-        self._link: Link[_Open] = Link(self._connect, lambda held: held.connection.close(), _is_open)
+        self._link: Link[_Open] = Link(
+            self._destination.shown,
+            self._timeout_s,
+            self._connect,
+            lambda held: held.connection.close(),
+            lambda held: held.is_open,
+        )
 
     def __repr__(self) -> str:
         return f"AmqpTarget({self._destination.shown!r})"
@@ -109,39 +157,48 @@ class AmqpTarget:
         """
         self.check(handler)
         library("aio_pika", "amqp")
-        return Call(self._send, is_async=True, wants_payload=False, wants_firing=True)
+        return self._call(self._send)
 
-    async def close(self) -> None:
-        """
-        Close the connection.
-        """
-        await self._link.close()
+    async def _send(self, firing: Firing) -> DeadLetter | Snooze | None:
+        return await self._link.deliver(firing, partial(self._publish, firing))
 
-    async def _send(self, firing: Firing) -> DeadLetter | None:
+    async def _publish(self, firing: Firing, held: _Open) -> DeadLetter | None:
         pika = library("aio_pika", "amqp")
-        held: _Open | None = None
+        if await held.is_blocked():
+            reason = "it has blocked this connection, as it lacks memory or disk"
+            raise NotTakenError(reason, is_up=False)
         try:
-            async with asyncio.timeout(self._timeout_s):
-                for _ in range(_SENDS_MAX):
-                    held = await self._link.get()
-                    if await self._publish(pika, held, firing):
-                        return None
-                message = "other messages have closed the channel"
-                raise ConnectionError(message)
+            for _ in range(_SENDS_MAX):
+                if await self._is_taken(pika, held, firing):
+                    return None
+        except (pika.exceptions.AMQPError, OSError, RuntimeError) as error:
+            return self._judge(pika, held, firing.job.handler, error)
+        raise NotTakenError("other messages have closed the channel")
+
+    def _judge(self, pika: Any, held: _Open, handler: str, error: Exception) -> DeadLetter:
+        """
+        Return the end of a job whose message can never be taken, or raise the verdict on any other *error*.
+        """
+        try:
+            raise error
         except pika.exceptions.PublishError:
-            message = f"no queue takes {firing.job.handler!r}: declare and bind one"
+            message = f"no queue takes {handler!r}: declare and bind one"
             raise self._destination.failed(message) from None
-        except TimeoutError:
-            await self._link.drop(held)  # what was not answered on it would be waited for again
-            raise self._destination.silent(self._timeout_s) from None
-        except pika.exceptions.ChannelPreconditionFailed as error:
+        except pika.exceptions.DeliveryError:
+            reason = f"{handler!r} is full: {self._destination.masked(error)}"
+            raise NotTakenError(reason, is_full=True) from None
+        except pika.exceptions.ChannelPreconditionFailed:
             if "message size" in str(error):
                 return DeadLetter(f"the message is too large for {self._destination.shown}: {error}")
             raise self._destination.failed(error) from None
-        except (pika.exceptions.AMQPError, OSError, RuntimeError) as error:
+        except pika.exceptions.ChannelClosed:
+            if not held.is_open:
+                raise NotTakenError(self._destination.masked(error)) from None
             raise self._destination.failed(error) from None
+        except (pika.exceptions.AMQPError, OSError, RuntimeError):
+            raise NotTakenError(self._destination.masked(error)) from None
 
-    async def _publish(self, pika: Any, held: _Open, firing: Firing) -> bool:
+    async def _is_taken(self, pika: Any, held: _Open, firing: Firing) -> bool:
         """
         Publish, and raise what the broker has against this very message.
 
@@ -158,25 +215,39 @@ class AmqpTarget:
                     held.note_taken(exchange, size)
                     return True
         try:
-            await _put(pika, held.channel, firing)
+            await _put(pika, await held.shared(), firing)
         except (pika.exceptions.ChannelClosed, pika.exceptions.ChannelInvalidStateError):
+            held.forget_taken()
             return False
         return True
 
     async def _connect(self) -> _Open:
         pika = library("aio_pika", "amqp")
-        connection = await pika.connect(
-            self._destination.url, timeout=self._timeout_s, client_properties={"connection_name": "tickwheel"}
-        )
+        errors = pika.exceptions
+        try:
+            connection = await pika.connect(
+                self._url(), timeout=self._timeout_s, client_properties={"connection_name": "tickwheel"}
+            )
+        except (errors.AuthenticationError, errors.ProbableAuthenticationError) as error:
+            raise self._destination.failed(error) from None
+        except TimeoutError:
+            raise
+        except (errors.AMQPError, OSError, RuntimeError) as error:
+            raise NotTakenError(self._destination.masked(error), is_up=False) from None
         try:
             return _Open(connection, await _channel(connection))
         except BaseException:
             await connection.close()
             raise
 
-
-def _is_open(held: _Open) -> bool:
-    return not (held.connection.is_closed or held.channel.is_closed)
+    def _url(self) -> str:
+        """
+        Return the URL, with a heartbeat that finds a broker which has vanished in half a minute.
+        """
+        url = self._destination.url
+        if any(name == "heartbeat" for name, _ in parse_qsl(urlsplit(url).query)):
+            return url
+        return f"{url}{'&' if '?' in url else '?'}heartbeat={_HEARTBEAT_S}"
 
 
 def _channel(connection: Any) -> Any:

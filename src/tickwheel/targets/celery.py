@@ -38,7 +38,7 @@ class CeleryTarget(TaskTarget):
         if not hasattr(app, "send_task"):
             raise InvalidJobError("app", app, "pass the celery.Celery application")
         self._app = app
-        self._timeout_s = checks.positive_s("timeout_s", timeout_s)
+        super().__init__("the broker of Celery", timeout_s)
 
     def __repr__(self) -> str:
         return f"<CeleryTarget of {getattr(self._app, 'main', None)!r}>"
@@ -70,8 +70,9 @@ class CeleryTarget(TaskTarget):
 
     async def close(self) -> None:
         """
-        Close the application's pools of connections; it makes new ones if somebody goes on using it.
+        Close the application's pools of connections; it makes new ones if it is used again.
         """
+        await super().close()
         self._app.close()
 
     def _enqueue(self, firing: Firing, task: Task) -> None:
@@ -84,7 +85,7 @@ class CeleryTarget(TaskTarget):
 
     def _destination(self) -> Destination:
         url = self._app.conf.broker_write_url or self._app.conf.broker_url or ""
-        return Destination.masking(*url.split(";"))
+        return Destination.masking("the broker of Celery", *url.split(";"))
 
 
 def _of_url(url: TargetUrl) -> CeleryTarget:

@@ -70,9 +70,14 @@ class DeadLetter:
 class Snooze:
     """
     Return it to be called again in *delay* seconds, one at least; the attempt does not count.
+
+    Attributes:
+        delay: In how many seconds.
+        reason: Why, to be shown as the job's error meanwhile; "" leaves that as it is.
     """
 
     delay: Duration
+    reason: str = ""
 
 
 GIVE_BACK: Final = Snooze(0)

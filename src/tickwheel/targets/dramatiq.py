@@ -6,7 +6,6 @@ The message's id is the same for all attempts.
 
 from __future__ import annotations
 
-import time
 from typing import Any, Self
 
 from tickwheel.jobs import checks
@@ -40,7 +39,7 @@ class DramatiqTarget(TaskTarget):
             raise InvalidJobError("broker", broker, "pass a dramatiq.Broker")
         self._broker = broker
         self._queue = queue
-        self._timeout_s = checks.positive_s("timeout_s", timeout_s)
+        super().__init__("the broker of Dramatiq", timeout_s)
 
     def __repr__(self) -> str:
         return f"<DramatiqTarget of {type(self._broker).__name__}, queue {self._queue!r}>"
@@ -68,7 +67,7 @@ class DramatiqTarget(TaskTarget):
         known = self._broker.actors.get(actor)
         queue = options.pop("queue_name", self._queue if known is None else known.queue_name)
         message = library("dramatiq", "dramatiq").Message(
-            queue, actor, tuple(task.args), task.kwargs, options, firing.message_id, int(time.time() * 1000)
+            queue, actor, tuple(task.args), task.kwargs, options, firing.message_id, int(firing.fired_at)
         )
         self._broker.declare_queue(queue)
         self._broker.enqueue(message)
@@ -76,7 +75,9 @@ class DramatiqTarget(TaskTarget):
     def _destination(self) -> Destination:
         pool = getattr(getattr(self._broker, "client", None), "connection_pool", None)
         found = [getattr(pool, "connection_kwargs", {}).get("password"), *getattr(self._broker, "parameters", [])]
-        return Destination.masking(*(each for each in found if isinstance(each, str)))  # wherever it keeps them
+        return Destination.masking(
+            "the broker of Dramatiq", *(each for each in found if isinstance(each, str))
+        )  # wherever it keeps them
 
 
 def _of_url(url: TargetUrl) -> DramatiqTarget:

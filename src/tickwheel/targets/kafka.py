@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -19,9 +20,11 @@ from tickwheel.jobs.errors import InvalidJobError
 from tickwheel.targets._destination import Destination
 from tickwheel.targets._headers import headers
 from tickwheel.targets._library import library
+from tickwheel.targets._link import Link, Linked
+from tickwheel.targets._not_taken import NotTakenError
 from tickwheel.targets._url import TargetUrl, UrlForm, seconds
-from tickwheel.targets.contract import Call, DeadLetter, Firing
-from tickwheel.threads import Condition, Lock, Thread
+from tickwheel.targets.contract import Call, DeadLetter, Firing, Snooze
+from tickwheel.threads import Condition, Thread
 from tickwheel.typing import Duration
 
 __all__ = ["KafkaTarget"]
@@ -31,10 +34,33 @@ _log = logging.getLogger("tickwheel.targets.kafka")
 _TOPIC_MAX: Final = 249
 _TOPIC_CHARS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 _POLL_S: Final = 0.1
+_MARGIN_S: Final = 1.0
+"""How much longer an attempt waits than librdkafka, whose answer then says what is wrong."""
+_UNREACHABLE: Final = frozenset(
+    {
+        "_ALL_BROKERS_DOWN",
+        "_MSG_TIMED_OUT",
+        "_PURGE_INFLIGHT",
+        "_PURGE_QUEUE",
+        "_RESOLVE",
+        "_SSL",
+        "_TIMED_OUT",
+        "_TIMED_OUT_QUEUE",
+        "_TRANSPORT",
+        "BROKER_NOT_AVAILABLE",
+        "LEADER_NOT_AVAILABLE",
+        "NETWORK_EXCEPTION",
+        "NOT_ENOUGH_REPLICAS",
+        "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+        "NOT_LEADER_FOR_PARTITION",
+        "REQUEST_TIMED_OUT",
+    }
+)
+_FULL: Final = frozenset({"_QUEUE_FULL", "KAFKA_STORAGE_ERROR", "THROTTLING_QUOTA_EXCEEDED"})
 _FIXED: Final = ("bootstrap.servers", "acks", "enable.idempotence")
 
 
-class KafkaTarget:
+class KafkaTarget(Linked):
     """
     Produces to one cluster.
 
@@ -58,16 +84,20 @@ class KafkaTarget:
                 )
         secrets = [str(value) for name, value in config.items() if "password" in name or "secret" in name]
         self._destination = Destination(servers, f"kafka at {servers}", secrets)
+        patience_s = checks.positive_s("timeout_s", timeout_s, checks.SOCKET_S_MAX)
         self._config = {
             "client.id": "tickwheel",
-            "message.timeout.ms": max(1, int(checks.positive_s("timeout_s", timeout_s, checks.SOCKET_S_MAX) * 1000)),
+            "message.timeout.ms": max(1, int(patience_s * 1000)),
+            "reconnect.backoff.max.ms": 1000,
             **config,
             "bootstrap.servers": servers,
             "acks": "all",
             "enable.idempotence": True,
         }
-        self._lock = Lock()
-        self._producer: _Producer | None = None
+        self._is_checked = False
+        self._link: Link[_Producer] = Link(
+            self._destination.shown, patience_s + _MARGIN_S, self._connect, _Producer.close, lambda held: held.is_open
+        )
 
     def __repr__(self) -> str:
         return f"KafkaTarget({self._destination.url!r})"
@@ -85,44 +115,35 @@ class KafkaTarget:
         """
         self.check(handler)
         kafka = library("confluent_kafka", "kafka")
-        try:
-            self._opened()
-        except kafka.KafkaException as error:  # such as a setting that there is none of
-            raise InvalidJobError("config", "...", f"{self._destination.failed(error.args[0].str())}") from None
-        return Call(self._send, is_async=True, wants_payload=False, wants_firing=True)
+        if not self._is_checked:
+            try:
+                kafka.Producer(dict(self._config)).close()
+            except kafka.KafkaException as error:  # such as a setting that there is none of
+                raise InvalidJobError("config", "...", f"{self._destination.failed(error.args[0].str())}") from None
+            self._is_checked = True
+        return self._call(self._send)
 
-    async def close(self) -> None:
-        """
-        End the producer; what it still holds was given up by its callers.
-        """
-        with self._lock:
-            producer, self._producer = self._producer, None
-        if producer is not None:
-            await asyncio.to_thread(producer.close)
+    async def _send(self, firing: Firing) -> DeadLetter | Snooze | None:
+        return await self._link.deliver(firing, partial(self._publish, firing))
 
-    async def _send(self, firing: Firing) -> DeadLetter | None:
-        producer = self._opened()
+    async def _publish(self, firing: Firing, producer: _Producer) -> DeadLetter | None:
         error = await producer.send(firing)
         if error is None:
             return None
         kafka = library("confluent_kafka", "kafka")
+        reason = self._destination.masked(f"topic {firing.job.handler!r}: {error.str()}")
         if error.code() == kafka.KafkaError.MSG_SIZE_TOO_LARGE:
-            return DeadLetter(f"the message is too large for {self._destination.shown}: {error.str()}")
+            return DeadLetter(f"the message is too large for {self._destination.shown}: {reason}")
         if error.fatal():
-            self._forget(producer)
-        raise self._destination.failed(error.str()) from None
+            producer.is_open = False
+        if error.name() in _FULL:
+            raise NotTakenError(reason, is_full=True)
+        if error.retriable() or error.fatal() or error.name() in _UNREACHABLE:
+            raise NotTakenError(reason, is_up=False)
+        raise self._destination.failed(reason) from None
 
-    def _opened(self) -> _Producer:
-        with self._lock:
-            if self._producer is None:
-                self._producer = _Producer(library("confluent_kafka", "kafka"), self._config)
-            return self._producer
-
-    def _forget(self, producer: _Producer) -> None:
-        with self._lock:
-            if self._producer is producer:
-                self._producer = None
-        Thread(target=producer.close, name="tickwheel-kafka-close", daemon=True).start()
+    async def _connect(self) -> _Producer:
+        return _Producer(library("confluent_kafka", "kafka"), self._config)
 
 
 class _Producer:
@@ -136,6 +157,7 @@ class _Producer:
         self._wanted = Condition()
         self._waiting = 0
         self._is_closed = False
+        self.is_open = True
         self._thread = Thread(target=self._poll, name="tickwheel-kafka", daemon=True)
         self._thread.start()
 
@@ -147,7 +169,7 @@ class _Producer:
         answer: asyncio.Future[Any] = loop.create_future()
 
         def settle(error: Any) -> None:
-            if not answer.done():  # a stop has cancelled it
+            if not answer.done():  # a close has cancelled it
                 answer.set_result(error)
 
         def delivered(error: Any, _record: Any) -> None:
@@ -175,10 +197,13 @@ class _Producer:
             return error.args[0]
         return await answer
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """
         Give up what is not stored, and end.
         """
+        await asyncio.to_thread(self._end)
+
+    def _end(self) -> None:
         with self._wanted:
             self._is_closed = True
             self._wanted.notify()

@@ -12,6 +12,7 @@ import asyncio
 import json
 import re
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 from weakref import WeakValueDictionary
@@ -21,25 +22,33 @@ from tickwheel.jobs.errors import InvalidJobError
 from tickwheel.targets._destination import Destination
 from tickwheel.targets._headers import headers
 from tickwheel.targets._library import library
-from tickwheel.targets._link import Link
+from tickwheel.targets._link import Link, Linked
+from tickwheel.targets._not_taken import NotTakenError
 from tickwheel.targets._url import TargetUrl, UrlForm, flag, seconds
-from tickwheel.targets.contract import Call, DeadLetter, Firing
+from tickwheel.targets.contract import Call, DeadLetter, Firing, Snooze
 from tickwheel.typing import Duration
 
 __all__ = ["NatsTarget"]
 
 _TOO_LARGE_FOR_STREAM: Final = 10054
+_FULL: Final = frozenset({10023, 10028, 10047, 10077})
+"""Insufficient resources, resource limits of the account, storage, and the limits of a stream that discards the new."""
+_ANSWER_S: Final = 86_400.0
+"""How long the client waits for an answer on a connection that works; an attempt waits less, and asks again later."""
+_PING_S: Final = 10
+"""The client sends a ping so often, and ends a connection on which two were not answered."""
+_BROKEN: Final = "the connection broke"
 _REFUSED: Final = re.compile(r'permissions violation for publish to (".*")')
 
 
-class NatsTarget:
+class NatsTarget(Linked):
     """
     Publishes to one NATS server or cluster.
 
     Args:
-        url: Such as "nats://user:password@localhost:4222".
+        url: Such as "nats://user:password@localhost:4222"; with tls://, a server without TLS is refused.
         jetstream: Whether a stream is to store it; False for all that listen.
-        timeout_s: How long connecting and the answer may take together.
+        timeout_s: How long connecting may take, and how long an attempt waits for the answer.
 
     Raises:
         InvalidJobError: For a URL of another kind, or a timeout that is not positive.
@@ -52,7 +61,11 @@ class NatsTarget:
         self._is_jetstream = jetstream
         self._timeout_s = checks.positive_s("timeout_s", timeout_s)
         self._link: Link[_Connection] = Link(
-            self._connect, lambda held: held.client.close(), lambda held: held.client.is_connected
+            self._destination.shown,
+            self._timeout_s,
+            self._connect,
+            lambda held: held.client.close(),
+            lambda held: held.client.is_connected,
         )
 
     def __repr__(self) -> str:
@@ -74,50 +87,48 @@ class NatsTarget:
         """
         self.check(handler)
         library("nats", "nats")
-        return Call(self._send, is_async=True, wants_payload=False, wants_firing=True)
+        return self._call(self._send)
 
-    async def close(self) -> None:
-        """
-        Close the connection.
-        """
-        await self._link.close()
+    async def _send(self, firing: Firing) -> DeadLetter | Snooze | None:
+        return await self._link.deliver(firing, partial(self._publish, firing))
 
-    async def _send(self, firing: Firing) -> DeadLetter | None:
+    async def _publish(self, firing: Firing, held: _Connection) -> DeadLetter | None:
         errors = library("nats.errors", "nats")
         subject, payload = firing.job.handler, firing.job.payload
         fields = {"Nats-Msg-Id": firing.message_id, **headers(firing)}
-        held: _Connection | None = None
+        size, most = len(payload) + _size(fields), held.client.max_payload
+        if size > most:
+            where = self._destination.shown
+            return DeadLetter(f"the message is too large for {where}: it has {size} bytes, and max_payload is {most}")
         try:
-            async with asyncio.timeout(self._timeout_s):
-                held = await self._link.get()
-                size = len(payload) + _size(fields)
-                if size > held.client.max_payload:
-                    return DeadLetter(
-                        f"the message is too large for {self._destination.shown}: it has {size} bytes, "
-                        f"and max_payload is {held.client.max_payload}"
-                    )
-                await held.unless_refused(subject, self._publish(held.client, subject, payload, fields))
-        except (TimeoutError, errors.TimeoutError):
-            await self._link.drop(held)  # what was not answered on it would be waited for again
-            raise self._destination.silent(self._timeout_s) from None
+            await held.unless_refused(subject, self._put(held.client, subject, payload, fields))
+        except asyncio.CancelledError:
+            if held.client.is_closed:
+                raise NotTakenError(_BROKEN) from None
+            raise
         except errors.Error as error:
+            code = getattr(error, "err_code", None)
             if type(error).__name__ in ("NoStreamResponseError", "NoRespondersError"):
                 message = f"no stream takes {subject!r}: add one, or pass jetstream=False"
                 raise self._destination.failed(message) from None
-            if getattr(error, "err_code", None) == _TOO_LARGE_FOR_STREAM:
+            if code == _TOO_LARGE_FOR_STREAM:
                 return DeadLetter(f"the message is too large for the stream of {subject!r}: see its max_msg_size")
-            raise self._destination.failed(error) from None  # the connection works, or `get` will see that it is closed
-        except (OSError, EOFError) as error:
-            await self._link.drop(held)
-            raise self._destination.failed(error) from None
+            if code in _FULL:
+                reason = f"the stream of {subject!r} is full: {self._destination.masked(error)}"
+                raise NotTakenError(reason, is_full=True) from None
+            if held.client.is_connected and not isinstance(error, errors.TimeoutError):
+                raise self._destination.failed(error) from None
+            raise NotTakenError(_BROKEN) from None
+        except (TimeoutError, OSError, EOFError) as error:
+            raise NotTakenError(self._destination.masked(error)) from None
         return None
 
-    async def _publish(self, client: Any, subject: str, payload: bytes, fields: dict[str, str]) -> None:
+    async def _put(self, client: Any, subject: str, payload: bytes, fields: dict[str, str]) -> None:
         if self._is_jetstream:
-            await client.jetstream().publish(subject, payload, timeout=self._timeout_s, headers=fields)
+            await client.jetstream().publish(subject, payload, timeout=_ANSWER_S, headers=fields)
         else:
             await client.publish(subject, payload, headers=fields)
-            await asyncio.shield(client.flush(timeout=self._timeout_s))  # a cancelled one ends the client's reader
+            await asyncio.shield(client.flush(timeout=_ANSWER_S))  # a cancelled one ends the client's reader
 
     async def _connect(self) -> _Connection:
         parts = urlsplit(self._destination.url)
@@ -127,6 +138,8 @@ class NatsTarget:
         elif parts.username is not None:
             login = {"token": unquote(parts.username)}
         held = _Connection(library("nats.aio.client", "nats").Client())
+        if parts.scheme == "tls":
+            _require_tls(held.client)
         try:
             await held.client.connect(
                 parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl(),
@@ -137,11 +150,17 @@ class NatsTarget:
                 allow_reconnect=False,
                 max_reconnect_attempts=1,  # of connecting at first
                 reconnect_time_wait=0,
+                ping_interval=_PING_S,
                 error_cb=held.note,
+                closed_cb=held.lose,
             )
-        except BaseException:
+        except BaseException as error:
             await held.client.close()  # which was refused may still be open
-            raise
+            if isinstance(error, TimeoutError) or not isinstance(error, Exception):
+                raise
+            if any(word in str(error).lower() for word in ("authorization", "authentication")):
+                raise self._destination.failed(error) from None
+            raise NotTakenError(self._destination.masked(error), is_up=False) from None
         return held
 
 
@@ -152,6 +171,7 @@ class _Connection:
 
     def __init__(self, client: Any) -> None:
         self.client = client
+        self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._refusals: WeakValueDictionary[str, asyncio.Future[Exception]] = WeakValueDictionary()
 
     async def unless_refused(self, subject: str, sending: Coroutine[Any, Any, None]) -> None:
@@ -164,12 +184,21 @@ class _Connection:
             refusal = self._refusals[name] = asyncio.get_running_loop().create_future()
         task = asyncio.ensure_future(sending)
         try:
-            await asyncio.wait((refusal, task), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((refusal, self._lost, task), return_when=asyncio.FIRST_COMPLETED)
             if refusal.done():
                 raise refusal.result()
+            if not task.done():  # the client forgets what waits for an answer
+                raise NotTakenError(_BROKEN)
             await task
         finally:
             task.cancel()
+
+    async def lose(self) -> None:
+        """
+        Note that the connection is gone.
+        """
+        if not self._lost.done():
+            self._lost.set_result(None)
 
     async def note(self, error: Exception) -> None:
         """
@@ -181,6 +210,25 @@ class _Connection:
         refusal = self._refusals.get(found[1]) if found else None
         if refusal is not None and not refusal.done():
             refusal.set_result(error)
+
+
+def _require_tls(client: Any) -> None:
+    """
+    Let *client* refuse a server that offers no TLS, before anything is sent to it.
+
+    The client looks at what the server announces only: without this, password and payloads would go in the clear.
+    """
+    process = client._process_info  # noqa: SLF001  it is what sees the announcement before the answer to it
+
+    async def checked(info: dict[str, Any], *args: Any, **named: Any) -> Any:
+        if info.get("tls_available"):
+            info["tls_required"] = True
+        if not info.get("tls_required"):
+            reason = "the server offers no TLS, which tls:// asks for: nothing was sent"
+            raise NotTakenError(reason, is_up=False)
+        return await process(info, *args, **named)
+
+    client._process_info = checked  # noqa: SLF001  as above
 
 
 def _size(fields: dict[str, str]) -> int:

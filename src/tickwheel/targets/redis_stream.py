@@ -7,29 +7,49 @@ The Redis target: an entry in the stream that the job names as its handler.
     tickwheel-...     see `_headers`
 
 A message that was added and not confirmed is sent again and not added twice, as long as its mark is kept.
+
+Messages go over one connection, one after the other, and none waits for the answer to another.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
+from collections import deque
+from contextlib import suppress
+from functools import partial
+from hashlib import sha1
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tickwheel.jobs import checks
 from tickwheel.jobs.errors import InvalidJobError
 from tickwheel.targets._destination import Destination
 from tickwheel.targets._headers import headers
 from tickwheel.targets._library import library
+from tickwheel.targets._link import Link, Linked
+from tickwheel.targets._not_taken import NotTakenError
 from tickwheel.targets._url import REDIS_OPTIONS, REDIS_SCHEMES, TargetUrl, UrlForm, seconds, whole
-from tickwheel.targets.contract import Call, Firing
+from tickwheel.targets.contract import Call, DeadLetter, Firing, Snooze
 from tickwheel.typing import Duration
 
 __all__ = ["RedisStreamTarget"]
 
-_CONNECTIONS_MAX = 16
+_BUSY: Final = ("BUSY", "MISCONF", "NOREPLICAS")
+_CANNOT_WRITE: Final = (
+    "ReadOnlyError",
+    "ClusterDownError",
+    "MasterDownError",
+    "TryAgainError",
+    "BusyLoadingError",
+)
+"""The errors of a server that cannot write just now, by what they begin with, and by their classes."""
+_BROKEN: Final = "the connection broke"
+_SILENCE_MAX_S: Final = 30.0
+"""After which silence a connection that waits for answers is given up; a repeat is not added twice."""
 
 
-class RedisStreamTarget:
+class RedisStreamTarget(Linked):
     """
     Adds to streams of one Redis, or of whatever speaks its protocol and its Lua.
 
@@ -37,7 +57,7 @@ class RedisStreamTarget:
         url: Such as "redis://localhost:6379/0".
         length_max: How long a stream may become, about (`MAXLEN ~`); None: as long as it will.
         once_s: For how many seconds a repeat is known and not added again; rounded up.
-        timeout_s: How long connecting, and waiting for an answer, may take.
+        timeout_s: How long connecting may take, and how long an attempt waits for the answer.
 
     Raises:
         InvalidJobError: For a URL of another kind, a time that is not positive, or a length out of range.
@@ -56,8 +76,10 @@ class RedisStreamTarget:
         self._length_max = 0 if length_max is None else checks.check_count("length_max", length_max, most)
         self._once_s = math.ceil(checks.span_ms("once_s", once_s) / 1000)
         self._timeout_s = checks.positive_s("timeout_s", timeout_s)
-        self._client: Any = None
-        self._add_once: Any = None
+        self._add_once = Path(__file__).with_name("add_once.lua").read_bytes()
+        self._link: Link[_Pipe] = Link(
+            self._destination.shown, self._timeout_s, self._connect, _Pipe.close, lambda pipe: pipe.is_open
+        )
 
     def __repr__(self) -> str:
         return f"RedisStreamTarget({self._destination.shown!r})"
@@ -75,47 +97,131 @@ class RedisStreamTarget:
         """
         self.check(handler)
         library("redis.asyncio", "redis")
-        return Call(self._send, is_async=True, wants_payload=False, wants_firing=True)
+        return self._call(self._send)
 
-    async def close(self) -> None:
-        """
-        Close the connections.
-        """
-        client, self._client = self._client, None
-        if client is not None:
-            await client.aclose()
+    async def _send(self, firing: Firing) -> DeadLetter | Snooze | None:
+        return await self._link.deliver(firing, partial(self._publish, firing))
 
-    async def _send(self, firing: Firing) -> None:
-        redis = library("redis.asyncio", "redis")
+    async def _publish(self, firing: Firing, pipe: _Pipe) -> None:
+        errors = library("redis.exceptions", "redis")
         stream = firing.job.handler
         fields: list[str | bytes] = ["payload", firing.job.payload, "message-id", firing.message_id]
         for name, value in headers(firing).items():
             fields += (name, value)
+        keys = (stream, _mark(stream, firing.message_id))
         try:
-            add_once = self._opened()
-            await add_once([stream, _mark(stream, firing.message_id)], [self._once_s, self._length_max, *fields])
-        except (redis.RedisError, OSError) as error:
-            raise self._destination.failed(error) from None
+            await self._run(pipe, *keys, self._once_s, self._length_max, *fields)
+        except errors.RedisError as error:
+            text = self._destination.masked(error)
+            if isinstance(error, errors.OutOfMemoryError):
+                raise NotTakenError(text, is_full=True) from None
+            cannot_write = text.startswith(_BUSY) or type(error).__name__ in _CANNOT_WRITE
+            if cannot_write or not isinstance(error, errors.ResponseError):
+                raise NotTakenError(text, is_up=False if cannot_write else None) from None
+            raise self._destination.failed(text) from None
+        except OSError as error:
+            raise NotTakenError(str(error)) from None
 
-    def _opened(self) -> Any:
+    async def _run(self, pipe: _Pipe, *arguments: str | bytes | int) -> None:
         """
-        Return the script; the client is made on the event loop that uses it.
+        Run the script by its digest, or, on a server that does not know it yet, by its text.
         """
-        if self._client is None:
-            redis = library("redis.asyncio", "redis")
-            pool = redis.BlockingConnectionPool.from_url(  # who finds none free waits, and does not fail
-                self._destination.url,
-                max_connections=_CONNECTIONS_MAX,
-                timeout=self._timeout_s,
-                socket_timeout=self._timeout_s,
-                socket_connect_timeout=self._timeout_s,
-                retry=None,
-                retry_on_error=[],
-                client_name="tickwheel",
-            )
-            self._client = redis.Redis.from_pool(pool)
-            self._add_once = self._client.register_script(Path(__file__).with_name("add_once.lua").read_text("utf-8"))
-        return self._add_once
+        errors = library("redis.exceptions", "redis")
+        try:
+            await pipe.ask("EVALSHA", sha1(self._add_once).hexdigest(), 2, *arguments)  # noqa: S324  Redis names it so
+        except errors.NoScriptError:
+            await pipe.ask("EVAL", self._add_once, 2, *arguments)
+
+    async def _connect(self) -> _Pipe:
+        redis = library("redis.asyncio", "redis")
+        pool = redis.ConnectionPool.from_url(
+            self._destination.url,
+            socket_timeout=None,
+            socket_connect_timeout=self._timeout_s,
+            retry=None,
+            retry_on_error=[],
+            client_name="tickwheel",
+            protocol=2,
+        )
+        connection = pool.make_connection()
+        errors = library("redis.exceptions", "redis")
+        try:
+            await connection.connect()
+        except errors.RedisError as error:
+            await connection.disconnect()
+            if isinstance(error, errors.AuthenticationError | errors.AuthorizationError | errors.ResponseError):
+                raise self._destination.failed(error) from None
+            raise NotTakenError(self._destination.masked(error), is_up=False) from None
+        except OSError as error:
+            raise NotTakenError(self._destination.masked(error), is_up=False) from None
+        return _Pipe(connection)
+
+
+class _Pipe:
+    """
+    A connection on which each command is written at once; the answers come in the same order.
+    """
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._waiting: deque[asyncio.Future[Any]] = deque()
+        self._loop = asyncio.get_running_loop()
+        self._heard_at = self._loop.time()
+        self.is_open = True
+        self._reading = self._loop.create_task(self._read(), name="tickwheel-redis")
+
+    async def ask(self, *command: str | bytes | int) -> Any:
+        """
+        Return the answer to *command*.
+        """
+        if not self.is_open:
+            raise ConnectionError(_BROKEN)
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        self._waiting.append(answer)
+        silence = self._loop.call_later(_SILENCE_MAX_S, self._give_up_since, self._loop.time())
+        try:
+            await self._connection.send_packed_command(self._connection.pack_command(*command), check_health=False)
+            return await answer
+        finally:
+            silence.cancel()
+            answer.cancel()  # a write that failed leaves it
+
+    async def close(self) -> None:
+        """
+        End the connection; those that wait get an error.
+        """
+        self._reading.cancel()
+        await asyncio.wait((self._reading,))
+
+    def _give_up_since(self, begun: float) -> None:
+        if self._heard_at < begun:
+            self._reading.cancel()
+
+    async def _read(self) -> None:
+        errors = library("redis.exceptions", "redis")
+        try:
+            while True:
+                try:
+                    found = await self._connection.read_response()
+                except errors.ResponseError as refusal:
+                    found = refusal
+                self._heard_at = self._loop.time()
+                answer = self._waiting.popleft()
+                if answer.done():  # its caller was cancelled
+                    continue
+                if isinstance(found, Exception):
+                    answer.set_exception(found)
+                else:
+                    answer.set_result(found)
+        except (errors.RedisError, OSError, IndexError):  # the last for an answer that was not asked for
+            pass
+        finally:
+            self.is_open = False
+            for answer in self._waiting:
+                if not answer.done():
+                    answer.set_exception(ConnectionError(_BROKEN))
+            with suppress(Exception):
+                await self._connection.disconnect(nowait=True)
 
 
 def _mark(stream: str, message_id: str) -> str:

@@ -39,7 +39,7 @@ class RqTarget(TaskTarget):
             raise InvalidJobError("connection", connection, "pass a redis.Redis")
         self._connection = connection
         self._queue = queue
-        self._timeout_s = checks.positive_s("timeout_s", timeout_s)
+        super().__init__("the Redis of RQ", timeout_s)
 
     def __repr__(self) -> str:
         return f"<RqTarget, queue {self._queue!r}>"
@@ -82,7 +82,7 @@ class RqTarget(TaskTarget):
 
     def _destination(self) -> Destination:
         secret = self._connection.connection_pool.connection_kwargs.get("password") or ""
-        return Destination("redis", "redis of RQ", [secret])
+        return Destination.masking("the Redis of RQ", secret)
 
 
 def _of_url(url: TargetUrl) -> RqTarget:

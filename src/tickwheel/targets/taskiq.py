@@ -7,22 +7,28 @@ The task's id is the same for all attempts.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from tickwheel.jobs import checks
 from tickwheel.jobs.errors import InvalidJobError
+from tickwheel.targets._broker_errors import judge_broker
 from tickwheel.targets._destination import Destination
 from tickwheel.targets._headers import headers
 from tickwheel.targets._library import library
-from tickwheel.targets._link import Link
-from tickwheel.targets._task import check_task_name, task_of
-from tickwheel.targets.contract import Call, DeadLetter, Firing
+from tickwheel.targets._link import Link, Linked
+from tickwheel.targets._task import Task, check_task_name, task_of
+from tickwheel.targets.contract import Call, DeadLetter, Firing, Snooze
 from tickwheel.typing import Duration
 
 __all__ = ["TaskiqTarget"]
 
+_SHOWN: Final = "the broker of taskiq"
+_AT_ONCE: Final = 32
+"""How many messages go to the broker at once: each may take a connection."""
 
-class TaskiqTarget:
+
+class TaskiqTarget(Linked):
     """
     Kicks tasks by their names; the process that fires need not have their code.
 
@@ -34,9 +40,9 @@ class TaskiqTarget:
     def __init__(self, broker: Any, *, timeout_s: Duration = 30.0) -> None:
         if not hasattr(broker, "kick"):
             raise InvalidJobError("broker", broker, "pass a taskiq.AsyncBroker")
-        self._timeout_s = checks.positive_s("timeout_s", timeout_s)
+        patience_s = checks.positive_s("timeout_s", timeout_s)
         self._broker = broker
-        self._link: Link[Any] = Link(self._start, lambda started: started.shutdown(), lambda _started: True)
+        self._link: Link[_Started] = Link(_SHOWN, patience_s, self._start, lambda held: held.broker.shutdown())
 
     def __repr__(self) -> str:
         return f"<TaskiqTarget of {type(self._broker).__name__}>"
@@ -53,35 +59,47 @@ class TaskiqTarget:
         """
         self.check(handler)
         library("taskiq", "taskiq")
-        return Call(self._send, is_async=True, wants_payload=False, wants_firing=True)
+        return self._call(self._send)
 
-    async def close(self) -> None:
-        """
-        Shut the broker down.
-        """
-        await self._link.close()
-
-    async def _send(self, firing: Firing) -> DeadLetter | None:
+    async def _send(self, firing: Firing) -> DeadLetter | Snooze | None:
         try:
             task = task_of(firing.job.payload)
         except InvalidJobError as error:
             return DeadLetter(str(error))
-        destination = Destination.masking(str(getattr(self._broker, "url", "")), *_passwords(self._broker))
+        return await self._link.deliver(firing, partial(self._publish, firing, task))
+
+    async def _publish(self, firing: Firing, task: Task, held: _Started) -> DeadLetter | None:
+        kicker = library("taskiq.kicker", "taskiq").AsyncKicker(firing.job.handler, held.broker, {})
+        kicker = kicker.with_task_id(firing.message_id).with_labels(**{**task.options, **headers(firing)})
         try:
-            async with asyncio.timeout(self._timeout_s):
-                broker = await self._link.get()
-                kicker = library("taskiq.kicker", "taskiq").AsyncKicker(firing.job.handler, broker, {})
-                kicker = kicker.with_task_id(firing.message_id).with_labels(**headers(firing), **task.options)
+            async with held.places:
                 await kicker.kiq(*task.args, **task.kwargs)
-        except TimeoutError:
-            raise destination.silent(self._timeout_s) from None
         except Exception as error:  # noqa: BLE001  every broker has errors of its own
-            raise destination.failed(error.__cause__ or error) from None
+            verdict = judge_broker(error, self._destination())
+            if isinstance(verdict, DeadLetter):
+                return verdict
+            raise verdict from None
         return None
 
-    async def _start(self) -> Any:
-        await self._broker.startup()
-        return self._broker
+    async def _start(self) -> _Started:
+        try:
+            await self._broker.startup()
+        except Exception as error:  # noqa: BLE001  as above
+            verdict = judge_broker(error, self._destination())
+            raise error if isinstance(verdict, DeadLetter) else verdict from None
+        return _Started(self._broker, asyncio.Semaphore(_AT_ONCE))
+
+    def _destination(self) -> Destination:
+        return Destination.masking(_SHOWN, str(getattr(self._broker, "url", "")), *_passwords(self._broker))
+
+
+class _Started(NamedTuple):
+    """
+    A broker that was started, and how many messages may be on their way to it at once.
+    """
+
+    broker: Any
+    places: asyncio.Semaphore
 
 
 def _passwords(broker: Any) -> list[str]:

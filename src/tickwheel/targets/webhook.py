@@ -1,15 +1,19 @@
 """
 The webhook target: an HTTP POST to the URL that the job names as its handler.
 
-    answer                       what becomes of the job
+    answer                       verdict on the job
     2xx                          done
     410 Gone                     parked: the receiver wants no more
     413 Content Too Large        parked: it will not get smaller
-    429, 503 with Retry-After    another attempt then
-    anything else, no answer     a failed attempt; redirects are not followed
+    429, 503                     it waits, at no cost of attempts: the receiver is full
+    502, 504, no answer          it waits, at no cost of attempts: the receiver cannot be reached
+    anything else                a failed attempt; redirects are not followed
 
 A receiver (scheme, host and port) that does not answer, or answers 5xx, several times in a row is left alone for a
 while: its jobs are put off, which costs them no attempt, and then one of them asks whether it is back.
+
+An address that is full has a pace from then on, see `_pace`: each job gets a turn of its own. Where several addresses
+of one receiver are full, the receiver has one pace for all.
 
 Each receiver has places of its own, so that one that hangs keeps no other waiting. The time of an attempt begins when
 it has got one, and so does what the breaker sees of it.
@@ -20,23 +24,26 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from tickwheel.jobs import checks
 from tickwheel.jobs.errors import InvalidJobError
 from tickwheel.observe.events import Event
 from tickwheel.targets._addresses import AddressRefusedError, Guard
-from tickwheel.targets._breaker import Breakers
+from tickwheel.targets._breaker import Breakers, back_off, jitter
 from tickwheel.targets._headers import headers
 from tickwheel.targets._library import library
+from tickwheel.targets._not_taken import NotTakenError, put_off, waited_s
+from tickwheel.targets._pace import Pace
 from tickwheel.targets._signing import read_secret, signature
-from tickwheel.targets._url import TargetUrl, UrlForm, seconds, whole
-from tickwheel.targets.contract import Call, DeadLetter, Firing, Retry, Snooze
+from tickwheel.targets._url import TargetUrl, UrlForm, number, seconds, whole
+from tickwheel.targets.contract import Call, DeadLetter, Firing, Snooze
 from tickwheel.typing import Duration
 
 if TYPE_CHECKING:
@@ -48,10 +55,20 @@ TIMEOUT_S = 15.0
 """From the look-up of the name to the end of the answer's head."""
 _AT_ONCE = 100
 """How many requests one receiver gets at once; all of them together are bounded by `SchedulerOptions.coroutines`."""
+_FULL = (429, 503)
+_UNREACHABLE = (502, 504)
+"""The answers of a gateway that cannot reach the receiver."""
+_NO_SUCH_NAME = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
+"""The answers of the DNS about a name that does not exist; what else it answers may pass."""
+_PACES_MAX = 10_000
+"""How many addresses have a pace at once."""
+_FULL_ADDRESSES = 3
+"""Of how many addresses of a receiver that are full the receiver itself is."""
 _RETRY_AFTER_MAX_S = 86_400.0
 """A receiver may ask for a wait of a day; a longer one is cut to that."""
 _BROKEN = 500
 """From this status on, it is the receiver that does not work, and not what was sent to it."""
+_ORIGIN_SLASHES = 2
 _LENGTH_MAX_S = 86_400
 _FAILURES_MAX = 1_000_000
 _LABEL_MAX = 63
@@ -85,7 +102,8 @@ class WebhookTarget:
         allow: Networks that are not public and may be reached nevertheless, such as "10.1.0.0/16".
         timeout_s: How long one attempt may take.
         failures_max: After how many failures in a row a receiver is left alone.
-        open_s: For how long.
+        open_s: For how long at most; at first for a second.
+        rate: How many requests a receiver gets in a second; None: as many as it takes.
 
     Raises:
         InvalidJobError: If a secret is too short or unreadable, a bound is not positive, or a time is over a day.
@@ -100,9 +118,15 @@ class WebhookTarget:
         timeout_s: Duration = TIMEOUT_S,
         failures_max: int = 5,
         open_s: Duration = 30.0,
+        rate: float | None = None,
     ) -> None:
         failures_max = checks.check_count("failures_max", failures_max, _FAILURES_MAX)
-        self._breakers = Breakers(failures_max, checks.positive_s("open_s", open_s, _LENGTH_MAX_S))
+        self._open_s = checks.positive_s("open_s", open_s, _LENGTH_MAX_S)
+        self._breakers = Breakers(failures_max, self._open_s)
+        self._rate = None if rate is None else checks.check_rate(rate)
+        self._paces: OrderedDict[str, Pace] = OrderedDict()
+        self._full: WeakKeyDictionary[Pace, set[str]] = WeakKeyDictionary()
+        """The addresses that are full, by the pace of their receiver."""
         self._keys = tuple(read_secret(secret) for secret in secrets)
         self._guard = Guard(allow)
         self._places: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
@@ -151,11 +175,13 @@ class WebhookTarget:
 
     def figures(self) -> dict[str, Any]:
         """
-        Return the state of each receiver that has failed since it last succeeded.
+        Return the state of each receiver that has failed since it last succeeded, or is full.
         """
-        return self._breakers.figures()
+        now = self._breakers.clock()
+        full = {name: pace.figures(now) for name, pace in self._paces.copy().items()}
+        return {name: each for name, each in full.items() if each} | self._breakers.figures()
 
-    async def _post(self, firing: Firing) -> DeadLetter | Retry | Snooze | None:
+    async def _post(self, firing: Firing) -> DeadLetter | Snooze | None:
         receiver = _receiver(firing.job.handler)
         places = self._places.get(receiver)
         if places is None:
@@ -163,18 +189,84 @@ class WebhookTarget:
         async with places:
             wait = self._breakers.enter(receiver)
             if wait is not None:
-                return Snooze(wait)
+                return put_off(firing, wait.seconds, receiver, wait.reason)
+            turn = self._turn(firing, receiver)
+            if turn is not None:
+                self._breakers.leave(receiver, is_up=None)
+                return put_off(firing, turn, receiver, "it takes only so many messages in a second")
             is_up: bool | None = None
+            is_taken: bool | None = None
+            reason = ""
             try:
                 is_up, verdict = await self._ask(firing)
+                is_taken = True
             except WebhookError as error:
-                is_up = error.is_up
+                is_up, reason = error.is_up, str(error)
+                is_taken = True if is_up else None
                 raise
+            except NotTakenError as error:
+                is_up, reason = error.is_up, error.reason
+                if error.is_full:
+                    is_taken = False
+                    return put_off(firing, self._refused(firing, receiver, error.after_s), receiver, reason)
+                return put_off(firing, back_off(waited_s(firing), self._open_s), receiver, reason)
             finally:
-                self._breakers.leave(receiver, is_up=is_up)
+                self._breakers.leave(receiver, is_up=is_up, reason=reason)
+                if is_taken is not False:
+                    self._note(firing, receiver, is_taken=bool(is_taken))
             return verdict
 
-    async def _ask(self, firing: Firing) -> tuple[bool | None, DeadLetter | Retry | None]:
+    def _turn(self, firing: Firing, receiver: str) -> float | None:
+        """
+        Return in how many seconds it is the turn of *firing*; None if it is now.
+        """
+        now, message = self._breakers.clock(), firing.message_id
+        whole = self._pace(receiver)
+        wait = whole.enter(message, now)
+        if wait is not None or (whole.is_set and self._rate is None):
+            return wait
+        return self._pace(_address(firing.job.handler)).enter(message, now)
+
+    def _note(self, firing: Firing, receiver: str, *, is_taken: bool) -> None:
+        for name in {receiver, _address(firing.job.handler)}:
+            pace = self._pace(name)
+            if is_taken:
+                pace.note_taken(self._breakers.clock())
+            else:
+                pace.note_nothing()
+
+    def _refused(self, firing: Firing, receiver: str, after_s: float | None) -> float:
+        """
+        Note that an address is full, and return in how many seconds its message has its turn.
+        """
+        now, address, whole = self._breakers.clock(), _address(firing.job.handler), self._pace(receiver)
+        full = self._full.setdefault(whole, set())
+        full.intersection_update(each for each in full.copy() if each in self._paces and self._paces[each].is_set)
+        full.add(address)
+        pace = self._pace(address)
+        if (whole.is_set and self._rate is None) or len(full) >= _FULL_ADDRESSES:
+            pace.note_nothing()
+            pace = whole
+        else:
+            whole.note_nothing()
+        pace.note_refused(now, after_s)
+        wait = pace.enter(firing.message_id, now)
+        return jitter() if wait is None else wait
+
+    def _pace(self, name: str) -> Pace:
+        """
+        Return the pace of an address, or of a receiver.
+        """
+        found = self._paces.get(name)
+        if found is None:
+            found = self._paces[name] = Pace(self._rate if name.count("/") == _ORIGIN_SLASHES else None)
+            if len(self._paces) > _PACES_MAX:
+                self._paces.popitem(last=False)
+        else:
+            self._paces.move_to_end(name)
+        return found
+
+    async def _ask(self, firing: Firing) -> tuple[bool | None, DeadLetter | None]:
         """
         Post, and return whether the receiver works, and what it wants.
         """
@@ -191,15 +283,18 @@ class WebhookTarget:
             if isinstance(error.os_error, AddressRefusedError):
                 return None, DeadLetter(f"{url}: {error.os_error}")
             message = f"{url} cannot be reached: {error.os_error.strerror or error.os_error}"
-            if error.os_error.errno in (errno.EMFILE, errno.ENFILE):  # it is this process or system that lacks files
-                raise WebhookError(message, is_up=None) from None
+            if isinstance(error.os_error, socket.gaierror) and error.os_error.errno in _NO_SUCH_NAME:
+                raise WebhookError(message) from None
+            is_ours = error.os_error.errno in (errno.EMFILE, errno.ENFILE)  # this process or system lacks files
+            raise NotTakenError(message, is_up=None if is_ours else False) from None
         except TimeoutError:
             message = f"{url} did not answer within {self._timeout_s:g} s"
         except client.ClientResponseError as error:  # whose repr has the headers of the request, signature and all
             message = f"{url} sent an answer that cannot be read: {error.message}"
+            raise WebhookError(message) from None
         except client.ClientError as error:
             message = f"{url} broke off: {error!r}"
-        raise WebhookError(message) from None
+        raise NotTakenError(message, is_up=False) from None
 
     def _opened(self) -> aiohttp.ClientSession:
         """
@@ -233,7 +328,7 @@ class WebhookTarget:
         return found
 
 
-async def _verdict(answer: aiohttp.ClientResponse) -> DeadLetter | Retry | None:
+async def _verdict(answer: aiohttp.ClientResponse) -> DeadLetter | None:
     status = answer.status
     if 200 <= status < 300:  # noqa: PLR2004  the statuses of success
         return None
@@ -241,9 +336,11 @@ async def _verdict(answer: aiohttp.ClientResponse) -> DeadLetter | Retry | None:
     text = f"{answer.url} answered {status} {answer.reason}" + (f": {body}" if body else "")
     if status in (410, 413):
         return DeadLetter(text if status == 410 else f"the message is too large: {text}")  # noqa: PLR2004  gone
-    after = _retry_after(answer.headers.get("retry-after"))
-    if status in (429, 503) and after is not None:
-        return Retry(after, text)
+    if status in _FULL:
+        after = _retry_after(answer.headers.get("retry-after"))
+        raise NotTakenError(text, is_up=True, is_full=True, after_s=after)
+    if status in _UNREACHABLE:
+        raise NotTakenError(text, is_up=False)
     raise WebhookError(text, is_up=status < _BROKEN)
 
 
@@ -275,11 +372,19 @@ def _receiver(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.lower()}"
 
 
+def _address(url: str) -> str:
+    """
+    Return what has a pace of its own: *url* without its query, which may hold a secret.
+    """
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.lower()}{parts.path or '/'}"
+
+
 def _retry_after(value: str | None) -> float | None:
     """
     Return the seconds that a Retry-After header asks for, at most a day, or None where it cannot be read.
 
-    None as well for at once, which would use up all attempts in an instant: a clock may be behind.
+    None as well for at once: a clock may be behind.
     """
     if value is None:
         return None
@@ -297,7 +402,7 @@ def _until(when: datetime) -> float:
 def _of_url(url: TargetUrl) -> WebhookTarget:
     if url.base.partition(":")[2]:
         raise InvalidJobError("url", url.shown, "each job names its own address: write only options, after 'webhook:?'")
-    readers = {"timeout_s": seconds, "failures_max": whole, "open_s": seconds}
+    readers = {"timeout_s": seconds, "failures_max": whole, "open_s": seconds, "rate": number}
     found = url.take(readers)
     secrets, allow = url.take_all("secret"), url.take_all("allow")
     url.refuse_others(("secret", "allow", *readers))

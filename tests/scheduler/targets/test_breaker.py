@@ -20,7 +20,7 @@ LEFT_ALONE = ("open", "half-open")
 
 class Bench:
     """
-    Breakers that open after three failures, for ten seconds.
+    Breakers that open after three failures, for ten seconds at most.
     """
 
     def __init__(self):
@@ -35,8 +35,10 @@ class Bench:
         """
         wait = self.breakers.enter(name)
         if wait is None:
-            self.breakers.leave(name, is_up=is_up)
-        return wait
+            self.breakers.leave(name, is_up=is_up, reason="no")
+            return None
+        assert wait.reason == "no"
+        return wait.seconds
 
     def fail(self, count, name="there"):
         """
@@ -56,8 +58,9 @@ def test_it_opens_after_failures_in_a_row():
     bench.fail(2)
     assert bench.told == []
     bench.fail(1)
-    assert bench.told == [CircuitOpened("there", 3, 10.0)]
-    assert 10 <= bench.call(is_up=True) <= 12.5
+    (opened,) = bench.told
+    assert (opened.place, opened.failures) == ("there", 3)
+    assert 1 <= opened.open_s <= bench.call(is_up=True) <= 1.25
 
 
 def test_one_asks_while_the_others_wait():
@@ -66,10 +69,10 @@ def test_one_asks_while_the_others_wait():
     """
     bench = Bench()
     bench.fail(3)
-    bench.now += 10
+    bench.now += 2
     assert bench.breakers.figures()["there"]["state"] == "half-open"
     assert bench.breakers.enter("there") is None
-    assert 1 <= bench.breakers.enter("there") <= 1.25
+    assert 1 <= bench.breakers.enter("there").seconds <= 1.25
     bench.breakers.leave("there", is_up=True)
     assert bench.told[1:] == [CircuitClosed("there")]
     assert bench.breakers.figures() == {}
@@ -78,15 +81,39 @@ def test_one_asks_while_the_others_wait():
 
 def test_a_probe_that_fails_opens_it_again():
     """
-    If the probe fails, the wait starts again, and no second event is published.
+    If the probe fails, the wait starts again, in proportion to the outage, and no second event is published.
     """
     bench = Bench()
     bench.fail(3)
-    bench.now += 10
-    assert bench.call(is_up=False) is None
-    assert bench.call(is_up=True) >= 10
+    for passed, least in ((2, 1), (98, 2), (300, 8), (10_000, 10)):
+        bench.now += passed
+        assert bench.call(is_up=False) is None
+        figures = bench.breakers.figures()["there"]
+        assert figures["state"] == "open"
+        assert least <= figures["open_s"] <= bench.call(is_up=True) <= least * 1.25
     assert len(bench.told) == 1
-    assert bench.breakers.figures() == {"there": {"state": "open", "failures": 4, "open_s": 10.0}}
+
+
+def test_those_that_wait_come_one_by_one():
+    """
+    However many wait, they are not called again at one instant, and no more of them in a second than a store bears.
+    """
+    bench = Bench()
+    bench.fail(3)
+    waits = sorted(bench.call(is_up=True) for _ in range(5000))
+    assert len(set(waits)) == 5000
+    assert waits[-1] >= 10
+
+
+def test_full_is_not_down():
+    """
+    One refusal for want of room is enough, for as long as the receiver asks, and shows as such.
+    """
+    bench = Bench()
+    assert bench.breakers.enter("there") is None
+    bench.breakers.leave("there", is_up=False, reason="no", is_full=True, after_s=5)
+    assert 5 <= bench.call(is_up=True) <= 6.25
+    assert bench.breakers.figures()["there"]["state"] == "full"
 
 
 def test_a_probe_that_shows_nothing_lets_another_ask():

@@ -1,0 +1,92 @@
+"""
+The verdict on what the library of a queue raises, by the names of its classes: no library has to be there for it.
+
+    names                                                   verdict
+    out of memory, rejected                                 full: the job waits
+    read-only, loading, no leader                           down: the job waits
+    wrong password, access refused                          refused: a failed attempt
+    connection, timeout, any error of the system            unreachable: the job waits
+    a type or value that the library does not take          the call is wrong: a dead letter
+    an import that fails                                    reported as it is
+    anything else                                           refused: a failed attempt
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tickwheel.targets._destination import Destination
+from tickwheel.targets._not_taken import NotTakenError
+from tickwheel.targets.contract import DeadLetter
+
+__all__ = ["judge_broker"]
+
+_FULL: Final = frozenset({"OutOfMemoryError", "MessageNacked", "NackError"})
+_DOWN: Final = frozenset(
+    {"ReadOnlyError", "ClusterDownError", "TryAgainError", "BusyLoadingError", "MasterDownError", "ResourceError"}
+)
+_REFUSED: Final = frozenset(
+    {
+        "AccessRefused",
+        "AuthenticationError",
+        "AuthorizationError",
+        "NoPermissionError",
+        "NotAllowed",
+        "ProbableAccessDeniedError",
+        "ProbableAuthenticationError",
+    }
+)
+_UNREACHABLE: Final = frozenset(
+    {
+        "AMQPConnectionError",
+        "BrokerConnectionError",
+        "ConnectionError",
+        "ConnectionForced",
+        "ConnectionClosedError",
+        "MaxConnectionsError",
+        "NoServersError",
+        "OSError",
+        "OperationalError",
+        "RecoverableConnectionError",
+        "RecoverableChannelError",
+        "TimeoutError",
+    }
+)
+_WRONG: Final = frozenset({"TypeError", "ValueError", "SerializationError"})
+_BUSY: Final = ("BUSY", "MISCONF", "NOREPLICAS", "LOADING")
+
+
+def judge_broker(error: Exception, destination: Destination) -> DeadLetter | Exception:
+    """
+    Return the verdict on *error*: the end of the job, or what to raise.
+    """
+    names, text = set(), ""
+    for each in _chain(error):
+        names |= {kind.__name__ for kind in type(each).__mro__}
+        text = str(each) or text  # the innermost says most
+    reason = destination.masked(text or type(error).__name__)
+    verdict: DeadLetter | Exception = destination.failed(reason)
+    if "ImportError" in names:
+        verdict = ImportError(f"a library of the queue is missing here: {reason}")
+    elif names & _FULL:
+        verdict = NotTakenError(f"it is full: {reason}", is_full=True)
+    elif names & _DOWN or text.startswith(_BUSY) or (names & _UNREACHABLE and not names & _REFUSED):
+        verdict = NotTakenError(reason, is_up=False)
+    elif names & _WRONG and not names & _REFUSED:
+        verdict = DeadLetter(f"{destination.shown} cannot take the call: {type(error).__name__}: {reason}")
+    return verdict
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """
+    Yield *error* and what it was raised for: libraries wrap the errors of their drivers.
+    """
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        yield current
+        wrapped = next((each for each in current.args if isinstance(each, BaseException)), None)
+        wrapped = wrapped or getattr(current, "message", None)
+        current = current.__cause__ or (wrapped if isinstance(wrapped, BaseException) else None)

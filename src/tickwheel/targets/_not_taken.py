@@ -1,0 +1,64 @@
+"""
+Messages that a receiver did not take and is not to be blamed on: the job waits, and no attempt counts.
+
+A job waits so until it `expires`, or for a day; then each try is an attempt, and fails. When the waiting began is kept
+where the job's error is, so that another node, or this one after a restart, goes on counting.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Final
+
+from tickwheel.jobs.errors import DeliveryError
+from tickwheel.targets.contract import Firing, Snooze
+
+__all__ = ["NotTakenError", "put_off", "waited_s"]
+
+WAIT_MAX_S: Final = 86_400.0
+"""How long a job may wait at no cost of attempts."""
+_SINCE: Final = re.compile(r"waits since (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ): ")
+
+
+class NotTakenError(Exception):
+    """
+    A message was not taken, for a *reason* that is not its own.
+
+    Attributes:
+        is_up: Whether the receiver works; None if that is not known, as of a connection that broke.
+        is_full: Whether it works and has no room for the messages of this handler.
+        after_s: In how many seconds it wants to be asked again, if it says so.
+    """
+
+    def __init__(
+        self, reason: str, *, is_up: bool | None = None, is_full: bool = False, after_s: float | None = None
+    ) -> None:
+        super().__init__(reason)
+        self.reason, self.is_up, self.is_full, self.after_s = reason, is_up, is_full, after_s
+
+
+def waited_s(firing: Firing) -> float:
+    """
+    Return for how many seconds the job of *firing* has waited for its receiver.
+    """
+    since = _since(firing)
+    return 0.0 if since is None else max(0.0, firing.fired_at / 1000 - since.timestamp())
+
+
+def put_off(firing: Firing, wait_s: float, shown: str, reason: str) -> Snooze:
+    """
+    Return the verdict on an attempt that the receiver *shown* did not take.
+
+    Raises:
+        DeliveryError: If the job has waited for a day.
+    """
+    if waited_s(firing) >= WAIT_MAX_S:
+        raise DeliveryError(shown, f"it waited for a day: {reason}") from None
+    since = _since(firing) or datetime.fromtimestamp(firing.fired_at / 1000, UTC)
+    return Snooze(wait_s, f"waits since {since:%Y-%m-%dT%H:%M:%SZ}: {shown}: {reason}")
+
+
+def _since(firing: Firing) -> datetime | None:
+    found = _SINCE.match(firing.job.error or "")
+    return None if found is None else datetime.strptime(found[1], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)

@@ -1,0 +1,163 @@
+"""
+The pace of a receiver that takes only so many messages in a second: learned from its refusals, or given.
+
+The first refusal shows about how many it takes: those that it took within the last second. From then on each message
+has a turn of its own, a little slower than that. While all are taken the pace grows, slowly at first; at the next
+refusal it is cut. Each refusal also makes all wait for as long as the receiver asks.
+
+A receiver that took nothing between two refusals shows no pace. One message at a time then asks whether it takes any,
+and once it does, all that wait may go, as at first.
+
+Pure: the caller passes the time.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from typing import Final
+
+__all__ = ["Pace"]
+
+_TAKEN_MAX: Final = 1_000
+"""How many messages that were taken are remembered, to count those of the last second."""
+_CAUTION: Final = 0.9
+_CUT: Final = 0.7
+_GROWTH: Final = 0.002
+"""How a pace grows with the square of the seconds since the last refusal, as a share of the pace then."""
+_RATE_MIN: Final = 1.0
+_FORGET_S: Final = 60.0
+"""After so long without a refusal, and with no message waiting, there is no pace any more."""
+_PAUSE_S: Final = 1.0
+_PAUSE_SHARE: Final = 1 / 50
+_PAUSE_MAX_S: Final = 30.0
+"""The wait that a receiver which names none gets: a share of the time since it last took a message."""
+_BLIND: Final = 2
+"""After so many refusals with nothing taken in between there is no pace to be seen."""
+_SPREAD_PER_S: Final = 500.0
+"""How many are called again in a second meanwhile."""
+_WAIT_MIN_S: Final = 1.0
+"""Nobody is called again sooner, see `Snooze`."""
+_BURST_S: Final = 0.5
+"""How much of the pace may come at once, after some came late."""
+_TURNS_MAX: Final = 100_000
+
+
+class Pace:
+    """
+    The turns of the messages for one receiver. Not thread-safe.
+
+    Args:
+        rate: How many in a second; None: as many as it takes.
+    """
+
+    def __init__(self, rate: float | None = None) -> None:
+        self._fixed = rate
+        self._limit = rate
+        """The pace at the last refusal, which is grown from; None while there is none."""
+        self._refused_at = 0.0
+        self._open_at = 0.0
+        self._refusals = 0
+        """How many in a row, with nothing taken in between."""
+        self._since = 0.0
+        """When the first of these came."""
+        self._is_probed = False
+        self._taken: deque[float] = deque(maxlen=_TAKEN_MAX)
+        self._turns: OrderedDict[str, float] = OrderedDict()
+        self._last_turn = 0.0
+        self._earliest = 0.0
+
+    def enter(self, name: str, now: float) -> float | None:
+        """
+        Return None if the message *name* may be sent now, or in how many seconds its turn comes.
+        """
+        if self._limit is None:
+            return None
+        if self._fixed is None and now - self._refused_at > _FORGET_S and self._last_turn < now:
+            self._limit, self._refusals = None, 0
+            return None
+        if self._refusals >= _BLIND:
+            return self._probe(now)
+        turn = self._turns.pop(name, None)
+        gap = 1 / self.rate(now)
+        may = now >= self._open_at and (turn is not None or self._last_turn <= now)
+        if may and now >= self._earliest:
+            self._earliest = max(self._earliest, now - _BURST_S) + gap
+            return None
+        self._last_turn = turn = max(self._last_turn + gap, self._open_at, self._earliest, now + _WAIT_MIN_S)
+        self._turns[name] = turn
+        if len(self._turns) > _TURNS_MAX:
+            self._turns.popitem(last=False)
+        return turn - now
+
+    def note_taken(self, now: float) -> None:
+        """
+        Note that the receiver took a message.
+        """
+        self._taken.append(now)
+        if self._refusals >= _BLIND:
+            self._limit = self._fixed
+            self._turns.clear()
+            self._last_turn = self._open_at = self._earliest = 0.0
+        self._refusals = 0
+        self._is_probed = False
+
+    def note_nothing(self) -> None:
+        """
+        Note that a message which was sent has shown nothing.
+        """
+        self._is_probed = False
+
+    def note_refused(self, now: float, after_s: float | None) -> float:
+        """
+        Note that it refused one, and asks for a wait of *after_s*; return for how long all wait.
+        """
+        self._is_probed = False
+        if now >= self._open_at:  # the first of those that were under way
+            taken = sum(each > now - 1 for each in self._taken)
+            before = self.rate(now) * _CUT if self._limit is not None else 0.0
+            self._since = self._since if self._refusals else now
+            self._refusals += 1
+            if self._fixed is None:
+                self._limit = max(taken, before, _RATE_MIN)
+            else:
+                self._limit = self._fixed
+            self._refused_at = now
+        pause = after_s
+        if pause is None:
+            pause = min(max(_PAUSE_S, (now - self._since) * _PAUSE_SHARE), _PAUSE_MAX_S)
+        self._open_at = max(self._open_at, now + pause)
+        self._earliest = max(self._earliest, self._open_at)
+        return self._open_at - now
+
+    @property
+    def is_set(self) -> bool:
+        """
+        True while there is a pace.
+        """
+        return self._limit is not None
+
+    def _probe(self, now: float) -> float | None:
+        if now >= self._open_at and not self._is_probed:
+            self._is_probed = True
+            return None
+        self._last_turn = max(self._last_turn + 1 / _SPREAD_PER_S, self._open_at, now + _WAIT_MIN_S)
+        return self._last_turn - now
+
+    def rate(self, now: float) -> float:
+        """
+        Return how many messages are sent in a second.
+        """
+        assert self._limit is not None
+        if self._fixed is not None:
+            return self._fixed
+        calm = max(0.0, now - max(self._refused_at, self._open_at))
+        return self._limit * (_CAUTION + _GROWTH * calm * calm)
+
+    def figures(self, now: float) -> dict[str, float | str] | None:
+        """
+        Return the pace that a refusal has shown, and for how long all wait; None where there was none.
+        """
+        if self._limit is None or not self._refused_at:
+            return None
+        left = max(0.0, self._open_at - now)
+        return {"state": "full", "failures": self._refusals, "open_s": left, "rate": round(self.rate(now), 2)}
