@@ -16,7 +16,7 @@ from tickwheel.client.declare import declared
 from tickwheel.errors import ClosedError, ReentrantError
 from tickwheel.host.joined_connections import refuse_own_wait
 from tickwheel.host.opening import Opening
-from tickwheel.host.options import SchedulerOptions
+from tickwheel.host.options import SchedulerOptions, owner_name
 from tickwheel.host.partitioned_writer import PartitionedWriter
 from tickwheel.host.promise import Promise
 from tickwheel.host.referee import Done, Knowing, Referee
@@ -97,8 +97,7 @@ class Client:
         self.opening = Opening(store.url, self._open, runtime)
         self._knowing = knowing
         self._requests = WithdrawalRequests(store, self._resubmit, runtime)
-        keep = options.history.keep
-        self._actor = Actor(options.owner, keep == "all") if keep in ("usual", "all") else None
+        self._name_actor()
 
     def opened(self) -> Writer | PartitionedWriter:
         """
@@ -121,7 +120,16 @@ class Client:
                 steps.callback(writer.close, timeout_s)
                 steps.callback(self._requests.close)
 
+    def _name_actor(self) -> None:
+        """
+        Take the name under which this process writes; it may have been forked since this was made.
+        """
+        keep = self._options.history.keep
+        self._owner = owner_name(self._options)
+        self._actor = Actor(self._owner, keep == "all") if keep in ("usual", "all") else None
+
     def _open(self) -> Writer | PartitionedWriter:
+        self._name_actor()
         self.store.open()
         self._sample()
         partitions = self.store if isinstance(self.store, Partitioned) else None
@@ -178,7 +186,7 @@ class Client:
         Do *verb* on all its jobs; all is checked before any is queued.
         """
         writer = self._writing(verb.name)
-        trace, actor, owner = self._trace(), self.actor(), self._options.owner
+        trace, actor, owner = self._trace(), self.actor(), self._owner
         set_write = partial(self._set_write_of, trace, actor)
         return writer.submit_many(writes_of(verb, set_write, *self.clock.reading_for_delay(), actor=actor, owner=owner))
 
@@ -186,9 +194,9 @@ class Client:
         """
         Pause the jobs of a handler, a queue, a target, or all.
         """
-        by, note = note_of(by or self._options.owner, note)
-        self._registry.check_scope(checks.check_scope(scope))
         self.opened()
+        by, note = note_of(by or self._owner, note)
+        self._registry.check_scope(checks.check_scope(scope))
         pause = Pause(self.clock.now_ms(), by, note, scope)
         self._set_scope(scope, pause, by)
         return pause
@@ -197,7 +205,8 @@ class Client:
         """
         Let them go on.
         """
-        by, _ = note_of(by or self._options.owner, "")
+        self.opened()
+        by, _ = note_of(by or self._owner, "")
         return self._set_scope(checks.check_scope(scope), None, by)
 
     def _set_scope(self, scope: str, pause: Pause | None, by: str) -> bool:
@@ -221,7 +230,7 @@ class Client:
         if not (store.abilities.joins_transactions and isinstance(store, Joins)):
             what = f"{store.url} joins no transaction of yours"
             raise UnsupportedError(what, "leave conn out, or keep the jobs in SQLite or PostgreSQL")
-        actor, owner = self.actor(), self._options.owner
+        actor, owner = self.actor(), self._owner
         return Within(store, connection, self._set_write, self.clock.now_ms, actor=actor, owner=owner)
 
     def _writing(self, verb: str) -> Writer | PartitionedWriter:
@@ -291,7 +300,7 @@ class Client:
         """
         self._writing("bulk")
         if not fields.get("by"):
-            fields = {**fields, "by": self._options.owner}
+            fields = {**fields, "by": self._owner}
         return done_in_bulk(self, bulk_request(verb, prefix, fields, self.clock.now_ms()), on_progress)
 
     def change(self, key: str, fields: ChangeFields, if_generation: int | None) -> Answer:

@@ -15,13 +15,24 @@ from tickwheel.jobs.model import USUAL_RETRY, RetryPolicy
 from tickwheel.jobs.retry import check_policy
 from tickwheel.typing import Duration
 
-__all__ = ["HistoryOptions", "SchedulerOptions", "loan_of", "share_of"]
+__all__ = ["HistoryOptions", "SchedulerOptions", "loan_of", "owner_name", "share_of"]
 
 _KEPT: Final = ("none", "failures", "usual", "all")
 
 
-def _owner() -> str:
-    return f"{socket.gethostname()}:{os.getpid()}"
+class _ProcessName(str):
+    """
+    The name of a process by its host and id, which is not that of its children.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def now(cls) -> _ProcessName:
+        """
+        Return the name of this process.
+        """
+        return cls(f"{socket.gethostname()}:{os.getpid()}")
 
 
 def _check_count(name: str, value: object) -> None:
@@ -74,7 +85,8 @@ class SchedulerOptions:
     Seconds may be a timedelta or text such as "30m", too.
 
     Attributes:
-        owner: What it is called in the store, and to others that want it; each life adds a random end of its own.
+        owner: What it is called in the store, and to others that want it; each life adds a random end of its own. By
+            default it is the host's name and the id of the process that first uses the scheduler.
         retry: The policy of jobs that are set without one.
         horizon_s: How far ahead jobs are staged into memory.
         timeout_s: How long an attempt may take whose handler or target has no timeout of its own; None for no limit.
@@ -92,7 +104,7 @@ class SchedulerOptions:
         waiting_max: How many of the callers' writes may wait for a commit; further callers wait for room.
     """
 
-    owner: str = field(default_factory=_owner)
+    owner: str = field(default_factory=_ProcessName.now)
     retry: RetryPolicy = USUAL_RETRY
     horizon_s: Duration = 10.0
     timeout_s: Duration | None = 1800.0
@@ -128,6 +140,13 @@ class SchedulerOptions:
         for option in fields(self):
             if option.type == "int":
                 _check_count(option.name, getattr(self, option.name))
+
+
+def owner_name(options: SchedulerOptions) -> str:
+    """
+    Return what a scheduler of this process is called, without its random end; the child of a fork has another name.
+    """
+    return str(_ProcessName.now() if isinstance(options.owner, _ProcessName) else options.owner)
 
 
 def share_of(places: int) -> int:

@@ -24,7 +24,7 @@ from tickwheel.engine.resources import Resources
 from tickwheel.host.commits import elapsed_of, events_of, lives_of
 from tickwheel.host.hooks import Hooks
 from tickwheel.host.lifecycle import Lifecycle, one_life
-from tickwheel.host.options import SchedulerOptions
+from tickwheel.host.options import SchedulerOptions, owner_name
 from tickwheel.host.pulls import Pulls
 from tickwheel.host.registry import Registry
 from tickwheel.host.runtime import Runtime
@@ -222,7 +222,7 @@ class Core:
         """
         pid = os.getpid()
         if self._life[0] != pid:
-            self._life = (pid, one_life(self._options.owner, self.runtime.token))
+            self._life = (pid, one_life(owner_name(self._options), self.runtime.token))
         return self._life[1]
 
     def is_inside(self) -> bool:

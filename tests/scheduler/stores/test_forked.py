@@ -144,3 +144,40 @@ def test_a_fork_while_another_thread_starts():
     """
     command = [sys.executable, "-W", "ignore", "-c", STOPPED_IN_A_START]
     subprocess.run(command, check=True, timeout=PATIENCE_S)
+
+
+MADE_BEFORE = """
+import os, queue, sys
+from tickwheel.scheduler import Scheduler
+
+def name_of(scheduler):
+    fired = queue.SimpleQueue()
+    scheduler.handler("h")(fired.put)
+    assert scheduler.pause_scope("handler:other").by == mine()
+    scheduler.set("k", every=3600, handler="h")
+    assert scheduler.pause("k").job.pause.by == mine()
+    assert {each.by for each in scheduler.history("k")} == {mine()}
+    scheduler.start()
+    assert scheduler.stats()["owner"].startswith(mine() + ":"), scheduler.stats()["owner"]
+    scheduler.stop()
+
+def mine():
+    return f"{os.uname().nodename}:{os.getpid()}"
+
+scheduler = Scheduler(sys.argv[1])
+child = os.fork()
+if child == 0:
+    name_of(scheduler)
+    sys.stdout.flush()
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def test_the_name_of_a_child(tmp_path):
+    """
+    A scheduler that was made before a fork and is first used after it has the child's process id in its name.
+    """
+    command = [sys.executable, "-W", "ignore", "-c", MADE_BEFORE, f"sqlite:///{tmp_path / 'jobs.db'}"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    assert (ended.returncode, ended.stderr) == (0, "")
