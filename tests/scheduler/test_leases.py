@@ -7,13 +7,18 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from tickwheel.clock import MonotonicClock
+from tickwheel.engine._leases import Leases
+from tickwheel.host.hooks import Hooks
+from tickwheel.host.runtime import Runtime
+from tickwheel.host.store_clock import StoreClock
 from tickwheel.observe.events import OwnershipLost, StoreFailed
 from tickwheel.scheduler import LeaseEndedError, SchedulerOptions, SetRequest, StoreError
-from tickwheel.stores import Abilities, MemoryStore
+from tickwheel.stores import Abilities, Lease, MemoryStore
 
 
 class Leasing(MemoryStore):
@@ -304,3 +309,50 @@ def test_never_early_at_any_rate(make, record, rate):
     scheduler.handler("h")(lambda _payload, firing: record(store.now_ms() - firing.job.due_at))
     scheduler.set_many([SetRequest(f"k{number}", delay=0.6 + number * 0.01, handler="h") for number in range(40)])
     assert min(record.wait(40)) >= 0
+
+
+class Passing:
+    """
+    Time that passes while something waits, and in calls that take long; the event of a thread that ends at *until*.
+    """
+
+    def __init__(self, until):
+        self.now, self.until = 0.0, until
+
+    def wait(self, timeout):
+        """
+        Let the time pass, and return whether the end has come.
+        """
+        self.now += timeout
+        return self.now >= self.until
+
+    def is_set(self):
+        """
+        Return whether the end has come.
+        """
+        return self.now >= self.until
+
+
+@pytest.mark.parametrize(("call_s", "tries"), [(2.0, 3), (1.0, 5), (0.0, 6), (5.0, 1)])
+def test_a_renewal_that_failed_is_tried_again_soon(call_s, tries):
+    """
+    While a lease of ten seconds is trusted, a call that fails by its deadline of a fifth is made three times.
+    """
+    time_, store, begun = Passing(until=7.9), Leasing(), []
+    runtime = replace(Runtime(), monotonic=lambda: time_.now, event=lambda: time_)
+    resources = SimpleNamespace(
+        store=store, owner="me", clock=StoreClock(Runtime()), hooks=Hooks(Runtime()), runtime=runtime
+    )
+    way = SimpleNamespace(owns=lambda *_: None, renewed=lambda: None, not_renewed=lambda: None)
+    leases = Leases(resources, way)
+    leases.held = (Lease(0, 1, until=10_000, granted_at=0),)
+
+    def fail(_owner):
+        begun.append(time_.now)
+        time_.now += call_s
+        raise StoreError("down", "wait", is_transient=True)
+
+    store.renew = fail
+    leases._renew()
+    assert len(begun) == leases.failures == tries
+    assert begun[0] == pytest.approx(10 / 3)

@@ -2,9 +2,9 @@
 The leases: the right to fire, taken, kept and given back.
 
 A store that a lock of the system guards gives leases without an end; they are renewed as often as the store asks for,
-only to notice that they were lost. Others are renewed at a third of their length. They are trusted by the
-time that has elapsed on this machine, in suspend as well, from before the call that granted them, up to a margin before
-their end: a paused process finds out before it acts, not after.
+only to notice that they were lost. Others are renewed at a third of their length, and sooner after a failure. They are
+trusted by the time that has elapsed on this machine, in suspend as well, from before the call that granted them, up to
+a margin before their end: a paused process finds out before it acts, not after.
 
 The thread that renews does nothing else, since it has a deadline: hooks, logs and reports are left to the heartbeat's
 thread, and what waited for a renewal goes on in the timers' thread.
@@ -31,6 +31,10 @@ _LENGTH_S: Final = 3.0
 
 _RENEWALS: Final = 3
 """How often a lease is renewed within its length."""
+
+_TRIES: Final = 4
+"""How often a renewal that failed is tried again in the time between two renewals: a call may fail by its deadline, a
+fifth of the lease later, and there is room for two more before the lease is not trusted any more."""
 
 _MARGIN: Final = 0.2
 """The last part of a lease that is not trusted: clocks of two machines drift, and a firing takes its time to begin."""
@@ -125,17 +129,19 @@ class Leases:
             self._news.popleft()()
 
     def _renew(self) -> None:
-        begun_at = self._monotonic()
-        while not self._stopped.wait(max(0.0, begun_at + self.pause_s() - self._monotonic())):
+        begun_at, pause_s = self._monotonic(), self.pause_s()
+        while not self._stopped.wait(max(0.0, begun_at + pause_s - self._monotonic())):
             begun_at = self._monotonic()
             try:
                 self._take(self._renewed)
             except Exception as error:  # noqa: BLE001 - this thread must not end: nothing would fire any more
                 self.failures += 1
+                pause_s = self.pause_s() / _TRIES
                 self._news.append(partial(self._hooks.failed, "renewing leases", error))
                 self._way.not_renewed()
             else:
                 self.renewals += 1
+                pause_s = self.pause_s()
                 self._way.renewed()
 
     def _renewed(self, owner: str) -> list[Lease]:
