@@ -5,8 +5,9 @@ The asyncio driver: one armed handle on a running loop, however many timers ther
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from tickwheel.drivers._in_loop import DELAY_MAX_S, DriverInLoop
 from tickwheel.drivers._loop_clock import LoopClock, is_system_time
@@ -17,6 +18,9 @@ from tickwheel.timers.contract import Engine
 __all__ = ["AsyncioDriver"]
 
 PAUSE_MIN_S: Final = 1e-6
+
+_Watched: TypeAlias = Callable[[], asyncio.Handle | None]
+"""What gives a handle for as long as the loop has it."""
 
 
 class AsyncioDriver(DriverInLoop):
@@ -44,7 +48,9 @@ class AsyncioDriver(DriverInLoop):
         super().__init__(None if is_system_time(loop) else LoopClock(loop.time))
         self._loop = loop
         self._tasks = TaskSet(loop)
-        self._armed: asyncio.Handle | None = None
+        self._armed: _Watched | None = None
+        self._is_looking = False
+        self._look_watched: _Watched | None = None
         self._read_ns = -1
         self._pause_s = 0.0
 
@@ -103,14 +109,45 @@ class AsyncioDriver(DriverInLoop):
             return False
         call = self._loop.call_soon if running_loop() is self._loop else self._loop.call_soon_threadsafe
         try:
-            call(step, *args, context=self._context)
+            handle = call(step, *args, context=self._context)
         except RuntimeError:
             if self._loop.is_closed():
                 return False
             raise
+        if step == self._look:
+            self._look_watched = self._watch(handle)
         return True
 
+    def _wake(self) -> None:
+        assert self._engine is not None
+        if self._is_looking and not self._loop.is_closed():
+            self._engine.disarm()  # the look that is under way sees what was set
+            return
+        self._is_looking = True
+        try:
+            super()._wake()
+        except BaseException:
+            self._is_looking = False
+            raise
+
+    def _watch(self, handle: asyncio.Handle) -> _Watched:
+        """
+        Notice when the loop drops *handle*, as most loops do with all when they are closed.
+
+        If its handles cannot be watched, each set asks the loop: none is accepted on a closed one.
+        """
+        try:
+            return weakref.ref(handle, self._dropped)
+        except TypeError:
+            self._dropped(handle)
+            return lambda: handle
+
+    def _dropped(self, _: object) -> None:
+        if self._engine is not None:
+            self._engine.disarm()
+
     def _look(self) -> None:
+        self._is_looking = False
         self._disarm()
         assert self._engine is not None
         deadline = None if self._is_stopped else self._engine.arm()
@@ -123,9 +160,10 @@ class AsyncioDriver(DriverInLoop):
         if self.clock is not None and delay > 0:
             delay = max(delay, self._pause(now))
         if delay <= 0:
-            self._armed = self._loop.call_soon(self._turn, context=self._context)
+            handle = self._loop.call_soon(self._turn, context=self._context)
         else:
-            self._armed = self._loop.call_later(min(delay, DELAY_MAX_S), self._turn, context=self._context)
+            handle = self._loop.call_later(min(delay, DELAY_MAX_S), self._turn, context=self._context)
+        self._armed = self._watch(handle)
 
     def _pause(self, now: int) -> float:
         """
@@ -136,9 +174,10 @@ class AsyncioDriver(DriverInLoop):
         return self._pause_s
 
     def _disarm(self) -> None:
-        if self._armed is not None:
-            self._armed.cancel()
-            self._armed = None
+        armed, self._armed = self._armed, None
+        handle = None if armed is None else armed()
+        if handle is not None:
+            handle.cancel()
 
     def _turn(self) -> None:
         self._armed = None

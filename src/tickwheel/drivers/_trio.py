@@ -92,6 +92,13 @@ class TrioDriver(DriverInLoop):
         return {"wakeups": self._wakeups, "tasks": len(self._scopes)}
 
     async def _run(self, engine: Engine) -> None:
+        try:
+            await self._fire_all(engine)
+        except BaseException:  # trio's run is over
+            engine.disarm()
+            raise
+
+    async def _fire_all(self, engine: Engine) -> None:
         while not self._is_stopped:
             self._signal = self._trio.Event()
             deadline = engine.arm()

@@ -252,6 +252,11 @@ class Engine(Protocol):
         Something due returns a time that has passed.
         """
 
+    def disarm(self) -> None:
+        """
+        Have the next set or move call `on_earlier`, whatever its deadline: what the driver waited for is gone.
+        """
+
     def fire_due(self, limit: int | None = None) -> int:
         """
         Call what is due by the clock, read once at the start, and return how many were called.

@@ -243,6 +243,13 @@ class WheelEngine(BulkVerbs):
             self._armed = NEVER if deadline is None else deadline
             return deadline
 
+    def disarm(self) -> None:
+        """
+        Have the next set or move wake the driver, whatever its deadline.
+        """
+        with self._lock:
+            self._armed = NEVER
+
     def _is_earlier(self, deadline: int) -> bool:
         """
         Return whether the driver is to be woken, and if so forget what it waits for.

@@ -169,6 +169,11 @@ impl Engine {
         })
     }
 
+    /// Have the next set or move call `on_earlier`, whatever its deadline.
+    fn disarm(&self, py: Python<'_>) {
+        self.state.with(py, |state| state.armed = NEVER);
+    }
+
     /// Call what is due by the clock and return how many were called; see the protocol.
     #[pyo3(signature = (limit=None))]
     fn fire_due(slf: &Bound<'_, Self>, limit: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {

@@ -83,6 +83,22 @@ class ArmTests(EngineTests):
         rig.set("once more", 97)
         assert calls == ["calls"] * 2
 
+    def test_disarmed(self) -> None:
+        """
+        After `disarm` the next set calls `on_earlier`, whatever its deadline; the one after it does not.
+        """
+        rig = self.rig()
+        calls: list[str] = []
+        rig.engine.on_earlier = lambda: calls.append("calls")
+        timer = rig.engine.call_later(1, int)
+        for verb in (lambda: rig.engine.call_later(100, int), lambda: timer.restart(200)):
+            rig.engine.arm()
+            rig.engine.disarm()
+            calls.clear()
+            verb()
+            rig.engine.call_later(300, int)
+            assert calls == ["calls"]
+
     def test_the_first_timer_is_earlier_than_nothing(self) -> None:
         """
         On an engine that was armed empty the first timer is announced, one that never fires is not.
