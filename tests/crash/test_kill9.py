@@ -33,6 +33,22 @@ def test_nothing_is_lost(run_proof, capsys, every, where):
     """
     if where and not shutil.which("redis-server"):
         pytest.skip("Redis is not installed: there is no redis-server")
+    kill(run_proof, capsys, every, where)
+
+
+@pytest.mark.realtime
+@pytest.mark.slow
+def test_nothing_is_lost_on_postgres(run_proof, capsys, postgres_url):
+    """
+    The same with the owner on PostgreSQL.
+    """
+    kill(run_proof, capsys, ("1.0", "1.4"), ("--store", f"{postgres_url}&lease_s=1"))
+
+
+def kill(run_proof, capsys, every, where):
+    """
+    Run the proof in its short form.
+    """
     command = [sys.executable, str(SCRIPT), "--jobs", "100", "--seconds", "5", "--every", *every, *where]
     done = run_proof(command, 300)
     with capsys.disabled():
