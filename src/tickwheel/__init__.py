@@ -9,6 +9,7 @@ from tickwheel._later import later
 TYPE_CHECKING = bool()  # noqa: UP018 - checkers take it for true, jedi for either; `typing` would double the cost of the import
 if TYPE_CHECKING:
     from tickwheel.aio import run
+    from tickwheel.cache import TTLCache
     from tickwheel.clock import BootClock, Clock, MonotonicClock
     from tickwheel.drivers import (
         AsyncioDriver,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         TickwheelError,
         TooManyTimersError,
     )
+    from tickwheel.scheduler import AsyncScheduler, Scheduler, task
     from tickwheel.timers.contexts import Context, background, with_cancel, with_deadline, with_timeout, with_value
     from tickwheel.timers.contract import Pending, Timer
     from tickwheel.timers.periodic import Periodic
@@ -53,6 +55,7 @@ else:  # a program pays for the rooms that it enters
             "tickwheel": ["clock", "drivers", "errors", "timers", "typing", "wheels"],
             "tickwheel._version": ["__version__"],
             "tickwheel.aio": ["run"],
+            "tickwheel.cache": ["TTLCache"],
             "tickwheel.clock": ["BootClock", "Clock", "MonotonicClock"],
             "tickwheel.drivers": [
                 "AsyncioDriver",
@@ -85,6 +88,7 @@ else:  # a program pays for the rooms that it enters
                 "TickwheelError",
                 "TooManyTimersError",
             ],
+            "tickwheel.scheduler": ["AsyncScheduler", "Scheduler", "task"],
             "tickwheel.timers.contract": ["Pending", "Timer"],
             "tickwheel.timers.periodic": ["Periodic"],
             "tickwheel.timers.contexts": [
@@ -99,6 +103,7 @@ else:  # a program pays for the rooms that it enters
     )
 
 __all__ = [
+    "AsyncScheduler",
     "AsyncioDriver",
     "BootClock",
     "Clock",
@@ -122,8 +127,10 @@ __all__ = [
     "PoolExecutor",
     "RecurrenceError",
     "ReentrantError",
+    "Scheduler",
     "ShardedWheel",
     "SpanExceededError",
+    "TTLCache",
     "TaskExecutor",
     "ThreadDriver",
     "TickwheelError",
@@ -134,6 +141,7 @@ __all__ = [
     "background",
     "ended",
     "run",
+    "task",
     "with_cancel",
     "with_deadline",
     "with_timeout",

@@ -29,6 +29,10 @@ LATER = (
     ("tickwheel.ended", "asyncio"),
     ("tickwheel.within", "asyncio"),
     ("tickwheel.run", "asyncio"),
+    ("tickwheel.Scheduler", "tickwheel.scheduler"),
+    ("tickwheel.TTLCache", "tickwheel.cache"),
+    ("tickwheel.task", "tickwheel.scheduler"),
+    ("tickwheel.scheduler.AsyncScheduler", "asyncio"),
     ("tickwheel.__version__", "importlib.metadata"),
     ("tickwheel.drivers.executors.TaskExecutor", "asyncio"),
     ("tickwheel.wheels.CARDS", "tickwheel.wheels._cards"),
@@ -68,6 +72,18 @@ def test_another_design_loads_nothing_heavy():
     assert loaded_by(statements) & (HEAVY - {"dataclasses", "inspect"}) == set()
 
 
+def test_a_scheduler_loads_what_its_store_and_targets_need():
+    """
+    A program that sets jobs loads no event loop, no engine, no client of a service, and no decoder of tasks.
+    """
+    statements = "from tickwheel.scheduler import Scheduler; Scheduler('memory://').set('k', delay=1, handler='h')"
+    loaded = loaded_by(statements)
+    heavy = {"asyncio", "email", "ssl", "subprocess", "importlib.metadata", "uuid", "tempfile", "msgspec", "aiohttp"}
+    assert loaded & heavy == set()
+    rooms = {".".join(name.split(".")[:3]) for name in loaded if name.startswith("tickwheel.")}
+    assert rooms & {"tickwheel.remote._core", "tickwheel.engine.owner", "tickwheel.engine._dispatcher"} == set()
+
+
 def test_import_loads_no_room():
     """
     Importing tickwheel alone loads its front page, and neither a room nor the native module.
@@ -87,7 +103,7 @@ def test_timers_load_no_design_of_a_wheel():
     assert loaded & {"random", "tickwheel.drivers._shards", "tickwheel.drivers._trio"} == set()
 
 
-@pytest.mark.parametrize("package", ["tickwheel", "tickwheel.drivers", "tickwheel.wheels"])
+@pytest.mark.parametrize("package", ["tickwheel", "tickwheel.drivers", "tickwheel.scheduler", "tickwheel.wheels"])
 def test_names_are_listed_before_they_are_used(package):
     """
     A package lists its public names, those too that no program has used yet, so that they can be completed.

@@ -12,7 +12,6 @@ import zoneinfo
 from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
-from importlib import resources
 from pathlib import Path
 from typing import Final
 from zoneinfo import ZoneInfo, available_timezones
@@ -130,6 +129,8 @@ def zone_data(tz: str) -> bytes:
     """
     if tz in _UTC_NAMES:
         return _UTC
+    from importlib import resources  # noqa: PLC0415  it loads much, and few programs have zones
+
     parts = tz.split("/")
     places = [Path(place).joinpath(*parts) for place in zoneinfo.TZPATH]
     with suppress(ModuleNotFoundError):

@@ -4,10 +4,9 @@ The backend of a scheduler's faces: a core of this process, or one behind a serv
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tickwheel.host.promise import Reply
 from tickwheel.host.within import Within
@@ -25,6 +24,9 @@ from tickwheel.targets import Firing
 from tickwheel.targets.handler import HandlerTarget
 from tickwheel.targets.pull import JobLease
 from tickwheel.typing import Duration, Instant
+
+if TYPE_CHECKING:
+    import asyncio
 
 __all__ = ["Backend", "Jobs"]
 

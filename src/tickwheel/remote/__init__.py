@@ -1,6 +1,7 @@
 """
 A scheduler whose jobs another process fires: the same verbs over HTTP.
 
+    _address     which address is a service's
     _core        what both faces of the scheduler are built on, as `scheduler._core` is for a store
     _client      the verbs on jobs; checks are the scheduler's own, before anything is sent
     _pulls       the verbs of workers
@@ -16,6 +17,14 @@ belong to the process that fires.
 
 from __future__ import annotations
 
-from tickwheel.remote._core import RemoteCore, is_service
+from typing import TYPE_CHECKING
+
+from tickwheel._later import later
+from tickwheel.remote._address import is_service
+
+if TYPE_CHECKING:
+    from tickwheel.remote._core import RemoteCore
+else:  # most schedulers are no clients of a service
+    __getattr__, __dir__ = later(__name__, {"tickwheel.remote._core": ("RemoteCore",)})
 
 __all__ = ["RemoteCore", "is_service"]

@@ -27,17 +27,10 @@ from tickwheel.stores import Node
 from tickwheel.targets import Firing
 from tickwheel.targets.handler import HandlerTarget
 
-__all__ = ["RemoteCore", "is_service"]
+__all__ = ["RemoteCore"]
 
 _TOKEN: Final = "TICKWHEEL_TOKEN"  # noqa: S105  a name
 _TIMEOUT_S: Final = 10.0
-
-
-def is_service(store: object) -> bool:
-    """
-    Return whether *store* is the address of a service.
-    """
-    return isinstance(store, str) and store.lower().startswith(("http://", "https://"))
 
 
 class RemoteCore:

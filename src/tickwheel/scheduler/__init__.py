@@ -13,6 +13,9 @@ The packages below it: `jobs` (data and rules), `stores`, `targets`, `host` (sha
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from tickwheel._later import later
 from tickwheel.host.options import HistoryOptions, SchedulerOptions
 from tickwheel.jobs.bulk import BulkAnswer
 from tickwheel.jobs.declaration import Declared, DeclaredJob, Schedule
@@ -48,13 +51,17 @@ from tickwheel.jobs.model import (
 )
 from tickwheel.jobs.recurrence import Misfire, Overlap, Recurrence
 from tickwheel.jobs.requests import SetRequest
-from tickwheel.scheduler._async import AsyncScheduler
 from tickwheel.scheduler._scheduler import Scheduler
 from tickwheel.scheduler.backfill import Backfill
 from tickwheel.scheduler.tasks import Task, TaskCall, task
 from tickwheel.stores import Node, Shard
 from tickwheel.targets import USUAL, DeadLetter, Firing, Retry, Snooze, Target
 from tickwheel.targets.pull import JobLease
+
+if TYPE_CHECKING:
+    from tickwheel.scheduler._async import AsyncScheduler
+else:  # it imports asyncio, which programs of threads need not pay for
+    __getattr__, __dir__ = later(__name__, {"tickwheel.scheduler._async": ("AsyncScheduler",)})
 
 __all__ = [
     "USUAL",

@@ -18,7 +18,7 @@ from tickwheel.jobs.model import RetryPolicy
 from tickwheel.jobs.retry import check_policy
 from tickwheel.observe.events import EventHook
 from tickwheel.observe.tracing import Tracer
-from tickwheel.remote import RemoteCore, is_service
+from tickwheel.remote import is_service
 from tickwheel.scheduler._core import Core
 from tickwheel.scheduler._dropped import stop_when_dropped
 from tickwheel.scheduler.tasks import Around, Task, TaskFields, TaskMaker, WithFiring, check_task, made
@@ -77,6 +77,8 @@ class Common:
                     what, remedy = f"{name}= was passed with a service", "pass it where the service is started"
                     raise UnsupportedError(what, remedy)
             timeout_s = None if timeout is None else checks.seconds("timeout", timeout)
+            from tickwheel.remote import RemoteCore  # noqa: PLC0415  few programs are clients of a service
+
             self._core = RemoteCore(str(store), knobs, token, timeout_s)
             stop_when_dropped(self, self._core)
             return

@@ -4,7 +4,6 @@ The core under both faces of the scheduler: a client, and an owner while it is s
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import sys
@@ -12,15 +11,13 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tickwheel.client.client import Client
 from tickwheel.drivers import SteppedClock, TimerWheel
 from tickwheel.drivers.late import LateDriver
 from tickwheel.engine.elapsed import Elapsed
 from tickwheel.engine.figures import Figures
-from tickwheel.engine.owner import Owner
-from tickwheel.engine.resources import Resources
 from tickwheel.host.commits import elapsed_of, events_of, lives_of
 from tickwheel.host.hooks import Hooks
 from tickwheel.host.lifecycle import Lifecycle, one_life
@@ -39,9 +36,17 @@ from tickwheel.scheduler._unstarted import Unstarted
 from tickwheel.stores import Node, Store, make_store
 from tickwheel.targets import Firing, Target
 
+if TYPE_CHECKING:
+    import asyncio
+
+    from tickwheel.engine.owner import Owner
+    from tickwheel.engine.resources import Resources
+
 __all__ = ["Core"]
 
 _log = logging.getLogger("tickwheel.scheduler")
+
+MakeOwner: TypeAlias = "Callable[[Resources, Registry, Figures, asyncio.AbstractEventLoop | None], Owner]"
 
 _LAST_COMMIT_S: Final = 0.05
 """What the last commit gets at least, if handlers used up the time of the stop."""
@@ -71,7 +76,7 @@ class Core:
         self._left: set[tuple[str, str]] = set()
         self._figures = Figures()
         self._owner: Owner | None = None
-        self.make_owner: Callable[[Resources, Registry, Figures, asyncio.AbstractEventLoop | None], Owner] = Owner
+        self.make_owner: MakeOwner = _new_owner
         self._life = (0, "")
         self.hooks = Hooks(runtime)
         self.subscribe = self.hooks.subscribe
@@ -151,6 +156,8 @@ class Core:
     def _start(self, loop: asyncio.AbstractEventLoop | None) -> None:
         if self._owner is not None:  # Ctrl-C came when it had just started
             return
+        from tickwheel.engine.resources import Resources  # noqa: PLC0415  a client pays for no engine
+
         client, runtime = self.client, self.runtime
         writer = client.opened()
         timers, pacer = self._wheels()
@@ -420,3 +427,11 @@ class Core:
         later = self.client.first_due(now + 1)
         waiting = () if self._owner is None else self._owner.waiting_except(backlog)
         return min((job.due_at for job in (*waiting, *((later,) if later else ()))), default=None)
+
+
+def _new_owner(
+    resources: Resources, registry: Registry, figures: Figures, loop: asyncio.AbstractEventLoop | None
+) -> Owner:
+    from tickwheel.engine.owner import Owner  # noqa: PLC0415  a client pays for no engine
+
+    return Owner(resources, registry, figures, loop)

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
-from uuid import uuid4
 
 from tickwheel.errors import TickwheelError
 from tickwheel.jobs import checks
@@ -173,6 +172,8 @@ def apply_at(
     Raises:
         InvalidJobError: As `set` does, or where a name does not determine the target.
     """
+    from uuid import uuid4  # noqa: PLC0415  it loads much
+
     kind, name = _known(task)
     target = target or kind
     if target is None:

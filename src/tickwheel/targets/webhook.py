@@ -21,13 +21,11 @@ it has got one, and so does what the breaker sees of it.
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import socket
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary, WeakValueDictionary
@@ -47,6 +45,8 @@ from tickwheel.targets.contract import Call, DeadLetter, Firing, Snooze
 from tickwheel.typing import Duration
 
 if TYPE_CHECKING:
+    import asyncio
+
     import aiohttp
 
 __all__ = ["WebhookError", "WebhookTarget"]
@@ -185,6 +185,8 @@ class WebhookTarget:
         receiver = _receiver(firing.job.handler)
         places = self._places.get(receiver)
         if places is None:
+            import asyncio  # noqa: PLC0415  it runs on a loop by now, and most schedulers have none
+
             self._places[receiver] = places = asyncio.Semaphore(_AT_ONCE)
         async with places:
             wait = self._breakers.enter(receiver)
@@ -348,6 +350,8 @@ async def _body(answer: aiohttp.ClientResponse) -> str:
     """
     Return the beginning of the body of *answer*; nothing where it does not come, or breaks off.
     """
+    import asyncio  # noqa: PLC0415  it runs on a loop by now
+
     client = library("aiohttp", "webhook")
     try:
         async with asyncio.timeout(_BODY_S):
@@ -388,6 +392,8 @@ def _retry_after(value: str | None) -> float | None:
     """
     if value is None:
         return None
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415  few receivers ask for a wait
+
     try:
         seconds = float(value) if value.isdigit() else _until(parsedate_to_datetime(value))
     except (TypeError, ValueError, OverflowError):
