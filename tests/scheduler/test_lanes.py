@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from unittest.mock import ANY
 
 import pytest
 
@@ -87,12 +88,20 @@ def healthy(scheduler, record):
     ]
 
 
-KINDS = ["hung", "hung on the loop", "rate", "one at a time", "paused", "pull", "unknown"]
+REASONS = {
+    "hung": "busy",
+    "hung on the loop": "busy",
+    "rate": "rate",
+    "one at a time": "concurrency",
+    "pull": "no_worker",
+}
+KINDS = [*REASONS, "paused", "unknown"]
+"""Jobs of the last two are set aside in the end, and then the lane is not full any more."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("is_before", [True, False], ids=["before the start", "after it"])
-def test_beside_a_crowd(url, make, record, go_on, kind, is_before):  # noqa: PLR0917  fixtures
+def test_beside_a_crowd(url, make, record, go_on, until, kind, is_before):  # noqa: PLR0917  fixtures
     """
     Whatever holds a lane up, and however many jobs it has, those of all other lanes run.
     """
@@ -110,6 +119,10 @@ def test_beside_a_crowd(url, make, record, go_on, kind, is_before):  # noqa: PLR
     scheduler.set_many(jobs[LANES // 2 :])
     assert sorted(record.wait(len(jobs))) == sorted(job.payload for job in jobs)
     assert scheduler.is_ready
+    if kind in REASONS:
+        name = "pull:crowd" if kind == "pull" else "handler:crowd"
+        (lane,) = until(lambda: scheduler.stats()["full_lanes"])
+        assert lane == {"lane": name, "staged": ANY, "reason": REASONS[kind]}
 
 
 @pytest.mark.parametrize("kind", ["hung", "rate", "paused"])

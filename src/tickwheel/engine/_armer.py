@@ -143,6 +143,12 @@ class Armer:
         """
         return self._lanes.backlog()
 
+    def reason(self, lane: str) -> str:
+        """
+        Return why *lane* is held up, see `Lanes.reason`.
+        """
+        return self._lanes.reason(lane)
+
     def resume(self) -> None:
         """
         Begin what was held back, as far as there is room now.

@@ -212,6 +212,20 @@ class Lanes:
             lanes = [lane for lane in self._lanes.values() if lane.limits.places is not None]
             return [entry for lane in lanes for entry in lane.waiting]
 
+    def reason(self, name: str) -> str:
+        """
+        Return why the lane *name* is held up: "rate", "concurrency", "no_worker", or "busy" where its jobs take long.
+        """
+        with self._lock:
+            lane = self._lanes.get(name)
+            if lane is None:
+                return "busy"
+            if lane.limits.rate is not None and lane.next_at > self._clock.now():
+                return "rate"
+            if lane.limits.places is not None:
+                return "busy" if lane.limits.places() else "no_worker"
+            return "busy" if lane.limits.concurrency is USUAL or lane.busy < lane.width else "concurrency"
+
     @property
     def _share(self) -> int:
         """

@@ -178,6 +178,15 @@ class Runnable:
             self._unreadable[part] = job.recurrence
         return part is None
 
+    def reason(self, lane: str) -> str | None:
+        """
+        Return why no job of *lane* can run here now: "paused" or "no_handler"; None if that is not so.
+        """
+        target, _, name = lane.partition(":")
+        if self._paused and scope_over(target, name, self._paused) is not None:
+            return "paused"
+        return None if self._registry.can_run(target, name) else "no_handler"
+
     def unpaused(self, entries: list[StagedJob]) -> list[StagedJob]:
         """
         Return those of *entries*, whose attempts are counted, that may start, and give the others back.

@@ -14,6 +14,7 @@ has caught up, it is read with the others again. Where no lane has too many jobs
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -36,9 +37,13 @@ from tickwheel.timers.contract import Timer
 
 __all__ = ["Stager"]
 
+_log = logging.getLogger("tickwheel.scheduler")
+
 _PAGE: Final = 1_000
 _SCANNED: Final = 10_000
 """Maximum number of pending jobs that one scan reads, of all shards: some milliseconds."""
+_TELL_S: Final = 1.0
+"""Minimum interval of the debug lines about one lane."""
 _SWEEP_S: Final = 60.0
 """Interval at which lanes that are read on their own are read from the beginning again, for jobs that were missed."""
 _LAST: Final = 2**63 - 1
@@ -83,6 +88,7 @@ class Stager:
         self._is_look_wanted = self._is_lookout_wanted = False
         self._is_full = False
         self._swept_at = 0.0
+        self._told_at: dict[str, float] = {}
         self._is_stopped = False
         self._timer: Timer | None = None
         self._look_at: float | None = None
@@ -165,6 +171,15 @@ class Stager:
         if (self._is_full and self._shares.has_some()) or self._shares.wants_more():
             self._is_full = False
             self.want_look()
+
+    def full_lanes(self) -> dict[str, str]:
+        """
+        Return the lanes that have more jobs than room, each with what holds it up.
+        """
+        return {lane: self._reason(lane) for lane in self._shares.lanes}
+
+    def _reason(self, lane: str) -> str:
+        return self._staging.runnable.reason(lane) or self._armer.reason(lane)
 
     def _run(self) -> None:
         while True:
@@ -553,7 +568,18 @@ class Stager:
                         shard.join(lane)
                 else:
                     self._shares.put_last(lane, has_room=has_room)
+                    self._tell(lane)
         return bool(more) and has_room and not self._staging.is_behind
+
+    def _tell(self, lane: str) -> None:
+        """
+        Log that *lane* waits for room, once a second at most.
+        """
+        now = self._clock.monotonic()
+        if _log.isEnabledFor(logging.DEBUG) and now - self._told_at.get(lane, -_TELL_S) >= _TELL_S:
+            self._told_at = {each: at for each, at in self._told_at.items() if now - at < _TELL_S} | {lane: now}
+            staged = self._staged.waiting_in(lane)
+            _log.debug("lane %r has more jobs than room, of which %d are staged: %s", lane, staged, self._reason(lane))
 
     def _stage(self, cursors: Sequence[Cursor], pages: Sequence[Sequence[Job]]) -> None:
         """

@@ -205,6 +205,18 @@ class Owner:
         """
         return self._dispatcher.leaked
 
+    def full_lanes(self) -> list[dict[str, Any]]:
+        """
+        Return the lanes that have more jobs than room in memory, each with what holds it up.
+        """
+        reasons: dict[str, str] = {}
+        for stager in self._stagers:
+            reasons |= stager.full_lanes()
+        return [
+            {"lane": lane, "staged": self.staged.waiting_in(lane), "reason": reason}
+            for lane, reason in islice(reasons.items(), _NOTED_MAX)
+        ]
+
     def running(self) -> list[StagedJob]:
         """
         Return what is in its target's hands.

@@ -252,8 +252,11 @@ class Common:
         Counts of this process: fired, succeeded, failed, retried, snoozed, expired, dead_total, refused. Of the
         store: pending, running (an attempt is counted), dead. Of the jobs in_memory: staged (not begun), waiting (due,
         and no worker is free), in_flight (in their targets' hands). `leaked` lists how many attempts run on past their
-        timeouts, by handler and executor. `lateness` and `commit` are their distributions; owner, epoch, store and
-        offset_ms show who fires by which clock.
+        timeouts, by handler and executor. `full_lanes` lists up to 50 handlers or receivers that have more jobs than
+        their share of memory, how many are staged, and what holds them up: "paused", "no_handler", "rate",
+        "concurrency", "no_worker" (of a pull queue) or "busy"; the jobs of all others go on. `lateness` and `commit`
+        are their distributions; owner, epoch, store and offset_ms
+        show who fires by which clock.
 
         Args:
             with_store: False leaves out what only the store knows (pending, running, dead, paused, paused_scopes,

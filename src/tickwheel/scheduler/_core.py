@@ -367,6 +367,7 @@ class Core:
             "targets": self.registry.figures(),
             "pull": self._queues(backlog),
             "leaked": [] if owner is None else owner.leaked(),
+            "full_lanes": [] if owner is None else owner.full_lanes(),
             "commits": commits.commits,
             "commit": {
                 "writes": commits.writes,

@@ -136,6 +136,7 @@ _STATS: Final[dict[str, Any]] = {
     "paused_scopes": [_PAUSED | {"count": 3}],
     "waiting_for_handler": [],
     "leaked": [],
+    "full_lanes": [{"lane": "handler:mail", "staged": 6250, "reason": "rate"}],
     "owner": _OWNER,
     "epoch": 3,
     "store": "sqlite:///tickwheel.db",

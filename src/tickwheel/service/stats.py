@@ -77,6 +77,16 @@ class LeakedDocument(TypedDict):
     count: int
 
 
+class FullLaneDocument(TypedDict):
+    """
+    A handler or receiver with more jobs than its share of memory, how many are there, and what holds it up.
+    """
+
+    lane: str
+    staged: int
+    reason: str
+
+
 class ResultsDocument(TypedDict):
     """
     The number of firings of one target by what became of them.
@@ -195,6 +205,7 @@ class StatsDocument(TypedDict):
     paused_scopes: list[ScopeDocument]
     waiting_for_handler: list[AsideDocument]
     leaked: list[LeakedDocument]
+    full_lanes: list[FullLaneDocument]
     commits: int
     commit: CommitDocument
     leases: RenewalsDocument | None
