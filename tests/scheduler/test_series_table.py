@@ -1,5 +1,5 @@
 """
-The table of docs/schedules.md that says what a set does to a series: each of its cells is tried.
+The tables of docs/schedules.md that say what a set and a declaration do to a series: each of their cells is tried.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tickwheel.scheduler import RetryPolicy, Snooze
+from tickwheel.scheduler import RetryPolicy, Schedule, Snooze
 from tickwheel.testing import InlineScheduler, ManualClock
 
 HOUR = 3_600
@@ -20,14 +20,19 @@ VERBS = {
     "`set`, another payload": RULE | {"payload": "second"},
     '`set`, `mode="keep"`': RULE | {"payload": "second", "mode": "keep"},
     '`set`, `mode="restart"`': RULE | {"payload": "second", "mode": "restart"},
+    "`declare`, the same rule": RULE,
+    "`declare`, another rule": RULE | {"every": 3 * HOUR},
+    "`declare` without it": None,
 }
+TABLES = {"Setting a series again": 8, "Declaring the jobs of a program": 9}
+"""The number of situations by section."""
 
 
-def table():
+def table(section):
     """
-    Return the cells by situation and verb.
+    Return the cells of the table in a *section*, by situation and verb.
     """
-    text = PAGE.read_text().partition("## Setting a series again")[2].partition("\n## ")[0]
+    text = PAGE.read_text().partition(f"\n## {section}\n")[2].partition("\n## ")[0]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
     heads, _, *rows = rows
     return {(row[0], verb): cell for row in rows for verb, cell in zip(heads[1:], row[1:], strict=True)}
@@ -38,7 +43,8 @@ class World:
     A series whose handler follows a list of results.
     """
 
-    def __init__(self):
+    def __init__(self, *, declares):
+        self.declares = declares
         self.clock, self.ran, self.results = ManualClock(), [], []
         self.scheduler = InlineScheduler(self.clock)
         self.scheduler.handler("h", retry=RetryPolicy(attempts=3, base_ms=600_000, jitter=0))(self.handle)
@@ -59,23 +65,32 @@ class World:
 
     def set(self, fields):
         """
-        Set the series, and keep the answer.
+        Set the series or declare it, or declare none, and keep the outcome.
         """
-        self.answer = self.scheduler.set("k", **fields)
-        return self.answer
+        if self.declares:
+            schedules = [] if fields is None else [Schedule("k", **fields)]
+            answer = self.scheduler.declare(schedules, "m", allow_empty=True)
+            self.outcome = answer.outcomes.get("k", "nothing")
+        else:
+            self.outcome = self.scheduler.set("k", **fields).outcome
 
     def in_situation(self, situation, fields):
         """
         Bring the series into a *situation*, and set it there.
         """
-        self.set(RULE)
+        ends = situation == "it has made all its runs"
+        self.set(RULE | {"max_runs": 1} if ends else RULE)
+        if fields and (ends or situation == "it is a dead letter") and fields["every"] == HOUR:
+            fields = fields | {"max_runs": 1}
         if situation == "a run is owed, as after an outage":
             self.clock.jump(HOUR + 60)
             self.set(fields)
             self.scheduler.start()
             return
         self.scheduler.start()
-        if situation == "it has ended":
+        if ends:
+            self.clock.advance(HOUR + 1)
+        elif situation in {"it has ended", "it was cancelled"}:
             self.scheduler.cancel("k")
         elif situation == "it is paused":
             self.scheduler.pause("k")
@@ -89,21 +104,23 @@ class World:
             self.scheduler.change("k", retry=RetryPolicy(attempts=3, base_ms=600_000, jitter=0))
             if situation == "it is a dead letter":
                 self.scheduler.change("k", max_runs=1)
-                fields = fields | {"max_runs": 1} if fields.get("every") == HOUR else fields
             self.clock.advance(HOUR + 1 + (HOUR if situation == "it is a dead letter" else 0))
         self.set(fields)
 
 
-@pytest.mark.parametrize(("situation", "verb"), list(table()))
-def test_each_cell(situation, verb):
+@pytest.mark.parametrize(("section", "situation", "verb"), [(name, *cell) for name in TABLES for cell in table(name)])
+def test_each_cell(section, situation, verb):
     """
     The answer is the word that the cell begins with, and the rest of the cell comes true.
     """
-    cell, world = table()[situation, verb], World()
+    cell, world = table(section)[situation, verb], World(declares="declare" in verb)
     world.in_situation(situation, VERBS[verb])
     outcome, _, more = cell.partition(": ")
-    assert world.answer.outcome == outcome
-    job, payload = world.scheduler.get("k"), VERBS[verb]["payload"]
+    assert world.outcome == outcome
+    job, payload = world.scheduler.get("k"), (VERBS[verb] or {}).get("payload")
+    assert (job is None) == (outcome in {"cancelled", "finished", "nothing"})
+    if more == "the run ends undisturbed":
+        assert (len(world.ran), world.scheduler.history("k")[0].outcome) == (1, "succeeded")
     if more == "still paused":
         assert job.pause is not None
     elif more == "once the run has ended":
@@ -124,8 +141,8 @@ def test_each_cell(situation, verb):
 
 def test_all_are_there():
     """
-    The table has a row for each situation and a column for each verb that is tried.
+    The tables have a row for each situation and a column for each verb that is tried.
     """
-    situations = dict.fromkeys(situation for situation, _ in table())
-    assert len(situations) == 8
-    assert {verb for _, verb in table()} == set(VERBS)
+    for section, count in TABLES.items():
+        assert len({situation for situation, _ in table(section)}) == count
+    assert {verb for section in TABLES for _, verb in table(section)} == set(VERBS)

@@ -30,11 +30,13 @@ __all__ = ["command", "declare", "manifest_option"]
 _F = TypeVar("_F", bound=Callable[..., Any])
 _SIGNS: Final = {Outcome.CREATED: "+", Outcome.CHANGED: "~", Outcome.REPLACED: "~", Outcome.CANCELLED: "-"}
 
-manifest_option: Final[Callable[[_F], _F]] = click.option(
-    "--manifest",
-    metavar="NAME",
-    help="Declare the file as this manifest: jobs that it does not have any more are cancelled.",
-)
+
+def manifest_option(function: _F) -> _F:
+    """
+    Add the option of imports that declares their file as a manifest.
+    """
+    text = "Declare the file as this manifest: jobs that it does not have any more are cancelled."
+    return click.option("--manifest", metavar="NAME", help=text)(function)
 
 
 @click.command("apply")
