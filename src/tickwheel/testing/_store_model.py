@@ -114,7 +114,11 @@ class StoreModel:
         if write.if_generation is not None and write.if_generation != live_generation:
             return Outcome.WRONG_GENERATION, job
         if write.mode == "replace" and is_same_series(write, job):
-            return Outcome.UNCHANGED, job
+            return Outcome.UNCHANGED, _taken_in(write, job)
+        if job is not None and job.state == "dead" and write.mode != "restart":
+            rule = _rule_of(job)
+            if rule is not None and rule == _rule_of(write.job):
+                return Outcome.DEAD, _taken_in(write, job)
         return self._take(write, job, live_generation)
 
     def _take(self, write: Set, job: Job | None, live_generation: int) -> tuple[Outcome, Job | None]:
@@ -272,6 +276,12 @@ def is_same_series(write: Set, before: Job | None) -> bool:
     rules = [_rule_of(job) for job in (before, write.job)]
     parts = [(job.payload, job.target, job.handler, job.retry) for job in (before, write.job)]
     return rules[0] is not None and rules[0] == rules[1] and parts[0] == parts[1]
+
+
+def _taken_in(write: Set, job: Job | None) -> Job | None:
+    if job is None or write.job.manifest in (None, job.manifest):
+        return job
+    return replace(job, manifest=write.job.manifest)
 
 
 def _rule_of(job: Job) -> dict[str, object] | None:

@@ -21,9 +21,9 @@ from simulation.history import Answered, Called, Deployed, Ended, Fault, Fired, 
 from tickwheel.errors import ClosedError
 from tickwheel.jobs.checks import decode_payload
 from tickwheel.jobs.errors import JobStoppedError, StoreError
-from tickwheel.jobs.model import Answer, Job
+from tickwheel.jobs.model import Answer, Job, State
 from tickwheel.observe.events import FiringEvent, JobFired
-from tickwheel.scheduler import DeadLetter, Firing, Retry, RetryPolicy, Scheduler, SchedulerOptions, Snooze
+from tickwheel.scheduler import DeadLetter, Firing, Retry, RetryPolicy, Schedule, Scheduler, SchedulerOptions, Snooze
 
 __all__ = ["Node", "Surroundings", "planned"]
 
@@ -227,13 +227,17 @@ class Node:
     def _declare(self, scheduler: Scheduler) -> None:
         """
         Let the callers of this node state all recurring jobs again, as a program does at its start.
+
+        Every other life declares them, each in a manifest of its own, so that none is cancelled.
         """
         try:
             jobs = scheduler.list(recurring=True, limit=1_000).jobs
         except (StoreError, ClosedError, TripError):
             return
+        state = _set_again if self._lives % 2 else _declare_again
         for job in jobs:
-            self.ask("set", job.key, partial(_set_again, job))
+            if state is _set_again or job.state is not State.DEAD:
+                self.ask("set", job.key, partial(state, job))
 
     def _register(self, scheduler: Scheduler, machine: SimulatedMachine) -> None:
         run, history, world = self._around.run, self._around.history, self._around.world
@@ -283,6 +287,15 @@ class Node:
 
 
 def _set_again(job: Job, scheduler: Scheduler, _number: int) -> Answer:
+    return scheduler.set(job.key, if_generation=job.generation, **_fields_of(job))
+
+
+def _declare_again(job: Job, scheduler: Scheduler, _number: int) -> Answer:
+    (found,) = scheduler.declare([Schedule(job.key, **_fields_of(job))], manifest=job.key).jobs
+    return Answer(found.outcome, found.job)
+
+
+def _fields_of(job: Job) -> dict[str, Any]:
     rule = json.loads(job.recurrence or "{}")
     fields: dict[str, Any] = {
         name: rule[name] for name in ("cron", "tz", "misfire", "overlap", "exclude") if name in rule
@@ -290,15 +303,7 @@ def _set_again(job: Job, scheduler: Scheduler, _number: int) -> Answer:
     if "every_ms" in rule:
         fields["every"] = rule["every_ms"] / 1_000
     payload = decode_payload(job.payload)
-    return scheduler.set(
-        job.key,
-        handler=job.handler,
-        target=job.target,
-        payload=payload,
-        retry=job.retry,
-        if_generation=job.generation,
-        **fields,
-    )
+    return fields | {"handler": job.handler, "target": job.target, "payload": payload, "retry": job.retry}
 
 
 def planned(payload: Any, attempt: int) -> str:

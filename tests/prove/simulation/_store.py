@@ -20,7 +20,7 @@ from simulation._threads import Event
 from simulation._worlds import World
 from tickwheel.jobs.errors import StoreError
 from tickwheel.jobs.lane import lane_of
-from tickwheel.jobs.model import Answer, HistoryRecord, Job, JobQuery, Page, Pause, Write
+from tickwheel.jobs.model import Answer, HistoryRecord, Job, JobQuery, Manifest, Page, Pause, Write
 from tickwheel.jobs.rows import PLACE
 from tickwheel.stores._reports import ahead_of
 from tickwheel.stores.contract import Abilities, Aside, Cursor, Lease, Node, Scan, Shard, Sight, Skill
@@ -360,6 +360,12 @@ class SimulatedStore:
         Read what is paused as a whole.
         """
         return list(self._read("scopes"))
+
+    def manifests(self, name: str | None = None) -> list[Manifest]:
+        """
+        Read what is kept of manifests.
+        """
+        return list(self._read("manifests", name))
 
     def request_withdrawal(self, jobs: Sequence[Job]) -> set[int]:
         """

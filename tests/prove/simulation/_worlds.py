@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 from simulation._machine import SimulatedMachine
 from simulation._threads import Event
 from simulation.history import Committed, History
-from tickwheel.jobs.model import Answer, HistoryRecord, Job, Pause, Write
+from tickwheel.jobs.model import Answer, Declare, HistoryRecord, Job, Outcome, Pause, Write
 from tickwheel.stores.contract import Abilities, Cursor, Lease, Skill
 
 __all__ = ["HINT_LOST", "Connection", "World", "record"]
@@ -161,8 +161,9 @@ class World(Protocol):
 
 def record(history: History, server: SimulatedMachine, machine: str, writes: Sequence[Write], answers: Any) -> None:
     """
-    Write down what took effect.
+    Write down what took effect; the parts of a declaration that did not count had none.
     """
     at, store_ms = server.run.now_ns, server.wall_ns() // 1_000_000
     for write, answer in zip(writes, answers, strict=True):
-        history.add(Committed(at, machine, store_ms, write, answer))
+        if not isinstance(write, Declare) and answer.outcome is not Outcome.SUPERSEDED:
+            history.add(Committed(at, machine, store_ms, write, answer))
