@@ -238,3 +238,15 @@ def test_a_value_of_a_later_version(name):
     text = json.dumps(facts, sort_keys=True, separators=(",", ":"))
     assert not is_readable(text)
     assert unreadable_part(text) in {f'"{name}":"later"', text}
+
+
+def test_not_succeeded_since(client):
+    """
+    Recurring jobs are listed by when a run last succeeded, or else by when they were first set.
+    """
+    client.set("fresh", every=60, target="log")
+    client.set("once", delay=60, target="log")
+    later = datetime.now(UTC).timestamp() + 5
+    assert [job.key for job in client.list(not_succeeded_since=later).jobs] == ["fresh"]
+    assert client.list(not_succeeded_since=later - 3600).jobs == ()
+    assert client.list(not_succeeded_since=later, prefix="x").jobs == ()

@@ -167,3 +167,25 @@ def test_refused(world_of, value):
         scheduler.set("bad", every=5, handler="h", pause_after=value)
     with pytest.raises(InvalidJobError, match="pause_after is 3: it is for recurring jobs"):
         scheduler.set("bad", delay=5, handler="h", pause_after=3)
+
+
+def test_the_last_success(world_of):
+    """
+    A series keeps when a run last succeeded, through failures, a set and a change; a new series has not succeeded.
+    """
+    world = world_of(pause_after=None)
+    start = world.clock.wall_ns() // 1_000_000_000
+
+    def listed(hours):
+        return [job.key for job in world.scheduler.list(not_succeeded_since=start + hours * HOUR).jobs]
+
+    assert (listed(-1), listed(1)) == ([], ["k"])
+    world.hours(None, FAILURE, FAILURE)
+    assert (listed(0.5), listed(2)) == ([], ["k"])
+    world.scheduler.set("k", **world.fields | {"every": 2 * HOUR})
+    world.scheduler.change("k", every=HOUR)
+    assert (listed(0.5), listed(2)) == ([], ["k"])
+    world.hours(None, None)
+    assert (listed(2), listed(9)) == ([], ["k"])
+    world.scheduler.set("k", **world.fields, mode="restart")
+    assert "succeeded_at" not in json.loads(world.scheduler.get("k").recurrence)

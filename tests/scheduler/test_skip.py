@@ -16,6 +16,8 @@ from tickwheel.testing import ManualClock
 
 NOON = 1_700_000_000.123
 PATIENCE_S = 60.0
+_OF_RUNS = {"runs", "nominal_at", "succeeded_at"}
+"""What runs change in a rule's text."""
 
 
 @pytest.fixture
@@ -104,7 +106,7 @@ def rule_of(job):
     """
     Return the rule of a job without the state of its series.
     """
-    return {name: value for name, value in json.loads(job.recurrence).items() if name not in {"runs", "nominal_at"}}
+    return {name: value for name, value in json.loads(job.recurrence).items() if name not in _OF_RUNS}
 
 
 @pytest.mark.parametrize("rule", [{"cron": "0 * * * *"}, {"every": 3600, "jitter": 900}])

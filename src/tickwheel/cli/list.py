@@ -15,6 +15,7 @@ from tickwheel.cli.documents import job_document
 from tickwheel.cli.listing import jobs_of
 from tickwheel.cli.options import json_option, opened, store_option
 from tickwheel.cli.output import local_time, print_json, print_rows
+from tickwheel.cli.values import MOMENT
 from tickwheel.scheduler import Job
 
 __all__ = ["command"]
@@ -25,6 +26,12 @@ _COLUMNS = ("key", "state", "due", "target", "handler", "attempt")
 @click.command("list")
 @click.argument("prefix", default="")
 @filter_options
+@click.option(
+    "--not-succeeded-since",
+    type=MOMENT,
+    metavar="TIME",
+    help="Only recurring ones of which no run has succeeded since then, as in 2030-01-01T09:00.",
+)
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="How many at most.")
 @click.option("--all", "has_all", is_flag=True, help="All of them, whatever the limit.")
 @click.option("--cursor", metavar="KEY", help="Only those after this key, where a list has ended.")

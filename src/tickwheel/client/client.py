@@ -45,6 +45,7 @@ from tickwheel.jobs.model import (
     Write,
     scope_over,
 )
+from tickwheel.jobs.query import has_not_succeeded
 from tickwheel.jobs.requests import PAGE_MAX, STEPS_MAX, ListFields, SetRequest, job_query, set_write
 from tickwheel.jobs.verbs import ACTOR, Verb, note_of, writes_of
 from tickwheel.observe.tracing import TRACE, Tracer
@@ -291,8 +292,10 @@ class Client:
         Read a page of jobs.
         """
         self.opened()
-        page = self.store.page(job_query(fields, self.clock.now_ms()))
-        return Page(self._shown(page.jobs), page.cursor)
+        query = job_query(fields, self.clock.now_ms())
+        page, since = self.store.page(query), query.not_succeeded_since
+        jobs = page.jobs if since is None else [job for job in page.jobs if has_not_succeeded(job, since)]
+        return Page(self._shown(jobs), page.cursor)
 
     def bulk(self, verb: str, prefix: str, fields: BulkFields, on_progress: BulkProgress | None) -> BulkAnswer:
         """

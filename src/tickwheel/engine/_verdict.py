@@ -295,7 +295,9 @@ def _done(job: Job, epoch: int, ran: Ran, ending: Ending, error: str | None = No
         text = with_end(job.recurrence, job.due_at, *ran, has_run=has_run)
         return Verdict(Settle(job, epoch, Settled.DONE, 0, job.due_at, error, text), ending)
     pause = None
-    if due_at is not None and after.pauses():
+    if has_run and not has_failed:
+        after = replace(after, succeeded_at=ran.ended)
+    elif due_at is not None and after.pauses():
         note = f"failed runs in a row: {after.failures}, the last with {text_of(error)}"
         pause, after = Pause(ran.ended, _BY, note[:_NOTE_CHARS]), replace(after, failures=0)
     text = job.recurrence if after is before else after.to_text()

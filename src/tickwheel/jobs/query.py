@@ -6,14 +6,18 @@ Internal: other packages use it, users do not.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 from tickwheel.jobs.record import record
 
 if TYPE_CHECKING:
     from tickwheel.jobs.model import Job, State
 
-__all__ = ["JobQuery", "Page"]
+__all__ = ["JobQuery", "Page", "has_not_succeeded"]
+
+_SUCCEEDED_AT: Final = re.compile(r',"succeeded_at":([0-9]+)')
+"""As it is in a canonical text, where another name always comes before it; one in a text inside is escaped."""
 
 
 @record
@@ -23,6 +27,7 @@ class JobQuery:
 
     A job which changes meanwhile is still met exactly once. *recurring* leaves out those that fire once, *paused* all
     but pending ones that are paused. *contains* and *error* are parts of a key and of a last error, by code points.
+    A store does not look at *not_succeeded_since*: the client leaves jobs out by it, of those that recur.
     """
 
     prefix: str = ""
@@ -38,6 +43,7 @@ class JobQuery:
     contains: str | None = None
     error: str | None = None
     manifest: str | None = None
+    not_succeeded_since: int | None = None
 
     @property
     def is_narrowed(self) -> bool:
@@ -64,6 +70,16 @@ class JobQuery:
             and (job.is_paused or not self.paused)
             and self.manifest in {None, job.manifest}
         )
+
+
+def has_not_succeeded(job: Job, since: int) -> bool:
+    """
+    Return whether no run of the recurring *job* has succeeded since *since*, nor was it first set since then.
+    """
+    if job.recurrence is None or job.first_set_at >= since:
+        return False
+    found = _SUCCEEDED_AT.search(job.recurrence)
+    return found is None or int(found[1]) < since
 
 
 @record

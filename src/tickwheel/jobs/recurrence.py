@@ -8,10 +8,10 @@ The canonical text is JSON with sorted keys, so that any client can read it:
     {"anchor_on":"2030-01-31","every":"1 month","jitter_ms":0,"misfire":"once","time":"02:00:00","tz":"Asia/Tokyo"}
 
 A text holds the rule, which callers set, and the state of the series, which runs and verbs change: `runs`, `run_at`,
-`next_at`, `nominal_at`, `expires_ms`, `then`, `ended` and `failures`. `grace_ms`, `until`, `max_runs`, `pause_after`,
-`overlap`, `exclude`, the `tz` in which an interval reads that, `day_match`, `dst_gap`, `dst_overlap`, and all of the
-state are there only where they say something. A text that says anything else is refused. All stores keep the text as it
-is, so what is added to it needs no other schema. Cron lines, dates and zones are in `tickwheel.calendar`.
+`next_at`, `nominal_at`, `expires_ms`, `then`, `ended`, `failures` and `succeeded_at`. `grace_ms`, `until`, `max_runs`,
+`pause_after`, `overlap`, `exclude`, the `tz` in which an interval reads that, `day_match`, `dst_gap`, `dst_overlap`,
+and all of the state are there only where they say something. A text that says anything else is refused. All stores keep
+the text as it is, so what is added to it needs no other schema. Lines, dates and zones are in `tickwheel.calendar`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 _MORE = ("grace_ms", "until", "max_runs", "pause_after")
-_STATE = ("runs", "run_at", "next_at", "nominal_at", "expires_ms", "then", "ended", "failures")
+_STATE = ("runs", "run_at", "next_at", "nominal_at", "expires_ms", "then", "ended", "failures", "succeeded_at")
 _OF_RULES: Final = (
     "anchor_at",
     "anchor_on",
@@ -180,6 +180,7 @@ class Recurrence:
         ended: The end of the last run, where the node that made it could not read the rule.
         pause_after: After how many failed runs in a row the job is paused, or None for never.
         failures: How many runs in a row have failed, where that is counted.
+        succeeded_at: When a run last succeeded, or None.
     """
 
     rule: Rule
@@ -199,6 +200,7 @@ class Recurrence:
     ended: Ended | None = None
     pause_after: int | None = None
     failures: int = 0
+    succeeded_at: int | None = None
 
     def next(self, key: str, after: int, passes: Iterable[object] | None = None) -> int | None:
         """
@@ -298,13 +300,12 @@ class Recurrence:
             return None, self
         due_at_next, run_at = self.following(key, due_at, begun, ended)
         nominal_at = None if run_at is None else run_at - self.shift_ms(key)
-        failures = self._failures_after(has_run=has_run, has_failed=has_failed)
-        return due_at_next, self._with_state(runs=runs, run_at=run_at, nominal_at=nominal_at, failures=failures)
-
-    def _failures_after(self, *, has_run: bool, has_failed: bool) -> int:
-        if self.pause_after is None:
-            return 0
-        return self.failures + 1 if has_failed else 0 if has_run else self.failures
+        after = self._with_state(runs=runs, run_at=run_at, nominal_at=nominal_at)
+        if not has_run:
+            return due_at_next, after
+        if has_failed:
+            return due_at_next, after if self.pause_after is None else replace(after, failures=self.failures + 1)
+        return due_at_next, replace(after, failures=0) if after.failures else after
 
     def pauses(self) -> bool:
         """
@@ -312,11 +313,11 @@ class Recurrence:
         """
         return self.pause_after is not None and self.failures >= self.pause_after
 
-    def _with_state(self, *, runs: int, run_at: int | None, nominal_at: int | None, failures: int) -> Recurrence:
-        is_same = (runs, run_at, nominal_at, failures) == (self.runs, self.run_at, self.nominal_at, self.failures)
+    def _with_state(self, *, runs: int, run_at: int | None, nominal_at: int | None) -> Recurrence:
+        is_same = (runs, run_at, nominal_at) == (self.runs, self.run_at, self.nominal_at)
         if is_same and self.next_at is None and self.expires_ms is None and self.ended is None:
             return self
-        after = replace(self, runs=runs, run_at=run_at, nominal_at=nominal_at, failures=failures)
+        after = replace(self, runs=runs, run_at=run_at, nominal_at=nominal_at)
         return replace(after, next_at=None, expires_ms=None, ended=None)
 
     def named(self, key: str, due_at: int) -> int:
@@ -450,7 +451,8 @@ class Recurrence:
                 rule = in_phase_of(rule, before, last if last <= now else None, nominal)
         after = replace(other, rule=rule, runs=self.runs, run_at=self.run_at, next_at=self.next_at)
         after = replace(after, nominal_at=self.nominal_at, expires_ms=self.expires_ms, then=None, ended=self.ended)
-        after = replace(after, failures=0 if after.pause_after is None else self.failures)
+        failures = 0 if after.pause_after is None else self.failures
+        after = replace(after, failures=failures, succeeded_at=self.succeeded_at)
         if not is_owed and other.max_runs is not None and self.runs >= other.max_runs:
             return None, after
         if not is_timed:

@@ -221,10 +221,13 @@ class ListRest(Filter, total=False):
     The keyword arguments of `list`, beside the prefix: those of `Filter`, and where and how much.
 
     Attributes:
+        not_succeeded_since: Only recurring jobs of which no run has succeeded since this instant, and that were there
+            before it; a page may then have fewer jobs than asked for, even none, and still not be the last.
         cursor: Of the page before.
         limit: How many jobs a page has at most, 1 to 1000.
     """
 
+    not_succeeded_since: Instant | None
     cursor: str | None
     limit: int
 
@@ -442,7 +445,7 @@ def job_query(fields: ListFields, now: int) -> JobQuery:
     limit = checks.check_count("limit", fields.get("limit", 100), PAGE_MAX)
     prefix, cursor, state = fields.get("prefix", ""), fields.get("cursor"), fields.get("state")
     due_from, due_until, handler = fields.get("due_from"), fields.get("due_until"), fields.get("handler")
-    manifest = fields.get("manifest")
+    manifest, since = fields.get("manifest"), fields.get("not_succeeded_since")
     return JobQuery(
         prefix and checks.check_key(prefix, "prefix"),
         None if state is None else checks.choice("state", state, State),
@@ -451,12 +454,13 @@ def job_query(fields: ListFields, now: int) -> JobQuery:
         None if handler is None else checks.check_handler(handler),
         None if cursor is None else checks.check_key(cursor, "cursor"),
         limit,
-        flag("recurring", fields.get("recurring", False)),
+        flag("recurring", fields.get("recurring", False)) or since is not None,
         flag("paused", fields.get("paused", False)),
         target=_part("target", fields),
         contains=_part("contains", fields),
         error=_part("error", fields),
         manifest=None if manifest is None else check_manifest(manifest),
+        not_succeeded_since=None if since is None else checks.at_ms(since, now, "not_succeeded_since"),
     )
 
 

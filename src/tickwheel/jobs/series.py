@@ -106,9 +106,8 @@ def changed_dead(job: Job, wanted: Definition) -> Job:
     Return the dead *job* with the definition that is *wanted*, by which a replay goes on.
     """
     before = Definition.of(job).series
-    state = {
-        name: getattr(before, name) for name in ("runs", "run_at", "next_at", "nominal_at", "expires_ms", "failures")
-    }
+    kept = ("runs", "run_at", "next_at", "nominal_at", "expires_ms", "failures", "succeeded_at")
+    state = {name: getattr(before, name) for name in kept}
     text = replace(wanted.series, **state).to_text()
     _, _, target, handler, retry, *_ = wanted
     return replace(job, payload=wanted.payload, target=target, handler=handler, retry=retry, recurrence=text)
@@ -216,4 +215,4 @@ def of_next_life(text: str) -> str:
 
 def _rule(series: Recurrence) -> Recurrence:
     after = replace(series, runs=0, run_at=None, next_at=None, nominal_at=None, expires_ms=None, then=None)
-    return replace(after, failures=0)
+    return replace(after, failures=0, succeeded_at=None)

@@ -265,7 +265,12 @@ class RemoteClient:
         for name in ("recurring", "paused"):
             if getattr(query, name):
                 params[name] = "true"
-        for name, at in (("due_from", fields.get("due_from")), ("due_until", fields.get("due_until"))):
+        instants: dict[str, Instant | None] = {
+            "due_from": fields.get("due_from"),
+            "due_until": fields.get("due_until"),
+            "not_succeeded_since": fields.get("not_succeeded_since"),
+        }
+        for name, at in instants.items():
             if at is not None:
                 params[name] = repr(checks.epoch_seconds(name, at))
         document = self._read("/v1/jobs", params)

@@ -43,6 +43,7 @@ LIST_FIELDS: Final[dict[str, Any]] = {
     "manifest": {**_TEXT, "minLength": 1, "maxLength": 255, "description": "Only jobs that belong to this manifest."},
     "due_from": {**_INSTANT, "description": "Jobs due from this instant on."},
     "due_until": {**_INSTANT, "description": "Jobs due before this instant."},
+    "not_succeeded_since": {**_INSTANT, "description": "Recurring jobs of which no run has succeeded since then."},
     "order": {
         "enum": ["key", "due"],
         "description": "By key; or pending jobs by instant. `due` goes with due_from, due_until and limit alone.",
@@ -262,7 +263,7 @@ class Jobs:
 
 def _list_arguments(fields: dict[str, str], page_max: int) -> dict[str, Any]:
     arguments: dict[str, Any] = dict(fields)
-    for name in ("due_from", "due_until"):
+    for name in ("due_from", "due_until", "not_succeeded_since"):
         if name in fields:
             arguments[name] = to_instant(name, fields[name])
     for name in ("recurring", "paused"):

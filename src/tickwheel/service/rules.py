@@ -25,6 +25,7 @@ class RuleDocument(Struct, frozen=True):
     run that was to be at once or is tried again. `nominal_at` is the instant that the rule named for the next run,
     before any jitter, where `due_at` does not show it. `then` is what was set while a run lasts, and counts once that
     has ended. The job is paused once `pause_after` runs in a row have failed; `failures` have by now.
+    `succeeded_at` is when one last succeeded.
     """
 
     misfire: Literal["once", "all", "skip"]
@@ -52,6 +53,7 @@ class RuleDocument(Struct, frozen=True):
     then: str | UnsetType = UNSET
     pause_after: int | UnsetType = UNSET
     failures: int | UnsetType = UNSET
+    succeeded_at: int | UnsetType = UNSET
 
 
 Rule: TypeAlias = Annotated[Raw, Meta(extra_json_schema={"$ref": "#/components/schemas/RuleDocument"})]
