@@ -97,6 +97,8 @@ def _writes(job: Job, fields: ChangeFields, registry: Registry, now: int, actor:
         expires_at=job.expires_at if job.expires_at == STOPPED else None if length is None else job.due_at + length,
         recurrence=recurrence,
     )
+    if fields.keys() & {"payload", "target", "handler"}:
+        registry.check_payload(after)
     noted = None if actor is None or (recurrence is None and not actor.is_always) else actor
     due_at = job.due_at if recurrence is None else None
     return [Set(after, if_generation=job.generation, if_due_at=due_at, actor=noted)]

@@ -254,7 +254,9 @@ class Client:
         self, trace: str | None, actor: Actor | None, request: SetRequest, now: int, era: int | None
     ) -> Set:
         self._registry.check(request.target, request.handler)
-        return set_write(request, now, self._registry.retry_of, trace, era, actor=actor)
+        write = set_write(request, now, self._registry.retry_of, trace, era, actor=actor)
+        self._registry.check_payload(write.job)
+        return write
 
     def actor(self) -> Actor | None:
         """

@@ -17,7 +17,7 @@ from tickwheel.jobs.model import EVERYTHING, Job, RetryPolicy
 from tickwheel.jobs.retry import check_policy
 from tickwheel.observe.events import Event
 from tickwheel.stores import Skill
-from tickwheel.targets import USUAL, Call, Choosy, Limits, Naming, Reporting, Target
+from tickwheel.targets import USUAL, Call, Checking, Choosy, Limits, Naming, Reporting, Target
 from tickwheel.targets.handler import HandlerTarget
 from tickwheel.targets.log import LogTarget
 from tickwheel.targets.pull import PullTarget
@@ -74,6 +74,14 @@ class Registry:
         self._target(target).check(name)
         if len(self._checked) < _CALLS_MAX:
             self._checked.add((target, name))
+
+    def check_payload(self, job: Job) -> None:
+        """
+        Refuse a payload that the target of *job*, if it reads payloads, cannot send.
+        """
+        target = self._targets.get(job.target)
+        if isinstance(target, Checking):
+            target.check_payload(job.payload)
 
     def check_scope(self, scope: str) -> None:
         """

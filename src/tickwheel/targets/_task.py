@@ -20,6 +20,7 @@ from tickwheel.errors import TickwheelError
 from tickwheel.jobs import checks
 from tickwheel.jobs.errors import InvalidJobError
 from tickwheel.targets._broker_errors import judge_broker
+from tickwheel.targets._declared import declared
 from tickwheel.targets._destination import Destination
 from tickwheel.targets._library import library
 from tickwheel.targets._link import Link, Linked
@@ -60,8 +61,8 @@ class TaskTarget(Linked, Target):
     _close: Callable[[], object] | None = None
 
     def __init__(self, shown: str, timeout_s: Duration) -> None:
-        patience_s = checks.positive_s("timeout_s", timeout_s)
-        self._link: Link[Threads] = Link(shown, patience_s, self._connect, Threads.close)
+        self._timeout_s = checks.positive_s("timeout_s", timeout_s)
+        self._link: Link[Threads] = Link(shown, self._timeout_s, self._connect, Threads.close)
 
     def check(self, handler: str) -> None:
         """
@@ -84,6 +85,18 @@ class TaskTarget(Linked, Target):
         await super().close()
         if self._close is not None:
             self._close()
+
+    def check_payload(self, payload: bytes) -> None:
+        """
+        Refuse what is not a call, and options that the library does not have.
+        """
+        self._check_options(task_of(payload).options)
+
+    @abstractmethod
+    def _check_options(self, options: dict[str, Any]) -> None:
+        """
+        Refuse options that the library does not have.
+        """
 
     async def _send(self, firing: Firing) -> DeadLetter | Snooze | None:
         try:
@@ -155,6 +168,9 @@ def apply_at(
     The wheel holds it until then: it can be moved and cancelled by its key, no worker keeps it in memory, and no
     visibility timeout runs while it waits. The queue gets it once it is due.
 
+    The options that the task declares, such as its queue, are put into the job here, where its code is: the process
+    that fires need not have it. Celery's `expires` counts from the moment that the task is sent, so from the instant.
+
     Args:
         scheduler: One that has the library's target, or a client of the store that such a one fires.
         task: A task of Celery, an actor of Dramatiq, a task of taskiq, a function for RQ, or the name of one.
@@ -179,6 +195,7 @@ def apply_at(
     if target is None:
         raise InvalidJobError("target", target, f"{name!r} may be anybody's: pass target='celery' or another")
     payload: dict[str, Any] = {"args": list(args), "kwargs": kwargs or {}}
+    options = declared(task, options)
     if options:
         payload["options"] = options
     return scheduler.set(

@@ -8,19 +8,42 @@ The task's id is the same for all attempts.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from tickwheel.jobs import checks
 from tickwheel.jobs.errors import InvalidJobError
 from tickwheel.targets._destination import Destination
 from tickwheel.targets._headers import headers
 from tickwheel.targets._library import library
+from tickwheel.targets._options import Kind, check_headers, check_options, count, flag, mapping, seconds, text
 from tickwheel.targets._task import Task, TaskTarget
-from tickwheel.targets._url import TargetUrl, UrlForm, seconds, text
+from tickwheel.targets._url import TargetUrl, UrlForm
+from tickwheel.targets._url import seconds as seconds_of
+from tickwheel.targets._url import text as text_of
 from tickwheel.targets.contract import Firing
 from tickwheel.typing import Duration
 
 __all__ = ["CeleryTarget"]
+
+_EARLIER: Final = "leave it out, and set the job for that instant: the job waits here, and not in a worker"
+_REFUSED: Final = {"countdown": _EARLIER, "eta": _EARLIER}
+_EXPIRES: Final[Kind] = (
+    lambda value: isinstance(value, str) or (isinstance(value, int | float) and not isinstance(value, bool)),
+    "pass seconds, which count from the instant of the job, or a time as text in ISO 8601",
+)
+_SIGNATURES: Final[Kind] = (lambda value: isinstance(value, dict | list), "pass a signature, or a list of them")
+_OPTIONS: Final[dict[str, Kind]] = {
+    **dict.fromkeys(("queue", "exchange", "routing_key", "serializer", "compression", "task_id", "shadow"), text),
+    **dict.fromkeys(("reply_to", "group_id", "root_id", "parent_id", "argsrepr", "kwargsrepr", "content_type"), text),
+    **dict.fromkeys(("ignore_result", "retry", "mandatory", "immediate"), flag),
+    **dict.fromkeys(("priority", "delivery_mode", "group_index"), count),
+    **dict.fromkeys(("time_limit", "soft_time_limit", "expiration"), seconds),
+    **dict.fromkeys(("headers", "retry_policy", "stamps"), mapping),
+    **dict.fromkeys(("link", "link_error", "chain"), _SIGNATURES),
+    "expires": _EXPIRES,
+    "chord": mapping,
+}
+"""Those of `apply_async`."""
 
 
 class CeleryTarget(TaskTarget):
@@ -75,13 +98,14 @@ class CeleryTarget(TaskTarget):
         await super().close()
         self._app.close()
 
+    def _check_options(self, options: dict[str, Any]) -> None:
+        check_options("Celery", options, _OPTIONS, _REFUSED)
+        check_headers("options['headers']", options.get("headers"))
+
     def _enqueue(self, firing: Firing, task: Task) -> None:
-        self._app.send_task(
-            firing.job.handler,
-            task.args,
-            task.kwargs,
-            **{"task_id": firing.message_id, "headers": headers(firing), "retry": False, **task.options},
-        )
+        options = {"task_id": firing.message_id, "retry": False, **task.options}
+        options["headers"] = {**(task.options.get("headers") or {}), **headers(firing)}
+        self._app.send_task(firing.job.handler, task.args, task.kwargs, **options)
 
     def _destination(self) -> Destination:
         url = self._app.conf.broker_write_url or self._app.conf.broker_url or ""
@@ -89,7 +113,7 @@ class CeleryTarget(TaskTarget):
 
 
 def _of_url(url: TargetUrl) -> CeleryTarget:
-    found = url.take({"queue": text, "timeout_s": seconds})
+    found = url.take({"queue": text_of, "timeout_s": seconds_of})
     return CeleryTarget.of_url(url.inner(("amqp", "amqps", "redis", "rediss"), URL_FORM.example), **found)
 
 

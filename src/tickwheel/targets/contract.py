@@ -24,6 +24,7 @@ __all__ = [
     "USUAL",
     "Abandoned",
     "Call",
+    "Checking",
     "Choosy",
     "DeadLetter",
     "End",
@@ -370,6 +371,21 @@ class Naming(Protocol):
     def names(self) -> list[str]:
         """
         Return the names of all; from any thread.
+        """
+
+
+@runtime_checkable
+class Checking(Protocol):
+    """
+    The methods of a target that reads the payload of its jobs.
+    """
+
+    def check_payload(self, payload: bytes) -> None:
+        """
+        Refuse an encoded payload that no job of this target can have; called when a job is set, from any thread.
+
+        Raises:
+            InvalidJobError: Naming the value and the remedy.
         """
 
 

@@ -6,19 +6,38 @@ The message's id is the same for all attempts.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from tickwheel.jobs import checks
 from tickwheel.jobs.errors import InvalidJobError
 from tickwheel.targets._destination import Destination
 from tickwheel.targets._headers import headers
 from tickwheel.targets._library import library
+from tickwheel.targets._options import Kind, check_options, count, flag, mapping, text
 from tickwheel.targets._task import Task, TaskTarget
-from tickwheel.targets._url import REDIS_OPTIONS, REDIS_SCHEMES, TargetUrl, UrlForm, seconds, text
+from tickwheel.targets._url import REDIS_OPTIONS, REDIS_SCHEMES, TargetUrl, UrlForm, seconds
+from tickwheel.targets._url import text as text_of
 from tickwheel.targets.contract import Firing
 from tickwheel.typing import Duration
 
 __all__ = ["DramatiqTarget"]
+
+_REFUSED: Final = {
+    "delay": "leave it out, and set the job for that instant: the job waits here, and not in a worker",
+    "eta": "leave it out, and set the job for that instant: the job waits here, and not in a worker",
+    "tickwheel": "choose another name: tickwheel sets this one",
+}
+_ANY: Final[Kind] = (lambda _: True, "")
+_NAMES: Final[Kind] = (lambda value: isinstance(value, str | dict), "pass the name of an actor, or its message")
+_OPTIONS: Final[dict[str, Kind]] = {
+    "queue_name": text,
+    **dict.fromkeys(("max_retries", "min_backoff", "max_backoff", "max_age", "time_limit"), count),
+    **dict.fromkeys(("result_ttl", "broker_priority", "priority", "max_backoff_exponent"), count),
+    **dict.fromkeys(("store_results", "notify_shutdown", "pipe_ignore", "requeue_after_shutdown"), flag),
+    **dict.fromkeys(("on_success", "on_failure", "on_retry_exhausted"), _NAMES),
+    "pipe_target": mapping,
+}
+"""Those of the middleware that comes with Dramatiq."""
 
 
 class DramatiqTarget(TaskTarget):
@@ -61,9 +80,13 @@ class DramatiqTarget(TaskTarget):
         made._close = client.close
         return made
 
+    def _check_options(self, options: dict[str, Any]) -> None:
+        known = getattr(self._broker, "actor_options", ())  # those of middleware of its own
+        check_options("Dramatiq", options, dict.fromkeys(known, _ANY) | _OPTIONS, _REFUSED)
+
     def _enqueue(self, firing: Firing, task: Task) -> None:
         actor = firing.job.handler
-        options = {"tickwheel": headers(firing), **task.options}
+        options = {**task.options, "tickwheel": headers(firing)}
         known = self._broker.actors.get(actor)
         queue = options.pop("queue_name", self._queue if known is None else known.queue_name)
         message = library("dramatiq", "dramatiq").Message(
@@ -81,7 +104,7 @@ class DramatiqTarget(TaskTarget):
 
 
 def _of_url(url: TargetUrl) -> DramatiqTarget:
-    readers = {"queue": text, "timeout_s": seconds}
+    readers = {"queue": text_of, "timeout_s": seconds}
     found = url.take(readers)
     url.refuse_others(readers, REDIS_OPTIONS)
     return DramatiqTarget.of_url(url.inner(REDIS_SCHEMES, URL_FORM.example), **found)

@@ -6,20 +6,43 @@ The RQ job's id is the same for all attempts, and a repeat of one that RQ still 
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from tickwheel.jobs import checks
 from tickwheel.jobs.errors import InvalidJobError
 from tickwheel.targets._destination import Destination
 from tickwheel.targets._headers import headers
 from tickwheel.targets._library import library
+from tickwheel.targets._options import Kind, check_headers, check_options, flag, mapping, text
 from tickwheel.targets._task import Task, TaskTarget
-from tickwheel.targets._url import REDIS_OPTIONS, REDIS_SCHEMES, TargetUrl, UrlForm, seconds, text
+from tickwheel.targets._url import REDIS_OPTIONS, REDIS_SCHEMES, TargetUrl, UrlForm, seconds
+from tickwheel.targets._url import text as text_of
 from tickwheel.targets.contract import Firing
 from tickwheel.typing import Duration
 
 __all__ = ["RqTarget"]
+
+_MESSAGE_ID: Final = "tickwheel-message-id"
+_RETRY: Final[Kind] = (
+    lambda value: (
+        (isinstance(value, int) and not isinstance(value, bool) and value > 0)
+        or (isinstance(value, dict) and "max" in value and value.keys() <= {"max", "interval"})
+    ),
+    'pass how often, or {"max": 3, "interval": [10, 60]}',
+)
+_DURATION: Final[Kind] = (
+    lambda value: isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)),
+    "pass whole seconds, or text such as '1h'",
+)
+_JOBS: Final[Kind] = (lambda value: isinstance(value, str | list), "pass the id of a job, or a list of them")
+_OPTIONS: Final[dict[str, Kind]] = {
+    **dict.fromkeys(("queue", "description", "job_id"), text),
+    **dict.fromkeys(("timeout", "job_timeout", "result_ttl", "ttl", "failure_ttl"), _DURATION),
+    **dict.fromkeys(("at_front", "unique"), flag),
+    "depends_on": _JOBS,
+    "meta": mapping,
+    "retry": _RETRY,
+}
 
 
 class RqTarget(TaskTarget):
@@ -69,16 +92,41 @@ class RqTarget(TaskTarget):
         if "." not in handler or not all(part.isidentifier() for part in handler.split(".")):
             raise InvalidJobError("handler", handler, "name the function with its module, such as 'tasks.send_mail'")
 
-    def _enqueue(self, firing: Firing, task: Task) -> None:
-        options = {"meta": headers(firing), **task.options}
-        queue = library("rq", "rq").Queue(options.pop("queue", self._queue), connection=self._connection)
-        with suppress(library("rq.exceptions", "rq").DuplicateJobError):  # an attempt before this one was not confirmed
-            queue.enqueue_call(
-                firing.job.handler,
-                tuple(task.args),
-                task.kwargs,
-                **{"job_id": firing.message_id, "unique": True, **options},
+    def _check_options(self, options: dict[str, Any]) -> None:
+        check_options("RQ", options, _OPTIONS, {})
+        check_headers("options['meta']", options.get("meta"))
+        if "timeout" in options and "job_timeout" in options:
+            raise InvalidJobError(
+                "options['job_timeout']", options["job_timeout"], "it is the same as timeout: pass one"
             )
+
+    def _enqueue(self, firing: Firing, task: Task) -> None:
+        rq = library("rq", "rq")
+        options = dict(task.options)
+        options["meta"] = {**(options.get("meta") or {}), **headers(firing), _MESSAGE_ID: firing.message_id}
+        if "job_timeout" in options:
+            options["timeout"] = options.pop("job_timeout")
+        if (retry := options.get("retry")) is not None:
+            options["retry"] = rq.Retry(**(retry if isinstance(retry, dict) else {"max": retry}))
+        queue = rq.Queue(options.pop("queue", self._queue), connection=self._connection)
+        name = options.pop("job_id", firing.message_id)
+        is_ours = name == firing.message_id
+        if not is_ours and self._has(queue, name, firing.message_id):
+            return
+        unique = options.pop("unique", is_ours)
+        try:
+            queue.enqueue_call(firing.job.handler, tuple(task.args), task.kwargs, job_id=name, unique=unique, **options)
+        except library("rq.exceptions", "rq").DuplicateJobError:
+            if not is_ours:
+                raise
+            # an attempt before this one was not confirmed
+
+    def _has(self, queue: Any, name: str, message_id: str) -> bool:
+        """
+        Return whether RQ has this very message already under the *name* that the job gives it.
+        """
+        found = queue.fetch_job(name)
+        return found is not None and found.meta.get(_MESSAGE_ID) == message_id
 
     def _destination(self) -> Destination:
         secret = self._connection.connection_pool.connection_kwargs.get("password") or ""
@@ -86,7 +134,7 @@ class RqTarget(TaskTarget):
 
 
 def _of_url(url: TargetUrl) -> RqTarget:
-    readers = {"queue": text, "timeout_s": seconds}
+    readers = {"queue": text_of, "timeout_s": seconds}
     found = url.take(readers)
     url.refuse_others(readers, REDIS_OPTIONS)
     return RqTarget.of_url(url.inner(REDIS_SCHEMES, URL_FORM.example), **found)

@@ -17,6 +17,7 @@ from tickwheel.targets._destination import Destination
 from tickwheel.targets._headers import headers
 from tickwheel.targets._library import library
 from tickwheel.targets._link import Link, Linked
+from tickwheel.targets._options import check_headers, check_options, scalar
 from tickwheel.targets._task import Task, check_task_name, task_of
 from tickwheel.targets.contract import Call, DeadLetter, Firing, Snooze
 from tickwheel.typing import Duration
@@ -24,6 +25,10 @@ from tickwheel.typing import Duration
 __all__ = ["TaskiqTarget"]
 
 _SHOWN: Final = "the broker of taskiq"
+_REFUSED: Final = dict.fromkeys(
+    ("delay", "schedule", "schedule_id"),
+    "leave it out, and set the job for that instant: the job waits here, and not in a worker",
+)
 _AT_ONCE: Final = 32
 """How many messages go to the broker at once: each may take a connection."""
 
@@ -40,9 +45,9 @@ class TaskiqTarget(Linked):
     def __init__(self, broker: Any, *, timeout_s: Duration = 30.0) -> None:
         if not hasattr(broker, "kick"):
             raise InvalidJobError("broker", broker, "pass a taskiq.AsyncBroker")
-        patience_s = checks.positive_s("timeout_s", timeout_s)
+        self._timeout_s = checks.positive_s("timeout_s", timeout_s)
         self._broker = broker
-        self._link: Link[_Started] = Link(_SHOWN, patience_s, self._start, lambda held: held.broker.shutdown())
+        self._link: Link[_Started] = Link(_SHOWN, self._timeout_s, self._start, lambda held: held.broker.shutdown())
 
     def __repr__(self) -> str:
         return f"<TaskiqTarget of {type(self._broker).__name__}>"
@@ -52,6 +57,14 @@ class TaskiqTarget(Linked):
         Refuse what is not the name of a task.
         """
         check_task_name(handler, "tasks:send_mail")
+
+    def check_payload(self, payload: bytes) -> None:
+        """
+        Refuse what is not a call, and labels that taskiq cannot send or that contradict the job.
+        """
+        labels = task_of(payload).options
+        check_options("taskiq", labels, dict.fromkeys(labels, scalar), _REFUSED)
+        check_headers("label", labels)
 
     def resolve(self, handler: str) -> Call:
         """

@@ -131,6 +131,12 @@ def rabbitmq(folder):
         "RABBITMQ_ENABLED_PLUGINS_FILE": str(home / "plugins"),
     }
     server = Server([program], port=port, env=environment, folder=home)
+
+    def control(*arguments):
+        command = [str(Path(program).with_name("rabbitmqctl")), "-n", environment["RABBITMQ_NODENAME"], *arguments]
+        subprocess.run(command, env={**os.environ, **environment}, check=True, capture_output=True, timeout=PATIENCE_S)
+
+    server.control = control
     yield server
     server.stop()
     names.stop()

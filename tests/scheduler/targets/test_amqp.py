@@ -9,7 +9,7 @@ import json
 
 import pytest
 
-from tickwheel.observe.events import JobDied, JobFailed, JobSucceeded
+from tickwheel.observe.events import JobDied, JobFailed, JobSnoozed, JobSucceeded
 from tickwheel.scheduler import InvalidJobError, RetryPolicy, SetRequest
 from tickwheel.targets.amqp import AmqpTarget
 from tickwheel.testing.target_suite import Received, TargetSuite
@@ -190,6 +190,54 @@ def test_an_exchange_that_goes_away(receiver, channel, loop, make, events):
         publish(f"other {number}", receiver.handler, JobSucceeded)
     assert len(receiver.received()) == 6
     assert len(told.of(JobDied)) == 2
+
+
+def test_a_full_queue(receiver, channel, loop, make, events):
+    """
+    A queue that rejects what it has no room for keeps its jobs waiting; they arrive once there is room.
+    """
+    limits = {"x-max-length": 2, "x-overflow": "reject-publish"}
+    queue = loop.run(channel.declare_queue("full", arguments=limits))
+    scheduler = make("memory://", targets={"amqp": receiver.make_target()}).start()
+    told = events(scheduler)
+    once = RetryPolicy(attempts=1)
+    for number in range(5):
+        scheduler.set(f"{number}", delay=0, target="amqp", handler="full", payload=number, retry=once)
+    assert "'full' is full" in told.of(JobSnoozed)[0].reason
+    scheduler.set("other", delay=0, target="amqp", handler=receiver.handler, payload={"value": 1}, retry=once)
+    told.of(JobSucceeded, "other")
+    taken = set()
+    while len(taken) < 5:
+        message = loop.run(queue.get(no_ack=True, fail=False))
+        if message is not None:
+            taken.add(json.loads(message.body))
+    told.wait_for(lambda: len([each for each in told.items if isinstance(each, JobSucceeded)]) == 6)
+    assert not [each for each in told.items if isinstance(each, JobFailed | JobDied)]
+    loop.run(queue.delete())
+
+
+def test_a_broker_that_lacks_memory(rabbitmq, receiver, make, events):
+    """
+    While the broker blocks publishers, jobs wait, on one connection; afterwards each message is there once.
+    """
+    target = AmqpTarget(f"amqp://tick:{SECRET}@127.0.0.1:{receiver.wire.port}/", timeout_s=0.5)
+    scheduler = make("memory://", targets={"amqp": target}).start()
+    told = events(scheduler)
+    once = RetryPolicy(attempts=1)
+    scheduler.set("first", delay=0, target="amqp", handler=receiver.handler, payload={"value": 0}, retry=once)
+    told.of(JobSucceeded)
+    rabbitmq.control("set_vm_memory_high_watermark", "absolute", "1MB")
+    try:
+        for number in range(1, 21):
+            key = f"{number}"
+            scheduler.set(key, delay=0, target="amqp", handler=receiver.handler, payload={"value": number}, retry=once)
+        told.wait_for(lambda: len([each for each in told.items if isinstance(each, JobSnoozed)]) >= 60)
+        assert receiver.wire.connections == 1
+    finally:
+        rabbitmq.control("set_vm_memory_high_watermark", "0.4")
+    told.wait_for(lambda: len([each for each in told.items if isinstance(each, JobSucceeded)]) == 21)
+    assert not [each for each in told.items if isinstance(each, JobFailed | JobDied)]
+    assert sorted(each.value for each in receiver.received()) == list(range(21))
 
 
 def test_wrong_password(rabbitmq, make, events):

@@ -10,8 +10,8 @@ import json
 
 import pytest
 
-from tickwheel.observe.events import JobDied, JobFailed, JobSucceeded
-from tickwheel.scheduler import InvalidJobError, SetRequest
+from tickwheel.observe.events import JobDied, JobFailed, JobSnoozed, JobSucceeded
+from tickwheel.scheduler import InvalidJobError, RetryPolicy, SetRequest
 from tickwheel.targets.nats import NatsTarget
 from tickwheel.testing.target_suite import Received, TargetSuite
 from tickwheel.testing.wire import Wire
@@ -132,6 +132,60 @@ def test_too_large_for_the_stream(nats_server, client, loop, make, events):
     (died,) = told.of(JobDied)
     assert (died.key, died.attempt) == ("large", 1)
     assert "too large for the stream of 'small.a'" in died.error
+
+
+def test_a_message_without_an_answer(nats_server, client, loop, make, events):
+    """
+    A message that is never answered fails no other, keeps the connection, and is not sent again on it.
+    """
+    from nats.js.api import StreamConfig  # noqa: PLC0415  only where it is installed
+
+    loop.run(client.jetstream().add_stream(StreamConfig(name="mute", subjects=["mute.>"], no_ack=True)))
+    loop.run(client.jetstream().add_stream(StreamConfig(name="good", subjects=["good.>"])))
+    wire = Wire(nats_server.port)
+    target = NatsTarget(f"nats://tick:{SECRET}@127.0.0.1:{wire.port}", timeout_s=0.5)
+    scheduler = make("memory://", targets={"nats": target}).start()
+    told = events(scheduler)
+    for number in range(3):
+        scheduler.set(f"mute/{number}", delay=0, target="nats", handler="mute.a", payload=number)
+    for _ in range(3):
+        told.wait_for(lambda: len([each for each in told.items if isinstance(each, JobSnoozed)]) >= 3)
+        told.items[:] = []
+        for number in range(50):
+            scheduler.set(f"good/{number}", delay=0, target="nats", handler="good.a", payload=number)
+        told.wait_for(lambda: len([each for each in told.items if isinstance(each, JobSucceeded)]) == 50)
+        assert not [each for each in told.items if isinstance(each, JobFailed)]
+        assert wire.connections == 1
+    assert "nothing came within 0.5 s, and the answer is still waited for" in scheduler.get("mute/0").error
+    assert loop.run(client.jetstream().stream_info("mute")).state.messages == 3
+    assert scheduler.stats()["targets"]["nats"] == {}
+    wire.close()
+
+
+def test_a_full_stream(nats_server, client, loop, make, events):
+    """
+    A stream that has no room keeps its jobs waiting, and no other subject's; they arrive once there is room.
+    """
+    from nats.js.api import StreamConfig  # noqa: PLC0415  only where it is installed
+
+    full = StreamConfig(name="full", subjects=["full.>"], max_msgs=2, discard="new")
+    loop.run(client.jetstream().add_stream(full))
+    loop.run(client.jetstream().add_stream(name="roomy", subjects=["roomy.>"]))
+    target = NatsTarget(f"nats://tick:{SECRET}@127.0.0.1:{nats_server.port}")
+    scheduler = make("memory://", targets={"nats": target}).start()
+    told = events(scheduler)
+    for number in range(6):
+        retry = RetryPolicy(attempts=1)
+        scheduler.set(f"full/{number}", delay=0, target="nats", handler="full.a", payload=number, retry=retry)
+    assert "the stream of 'full.a' is full: " in told.of(JobSnoozed)[0].reason
+    told.wait_for(lambda: len([each for each in told.items if isinstance(each, JobSucceeded)]) == 2)
+    (state,) = {each["state"] for each in scheduler.stats()["targets"]["nats"].values()}
+    assert state in ("full", "half-open")
+    scheduler.set("roomy", delay=0, target="nats", handler="roomy.a")
+    told.of(JobSucceeded, "roomy")
+    loop.run(client.jetstream().update_stream(StreamConfig(name="full", subjects=["full.>"], max_msgs=100)))
+    told.wait_for(lambda: len([each for each in told.items if isinstance(each, JobSucceeded)]) == 7)
+    assert not [each for each in told.items if isinstance(each, JobFailed | JobDied)]
 
 
 @pytest.mark.parametrize("is_jetstream", [True, False])

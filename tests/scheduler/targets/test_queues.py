@@ -12,6 +12,7 @@ import socket
 
 import pytest
 
+from tickwheel.observe.events import JobSucceeded
 from tickwheel.scheduler import Firing, Job, Snooze
 from tickwheel.targets import make_target
 from tickwheel.targets.celery import CeleryTarget
@@ -147,6 +148,36 @@ class TestRq(TargetSuite):
         yield
         for connection in made:
             connection.close()
+
+
+def test_an_id_of_their_own(client, redis_server, make, events):
+    """
+    Each run of a job that names its RQ job is in the queue, and only a repeat of the same message is not.
+    """
+    rq = pytest.importorskip("rq", reason="rq is not installed: pip install 'tickwheel[rq]'")
+    import redis  # noqa: PLC0415 only where it is installed
+
+    with redis.Redis.from_url(f"redis://:{SECRET}@127.0.0.1:{redis_server.port}/1") as connection:
+        target = RqTarget(connection, queue="jobs")
+        scheduler = make("memory://", targets={"rq": target}).start()
+        told = events(scheduler)
+        payload = {"options": {"job_id": "nightly", "meta": {"a": 1}}}
+        for count in (1, 2, 3):
+            scheduler.set("nightly", delay=0, target="rq", handler="tasks.note", payload=payload)
+            told.wait_for(lambda count=count: sum(isinstance(each, JobSucceeded) for each in told.items) == count)
+            assert client.llen("rq:queue:jobs") == count
+        (found,) = {each.id: each for each in rq.Queue("jobs", connection=client).get_jobs()}.values()
+        assert found.meta["a"] == 1
+        assert found.meta["tickwheel-key"] == "nightly"
+        firing = Firing(Job("one", 1, 0, json.dumps(payload).encode(), handler="tasks.note"), 1, 0.0)
+
+        async def send_twice():
+            for _ in range(2):
+                assert await target.resolve("tasks.note").function(firing) is None
+            await target.close()
+
+        asyncio.run(send_twice())
+        assert client.llen("rq:queue:jobs") == 4
 
 
 class TestDramatiq(TargetSuite):

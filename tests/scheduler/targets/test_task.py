@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import ClassVar
 
 import pytest
 
@@ -78,6 +79,142 @@ def test_the_target_is_known_by_the_task(make):
     assert other.key != job.key
 
 
+@pytest.fixture
+def four(make):
+    """
+    Return a scheduler that knows the targets of all libraries, and reaches no broker.
+    """
+    targets = {
+        "celery": CeleryTarget(App()),
+        "rq": RqTarget(Connection()),
+        "dramatiq": DramatiqTarget(Broker()),
+        "taskiq": TaskiqTarget(Broker()),
+    }
+    return make("memory://", targets=targets)
+
+
+@pytest.mark.parametrize(
+    ("target", "options"),
+    [
+        ("celery", {"queue": "slow", "expires": 60, "priority": 0, "headers": {"x": "1"}, "ignore_result": True}),
+        ("celery", {"link": {"task": "t.other"}, "retry": False, "time_limit": 1.5, "task_id": "mine"}),
+        ("celery", {"expires": "2030-01-01T00:00:00+00:00", "soft_time_limit": None}),
+        ("rq", {"queue": "slow", "job_timeout": 77, "result_ttl": -1, "ttl": "1h", "at_front": True}),
+        ("rq", {"meta": {"a": 1}, "retry": 3, "job_id": "mine", "depends_on": ["a", "b"]}),
+        ("rq", {"retry": {"max": 3, "interval": [1, 2]}, "timeout": "10m", "unique": True}),
+        ("dramatiq", {"queue_name": "slow", "max_retries": 0, "time_limit": 1000, "on_failure": "other"}),
+        ("dramatiq", {"of_its_own": [1]}),
+        ("taskiq", {"anything": 1, "f": 0.5, "b": True, "s": "x"}),
+    ],
+)
+def test_options(four, target, options):
+    """
+    The options that a library has are taken as they are.
+    """
+    payload = {"args": [1], "options": options}
+    job = four.set("one", delay=60, target=target, handler="tasks.mail", payload=payload).job
+    assert task_of(job.payload).options == options
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "message"),
+    [
+        ("celery", {"bogus": 1}, "option is 'bogus': the options of Celery are argsrepr, .*time_limit"),
+        ("celery", {"countdown": 5}, r"options\['countdown'\] is 5: leave it out, and set the job for that instant"),
+        ("celery", {"eta": "2030-01-01"}, "leave it out, and set the job for that instant"),
+        ("celery", {"queue": 5}, r"options\['queue'\] is 5: pass a text"),
+        ("celery", {"headers": {"Tickwheel-Key": "x"}}, "headers.* is 'Tickwheel-Key': choose another name"),
+        ("celery", {"headers": [1]}, "pass an object"),
+        ("celery", {"retry": "yes"}, "pass true or false"),
+        ("rq", {"bogus": 1}, "option is 'bogus': the options of RQ are "),
+        ("rq", {"timeout": 1, "job_timeout": 1}, "it is the same as timeout: pass one"),
+        ("rq", {"retry": "3"}, "pass how often"),
+        ("rq", {"meta": {"tickwheel-fire-id": 1}}, "choose another name"),
+        ("dramatiq", {"bogus": 1}, "option is 'bogus': the options of Dramatiq are "),
+        ("dramatiq", {"delay": 5000}, "leave it out, and set the job for that instant"),
+        ("dramatiq", {"max_retries": -1}, "pass a whole number, 0 or more"),
+        ("dramatiq", {"max_retries": True}, "pass a whole number, 0 or more"),
+        ("dramatiq", {"tickwheel": {}}, "choose another name"),
+        ("taskiq", {"x": [1]}, "pass a text, a number"),
+        ("taskiq", {"delay": 5}, "leave it out"),
+        ("taskiq", {"tickwheel-attempt": "9"}, "choose another name"),
+    ],
+)
+def test_no_options(four, target, options, message):
+    """
+    An option that a library does not have, or that contradicts the job, is refused by its name when the job is set.
+    """
+    payload = {"args": [1], "options": options}
+    with pytest.raises(InvalidJobError, match=message):
+        four.set("one", delay=60, target=target, handler="tasks.mail", payload=payload)
+    four.set("one", delay=60, target=target, handler="tasks.mail")
+    with pytest.raises(InvalidJobError, match=message):
+        four.change("one", payload=payload)
+    assert four.get("one").payload == b"null"
+
+
+@pytest.mark.parametrize("target", ["celery", "rq", "dramatiq", "taskiq"])
+def test_a_payload_that_is_no_call(four, target):
+    """
+    A payload that describes no call is refused when the job is set, not when it fires.
+    """
+    with pytest.raises(InvalidJobError, match=r'pass \{"args"'):
+        four.set("one", delay=60, target=target, handler="tasks.mail", payload=[1])
+
+
+@pytest.mark.filterwarnings(r"ignore:\s*The 'queue' task attribute is deprecated")
+def test_declared_by_celery(four):
+    """
+    What a task of Celery declares goes with the job, and so does the route of its application; what is given is first.
+    """
+    celery = pytest.importorskip("celery", reason="celery is not installed: pip install 'tickwheel[celery]'")
+    app = celery.Celery("shop", set_as_current=False)
+    routed = celery.Celery("routed", set_as_current=False)
+    routed.conf.task_routes = {"fast.*": {"queue": "fast", "priority": 3}}
+    moved = celery.Celery("moved", set_as_current=False)
+    moved.conf.task_default_queue = "theirs"
+    special = app.task(name="tasks.special", queue="special", expires=60, time_limit=7)(function)
+    declared = {"queue": "special", "expires": 60, "time_limit": 7}
+    for task, given, options in (
+        (special, {}, declared),
+        (special, {"queue": "mine", "expires": 5}, declared | {"queue": "mine", "expires": 5}),
+        (app.task(name="tasks.plain")(function), {}, {}),
+        (routed.task(name="fast.one")(function), {}, {"queue": "fast", "priority": 3}),
+        (routed.task(name="slow.one")(function), {}, {}),
+        (routed.task(name="fast.two")(function), {"queue": "mine"}, {"queue": "mine"}),
+        (moved.task(name="moved.one")(function), {}, {"queue": "theirs"}),
+    ):
+        job = apply_at(four, task, countdown=60, key="one", **given).job
+        assert task_of(job.payload).options == options
+
+
+def test_declared_by_dramatiq(four):
+    """
+    An actor's queue goes with the job.
+    """
+    dramatiq = pytest.importorskip("dramatiq", reason="dramatiq is not installed: pip install 'tickwheel[dramatiq]'")
+    stub = pytest.importorskip("dramatiq.brokers.stub").StubBroker()
+    actor = dramatiq.actor(lambda: None, actor_name="note", queue_name="slow", broker=stub)
+    assert task_of(apply_at(four, actor, countdown=60).job.payload).options == {"queue_name": "slow"}
+    given = apply_at(four, actor, countdown=60, queue_name="fast").job
+    assert task_of(given.payload).options == {"queue_name": "fast"}
+
+
+def test_declared_by_taskiq(four):
+    """
+    The labels of a task of taskiq go with the job.
+    """
+    taskiq = pytest.importorskip("taskiq", reason="taskiq is not installed: pip install 'tickwheel[taskiq]'")
+
+    async def note():
+        """
+        Nobody calls it.
+        """
+
+    task = taskiq.InMemoryBroker().task(task_name="note", queue_name="slow", n=3)(note)
+    assert task_of(apply_at(four, task, countdown=60, n=4).job.payload).options == {"queue_name": "slow", "n": 4}
+
+
 def test_a_name_needs_its_target(make):
     """
     A task's name alone does not show which library it belongs to.
@@ -118,6 +255,22 @@ class App:
         """
         Nothing is open.
         """
+
+
+class Broker:
+    """
+    What can take messages.
+    """
+
+    actors: ClassVar = {}
+    actor_options = frozenset({"of_its_own"})
+
+    def enqueue(self):
+        """
+        Nobody calls it.
+        """
+
+    kick = enqueue
 
 
 class Connection:

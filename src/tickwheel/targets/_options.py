@@ -1,0 +1,73 @@
+"""
+The options of a queue that a job may carry, which are checked when it is set, whether or not the library is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from tickwheel.jobs.errors import InvalidJobError
+
+__all__ = ["Kind", "check_headers", "check_options", "count", "flag", "mapping", "scalar", "seconds", "text"]
+
+Kind = tuple[Callable[[Any], bool], str]
+"""Whether a value is of a kind, and what to pass instead of another."""
+
+_OURS: Final = ("tickwheel-", "traceparent", "message-id")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+text: Final[Kind] = (lambda value: isinstance(value, str) and bool(value), "pass a text")
+flag: Final[Kind] = (lambda value: isinstance(value, bool), "pass true or false")
+count: Final[Kind] = (
+    lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0,
+    "pass a whole number, 0 or more",
+)
+seconds: Final[Kind] = (lambda value: _is_number(value) and value > 0, "pass seconds, more than 0")
+mapping: Final[Kind] = (lambda value: isinstance(value, dict), "pass an object of names and values")
+scalar: Final[Kind] = (
+    lambda value: isinstance(value, str | bool) or _is_number(value),
+    "pass a text, a number, true or false",
+)
+
+
+def check_options(
+    library: str, options: Mapping[str, Any], kinds: Mapping[str, Kind], refused: Mapping[str, str]
+) -> None:
+    """
+    Refuse an option that *library* does not have, or a value that it does not take.
+
+    Args:
+        library: As its users call it.
+        options: Of a job.
+        kinds: The options there are.
+        refused: Those that contradict what the job says, each with the remedy.
+
+    Raises:
+        InvalidJobError: Naming the option and the remedy.
+    """
+    for name, value in options.items():
+        shown = f"options[{name!r}]"
+        if name in refused:
+            raise InvalidJobError(shown, value, refused[name])
+        if name not in kinds:
+            raise InvalidJobError("option", name, f"the options of {library} are {', '.join(sorted(kinds))}")
+        is_right, remedy = kinds[name]
+        if value is not None and not is_right(value):
+            raise InvalidJobError(shown, value, remedy)
+
+
+def check_headers(name: str, headers: Mapping[str, Any] | None) -> None:
+    """
+    Refuse *headers* that would replace those by which a firing is known.
+
+    Raises:
+        InvalidJobError: Naming the header.
+    """
+    for each in headers or ():
+        if each.lower().startswith(_OURS):
+            raise InvalidJobError(name, each, "choose another name: tickwheel sets this one")
