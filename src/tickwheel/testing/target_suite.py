@@ -28,7 +28,7 @@ from unittest import mock
 
 from tickwheel.errors import MissingExtraError
 from tickwheel.jobs.checks import PAYLOAD_BYTES_MAX
-from tickwheel.observe.events import Event, JobDied, JobFailed, JobSnoozed, JobSucceeded
+from tickwheel.observe.events import Event, JobDied, JobFailed, JobFired, JobSnoozed, JobSucceeded
 from tickwheel.scheduler import InvalidJobError, RetryPolicy, Scheduler, State, Target
 
 __all__ = ["Received", "Receiver", "TargetSuite"]
@@ -96,6 +96,26 @@ class Receiver(Protocol):
         From now on let messages arrive and their confirms be lost; a connection is open.
         """
 
+    def stall(self) -> None:
+        """
+        Take what comes and do nothing with it until `go_on`, as a process that is stopped; a connection is open.
+        """
+
+    def go_on(self) -> None:
+        """
+        Do what was left undone, and go on.
+        """
+
+    def reset_all(self) -> None:
+        """
+        Break what is connected, and each new connection at once; `come_back` ends it.
+        """
+
+    def resets(self) -> int:
+        """
+        Return how many connections were broken so.
+        """
+
 
 class Rig:
     """
@@ -116,13 +136,15 @@ class Rig:
         self.scheduler.stop()
         self.scheduler = self._started()
 
-    def set(self, key: str, value: Any, retry: RetryPolicy = _RETRY, handler: str | None = None) -> None:
+    def set(
+        self, key: str, value: Any, retry: RetryPolicy = _RETRY, handler: str | None = None, delay: float = 0
+    ) -> None:
         """
-        Set a job that is due now.
+        Set a job that is due in *delay* seconds.
         """
         self.scheduler.set(
             key,
-            delay=0,
+            delay=delay,
             target="there",
             handler=self.receiver.handler if handler is None else handler,
             payload=self.receiver.payload(value),
@@ -179,6 +201,8 @@ class TargetSuite:
         bad_handlers: Names that no job of it can have.
         knows_repeats: Whether the receiver drops a repeat of a message it has.
         takes_largest: Whether the receiver takes the largest payload that a job can have.
+        connections_at_once: How many connections there may be before the first has shown that the receiver is unreachable.
+        connections_per_s: How many new ones there may be in a second while it is.
     """
 
     library: ClassVar[str] = ""
@@ -186,6 +210,8 @@ class TargetSuite:
     bad_handlers: ClassVar[tuple[str, ...]] = ("",)
     knows_repeats: ClassVar[bool] = False
     takes_largest: ClassVar[bool] = True
+    connections_at_once: ClassVar[int] = 2
+    connections_per_s: ClassVar[float] = 1.0
 
     def make_receiver(self) -> Receiver:
         """
@@ -245,6 +271,72 @@ class TargetSuite:
             found = rig.arrived(1)
             assert {each.value for each in found} == {1}
             assert len({each.message_id for each in found}) == 1
+
+    def test_outage(self) -> None:
+        """
+        While the receiver is unreachable, its jobs lose no attempt of the usual policy; they arrive once, soon after.
+        """
+        self.outage(2.0, 40)
+
+    def outage(self, length_s: float, count: int, soon_s: float = PATIENCE_S) -> None:
+        """
+        Let the receiver be away for *length_s* while *count* jobs come due, and see all arrive within *soon_s* of it.
+        """
+        with self.rig() as rig:
+            scheduler = rig.scheduler
+            rig.set("before", -1)
+            rig.wait(JobSucceeded, key="before")
+            for number in range(count):
+                delay = length_s * number / count
+                rig.set(str(number), number, RetryPolicy(), delay=delay)
+            rig.receiver.go_away()
+            scheduler.set("its end", delay=length_s + 0.2, target="log")
+            rig.wait(JobSucceeded, key="its end")
+            rig.wait(JobSnoozed, count)
+            rig.receiver.come_back()
+            scheduler.set("soon", delay=soon_s, target="log")
+            rig.wait(JobSucceeded, count + 2)
+            ended = [each for each in list(rig.events) if isinstance(each, JobSucceeded | JobFailed | JobDied)]
+            keys = [each.key for each in ended]
+            assert "soon" not in keys[: count + 2], "it took too long after the receiver was back"
+            assert not [each for each in ended if isinstance(each, JobFailed | JobDied)]
+            assert {each.attempt for each in ended if isinstance(each, JobSucceeded)} == {1}
+            assert sorted(each.value for each in rig.arrived(count + 1)) == list(range(-1, count))
+
+    def test_receiver_stalls(self) -> None:
+        """
+        A receiver that does nothing for a while gets each message once, and no attempt is lost.
+        """
+        with self.rig() as rig:
+            rig.set("before", -1)
+            rig.wait(JobSucceeded)
+            rig.receiver.stall()
+            for number in range(5):
+                rig.set(str(number), number, RetryPolicy(attempts=1))
+            rig.wait(JobFired, 6)
+            rig.receiver.go_on()
+            rig.wait(JobSucceeded, 6)
+            assert not [each for each in rig.events if isinstance(each, JobFailed | JobDied)]
+            assert sorted(each.value for each in rig.arrived(6)) == list(range(-1, 5))
+
+    def test_connections_are_reset(self) -> None:
+        """
+        A receiver that breaks each connection gets about one in a second, however many jobs there are.
+        """
+        with self.rig() as rig:
+            rig.set("before", -1)
+            rig.wait(JobSucceeded)
+            begun = time.monotonic()
+            rig.receiver.reset_all()
+            for number in range(50):
+                rig.set(str(number), number, RetryPolicy(attempts=1))
+            rig.wait(JobSnoozed, 150)
+            resets, lasted = rig.receiver.resets(), time.monotonic() - begun
+            assert resets <= self.connections_at_once + self.connections_per_s * lasted
+            rig.receiver.come_back()
+            rig.wait(JobSucceeded, 51)
+            assert not [each for each in rig.events if isinstance(each, JobFailed | JobDied)]
+            assert {each.value for each in rig.arrived(51)} == {*range(-1, 50)}
 
     def test_receiver_breaks_and_comes_back(self) -> None:
         """

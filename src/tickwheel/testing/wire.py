@@ -20,10 +20,12 @@ class Wire:
     Relays TCP connections to *port* from a port of its own.
 
     It may be cut and mended, on the same port, and it may swallow answers: what the client sends still arrives, and
-    what comes back does not, as when a server dies after it has done its work and before it can say so.
+    what comes back does not, as when a server dies after it has done its work and before it can say so. It may stall,
+    as a server does that is stopped, and it may reset each connection, as a proxy does whose server is gone.
 
     Attributes:
         port: Where clients connect.
+        resets: How many connections it has reset at once.
     """
 
     def __init__(self, port: int, host: str = "127.0.0.1") -> None:
@@ -32,6 +34,10 @@ class Wire:
         self._ends: set[socket.socket] = set()
         self._listener: socket.socket | None = None
         self._answers: int | None = None
+        self._moves = threading.Event()
+        self._moves.set()
+        self._resets_all = False
+        self.resets = 0
         self.port = 0
         self.mend()
 
@@ -52,10 +58,31 @@ class Wire:
         """
         self._answers = after
 
+    def stall(self) -> None:
+        """
+        Take connections and what comes on them, and pass nothing on until `go_on`.
+        """
+        self._moves.clear()
+
+    def go_on(self) -> None:
+        """
+        Pass on what was held back, and what comes from now on.
+        """
+        self._moves.set()
+
+    def reset_all(self) -> None:
+        """
+        Reset all connections, and each new one at once, until it is mended.
+        """
+        self.cut()
+        self._resets_all = True
+        self._listen()
+
     def cut(self) -> None:
         """
         Reset all connections, and refuse others.
         """
+        self._moves.set()
         with self._lock:
             listener, self._listener = self._listener, None
             ends, self._ends = self._ends, set()
@@ -64,10 +91,7 @@ class Wire:
                 listener.shutdown(socket.SHUT_RDWR)  # only this wakes the thread that accepts
             listener.close()
         for end in ends:
-            with suppress(OSError):
-                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-                end.shutdown(socket.SHUT_RDWR)
-            end.close()
+            _reset(end)
 
     close = cut
 
@@ -76,6 +100,10 @@ class Wire:
         Relay as at first; connections that were reset stay so.
         """
         self._answers = None
+        self._resets_all = False
+        self._listen()
+
+    def _listen(self) -> None:
         with self._lock:
             if self._listener is None:
                 self._listener = socket.create_server((self._to[0], self.port), reuse_port=True)
@@ -88,6 +116,10 @@ class Wire:
                 near, _ = listener.accept()
             except OSError:  # it was cut
                 return
+            if self._resets_all:
+                self.resets += 1
+                _reset(near)
+                continue
             try:
                 far = socket.create_connection(self._to)
             except OSError:
@@ -105,6 +137,7 @@ class Wire:
     def _relay(self, source: socket.socket, sink: socket.socket, *, is_answer: bool) -> None:
         with suppress(OSError):
             while data := source.recv(_CHUNK):
+                self._moves.wait()
                 if is_answer and self._answers is not None:
                     self._answers -= 1
                     if self._answers < 0:
@@ -118,3 +151,10 @@ class Wire:
             self._ends -= ended
         for end in ended:
             end.close()
+
+
+def _reset(end: socket.socket) -> None:
+    with suppress(OSError):
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        end.shutdown(socket.SHUT_RDWR)
+    end.close()

@@ -218,6 +218,30 @@ class Cut:
         """
         self.wire.swallow()
 
+    def stall(self):
+        """
+        Hold back what comes.
+        """
+        self.wire.stall()
+
+    def go_on(self):
+        """
+        Pass it on.
+        """
+        self.wire.go_on()
+
+    def reset_all(self):
+        """
+        Reset each connection.
+        """
+        self.wire.reset_all()
+
+    def resets(self):
+        """
+        Return how many were.
+        """
+        return self.wire.resets
+
 
 @pytest.fixture(scope="session")
 def cut():

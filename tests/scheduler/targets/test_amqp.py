@@ -8,6 +8,7 @@ import itertools
 import json
 
 import pytest
+from outages import LongOutage
 
 from tickwheel.observe.events import JobDied, JobFailed, JobSnoozed, JobSucceeded
 from tickwheel.scheduler import InvalidJobError, RetryPolicy, SetRequest
@@ -76,7 +77,7 @@ def receiver(rabbitmq, cut, channel, loop):
     made.wire.close()
 
 
-class TestAmqp(TargetSuite):
+class TestAmqp(LongOutage, TargetSuite):
     """
     The contract suite.
     """

@@ -13,6 +13,7 @@ import json
 from pathlib import Path
 
 import pytest
+from outages import LongOutage
 
 from tickwheel.observe.events import JobDied, JobSucceeded
 from tickwheel.scheduler import InvalidJobError, Scheduler
@@ -169,6 +170,15 @@ class Receiver:
         """
         self._cluster.delay_a_confirm(60_000)
 
+    stall = reset_all = go_away
+    go_on = come_back
+
+    def resets(self):
+        """
+        Return nothing: the cluster does not count.
+        """
+        return 0
+
     def close(self):
         """
         End the consumer.
@@ -187,7 +197,7 @@ def receiver(cluster):
     made.close()
 
 
-class TestKafka(TargetSuite):
+class TestKafka(LongOutage, TargetSuite):
     """
     The contract suite.
     """

@@ -9,6 +9,7 @@ import itertools
 import json
 
 import pytest
+from outages import LongOutage
 
 from tickwheel.observe.events import JobDied, JobFailed, JobSnoozed, JobSucceeded
 from tickwheel.scheduler import InvalidJobError, RetryPolicy, SetRequest
@@ -86,7 +87,7 @@ def receiver(request, nats_server, cut, client, loop):
     made.wire.close()
 
 
-class TestNats(TargetSuite):
+class TestNats(LongOutage, TargetSuite):
     """
     The contract suite.
     """

@@ -11,6 +11,7 @@ import json
 import socket
 
 import pytest
+from outages import LongOutage
 
 from tickwheel.observe.events import JobSucceeded
 from tickwheel.scheduler import Firing, Job, Snooze
@@ -86,12 +87,13 @@ def test_broker_is_frozen(kind):
     assert all(isinstance(each, Snooze) and "waits since" in each.reason for each in answers)
 
 
-class TestCelery(TargetSuite):
+class TestCelery(LongOutage, TargetSuite):
     """
     Celery, with kombu's Redis transport.
     """
 
     library, extra = "celery", "celery"
+    connections_at_once = 32  # one for each thread
     bad_handlers = ("", "a b", "a\n")
 
     @pytest.fixture(autouse=True)
@@ -115,12 +117,13 @@ class TestCelery(TargetSuite):
         self.make_receiver = Receiver
 
 
-class TestRq(TargetSuite):
+class TestRq(LongOutage, TargetSuite):
     """
     RQ.
     """
 
     library, extra = "rq", "rq"
+    connections_at_once = 32
     bad_handlers = ("", "a b", "note", "tasks.no-te", "tasks.")
     knows_repeats = True
 
@@ -180,12 +183,13 @@ def test_an_id_of_their_own(client, redis_server, make, events):
         assert client.llen("rq:queue:jobs") == 4
 
 
-class TestDramatiq(TargetSuite):
+class TestDramatiq(LongOutage, TargetSuite):
     """
     Dramatiq, with its Redis broker.
     """
 
     library, extra = "dramatiq", "dramatiq"
+    connections_at_once = 32
     bad_handlers = ("", "a b")
 
     @pytest.fixture(autouse=True)
@@ -217,12 +221,13 @@ class TestDramatiq(TargetSuite):
             broker.client.close()
 
 
-class TestTaskiq(TargetSuite):
+class TestTaskiq(LongOutage, TargetSuite):
     """
     The taskiq library, with the list broker of taskiq-redis.
     """
 
     library, extra = "taskiq", "taskiq"
+    connections_at_once = 32
     bad_handlers = ("", "a b")
 
     @pytest.fixture(autouse=True)

@@ -8,6 +8,7 @@ import itertools
 import json
 
 import pytest
+from outages import LongOutage
 
 from tickwheel.observe.events import JobFailed, JobSucceeded
 from tickwheel.scheduler import InvalidJobError
@@ -63,7 +64,7 @@ def receiver(redis_server, cut, client):
     made.wire.close()
 
 
-class TestRedisStream(TargetSuite):
+class TestRedisStream(LongOutage, TargetSuite):
     """
     The contract suite.
     """

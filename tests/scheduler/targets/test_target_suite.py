@@ -148,6 +148,15 @@ class Memory:
         """
         self.is_away = self.is_losing = False
 
+    def resets(self):
+        """
+        Return nothing: it has no connections.
+        """
+        return 0
+
+    stall = reset_all = go_away
+    go_on = come_back
+
     def lose_confirms(self):
         """
         Keep, and say nothing.
@@ -238,6 +247,10 @@ def test_a_target_without_a_fault_passes(test):
         ("says done", "receiver_away"),
         ("charges the job", "receiver_away"),
         ("charges the job", "confirm_is_lost"),
+        ("charges the job", "outage"),
+        ("charges the job", "receiver_stalls"),
+        ("charges the job", "connections_are_reset"),
+        ("says done", "outage"),
         ("never stops trying", "the_largest_payload"),
         ("takes any name", "bad_handlers"),
         ("leaves a thread", "closed_cleanly"),

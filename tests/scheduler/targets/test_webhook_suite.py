@@ -9,6 +9,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from outages import LongOutage
 
 from tickwheel.targets.webhook import WebhookTarget
 from tickwheel.testing.target_suite import Received, TargetSuite
@@ -70,9 +71,9 @@ def receiver(cut):
 
         def make_target(self):
             """
-            Return a target that may reach it, and does not leave it alone for long.
+            Return a target that may reach it.
             """
-            return WebhookTarget(secrets=[f"whsec_{self.secret}"], allow=["127.0.0.1"], open_s=0.05)
+            return WebhookTarget(secrets=[f"whsec_{self.secret}"], allow=["127.0.0.1"])
 
         def received(self):
             """
@@ -88,7 +89,7 @@ def receiver(cut):
     server.server_close()
 
 
-class TestWebhook(TargetSuite):
+class TestWebhook(LongOutage, TargetSuite):
     """
     The contract suite.
     """
@@ -96,6 +97,7 @@ class TestWebhook(TargetSuite):
     library, extra = "aiohttp", "webhook"
     bad_handlers = ("", "no url", "ftp://example.com/", "http://")
     takes_largest = False
+    connections_at_once = 100  # as many requests as a receiver gets at once
 
     @pytest.fixture(autouse=True)
     def _receiver(self, receiver):

@@ -1,0 +1,20 @@
+"""
+The outage that every target has to bear, in its full length.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+
+class LongOutage:
+    """
+    A part of a `TargetSuite`: ten jobs in a second while the receiver is unreachable for 25 seconds.
+    """
+
+    @pytest.mark.slow
+    def test_long_outage(self):
+        """
+        No attempt is lost, no message is doubled, and all have arrived soon after the receiver is back.
+        """
+        self.outage(25.0, 250, soon_s=4.0)
