@@ -104,6 +104,29 @@ def test_metrics_without_the_store(line_and_url, until):
         scheduler.stop()
 
 
+@pytest.mark.parametrize("name", ["page", "count_due", "prune"])
+def test_a_long_read_has_more_time_than_a_call(postgres, database, name):
+    """
+    A read of many rows, which waits here for a lock, is still under way when a call of one row has failed.
+    """
+    psycopg = pytest.importorskip("psycopg")
+    with (
+        closing(open_store(f"{postgres.url(database)}&lease_s={2 * LEASE_S}")) as store,
+        psycopg.connect(postgres.url(database)) as other,
+    ):
+        table = "tickwheel_history" if name == "prune" else "tickwheel_job"
+        other.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
+        answers = []
+        waiting = threading.Thread(target=lambda: answers.append(CALLS[name](store)))
+        waiting.start()
+        for _ in range(2):  # the second one ends when the other thread would have been refused
+            with pytest.raises(StoreError, match=r"lock|within"):
+                (CALLS["history"] if name == "prune" else CALLS["get"])(store)
+        other.rollback()
+        waiting.join(PATIENCE_S)
+        assert len(answers) == 1
+
+
 def test_one_silent_connection_holds_up_no_other(line_and_url):
     """
     While a call waits on a silent connection, calls on new ones are answered.

@@ -219,10 +219,10 @@ class Connections:
         """
         with self._lent(call_s) as connection:
             try:
-                connection.execute(self._begin)
+                begin = [self._begin]
                 if call_s > self._call_s:
-                    for name, value in _timeouts(call_s).items():
-                        connection.execute(f"SET LOCAL {name} = {value}")
+                    begin += [f"{name} = {value}" for name, value in _timeouts(call_s).items()]
+                connection.execute("; SET LOCAL ".join(begin))
                 yield connection
                 self._commit(connection)
             except BaseException:

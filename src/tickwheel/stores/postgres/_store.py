@@ -7,14 +7,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Final
 
 from tickwheel.jobs.errors import StoreError
 from tickwheel.jobs.model import Answer, HistoryRecord, Job, JobQuery, Manifest, Page, Pause, State, Write
 from tickwheel.jobs.rows import PLACE, in_int64, job_of
-from tickwheel.stores._deadlines import call_s, calls_of
+from tickwheel.stores._deadlines import LONG_CALLS, call_s, calls_of
 from tickwheel.stores._listener import Listener
 from tickwheel.stores._plan import WrongGuessError
 from tickwheel.stores._reports import KEPT_MS
@@ -181,7 +181,7 @@ class PostgresStore:
             return next(map(job_of, connection.execute(SQL["job_of_key"], (key,)).fetchall()), None)
 
     def page(self, query: JobQuery) -> Page:
-        with self._open_connections().reading() as connection:
+        with self._long_read() as connection:
             return page(connection, query)
 
     def count(self) -> dict[str, int]:
@@ -227,7 +227,9 @@ class PostgresStore:
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
         if limit == 1:
             return self._first(since, until)
-        return self._read_jobs("jobs_upcoming", {"since": in_int64(since), "until": in_int64(until), "limit": limit})
+        values = {"since": in_int64(since), "until": in_int64(until), "limit": limit}
+        with self._long_read() as connection:
+            return [job_of(row) for row in connection.execute(SQL["jobs_upcoming"], values).fetchall()]
 
     def _first(self, since: int, until: int) -> list[Job]:
         """
@@ -245,7 +247,7 @@ class PostgresStore:
     def count_due(self, since: int, step_ms: int, steps: int) -> list[int]:
         counts = [0] * steps
         values = {"since": since, "step": step_ms, "until": since + step_ms * steps}
-        with self._open_connections().reading() as connection:
+        with self._long_read() as connection:
             for step, count in connection.execute(SQL["count_due"], values).fetchall():
                 counts[step] = count
         return counts
@@ -255,10 +257,11 @@ class PostgresStore:
             return _history.history(connection, key, before, limit)
 
     def latest_dead(self, limit: int) -> list[Job]:
-        return self._read_jobs("latest_dead", {"limit": limit})
+        with self._long_read() as connection:
+            return [job_of(row) for row in connection.execute(SQL["latest_dead"], {"limit": limit}).fetchall()]
 
     def prune(self, since: int, per_key: int, total: int, limit: int) -> int:
-        with self._open_connections().writing() as connection:
+        with self._long_read() as connection:
             return _history.prune(connection, since, per_key, total, limit)
 
     def acquire(self, owner: str) -> list[Lease]:
@@ -344,7 +347,8 @@ class PostgresStore:
             return [Aside(*row) for row in connection.execute(SQL["aside"]).fetchall()]
 
     def count_paused(self) -> int:
-        return self._read_number("count_paused")
+        with self._long_read() as connection:
+            return int((connection.execute(SQL["count_paused"]).fetchone() or (0,))[0])
 
     def set_scope(self, scope: str, pause: Pause | None, record: HistoryRecord | None) -> bool:
         with self._open_connections().writing() as connection:
@@ -379,6 +383,12 @@ class PostgresStore:
     def wake(self) -> None:
         if self._listener is not None:
             self._listener.wake()
+
+    def _long_read(self) -> AbstractContextManager[Connection]:
+        """
+        Hold a transaction open for a call that may look at many rows, and has more time than others.
+        """
+        return self._open_connections().writing(call_s(self._lease_s) * LONG_CALLS)
 
     def _read_jobs(self, name: str, values: Any) -> list[Job]:
         with self._open_connections().reading() as connection:

@@ -8,6 +8,7 @@ from typing import Final
 
 from tickwheel.jobs.model import Job, JobQuery, Page, State
 from tickwheel.jobs.rows import PLACE, in_int64, successor
+from tickwheel.stores._deadlines import LONG_CALLS
 from tickwheel.stores.redis._blob import instant, read_rows
 from tickwheel.stores.redis._connections import Connections
 from tickwheel.stores.redis._manifests import keys_of
@@ -48,6 +49,7 @@ def page(connections: Connections, query: JobQuery) -> Page:
         query.target or "",
         query.contains or "",
         query.error or "",
+        calls=LONG_CALLS,
     )
     jobs = tuple(row.job for row in read_rows(frames))
     return Page(jobs, last.decode() if has_more or seen == reach else None)
@@ -84,7 +86,7 @@ def latest_dead(connections: Connections, limit: int) -> list[Job]:
     found: dict[str, Job] = {}
     for first in range(0, limit, _REACH):
         wanted = min(_REACH, limit - first)
-        frames, seen = connections.run("dead", first, wanted)
+        frames, seen = connections.run("dead", first, wanted, calls=LONG_CALLS)
         found |= {row.job.key: row.job for row in read_rows(frames)}
         if seen < wanted:
             break

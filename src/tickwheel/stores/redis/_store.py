@@ -15,7 +15,7 @@ from tickwheel.jobs.errors import StoreError
 from tickwheel.jobs.model import Answer, HistoryRecord, Job, JobQuery, Manifest, Page, Pause, State, Write
 from tickwheel.jobs.rows import PLACE, in_int64
 from tickwheel.jobs.rules import is_counted
-from tickwheel.stores._deadlines import call_s, calls_of
+from tickwheel.stores._deadlines import LONG_CALLS, call_s, calls_of
 from tickwheel.stores._listener import Listener
 from tickwheel.stores._plan import WrongGuessError
 from tickwheel.stores._reports import KEPT_MS
@@ -198,7 +198,7 @@ class RedisStore:
 
     def count_due(self, since: int, step_ms: int, steps: int) -> list[int]:
         bounds = [instant(in_int64(since + step_ms * step)) for step in range(steps + 1)]
-        counts: list[int] = self._open_connections().run("count_due", *bounds)
+        counts: list[int] = self._open_connections().run("count_due", *bounds, calls=LONG_CALLS)
         return counts
 
     def history(self, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
@@ -209,7 +209,7 @@ class RedisStore:
         return latest_dead(self._open_connections(), limit)
 
     def prune(self, since: int, per_key: int, total: int, limit: int) -> int:
-        return int(self._open_connections().run("prune", since, per_key, total, limit))
+        return int(self._open_connections().run("prune", since, per_key, total, limit, calls=LONG_CALLS))
 
     def acquire(self, owner: str) -> list[Lease]:
         return self.leased(owner, may_take=True)[1]
