@@ -114,7 +114,7 @@ def _go(ways: list[Ending], reason: Reason, kept: dict[object, Ending], failures
         if not (ending._end(reason, ways) and ending._left):  # noqa: SLF001 one machine in two parts
             ways.pop()
             continue
-        left = ending._left  # noqa: SLF001
+        left = ending._left  # noqa: SLF001 likewise
         name, call = left[0]
         if isinstance(call, ref):
             below = call()

@@ -1,21 +1,19 @@
 //! One turn of an engine: take what is due, one by one, and call it with nothing held.
 
-use pyo3::exceptions::PyException;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use tickwheel_core::{Expired, Id, Pop};
 
 use crate::cpython::call::Call;
 use crate::cpython::errors::raise;
-use crate::cpython::modules::STANDIN;
 use crate::cpython::reports::checked_limit;
-use crate::once::intern;
 use crate::timers::batches::Under;
 use crate::timers::coroutine::settle;
 use crate::timers::engine::Engine;
 use crate::timers::handle::{TimerObject, FIRING};
 use crate::timers::id_array::{number, IdArray};
 use crate::timers::payload::{Held, Payload};
+use crate::timers::stand_in::{call_ours, note_failure};
 use crate::timers::timer;
 
 /// Entries that a turn with a limit may file again before it gives way: about a millisecond's worth.
@@ -193,37 +191,6 @@ impl Turn<'_, '_> {
         drop(engine.state.with(py, |state| state.batches.end(token)));
         outcome.map(drop).or_else(|error| engine.report(py, error, callback))
     }
-}
-
-/// Let a callback of ours, a `StandIn`, note that its call has raised the error that is set, which stays so.
-///
-/// # Safety
-///
-/// An error is set, and `callback` is an object that the caller keeps.
-#[cold]
-pub(crate) unsafe fn note_failure(py: Python<'_>, callback: *mut ffi::PyObject) {
-    let mut error = PyErr::fetch(py);
-    // SAFETY: the caller keeps the callback.
-    let callback = unsafe { Borrowed::from_ptr(py, callback) }.to_owned();
-    if let Err(second) = call_ours(&callback, "failed") {
-        // An error in place of the call's own has it as its context; one that ends the program is not replaced.
-        if error.is_instance_of::<PyException>(py) {
-            let context = error.into_value(py);
-            // SAFETY: both are exceptions; the reference to the context is given away.
-            unsafe { ffi::PyException_SetContext(second.value(py).as_ptr(), context.into_ptr()) };
-            error = second;
-        }
-    }
-    error.restore(py);
-}
-
-/// Call a method of a callback of ours, a `StandIn`; nothing of the user's.
-fn call_ours(callback: &Bound<'_, PyAny>, method: &str) -> PyResult<()> {
-    let py = callback.py();
-    if callback.is_instance(&STANDIN.get(py)?.getattr(intern!(py, "StandIn"))?)? {
-        callback.call_method0(method)?;
-    }
-    Ok(())
 }
 
 /// Notify a callback of ours, a `StandIn`, that the runner would not run it; it may give the timer a new life.

@@ -14,6 +14,7 @@ pub(crate) mod numbers;
 pub(crate) mod payload;
 pub(crate) mod pending;
 pub(crate) mod set;
+pub(crate) mod stand_in;
 pub(crate) mod state;
 pub(crate) mod timer;
 pub(crate) mod timer_methods;

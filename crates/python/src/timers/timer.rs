@@ -16,9 +16,9 @@ use crate::cpython::free_list::FreeList;
 use crate::cpython::type_builder::KnownType;
 use crate::timers::coroutine::settle;
 use crate::timers::engine::Engine;
-use crate::timers::firing::note_failure;
 use crate::timers::handle::{TimerObject, CANCELLED, FIRED, FIRING, RUNNING};
 use crate::timers::numbers::{ENGINES, NONE};
+use crate::timers::stand_in::note_failure;
 
 /// How many dead handles are kept: the waves of a busy server. That is 768 kB, which only a program that has had so many keeps.
 const KEPT: usize = 16 * 1024;
