@@ -59,7 +59,9 @@ from tickwheel.jobs.checks import decode_payload
 from tickwheel.jobs.model import (
     Answer,
     Begin,
+    Declare,
     Job,
+    JobWrite,
     Outcome,
     Set,
     SetAside,
@@ -265,6 +267,7 @@ class _Checker:
 
     def _commit(self, event: Committed) -> None:
         write, answer = event.write, event.answer
+        assert not isinstance(write, Declare), "no caller of the simulation declares a manifest"
         key = key_of(write)
         model = self._model
         before, shard = model.jobs.get(key), model.shard_of(key)
@@ -442,7 +445,7 @@ class _Checker:
         self.violations.append(Violation(kind, at, what))
 
 
-def _dated(write: Write, store_ms: int) -> Write:
+def _dated(write: JobWrite, store_ms: int) -> JobWrite:
     """
     Return *write* with the instant at which it took effect, which the model cannot know.
     """
