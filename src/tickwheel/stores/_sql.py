@@ -9,6 +9,7 @@ Statements do not name the columns of a job one by one. They have macros, which 
     @columns(j, due_at = k.at)  another expression in place of a column
     @columns(-key, -due_at)     without these columns
     @values                     a placeholder for each column
+    @guessed                    an error if the number of rows is not that of the placeholder: a wrong guess
     @set(n)                     generation = n.generation, due_at = n.due_at, ... for all columns but the key
 
 A statement that names some of the columns on purpose says why, in a line `-- columns: REASON`.
@@ -30,6 +31,9 @@ __all__ = ["checksum_of", "expand", "load_migrations", "load_queries", "version_
 
 _NAME: Final = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _MACRO: Final = re.compile(r"@(?P<name>\w+)(?:\((?P<arguments>[^()]*)\))?")
+_GUESSED: Final = (
+    "(CASE WHEN count(*) = %s::bigint THEN '1' ELSE 'a guess of tickwheel was wrong, and it tries again' END)::integer"
+)
 _COMMENT: Final = re.compile(r"^\s*--.*$\n?", re.MULTILINE)
 
 
@@ -65,6 +69,8 @@ def expand(statement: str, placeholder: Callable[[Column], str]) -> str:
                 return _listed(arguments)
             case "values", []:
                 return ", ".join(map(placeholder, ALL))
+            case "guessed", []:
+                return _GUESSED
             case "set", [alias]:
                 return ", ".join(f"{name} = {alias}.{name}" for name in NAMES if name != "key")
         what = f"there is no macro {macro[0]!r}: see stores/_sql.py"

@@ -267,7 +267,7 @@ class _Checker:
 
     def _commit(self, event: Committed) -> None:
         write, answer = event.write, event.answer
-        assert not isinstance(write, Declare), "no caller of the simulation declares a manifest"
+        assert not isinstance(write, Declare), "declarations of manifests are not recorded"
         key = key_of(write)
         model = self._model
         before, shard = model.jobs.get(key), model.shard_of(key)

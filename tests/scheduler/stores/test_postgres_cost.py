@@ -104,7 +104,7 @@ def test_statements_of_a_look(postgres, database, monkeypatch):
         said = []
 
         def noting(self, query, *rest, **more):
-            said.append(names.get(query))
+            said.extend(names[query] for query in [query] if query in names)
             return execute(self, query, *rest, **more)
 
         monkeypatch.setattr(psycopg.Connection, "execute", noting)
@@ -164,7 +164,7 @@ def test_writes_of_a_firing_go_by_instant(store, name):
     Begins and ends find their jobs in the index of what is due, where those of one instant are side by side.
     """
     with store._connections.reading() as connection:
-        ((explained,),) = connection.execute(f"EXPLAIN (FORMAT JSON) {SQL[name]}", ([0], [7], [8])).fetchall()
+        ((explained,),) = connection.execute(f"EXPLAIN (FORMAT JSON) {SQL[name]}", ([0], [7], [8], 1)).fetchall()
     nodes = list(nodes_of(explained[0]["Plan"]))
     assert {node.get("Index Name") for node in nodes} == {None, "tickwheel_job_due"}
 
@@ -185,16 +185,18 @@ def test_statistics_of_another_moment(store, statement, state, past):
     What changes many jobs finds each by its place, though the server counted them when none was in that state, or none.
     """
     values = [[0] * 2_000, [FAR + i for i in range(2_000)], [51 + i for i in range(2_000)]]
+    if statement in {"begin_jobs", "end_jobs"}:
+        values.append(2_000)
     if statement == "rescue_jobs":
-        values = [[0], [2_000]]
+        values = ["owner"]
     if statement == "leave_tails":
-        values = [[0]]
+        values = [[0], "owner"]
     if statement == "update_jobs":
         jobs = [row_of(model.Job(f"far {i}", 51 + i, FAR - i)) for i in range(2_000)]
         values = [*map(list, zip(*jobs, strict=True)), [0] * 2_000]
     with store._connections.reading() as connection, connection.transaction(force_rollback=True):
         connection.execute("UPDATE tickwheel_job SET state = %s", (state,))
-        connection.execute("UPDATE tickwheel_shard SET running = 2000")
+        connection.execute("UPDATE tickwheel_shard SET running = 2000, former = ''")
         connection.execute(past.format(other=1 - state, state=state))
         query = f"EXPLAIN (ANALYZE, FORMAT JSON) {SQL[statement]}"
         ((explained,),) = connection.execute(query, values).fetchall()
@@ -212,11 +214,11 @@ def test_the_end_of_a_tail_is_found_by_a_look_into_the_index(store, past):
     Whether anything is left in a tail takes no more than one row of it, whatever the server believes of the table.
     """
     with store._connections.reading() as connection, connection.transaction(force_rollback=True):
-        connection.execute("INSERT INTO tickwheel_shard (shard) VALUES (1000001), (1000002)")
+        connection.execute("INSERT INTO tickwheel_shard (shard, owner) VALUES (1000001, 'one'), (1000002, 'one')")
         connection.execute("UPDATE tickwheel_job SET shard = 1000001")
         connection.execute(past)
         query = f"EXPLAIN (ANALYZE, FORMAT JSON) {SQL['end_tails']}"
-        ((explained,),) = connection.execute(query, ([1000001, 1000002],)).fetchall()
+        ((explained,),) = connection.execute(query, ("one",)).fetchall()
         assert connection.execute("SELECT shard FROM tickwheel_shard WHERE shard > 0").fetchall() == [(1000001,)]
     nodes = [node for node in nodes_of(explained[0]["Plan"]) if node.get("Relation Name") == "tickwheel_job"]
     assert [node["Index Name"] for node in nodes] == ["tickwheel_job_due"]

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import itertools
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import psycopg
 
@@ -30,7 +32,9 @@ def test_an_end_that_waits_for_a_hand_over(postgres, database, until):
     ends = [model.Settle(job, epoch_of[job.key], model.Settled.DONE, 1) for job in jobs]
     waits = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'tickwheel'"
     with psycopg.connect(postgres.url(database)) as connection, ThreadPoolExecutor(1) as pool:
-        leases = _ownership.renew(connection, "owner", 10_000, is_guarded=True)
+        held = SimpleNamespace(writing=lambda: nullcontext(connection))
+        seen = _ownership.view(held, "owner", 10_000, 2, is_guarded=True, is_taking=False)
+        leases, _ = _ownership.keep(held, "owner", 10_000, seen, is_taking=False)
         assert len(leases) == 2  # a shard and the tail of the other
         answers = pool.submit(owner.apply, ends)
         until(lambda: postgres.execute(waits))

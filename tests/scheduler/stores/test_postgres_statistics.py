@@ -73,7 +73,7 @@ def values_of(rows):
     """
     middle = rows // 2
     shards, dues, generations = firing(middle)
-    front, keys = firing(1), [key_of(number) for number in generations]
+    front, keys = firing(101), [key_of(number) for number in generations]
     attempts = [1] * BATCH
     new = [f"new {i}" for i in range(BATCH)]
     zeros, nones, texts = [0] * BATCH, [None] * BATCH, ["handler"] * BATCH
@@ -116,19 +116,21 @@ def values_of(rows):
         "transactions_open": (["1", "2"],),
         "now": (),
         "epochs": ([shard + 1 for shard in ALL], "owner"),
+        "hold_epochs": (SHARDS, ALL, [shard + 1 for shard in ALL], "owner"),
         "jobs_by_key": (keys,),
+        "jobs_read": (keys,),
+        "hold_jobs": (0, keys, ["3"] * BATCH),
         "generations": (BATCH,),
         "raise_generation": {"floor": 5, "margin": 10},
-        "begin_jobs": (shards, dues, generations),
-        "end_jobs": front,
-        "insert_jobs": (*columns(new), nones, shards),
+        "begin_jobs": (shards, dues, generations, BATCH),
+        "end_jobs": (*front, BATCH),
+        "insert_jobs": (*columns(new), nones, shards, BATCH),
         "update_jobs": (*columns(keys), nones, shards),
         "delete_jobs": (keys,),
         "insert_notes": (shards, generations, keys),
         "add_counts": (1, 2, 3),
-        "add_counts_and_wait": (1, 2, 3),
         "add_counts_apart": (1, 2, 3),
-        "take_counts_apart": (),
+        "gather_counts": (),
         "write_shards": (ALL, [1] * SHARDS),
         "job_of_key": (keys[0],),
         "count": (),
@@ -142,40 +144,43 @@ def values_of(rows):
         "owners": (),
         "make_shards": (100, 110),
         "cut_leases": (),
-        "see_node": {"owner": "owner", "until": 5, "lease_ms": 5, "is_guarded": True},
+        "end_stuck": (3_600_000,),
+        "see_node": {"owner": "owner", "lease_ms": 5, "is_guarded": True},
         "guard_node": {"owner": "owner"},
         "expire_deserted": {"owner": "other"},
         "report_figures": ("{}", "owner"),
         "nodes": (600_000,),
         "forget_nodes": ("owner", 5),
-        "fair_share": {"now": 0, "owner": "owner"},
+        "fair_share": {"owner": "owner"},
+        "seen_shards": ("owner",),
         "held_shards": ("owner",),
-        "free_shards": (EVER, 4),
-        "free_tails": (EVER,),
-        "rescue_jobs": (ALL, [BATCH // SHARDS] * SHARDS),
+        "rescue_jobs": ("owner",),
         "rescue_again": {
             "shards": [i % SHARDS for i in front[1]],
             "keys": [key_of(number) for number in front[1]],
             "generations": front[1],
             "attempts": [0] * BATCH,
         },
-        "take_shards": {"owner": "other", "until": 10_000, "lease_ms": 10_000, "left": [1, 1, 3], "shards": ALL},
-        "delete_notes": (ALL[:2],),
-        "renew_shards": (10_000, ALL),
-        "leave_tails": (ALL,),
-        "end_tails": ([1_000_001, 1_000_002],),
+        "take_shards": {"owner": "other", "lease_ms": 10_000, "missing": 4},
+        "delete_notes": ("owner",),
+        "renew_shards": (10_000, "owner"),
+        "leave_tails": (ALL, "owner"),
+        "end_tails": ("owner",),
         "give_up_shards": ("owner", ALL),
+        "give_up_all": ("owner",),
         "end_of_reach": page,
         "page": page,
         "last_generation": (),
         "count_paused": (),
         "has_aside": (),
-        "is_lease": (1, 2, "owner"),
+        "hold_lease": (1, 2, "owner"),
         "take_up": {
             "targets": ["handler"],
             "handlers": ["handler 2"],
             "limit": 100,
             "shard": 3,
+            "epoch": 4,
+            "owner": "owner",
             "unreadable": [],
             "unfit": [],
         },
@@ -203,6 +208,7 @@ def values_of(rows):
         "pause_scope": ("handler:a", 1, "", ""),
         "resume_scope": ("handler:a",),
         "notice_server": (),
+        "is_same_server": (SHARDS,),
         "lock_schema": (),
         "make_server_again": (),
         "make_version_again": (1, "shape"),
@@ -253,7 +259,9 @@ def set_statistics(connection, state, rows):
         fill(connection, 1, 100)
         connection.execute("ANALYZE")
         fill(connection, 101, rows)
-        connection.execute("UPDATE tickwheel_shard SET running = %s", (BATCH // SHARDS,))
+        connection.execute(
+            "UPDATE tickwheel_shard SET former = '', epoch = shard + 1, running = %s", (BATCH // SHARDS,)
+        )
     elif state == "none":
         forget_statistics(connection, -1)
     elif state == "empty":

@@ -8,9 +8,10 @@ connection that blocks and on one that is awaited.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict
-from operator import itemgetter
+from operator import attrgetter
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from tickwheel.jobs.model import Answer, Job, Manifest, Set, State, Write
@@ -24,7 +25,17 @@ from tickwheel.stores.postgres._copy import rows_of
 from tickwheel.stores.postgres._history import columns_of
 from tickwheel.stores.postgres._queries import SQL
 
-__all__ = ["ASIDE", "Batch", "Result", "ServerMovedError", "Statement", "Steps", "add_counts", "run", "run_async"]
+__all__ = [
+    "ASIDE",
+    "Batch",
+    "ServerMovedError",
+    "Statement",
+    "Steps",
+    "is_copied",
+    "is_wrong_guess",
+    "run",
+    "run_async",
+]
 
 _T = TypeVar("_T")
 
@@ -32,6 +43,11 @@ _FLOOR_MARGIN: Final = 100_000
 """What others may draw while a sequence is raised, without its going back behind them."""
 
 _UNIQUE_VIOLATION: Final = "23505"
+_WRONG_GUESS: Final = "22P02"
+"""Raised by the macro `@guessed` of the statements, and by nothing else of a batch."""
+
+COPIED_FROM: Final = 100
+"""So many new jobs are cheaper to copy in, which takes two round trips more."""
 
 ASIDE: Final = 2**31 - 1
 """The shard of what was set aside: nobody's, and taken up by anybody."""
@@ -39,6 +55,7 @@ ASIDE: Final = 2**31 - 1
 _PAUSED: Final = ASIDE - 1
 """That of pending jobs that are paused."""
 
+_BY_KEY: Final = attrgetter("key")
 _STATES: Final = (State.PENDING, State.RUNNING, State.DEAD)
 
 
@@ -58,40 +75,45 @@ class Statement(NamedTuple):
     data: bytes = b""
 
 
-class Result(NamedTuple):
-    """
-    The outcome of a statement.
-    """
+Rows: TypeAlias = list[tuple[Any, ...]]
 
-    changed: int
-    rows: list[Any]
+Steps: TypeAlias = Generator[Statement | list[Statement], list[Rows], _T]
+"""Yields a statement to execute, of which nothing is asked, or several, and is sent the rows of each of these."""
 
 
-Steps: TypeAlias = Generator[Statement, Result, _T]
-
-
-def run(connection: Connection, steps: Steps[_T]) -> _T:
+def run(connection: Connection, steps: Steps[_T], *, is_cursor: bool = False) -> _T:
     """
     Execute what *steps* yield, one after the other, and return their end.
+
+    On a connection in a pipeline that waits for the server only where rows are asked for. A cursor, which has the rows
+    of one statement at a time, waits for each.
     """
     try:
-        statement = next(steps)
+        asked = next(steps)
         while True:
+            found: list[Rows] = []
             try:
-                if statement.data:
-                    cursor = connection.cursor()
-                    with cursor.copy(statement.text) as copy:
-                        copy.write(statement.data)
+                if isinstance(asked, list):
+                    found = _rows_of(connection, asked, is_cursor=is_cursor)
+                elif asked.data:
+                    with connection.cursor().copy(asked.text) as copy:
+                        copy.write(asked.data)
                 else:
-                    cursor = connection.execute(statement.text, statement.values)
-                rows = cursor.fetchall() if cursor.description else []
+                    connection.execute(asked.text, asked.values)
             except BaseException as error:  # noqa: BLE001 - it is raised where the statement was yielded
-                statement = steps.throw(error)
+                asked = steps.throw(error)
             else:
-                statement = steps.send(Result(cursor.rowcount, rows))
+                asked = steps.send(found)
     except StopIteration as end:
         result: _T = end.value
         return result
+
+
+def _rows_of(connection: Connection, asked: list[Statement], *, is_cursor: bool) -> list[Rows]:
+    if is_cursor:
+        return [connection.execute(each.text, each.values).fetchall() for each in asked]
+    cursors = [connection.execute(each.text, each.values) for each in asked]
+    return [cursor.fetchall() for cursor in cursors]
 
 
 async def run_async(connection: Any, steps: Steps[_T]) -> _T:
@@ -99,18 +121,35 @@ async def run_async(connection: Any, steps: Steps[_T]) -> _T:
     Do the same on a connection, or cursor, that is awaited.
     """
     try:
-        statement = next(steps)
+        asked = next(steps)
         while True:
+            found: list[Rows] = []
             try:
-                cursor = await connection.execute(statement.text, statement.values)
-                rows = await cursor.fetchall() if cursor.description else []
+                for each in asked if isinstance(asked, list) else [asked]:
+                    cursor = await connection.execute(each.text, each.values)
+                    if isinstance(asked, list):
+                        found.append(await cursor.fetchall())
             except BaseException as error:  # noqa: BLE001 - it is raised where the statement was yielded
-                statement = steps.throw(error)
+                asked = steps.throw(error)
             else:
-                statement = steps.send(Result(cursor.rowcount, rows))
+                asked = steps.send(found)
     except StopIteration as end:
         result: _T = end.value
         return result
+
+
+def is_wrong_guess(error: BaseException | None) -> bool:
+    """
+    Return whether *error* says that a guess was wrong: of a batch, or of one of its statements on the server.
+    """
+    return isinstance(error, WrongGuessError) or getattr(error, "sqlstate", None) == _WRONG_GUESS
+
+
+def is_copied(writes: Sequence[Write]) -> bool:
+    """
+    Return whether *writes* are best copied in, if they are as is guessed: many sets and nothing else.
+    """
+    return len(writes) >= COPIED_FROM and all(isinstance(write, Set) for write in writes)
 
 
 class Batch:
@@ -124,7 +163,9 @@ class Batch:
         owner: str | None,
         owned: frozenset[int],
         *,
+        held: Mapping[int, int] = MappingProxyType({}),
         sets_new: bool = False,
+        is_copied: bool = False,
         is_joined: bool = False,
     ) -> None:
         """
@@ -134,19 +175,25 @@ class Batch:
             shard_of: The shard of a key.
             owner: In whose name begins and ends are written, if anybody's.
             owned: Those whose owner hears of these writes anyway.
+            held: The shards that *owner* holds, as far as is known, by the epochs of their leases.
             sets_new: Whether keys that are set are guessed to have no job: a wrong guess ends the transaction.
+            is_copied: Whether these are copied in, on a connection that is in no pipeline.
             is_joined: Whether the transaction is somebody else's, who may leave it open: it locks nothing that all
                 writers need.
         """
         self._shard_of = shard_of
         self._owner = owner
         self._owned = owned
+        self._held = held
         self._sets_new = sets_new
+        self._is_copied = is_copied
         self._is_joined = is_joined
         self._counts: Counter[State] = Counter()
         self._running: Counter[int] = Counter()
         self._away: dict[str, int] = {}
         self._found: dict[str, int] = {}
+        self._versions: dict[str, str] = {}
+        self._manifests: Manifests | None = None
         self.noted: set[int] = set()
         """The shards whose owners are to hear of it."""
         self.pending: list[int] = []
@@ -161,115 +208,127 @@ class Batch:
         Raises:
             WrongGuessError: If a guess was wrong, or somebody else made a job of the same key meanwhile.
         """
-        epochs = yield from self._epochs(writes)
+        epochs, is_held = yield from self._epochs(writes, is_guessing=is_guessing)
         plan = Plan.of(writes, epochs, self._shard_of, is_guessing=is_guessing)
         self._away = plan.away
+        is_new = is_guessing and self._sets_new and _sets_apart(plan)
+        differences = Differences()
+        # All that is asked comes before all that is locked, so that nothing stays locked while an answer is on its way.
+        if plan.careful and is_new:
+            differences = yield from self._decide_new(plan)
+        elif plan.careful:
+            differences = yield from self._decide(plan, is_guessing=is_guessing)
+        if epochs and not is_held:
+            owned = sorted(epochs.items())
+            shards, numbers = map(list, zip(*owned, strict=True))
+            yield Statement(SQL["hold_epochs"], (len(owned), shards, numbers, self._owner))
         if plan.begins:
             yield from self._guess("begin_jobs", plan.begins, {State.PENDING: -1, State.RUNNING: 1})
         if plan.ends:
             yield from self._guess("end_jobs", plan.ends, {State.RUNNING: -1})
-        if plan.careful and is_guessing and self._sets_new and _sets_apart(plan):
-            yield from self._set_new(plan)
-        elif plan.careful:
-            yield from self._do_with_care(plan)
+        yield from self._store(differences, is_new=is_new, is_locked=not is_guessing)
+        for manifest in self._manifests.changed.values() if self._manifests is not None else ():
+            yield Statement(SQL["write_manifest"], asdict(manifest))
         if records := plan.records():
             yield Statement(SQL["insert_records"], columns_of(records))
         yield from self._write_shards()
         counts = [self._counts[state] for state in _STATES]
-        if self._is_joined and any(counts):
-            yield Statement(SQL["add_counts_apart"], counts)
-        else:
-            yield from add_counts(*counts)
+        if any(counts):
+            yield Statement(SQL["add_counts_apart" if self._is_joined else "add_counts"], counts)
         return plan.answers
 
-    def _epochs(self, writes: Sequence[Write]) -> Steps[dict[int, int]]:
+    def _epochs(self, writes: Sequence[Write], *, is_guessing: bool) -> Steps[tuple[dict[int, int], bool]]:
+        """
+        Return the epochs that *writes* come with and the owner has, by shard, and whether these are locked already.
+        """
         epochs = {write.epoch for write in writes if isinstance(write, FIRINGS)}
         if not epochs or self._owner is None:
-            return {}
+            return {}, True
+        if is_guessing and epochs <= self._held.keys():
+            return {self._held[epoch]: epoch for epoch in epochs}, False
         ask = Statement(SQL["epochs"], (sorted(epochs), self._owner))
-        found = (yield ask).rows
+        (found,) = yield [ask]
         if len(found) < len(epochs):
             # This may have waited for a hand-over: only a statement that begins after it sees the tail, with the epoch.
-            found = (yield ask).rows
-        return dict(found)
+            (found,) = yield [ask]
+        return dict(found), True
 
     def _guess(self, name: str, jobs: list[Job], changes: dict[State, int]) -> Steps[None]:
         # In the order in which all lock what they write.
         places = sorted([(self._shard_of_firing(job.key), job.due_at, job.generation) for job in jobs])
         shards, dues, generations = zip(*places, strict=True)
-        yield from _change(name, (Int4s.of(shards), Int8s.of(dues), Int8s.of(generations)), len(jobs))
+        yield Statement(SQL[name], (Int4s.of(shards), Int8s.of(dues), Int8s.of(generations), len(jobs)))
         for state, change in changes.items():
             self._counts[state] += change * len(jobs)
         for shard, number in Counter(shards).items():
             self._running[shard] += changes[State.RUNNING] * number
 
-    def _set_new(self, plan: Plan) -> Steps[None]:
+    def _decide_new(self, plan: Plan) -> Steps[Differences]:
         """
-        Do sets of keys that are guessed to have no job, without a look for one.
+        Decide on sets of keys that are guessed to have no job, without a look for one.
         """
-        now, draw = yield from self._draw(len(plan.careful))
-        made: list[tuple[str, Job, int]] = []
-        for index, key, write in plan.careful:
+        (drawn,) = yield [Statement(SQL["generations"], (len(plan.careful),))]
+        now, draw = _drawn(drawn, len(plan.careful))
+        differences = Differences()
+        for index, _, write in plan.careful:
             assert isinstance(write, Set)
             plan.answers[index], job = decide(write, None, now, draw)
             if getattr(write, "actor", None) is not None:
                 plan.note(index, write, now)
             if job is not None:
-                made.append((key, job, self._shard_of(key)))
-        made.sort(key=itemgetter(0))
-        _, jobs, shards = zip(*made, strict=True)
-        try:
-            changed = (yield Statement(SQL["copy_jobs"], data=rows_of(jobs, shards))).changed
-        except Exception as error:
-            if getattr(error, "sqlstate", None) == _UNIQUE_VIOLATION:
-                raise WrongGuessError from error
-            raise
-        if changed != len(jobs):
-            raise WrongGuessError
-        self._counts[State.PENDING] += changed
-        yield from self._note(jobs)
+                differences.new.append(job)
+        return differences
 
-    def _do_with_care(self, plan: Plan) -> Steps[None]:
-        manifests = (yield from _lock_manifests(sorted(plan.manifests))) if plan.manifests else None
-        rows = (yield Statement(SQL["jobs_by_key"], (Texts.of(plan.keys()),))).rows
-        self._found = {row[0]: row[-1] for row in rows}
+    def _decide(self, plan: Plan, *, is_guessing: bool) -> Steps[Differences]:
+        """
+        Read the jobs of the careful writes and decide on these; unless *is_guessing*, the jobs are locked from here.
+        """
+        manifests = self._manifests = (yield from _lock_manifests(sorted(plan.manifests))) if plan.manifests else None
+        if plan.floor:
+            yield Statement(SQL["raise_generation"], {"floor": plan.floor, "margin": _FLOOR_MARGIN})
+        # Drawn after the jobs were read, and the jobs are as they were when they are written: a key's generations grow.
+        rows, drawn = yield [
+            Statement(SQL["jobs_read" if is_guessing else "jobs_by_key"], (Texts.of(plan.keys()),)),
+            Statement(SQL["generations"], (len(plan.careful),)),
+        ]
+        self._found = {row[0]: row[-2] for row in rows}
+        self._versions = {row[0]: row[-1] for row in rows}
         away = {key: shard for key, shard in self._found.items() if 0 <= shard < _PAUSED}
         sets = [key for _, key, write in plan.careful if isinstance(write, Set)]
         if sets:
-            self.has_found = not {row[0] for row in rows}.isdisjoint(sets)
-        if plan.floor:
-            yield Statement(SQL["raise_generation"], {"floor": plan.floor, "margin": _FLOOR_MARGIN})
-        # Drawn while the rows are locked: a key's generations grow, by any writer.
-        now, draw = yield from self._draw(len(plan.careful))
-        yield from self._store(plan.decide({row[0]: job_of(row) for row in rows}, now, draw, away, manifests))
-        for manifest in manifests.changed.values() if manifests is not None else ():
-            yield Statement(SQL["write_manifest"], asdict(manifest))
+            self.has_found = not self._found.keys().isdisjoint(sets)
+        now, draw = _drawn(drawn, len(plan.careful))
+        return plan.decide({row[0]: job_of(row) for row in rows}, now, draw, away, manifests)
 
-    def _draw(self, count: int) -> Steps[tuple[int, Callable[[], int]]]:
-        """
-        Return the store's time, and what gives *count* new generations.
-        """
-        first, numbers, now, is_same_server = (yield Statement(SQL["generations"], (count,))).rows[0]
-        if not is_same_server:
-            raise ServerMovedError
-        return now, iter(numbers or range(first, first + count)).__next__
-
-    def _store(self, differences: Differences) -> Steps[None]:
-        changed = [job for _, job in differences.changed]
-        changed.sort(key=lambda job: job.key)
-        new = sorted(differences.new, key=lambda job: job.key)
+    def _store(self, differences: Differences, *, is_new: bool, is_locked: bool) -> Steps[None]:
+        before = [*differences.gone, *(old for old, _ in differences.changed)]
+        changed = sorted((job for _, job in differences.changed), key=_BY_KEY)
+        new = sorted(differences.new, key=_BY_KEY)
+        if before and not is_locked:
+            keys = sorted(job.key for job in before)
+            versions = [self._versions[key] for key in keys]
+            yield Statement(SQL["hold_jobs"], (len(keys), Texts.of(keys), Texts.of(versions)))
         if differences.gone:
-            keys = sorted(job.key for job in differences.gone)
-            yield from _change("delete_jobs", (Texts.of(keys),), len(keys))
+            yield Statement(SQL["delete_jobs"], (Texts.of(sorted(job.key for job in differences.gone)),))
         if changed:
-            yield from _change("update_jobs", self._columns(changed), len(changed))
-        if new:
-            yield from _change("insert_jobs", self._columns(new), len(new))
-        for old in (*differences.gone, *(old for old, _ in differences.changed)):
+            yield Statement(SQL["update_jobs"], self._columns(changed))
+        if new and is_new and self._is_copied:
+            yield from self._copy(new)
+        elif new:
+            yield Statement(SQL["insert_jobs"], (*self._columns(new), len(new)))
+        for old in before:
             self._count(old, -1)
         for job in (*changed, *new):
             self._count(job, 1)
         yield from self._note((*changed, *new))
+
+    def _copy(self, jobs: list[Job]) -> Steps[None]:
+        try:
+            yield Statement(SQL["copy_jobs"], data=rows_of(jobs, [self._shard_of(job.key) for job in jobs]))
+        except Exception as error:
+            if getattr(error, "sqlstate", None) == _UNIQUE_VIOLATION:
+                raise WrongGuessError from error
+            raise
 
     def _note(self, jobs: Sequence[Job]) -> Steps[None]:
         """
@@ -286,7 +345,7 @@ class Batch:
             self.noted.add(ASIDE)  # somebody may have the handler
         if notes:
             shards, generations, names = zip(*notes, strict=True)
-            yield from _change("insert_notes", (Int4s.of(shards), Int8s.of(generations), Texts.of(names)), len(notes))
+            yield Statement(SQL["insert_notes"], (Int4s.of(shards), Int8s.of(generations), Texts.of(names)))
             self.noted.update(shards)
 
     def _count(self, job: Job, change: int) -> None:
@@ -329,7 +388,7 @@ def _lock_manifests(names: list[str]) -> Steps[Manifests]:
     Read the manifests with *names*, which nobody else declares until the transaction ends.
     """
     yield Statement(SQL["make_manifests"], (Texts.of(names),))
-    rows = (yield Statement(SQL["lock_manifests"], (Texts.of(names),))).rows
+    (rows,) = yield [Statement(SQL["lock_manifests"], (Texts.of(names),))]
     return Manifests({row[0]: Manifest(*row) for row in rows})
 
 
@@ -348,15 +407,11 @@ def _may_be_new(write: Set) -> bool:
     return is_free and not write.if_generation and write.if_due_at is None
 
 
-def _change(name: str, values: Sequence[Array], expected: int) -> Steps[None]:
-    if (yield Statement(SQL[name], values)).changed != expected:
-        raise WrongGuessError
-
-
-def add_counts(pending: int, running: int, dead: int) -> Steps[None]:
+def _drawn(rows: Rows, count: int) -> tuple[int, Callable[[], int]]:
     """
-    Add to the counts by state, on any row of them that nobody else is writing.
+    Return the store's time, and what gives the *count* new generations of *rows*.
     """
-    changes = (pending, running, dead)
-    if any(changes) and not (yield Statement(SQL["add_counts"], changes)).changed:
-        yield Statement(SQL["add_counts_and_wait"], changes)
+    first, numbers, now, is_same_server = rows[0]
+    if not is_same_server:
+        raise ServerMovedError
+    return now, iter(numbers or range(first, first + count)).__next__

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -144,9 +144,10 @@ class Connections:
         self._conninfo, self._url, self._call_s = conninfo, url, call_s
         settings = {**_SETTINGS, **_timeouts(call_s)}
         self._is_pooled = is_pooled
-        self._begin = "BEGIN"
+        self._begins = ["BEGIN"]
         if is_pooled:
-            self._begin = "; SET LOCAL ".join(["BEGIN", *(f"{name} = '{value}'" for name, value in settings.items())])
+            values = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
+            self._begins.append(f"SELECT {values}")
         self._session = " ".join(f"-c {name}={value}" for name, value in settings.items())
         self._lock = Lock()
         self._idle: list[Any] = []
@@ -211,35 +212,63 @@ class Connections:
             adapters.register_dumper(kind, dumper)
 
     @contextmanager
-    def writing(self, call_s: float = 0.0) -> Iterator[Connection]:
+    def writing(self, call_s: float = 0.0, *, is_pipelined: bool = True) -> Iterator[Connection]:
         """
         Hold a transaction open; commit it at the end, or roll it back if anything is raised.
 
-        It may take *call_s*, if that is longer than other calls.
+        A statement of a pipeline goes to the server with the next one whose rows are fetched, or with the commit. So
+        the round trips are the times that somebody fetches before the end, and one more; nothing that is locked after
+        the last of these stays locked during a round trip. An error of a statement may come as late as that.
+
+        Args:
+            call_s: How long it may take, if that is longer than other calls.
+            is_pipelined: False for COPY, for several statements in one text, and where changed rows are counted.
         """
+        is_committing = False
         with self._lent(call_s) as connection:
             try:
-                begin = [self._begin]
-                if call_s > self._call_s:
-                    begin += [f"{name} = {value}" for name, value in _timeouts(call_s).items()]
-                connection.execute("; SET LOCAL ".join(begin))
-                yield connection
-                self._commit(connection)
-            except BaseException:
+                with self._pipeline(connection) if is_pipelined else nullcontext():
+                    for statement in self._begins:
+                        connection.execute(statement)
+                    if call_s > self._call_s:
+                        for name, value in _timeouts(call_s).items():
+                            connection.execute(f"SET LOCAL {name} = {value}")
+                    yield connection
+                    lent: Any = connection
+                    lent.has_warned, is_committing = False, True
+                    connection.execute("COMMIT")
+            except BaseException as error:
+                is_connected = not connection.closed
                 with suppress(self._psycopg.Error):
-                    connection.execute("ROLLBACK")
+                    connection.rollback()  # by this the driver also forgets what a pipeline has not prepared after all
+                if is_committing and isinstance(error, self._psycopg.Error):
+                    raise store_error(error, self._url, is_connected=is_connected, is_committing=True) from error
                 raise
+            if lent.has_warned:  # it was cancelled: the server has committed, and says nothing else of it
+                what = f"{self._url}: no standby has confirmed the commit"
+                raise StoreError(what, "see that the synchronous standbys run", is_transient=True, is_unknown=True)
 
-    def _commit(self, connection: Any) -> None:
-        connection.has_warned = False
+    @contextmanager
+    def _pipeline(self, connection: Connection) -> Iterator[None]:
+        """
+        Send each statement without waiting for the answers to those before; raise the first error.
+
+        Where libpq is older than 14, each is waited for.
+        """
+        if not self._psycopg.Pipeline.is_supported():
+            yield
+            return
+        first: BaseException | None = None
         try:
-            connection.execute("COMMIT")
+            with connection.pipeline():
+                try:
+                    yield
+                except BaseException as error:  # noqa: BLE001 - the pipeline would log what follows from it
+                    first = error
         except self._psycopg.Error as error:
-            is_connected = not connection.closed
-            raise store_error(error, self._url, is_connected=is_connected, is_committing=True) from error
-        if connection.has_warned:  # it was cancelled: the server has committed, and says nothing else of it
-            what = f"{self._url}: no standby has confirmed the commit"
-            raise StoreError(what, "see that the synchronous standbys run", is_transient=True, is_unknown=True)
+            first = first or error
+        if first is not None:
+            raise first
 
     def reading(self) -> AbstractContextManager[Connection]:
         """

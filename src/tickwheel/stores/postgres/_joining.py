@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from tickwheel.jobs.errors import StoreError, TransactionError
 from tickwheel.jobs.model import Answer, Write
-from tickwheel.stores._plan import WrongGuessError
-from tickwheel.stores.postgres._batch import Batch, Statement, Steps
+from tickwheel.stores.postgres._batch import Batch, Statement, Steps, is_wrong_guess
 from tickwheel.stores.postgres._queries import SQL
 
 __all__ = ["Database", "joined"]
@@ -32,7 +31,7 @@ def joined(
     """
     Do *writes*; return the answers, the shards to announce once the transaction has ended, and its number for that.
     """
-    found = (yield Statement(SQL["place"])).rows[0]
+    ((found,),) = yield [Statement(SQL["place"])]
     if found[:-1] != database:
         raise TransactionError("is connected to another database", _OURS)
     if found[-1] == "on":
@@ -46,11 +45,14 @@ def joined(
             with suppress(Exception):  # as in the middle of a call that a signal's handler has ended: that is raised
                 yield Statement("ROLLBACK TO SAVEPOINT tickwheel")
                 yield Statement("RELEASE SAVEPOINT tickwheel")
-            if not isinstance(error, WrongGuessError):
+            if not is_wrong_guess(error):
                 raise
             continue
         yield Statement("RELEASE SAVEPOINT tickwheel")
-        number = (yield Statement(SQL["transaction"])).rows[0][0] if batch.noted else ""
+        number = ""
+        if batch.noted:
+            ((found,),) = yield [Statement(SQL["transaction"])]
+            number = found[0]
         return answers, batch.noted, number
     what = f"{url}: others keep making jobs of the same keys"
     raise StoreError(what, "try again", is_transient=True)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from tickwheel.jobs.model import Job
 from tickwheel.jobs.rows import in_int64, job_of
 from tickwheel.stores.contract import Cursor, Scan, Sight
-from tickwheel.stores.postgres._connections import Connection
+from tickwheel.stores.postgres._connections import Connection, Connections
 from tickwheel.stores.postgres._queries import SQL
 
 __all__ = ["look", "scan"]
@@ -22,7 +22,13 @@ _NOTES_MAX: Final = 4_000
 
 
 def look(
-    connection: Connection, owner: str | None, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool
+    connections: Connections,
+    owner: str | None,
+    cursors: Sequence[Cursor],
+    until: int,
+    limit: int,
+    *,
+    with_changes: bool,
 ) -> tuple[list[Sight], bool]:
     """
     Return what *owner* sees, as the method of the store says: notes, which are taken away, and then what is due.
@@ -30,12 +36,15 @@ def look(
     And whether there may be more notes.
     """
     marked = [cursor for cursor in cursors if cursor.mark is not None]
-    notes: list[Any] = []
-    if with_changes and marked:
-        values = {"owner": owner, "limit": _NOTES_MAX, **_columns(marked)}
-        notes = connection.execute(SQL["take_notes"], values).fetchall()
-    values = {"until": in_int64(until), "limit": limit + 1, **_columns(cursors)}
-    changed, ahead = _by_shard(notes), _by_shard(connection.execute(SQL["jobs_ahead"], values).fetchall())
+    taken = None
+    with connections.writing() if with_changes and marked else connections.reading() as connection:
+        if with_changes and marked:
+            values = {"owner": owner, "limit": _NOTES_MAX, **_columns(marked)}
+            taken = connection.execute(SQL["take_notes"], values)
+        values = {"until": in_int64(until), "limit": limit + 1, **_columns(cursors)}
+        rows = connection.execute(SQL["jobs_ahead"], values)
+    notes = taken.fetchall() if taken else []
+    changed, ahead = _by_shard(notes), _by_shard(rows.fetchall())
     sights = [Sight.of(changed[each.shard], 0, ahead[each.shard], until, limit) for each in cursors]
     return sights, len(notes) == _NOTES_MAX
 

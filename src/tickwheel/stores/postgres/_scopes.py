@@ -10,7 +10,7 @@ from tickwheel.jobs.model import HistoryRecord, Job, Pause
 from tickwheel.jobs.rows import job_of
 from tickwheel.stores._scopes import unpaused
 from tickwheel.stores.contract import Skill
-from tickwheel.stores.postgres._connections import Connection
+from tickwheel.stores.postgres._connections import Connection, Connections
 from tickwheel.stores.postgres._history import columns_of
 from tickwheel.stores.postgres._queries import SQL
 
@@ -39,7 +39,7 @@ def scopes(connection: Connection) -> list[Pause]:
 
 
 def take_up(
-    connection: Connection,
+    connections: Connections,
     lease: tuple[int, int, str | None],
     skills: Sequence[Skill],
     limit: int,
@@ -50,13 +50,19 @@ def take_up(
 
     That is the shard, its epoch and its owner. The texts of rules and the generations that are *left_out* stay.
     """
-    if connection.execute(SQL["is_lease"], lease).fetchone() != (True,):
-        return []
-    wanted = _unpaused_skills(connection, skills, limit)
+    with connections.reading() as connection:
+        if connection.execute(SQL["has_aside"]).fetchone() != (True,):
+            return []
+        wanted = _unpaused_skills(connection, skills, limit)
     targets, handlers = [target for target, _ in wanted], [handler for _, handler in wanted]
-    values = {"targets": targets, "handlers": handlers, "limit": limit, "shard": lease[0]}
+    values: dict[str, object] = {"targets": targets, "handlers": handlers, "limit": limit}
     values["unreadable"], values["unfit"] = map(list, left_out)
-    return [job_of(row) for row in connection.execute(SQL["take_up"], values).fetchall()]
+    with connections.writing() as connection:
+        connection.execute(SQL["hold_lease"], lease)
+        taken = connection.execute(
+            SQL["take_up"], {**values, **dict(zip(("shard", "epoch", "owner"), lease, strict=True))}
+        )
+    return [job_of(row) for row in taken.fetchall()]
 
 
 def _unpaused_skills(connection: Connection, skills: Sequence[Skill], limit: int) -> Sequence[Skill]:

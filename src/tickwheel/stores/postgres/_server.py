@@ -7,7 +7,8 @@ Another one is a standby that was promoted, or a restored copy; or the same one 
 from __future__ import annotations
 
 import logging
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from tickwheel.stores._leap import leap
 from tickwheel.stores.postgres._connections import Connection
@@ -47,15 +48,14 @@ def notice_server(connection: Connection, url: str, shards: int) -> None:
     connection.execute(SQL["free_all_shards"])
 
 
-def loss_window(connection: Connection) -> str:
+def loss_window(connection: Connection, durability: Sequence[Any]) -> str:
     """
     Return what may be lost of what was answered, or "" where nothing is: every commit waits for the server's disk.
 
-    A standby counts if it streams now, or if *connection* names a second server.
+    *durability* is the row of the statement of that name. A standby counts if it streams now, or if *connection*
+    names a second server.
     """
-    row = connection.execute(SQL["durability"]).fetchone()
-    assert row is not None
-    flushes, has_whole_pages, is_synchronous, has_standbys = row
+    flushes, has_whole_pages, is_synchronous, has_standbys = durability
     has_standbys = has_standbys or "," in connection.info.get_parameters().get("host", "")
     losses = ((_FLUSH, not flushes), (_TORN, not has_whole_pages), (_LAG, has_standbys and not is_synchronous))
     return "; ".join(loss for loss, is_possible in losses if is_possible)

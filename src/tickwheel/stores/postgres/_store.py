@@ -9,6 +9,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from tickwheel.jobs.errors import StoreError
@@ -22,8 +23,16 @@ from tickwheel.stores._sharding import sharding
 from tickwheel.stores._silence import Silence
 from tickwheel.stores.contract import Abilities, Aside, Cursor, Lease, Node, Scan, Shard, Sight, Skill
 from tickwheel.stores.postgres import _history, _ownership, _scopes, _withdrawals
-from tickwheel.stores.postgres._batch import ASIDE, Batch, ServerMovedError, run, run_async
-from tickwheel.stores.postgres._connections import Connection, Connections
+from tickwheel.stores.postgres._batch import (
+    ASIDE,
+    Batch,
+    ServerMovedError,
+    is_copied,
+    is_wrong_guess,
+    run,
+    run_async,
+)
+from tickwheel.stores.postgres._connections import Connections
 from tickwheel.stores.postgres._floors import Floors
 from tickwheel.stores.postgres._joining import Database, joined
 from tickwheel.stores.postgres._listener import Notifier, PostgresSubscription
@@ -108,11 +117,12 @@ class PostgresStore:
             return
         connections = Connections(self._conninfo, self.url, call_s=call_s(self._lease_s), is_pooled=self._is_pooled)
         try:
-            with connections.writing(_OPENING_S) as connection:
+            with connections.writing(_OPENING_S, is_pipelined=False) as connection:
                 self._shards = migrate(connection, self.url, self._wanted_shards)
                 self._shard_of = sharding(self._shards)
                 notice_server(connection, self.url, self._shards)
-                self.abilities = replace(self.abilities, loss_window=loss_window(connection))
+                durability = connection.execute(SQL["durability"]).fetchall()[0]
+                self.abilities = replace(self.abilities, loss_window=loss_window(connection, durability))
         except BaseException:
             connections.close()
             raise
@@ -142,11 +152,21 @@ class PostgresStore:
     def apply(self, writes: Sequence[Write]) -> list[Answer]:
         seconds = call_s(self._lease_s) * calls_of(len(writes))
         for turn in range(_TRIES):
-            batch = Batch(self._shard_of, self._owner, self._surely_owned(), sets_new=self._sets_new)
+            copies = turn == 0 and self._sets_new and is_copied(writes)
+            batch = Batch(
+                self._shard_of,
+                self._owner,
+                self._surely_owned(),
+                held={epoch: shard for shard, epoch in self._held},
+                sets_new=self._sets_new,
+                is_copied=copies,
+            )
             try:
-                with self._open_connections().writing(seconds) as connection:
+                with self._open_connections().writing(seconds, is_pipelined=not copies) as connection:
                     answers = run(connection, batch.apply(writes, is_guessing=turn == 0))
-            except WrongGuessError:
+            except (WrongGuessError, StoreError) as error:
+                if not is_wrong_guess(error.__cause__ if isinstance(error, StoreError) else error):
+                    raise
                 continue
             except ServerMovedError:
                 self._notice_server()
@@ -164,7 +184,7 @@ class PostgresStore:
         connections, database = self._open_connections(), self._find_database()
         cursor = connections.join(connection, is_async=False)
         with connections.translated(cursor.connection), self._same_server():
-            answers, noted, number = run(cursor, joined(writes, self.shard_of, database, self.url))
+            answers, noted, number = run(cursor, joined(writes, self.shard_of, database, self.url), is_cursor=True)
         self._notify(noted, number)
         return answers
 
@@ -211,8 +231,9 @@ class PostgresStore:
         return found
 
     def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[Sight]:
-        with self._floors.doubted(), self._open_connections().reading() as connection:
-            sights, has_more = look(connection, self._owner, cursors, until, limit, with_changes=with_changes)
+        connections = self._open_connections()
+        with self._floors.doubted():
+            sights, has_more = look(connections, self._owner, cursors, until, limit, with_changes=with_changes)
         self._floors.lower(job.due_at for sight in sights for job in sight.changed)
         if has_more:
             self._announce_notes()
@@ -261,19 +282,12 @@ class PostgresStore:
             return [job_of(row) for row in connection.execute(SQL["latest_dead"], {"limit": limit}).fetchall()]
 
     def prune(self, since: int, per_key: int, total: int, limit: int) -> int:
-        with self._long_read() as connection:
+        with self._long_read(is_pipelined=False) as connection:
             return _history.prune(connection, since, per_key, total, limit)
 
     def acquire(self, owner: str) -> list[Lease]:
         before, may_take = time.monotonic(), self._silence.is_over(has_leases=bool(self._owned))
-        with self._open_connections().writing() as connection:
-            self._notice_as_owner(connection)
-            if may_take:
-                lease_ms = int(self._lease_s * 1000)
-                leases, locked = _ownership.acquire(connection, owner, lease_ms, is_guarded=self._is_guarded())
-                self._locked += locked
-            else:
-                leases = self._renew(connection, owner)
+        leases = self._keep(owner, is_taking=may_take)
         is_new = self._owner is None
         self._hold(owner, leases, before)
         if is_new and self._listener is not None and self.abilities.has_notify:
@@ -283,15 +297,25 @@ class PostgresStore:
     def renew(self, owner: str) -> list[Lease]:
         before = time.monotonic()
         self._silence.is_over(has_leases=bool(self._owned))
-        with self._open_connections().reading() as connection, connection.transaction():
-            self._notice_as_owner(connection)
-            leases = self._renew(connection, owner)
+        leases = self._keep(owner, is_taking=False)
         self._hold(owner, leases, before)
         self._rescue_again()
         return leases
 
-    def _renew(self, connection: Connection, owner: str) -> list[Lease]:
-        return _ownership.renew(connection, owner, int(self._lease_s * 1000), is_guarded=self._is_guarded())
+    def _keep(self, owner: str, *, is_taking: bool) -> list[Lease]:
+        connections, lease_ms = self._open_connections(), int(self._lease_s * 1000)
+        see = partial(_ownership.view, connections, owner, lease_ms, self._shards)
+        seen = see(is_guarded=self._is_guarded(), is_taking=is_taking)
+        if not seen.is_same_server:
+            self._notice_server()
+            seen = see(is_guarded=self._is_guarded(), is_taking=is_taking)
+        with connections.reading() as connection:
+            window = loss_window(connection, seen.durability)
+        self._warned_of = warn_of(window, self._warned_of, self.url)
+        self.abilities = replace(self.abilities, loss_window=self._warned_of)
+        leases, locked = _ownership.keep(connections, owner, lease_ms, seen, is_taking=is_taking)
+        self._locked += locked
+        return leases
 
     def _is_guarded(self) -> bool:
         return self._listener is not None and self._listener.is_subscribed
@@ -301,8 +325,7 @@ class PostgresStore:
         Rescue attempts of former owners whose jobs were locked when their shards were taken over.
         """
         if locked := [each for each in self._locked if each.shard in self._owned]:
-            with self._open_connections().writing() as connection:
-                rescued, locked = _ownership.rescue_again(connection, locked)
+            rescued, locked = _ownership.rescue_again(self._open_connections(), locked)
             if rescued:
                 self._announce_notes()
         self._locked = locked
@@ -311,14 +334,8 @@ class PostgresStore:
         self._has_more_notes = True
         self.wake()
 
-    def _notice_as_owner(self, connection: Connection) -> None:
-        notice_server(connection, self.url, self._shards)
-        self._warned_of = warn_of(loss_window(connection), self._warned_of, self.url)
-        self.abilities = replace(self.abilities, loss_window=self._warned_of)
-
     def release(self, owner: str) -> None:
-        with self._open_connections().writing() as connection:
-            _ownership.release(connection, owner)
+        _ownership.release(self._open_connections(), owner)
         self._owner, self._owned = None, frozenset()
         if self._listener is not None:
             self._listener.stop()
@@ -334,11 +351,8 @@ class PostgresStore:
         unfit: Sequence[int] = (),
     ) -> list[Job]:
         connections = self._open_connections()
-        with connections.reading() as connection:
-            if connection.execute(SQL["has_aside"]).fetchone() != (True,):
-                return []
-        with self._floors.doubted(), connections.writing() as connection:
-            jobs = _scopes.take_up(connection, (shard, epoch, self._owner), skills, limit, (unreadable, unfit))
+        with self._floors.doubted():
+            jobs = _scopes.take_up(connections, (shard, epoch, self._owner), skills, limit, (unreadable, unfit))
         self._floors.lower(job.due_at for job in jobs)
         return jobs
 
@@ -384,11 +398,11 @@ class PostgresStore:
         if self._listener is not None:
             self._listener.wake()
 
-    def _long_read(self) -> AbstractContextManager[Connection]:
+    def _long_read(self, *, is_pipelined: bool = True) -> AbstractContextManager[Connection]:
         """
         Hold a transaction open for a call that may look at many rows, and has more time than others.
         """
-        return self._open_connections().writing(call_s(self._lease_s) * LONG_CALLS)
+        return self._open_connections().writing(call_s(self._lease_s) * LONG_CALLS, is_pipelined=is_pipelined)
 
     def _read_jobs(self, name: str, values: Any) -> list[Job]:
         with self._open_connections().reading() as connection:
@@ -411,7 +425,7 @@ class PostgresStore:
             raise StoreError(what, "begin the transaction again", is_transient=True) from None
 
     def _notice_server(self) -> None:
-        with self._open_connections().writing() as connection:
+        with self._open_connections().writing(is_pipelined=False) as connection:
             notice_server(connection, self.url, self._shards)
 
     def request_withdrawal(self, jobs: Sequence[Job]) -> set[int]:

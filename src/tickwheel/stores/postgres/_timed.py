@@ -76,6 +76,11 @@ def timed_connection() -> type[psycopg.Connection[tuple[Any, ...]]]:
             except (KeyboardInterrupt, SystemExit):
                 self.stop()
                 raise
+            finally:
+                with suppress(
+                    Exception
+                ):  # an operation that was left may raise once more, on a connection that is lost
+                    gen.close()
 
         def stop(self) -> None:
             """

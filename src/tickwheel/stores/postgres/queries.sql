@@ -25,6 +25,14 @@ SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 -- where a failover has lost one and given it again, the owner's name distinguishes the two.
 SELECT shard, epoch FROM tickwheel_shard WHERE epoch = ANY(%s) AND owner = %s ORDER BY shard FOR NO KEY UPDATE;
 
+-- name: hold_epochs
+-- The same for those that are guessed to be held.
+SELECT @guessed FROM (
+    SELECT FROM tickwheel_shard AS s
+    WHERE (s.shard, s.epoch) IN (SELECT * FROM unnest(%s::integer[], %s::bigint[])) AND owner = %s
+    ORDER BY shard FOR NO KEY UPDATE
+) AS held;
+
 -- name: jobs_by_key
 -- Locked in the order in which begins and ends lock theirs, each found by its key.
 SELECT j.* FROM (
@@ -33,9 +41,28 @@ SELECT j.* FROM (
     ) AS place
     ORDER BY place.shard, place.due_at, place.generation OFFSET 0
 ) AS k CROSS JOIN LATERAL (
-    SELECT @columns, shard
+    SELECT @columns, shard, xmin::text
     FROM tickwheel_job WHERE tickwheel_job.key = k.key OFFSET 0 FOR UPDATE
 ) AS j;
+
+-- name: jobs_read
+-- Not locked; the last column says later on whether they are still the same.
+SELECT j.* FROM unnest(%s::text[]) AS k (key) CROSS JOIN LATERAL (
+    SELECT @columns, shard, xmin::text FROM tickwheel_job WHERE tickwheel_job.key = k.key OFFSET 0
+) AS j;
+
+-- name: hold_jobs
+-- Locked as by `jobs_by_key`, if they are as they were read.
+SELECT @guessed FROM (
+    SELECT FROM (
+        SELECT k.key, k.version FROM unnest(%s::text[], %s::text[]) AS k (key, version) CROSS JOIN LATERAL (
+            SELECT shard, due_at, generation FROM tickwheel_job WHERE tickwheel_job.key = k.key OFFSET 0
+        ) AS place
+        ORDER BY place.shard, place.due_at, place.generation OFFSET 0
+    ) AS k CROSS JOIN LATERAL (
+        SELECT FROM tickwheel_job WHERE tickwheel_job.key = k.key AND xmin = k.version::xid OFFSET 0 FOR UPDATE
+    ) AS j
+) AS held;
 
 -- name: generations
 -- The first, all of them unless they follow each other, the time, and whether it is the server of the last time.
@@ -51,33 +78,42 @@ FROM tickwheel_generation WHERE last_value <= %(floor)s;
 
 -- name: begin_jobs
 -- By the index of what is due, where neighbours in time are neighbours: a third of what finding them by key costs.
-UPDATE tickwheel_job AS j SET state = 1, attempt = j.attempt + 1
-FROM (
-    SELECT place.*, found.ctid
-    FROM unnest(%s::integer[], %s::bigint[], %s::bigint[]) AS place (shard, due_at, generation) CROSS JOIN LATERAL (
-        SELECT f.ctid FROM tickwheel_job AS f
-        WHERE f.shard = place.shard AND f.due_at = place.due_at AND f.generation = place.generation OFFSET 0
-    ) AS found OFFSET 0
-) AS b
-WHERE j.ctid = b.ctid AND CASE WHEN j.state = 0 THEN
-    (j.shard, j.due_at, j.generation) = (b.shard, b.due_at, b.generation) ELSE false END;
+WITH begun AS (
+    UPDATE tickwheel_job AS j SET state = 1, attempt = j.attempt + 1
+    FROM (
+        SELECT place.*, found.ctid
+        FROM unnest(%s::integer[], %s::bigint[], %s::bigint[]) AS place (shard, due_at, generation) CROSS JOIN LATERAL (
+            SELECT f.ctid FROM tickwheel_job AS f
+            WHERE f.shard = place.shard AND f.due_at = place.due_at AND f.generation = place.generation OFFSET 0
+        ) AS found OFFSET 0
+    ) AS b
+    WHERE j.ctid = b.ctid AND CASE WHEN j.state = 0 THEN
+        (j.shard, j.due_at, j.generation) = (b.shard, b.due_at, b.generation) ELSE false END
+    RETURNING 1
+) SELECT @guessed FROM begun;
 
 -- name: end_jobs
-DELETE FROM tickwheel_job AS j
-USING (
-    SELECT place.*, found.ctid
-    FROM unnest(%s::integer[], %s::bigint[], %s::bigint[]) AS place (shard, due_at, generation) CROSS JOIN LATERAL (
-        SELECT f.ctid FROM tickwheel_job AS f
-        WHERE f.shard = place.shard AND f.due_at = place.due_at AND f.generation = place.generation OFFSET 0
-    ) AS found OFFSET 0
-) AS e
-WHERE j.ctid = e.ctid AND CASE WHEN j.state = 1 THEN
-    (j.shard, j.due_at, j.generation) = (e.shard, e.due_at, e.generation) ELSE false END;
+WITH ended AS (
+    DELETE FROM tickwheel_job AS j
+    USING (
+        SELECT place.*, found.ctid
+        FROM unnest(%s::integer[], %s::bigint[], %s::bigint[]) AS place (shard, due_at, generation) CROSS JOIN LATERAL (
+            SELECT f.ctid FROM tickwheel_job AS f
+            WHERE f.shard = place.shard AND f.due_at = place.due_at AND f.generation = place.generation OFFSET 0
+        ) AS found OFFSET 0
+    ) AS e
+    WHERE j.ctid = e.ctid AND CASE WHEN j.state = 1 THEN
+        (j.shard, j.due_at, j.generation) = (e.shard, e.due_at, e.generation) ELSE false END
+    RETURNING 1
+) SELECT @guessed FROM ended;
 
 -- name: insert_jobs
-INSERT INTO tickwheel_job (@columns, shard)
-SELECT * FROM unnest(@values, (SELECT %s::integer[]))
-ON CONFLICT DO NOTHING;
+WITH inserted AS (
+    INSERT INTO tickwheel_job (@columns, shard)
+    SELECT * FROM unnest(@values, (SELECT %s::integer[]))
+    ON CONFLICT DO NOTHING
+    RETURNING 1
+) SELECT @guessed FROM inserted;
 
 -- name: copy_jobs
 -- columns: the first six in the order in which `_copy.py` writes them
@@ -107,12 +143,9 @@ WHERE j.ctid = g.ctid;
 INSERT INTO tickwheel_note (shard, generation, key) SELECT * FROM unnest(%s::integer[], %s::bigint[], %s::text[]);
 
 -- name: add_counts
--- Any row that nobody else is writing.
+-- Any row that nobody else is writing, or else the first.
 UPDATE tickwheel_count SET pending = pending + %s, running = running + %s, dead = dead + %s
-WHERE slot = (SELECT slot FROM tickwheel_count WHERE slot >= 0 LIMIT 1 FOR UPDATE SKIP LOCKED);
-
--- name: add_counts_and_wait
-UPDATE tickwheel_count SET pending = pending + %s, running = running + %s, dead = dead + %s WHERE slot = 0;
+WHERE slot = coalesce((SELECT slot FROM tickwheel_count WHERE slot >= 0 LIMIT 1 FOR UPDATE SKIP LOCKED), 0);
 
 -- name: add_counts_apart
 -- In a row of its own, which nobody waits for while the caller's transaction is open.
@@ -121,13 +154,17 @@ VALUES (%s, %s, %s, -1 - (nextval('tickwheel_generation') %% 2147483647)::intege
 ON CONFLICT (slot) DO UPDATE SET pending = tickwheel_count.pending + excluded.pending,
     running = tickwheel_count.running + excluded.running, dead = tickwheel_count.dead + excluded.dead;
 
--- name: take_counts_apart
+-- name: gather_counts
+-- Those that callers' transactions left in rows of their own are added to the others.
 WITH gone AS (
     DELETE FROM tickwheel_count
     WHERE slot IN (SELECT slot FROM tickwheel_count WHERE slot < 0 LIMIT 10000 FOR UPDATE SKIP LOCKED)
     RETURNING pending, running, dead
 )
-SELECT sum(pending)::bigint, sum(running)::bigint, sum(dead)::bigint FROM gone;
+UPDATE tickwheel_count AS c SET pending = c.pending + n.pending, running = c.running + n.running, dead = c.dead + n.dead
+FROM (SELECT sum(pending)::bigint, sum(running)::bigint, sum(dead)::bigint FROM gone) AS n (pending, running, dead)
+WHERE n.pending IS NOT NULL
+    AND slot = coalesce((SELECT slot FROM tickwheel_count WHERE slot >= 0 LIMIT 1 FOR UPDATE SKIP LOCKED), 0);
 
 -- name: write_shards
 UPDATE tickwheel_shard AS s
@@ -235,8 +272,17 @@ WITH far AS (
 )
 SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 
+-- name: end_stuck
+-- Sessions of this user whose client has stopped in the middle of a pipeline, for longer than a lease: the server
+-- does not take that for an idle transaction, and would wait for the rest without an end, with all locks.
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND usename = current_user AND state = 'active' AND wait_event = 'ClientRead'
+    AND query LIKE '%%tickwheel\_%%' AND query NOT LIKE 'COPY%%'
+    AND query_start < clock_timestamp() - %s * interval '1 millisecond';
+
 -- name: see_node
-INSERT INTO tickwheel_node (owner, seen_until, lease_ms) VALUES (%(owner)s, %(until)s, %(lease_ms)s)
+INSERT INTO tickwheel_node (owner, seen_until, lease_ms)
+VALUES (%(owner)s, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint + %(lease_ms)s, %(lease_ms)s)
 ON CONFLICT (owner) DO UPDATE SET seen_until = excluded.seen_until,
     guard = CASE WHEN %(is_guarded)s THEN tickwheel_node.guard END;
 
@@ -271,41 +317,36 @@ SELECT owner, seen_until, heard_at, figures FROM tickwheel_node
 WHERE seen_until >= floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - %s ORDER BY owner COLLATE "C";
 
 -- name: forget_nodes
-DELETE FROM tickwheel_node WHERE owner = %s OR seen_until < %s;
+DELETE FROM tickwheel_node
+WHERE owner = %s OR seen_until < floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - %s;
 
 -- name: fair_share
--- What is over goes to the first by name, one each: nobody has two more than another. And whether there are free tails.
-SELECT (shards.number / nodes.number + CASE WHEN nodes.before < shards.number %% nodes.number THEN 1 ELSE 0 END)::integer,
-    shards.has_free_tails
+-- What is over goes to the first by name, one each: nobody has two more than another.
+SELECT (shards.number / nodes.number + CASE WHEN nodes.before < shards.number %% nodes.number THEN 1 ELSE 0 END)::integer
 FROM (
-    SELECT count(*) FILTER (WHERE shard < 1000000) AS number,
-        count(*) FILTER (WHERE shard >= 1000000 AND (owner IS NULL OR lease_until < %(now)s)) > 0 AS has_free_tails
-    FROM tickwheel_shard
+    SELECT count(*) AS number FROM tickwheel_shard WHERE shard < 1000000
 ) AS shards, (
     SELECT greatest(count(*), 1) AS number, count(*) FILTER (WHERE owner < %(owner)s) AS before
-    FROM tickwheel_node WHERE seen_until >= %(now)s
+    FROM tickwheel_node WHERE seen_until >= floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
 ) AS nodes;
 
+-- name: seen_shards
+SELECT shard, running > 0 FROM tickwheel_shard WHERE owner = %s ORDER BY shard;
+
 -- name: held_shards
--- An expired lease that no other node has taken is held still.
-SELECT shard, epoch, running > 0 FROM tickwheel_shard WHERE owner = %s ORDER BY shard FOR NO KEY UPDATE;
-
--- name: free_shards
-SELECT shard, running FROM tickwheel_shard WHERE (owner IS NULL OR lease_until < %s) AND shard < 1000000
-ORDER BY shard LIMIT %s FOR NO KEY UPDATE SKIP LOCKED;
-
--- name: free_tails
-SELECT shard, running FROM tickwheel_shard WHERE (owner IS NULL OR lease_until < %s) AND shard >= 1000000
-ORDER BY shard FOR NO KEY UPDATE SKIP LOCKED;
+-- An expired lease that no other node has taken is held still. Locked in the order in which all lock shards.
+SELECT shard FROM tickwheel_shard WHERE owner = %s ORDER BY shard FOR NO KEY UPDATE;
 
 -- name: rescue_jobs
 -- columns: those that the history keeps of an attempt
 -- Those that run are at the front: the search ends at the last of them, and not at the last job.
 -- One that was paused while it ran goes where paused ones are. One that a transaction has locked is not waited for: it is
 -- returned instead of counted.
-WITH tried AS MATERIALIZED (
+WITH taken AS MATERIALIZED (
+    SELECT shard AS number, running, former FROM tickwheel_shard WHERE owner = %s AND former IS NOT NULL
+), tried AS MATERIALIZED (
     SELECT found.*, free.place
-    FROM unnest(%s::integer[], %s::bigint[]) AS s (number, running) CROSS JOIN LATERAL (
+    FROM taken AS s CROSS JOIN LATERAL (
         SELECT s.number, j.ctid AS row, j.key, j.generation, j.attempt FROM tickwheel_job AS j
         WHERE j.shard = s.number AND j.state = 1 ORDER BY j.shard, j.due_at, j.generation LIMIT s.running
     ) AS found LEFT JOIN LATERAL (
@@ -319,9 +360,18 @@ WITH tried AS MATERIALIZED (
 ), noted AS (
     INSERT INTO tickwheel_history (at, key, generation, attempt, outcome, by, target, handler, due_at, trace)
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, key, generation, attempt, 'cut_off',
-        coalesce((SELECT s.owner FROM tickwheel_shard AS s WHERE s.shard = rescued.number), ''), target, handler, due_at,
-        trace
+        (SELECT former FROM taken WHERE taken.number = rescued.number), target, handler, due_at, trace
     FROM rescued
+), counted AS (
+    UPDATE tickwheel_count SET pending = pending + number, running = running - number
+    FROM (SELECT count(*) AS number FROM rescued) AS n
+    WHERE number > 0
+        AND slot = coalesce((SELECT slot FROM tickwheel_count WHERE slot >= 0 LIMIT 1 FOR UPDATE SKIP LOCKED), 0)
+), free AS (
+    UPDATE tickwheel_shard AS s SET former = NULL, running = (
+        SELECT count(*) FROM tried WHERE tried.number = s.shard AND place IS NULL
+    )
+    FROM taken WHERE s.shard = taken.number
 )
 SELECT number, count(*), NULL, NULL, NULL FROM rescued GROUP BY number
 UNION ALL SELECT number, 0, key, generation, attempt FROM tried WHERE place IS NULL;
@@ -354,23 +404,41 @@ WITH tried AS MATERIALIZED (
     FROM rescued
 ), announced AS (
     INSERT INTO tickwheel_note (shard, generation, key) SELECT number, generation, key FROM rescued
+), counted AS (
+    UPDATE tickwheel_count SET pending = pending + number, running = running - number
+    FROM (SELECT count(*) AS number FROM rescued) AS n
+    WHERE number > 0
+        AND slot = coalesce((SELECT slot FROM tickwheel_count WHERE slot >= 0 LIMIT 1 FOR UPDATE SKIP LOCKED), 0)
+), free AS (
+    UPDATE tickwheel_shard AS s SET running = greatest(s.running - n.running, 0)
+    FROM (SELECT number, count(*) AS running FROM rescued GROUP BY number) AS n WHERE s.shard = n.number
 )
 SELECT number, count(*), NULL, NULL, NULL FROM rescued GROUP BY number
 UNION ALL SELECT number, 0, key, generation, attempt FROM tried WHERE place IS NULL;
 
 -- name: take_shards
+-- Those that are free: so many as are missing, and all tails.
 UPDATE tickwheel_shard AS s
-SET owner = %(owner)s, epoch = nextval('tickwheel_epoch'), lease_until = %(until)s, lease_ms = %(lease_ms)s, running = (
-    SELECT count(*) FROM unnest(%(left)s::integer[]) AS still (shard) WHERE still.shard = s.shard
-)
-WHERE shard = ANY(%(shards)s)
-RETURNING shard, epoch;
+SET former = coalesce(s.owner, ''), owner = %(owner)s, epoch = nextval('tickwheel_epoch'), lease_ms = %(lease_ms)s,
+    lease_until = floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint + %(lease_ms)s
+WHERE shard = ANY (ARRAY(
+    SELECT shard FROM tickwheel_shard
+    WHERE (owner IS NULL OR lease_until < floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AND shard < 1000000
+    ORDER BY shard LIMIT %(missing)s FOR NO KEY UPDATE SKIP LOCKED
+) || ARRAY(
+    SELECT shard FROM tickwheel_shard
+    WHERE (owner IS NULL OR lease_until < floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AND shard >= 1000000
+    ORDER BY shard FOR NO KEY UPDATE SKIP LOCKED
+))
+RETURNING shard, epoch, lease_until;
 
 -- name: delete_notes
--- What a former owner is taking away at this moment is left to it: a note too many is harmless.
+-- In what is taken over; what a former owner is taking away at this moment is left to it: a note too many is harmless.
 DELETE FROM tickwheel_note AS n
 USING (
-    SELECT note.ctid FROM unnest(%s::integer[]) AS s (shard) CROSS JOIN LATERAL (
+    SELECT note.ctid FROM (
+        SELECT shard FROM tickwheel_shard WHERE owner = %s AND former IS NOT NULL OFFSET 0
+    ) AS s CROSS JOIN LATERAL (
         SELECT f.ctid FROM tickwheel_note AS f WHERE f.shard = s.shard
         ORDER BY f.shard, f.generation LIMIT 10000 FOR UPDATE SKIP LOCKED
     ) AS note OFFSET 0
@@ -378,13 +446,15 @@ USING (
 WHERE n.ctid = gone.ctid;
 
 -- name: renew_shards
-UPDATE tickwheel_shard SET lease_until = %s WHERE shard = ANY(%s);
+UPDATE tickwheel_shard SET lease_until = floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint + %s
+WHERE owner = %s
+RETURNING shard, epoch, lease_until;
 
 -- name: leave_tails
 -- What runs in shards that are handed over goes into tails of them, which keep owner and epoch; found as by a rescue.
 WITH busy AS (
     SELECT shard, owner, epoch, lease_until, lease_ms, running, (1000000 + epoch %% 1000000000)::integer AS tail
-    FROM tickwheel_shard WHERE shard = ANY(%s)
+    FROM tickwheel_shard WHERE shard = ANY(%s) AND owner = %s
 ), tails AS (
     INSERT INTO tickwheel_shard (shard, owner, epoch, lease_until, lease_ms, running)
     SELECT tail, owner, epoch, lease_until, lease_ms, running FROM busy
@@ -405,13 +475,15 @@ WHERE j.ctid = found.ctid AND CASE WHEN j.state = 1 THEN (j.key, j.generation) =
 -- name: end_tails
 -- Those in which nothing is left; the order keeps the server on the index, whatever it believes of the table.
 DELETE FROM tickwheel_shard AS s
-WHERE s.shard = ANY(%s) AND (
+WHERE s.shard >= 1000000 AND s.owner = %s AND (
     SELECT j.key FROM tickwheel_job AS j WHERE j.shard = s.shard ORDER BY j.shard, j.due_at, j.generation LIMIT 1
-) IS NULL
-RETURNING s.shard;
+) IS NULL;
 
 -- name: give_up_shards
 UPDATE tickwheel_shard SET owner = NULL, lease_until = 0 WHERE owner = %s AND shard = ANY(%s);
+
+-- name: give_up_all
+UPDATE tickwheel_shard SET owner = NULL, lease_until = 0 WHERE owner = %s;
 
 -- name: end_of_reach
 SELECT count(*), max(key) FROM (
@@ -468,18 +540,20 @@ SELECT count(*) FROM (SELECT FROM tickwheel_job WHERE shard = 2147483646 LIMIT 1
 -- name: has_aside
 SELECT EXISTS (SELECT 1 FROM tickwheel_job WHERE shard = 2147483647);
 
--- name: is_lease
-SELECT EXISTS (
-    SELECT 1 FROM tickwheel_shard WHERE shard = %s AND epoch = %s AND owner = %s FOR NO KEY UPDATE
-);
+-- name: hold_lease
+SELECT FROM tickwheel_shard WHERE shard = %s AND epoch = %s AND owner = %s FOR NO KEY UPDATE;
 
 -- name: take_up
--- Each name finds its own by the index; what another node is taking up, or somebody is writing, is left to them.
+-- Under a lease that is locked, if it is there. Each name finds its own by the index; what another node is taking up, or
+-- somebody is writing, is left to them.
 WITH found AS (
     SELECT free.place FROM unnest(%(targets)s::text[], %(handlers)s::text[]) AS skill (target, handler)
     CROSS JOIN LATERAL (
         SELECT j.ctid AS place FROM tickwheel_job AS j
         WHERE j.shard = 2147483647 AND j.target = skill.target AND (skill.handler IS NULL OR j.handler = skill.handler)
+        AND EXISTS (
+            SELECT FROM tickwheel_shard WHERE shard = %(shard)s AND epoch = %(epoch)s AND owner = %(owner)s
+        )
         AND NOT EXISTS (SELECT FROM unnest(%(unreadable)s::text[]) AS part WHERE strpos(recurrence, part) > 0)
         AND generation <> ALL (%(unfit)s::bigint[])
         ORDER BY due_at, generation LIMIT %(limit)s FOR UPDATE SKIP LOCKED

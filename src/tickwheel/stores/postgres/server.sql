@@ -16,6 +16,14 @@ WITH c AS (
 SELECT EXISTS (SELECT FROM moved), EXISTS (SELECT FROM tickwheel_server),
     (SELECT count(*) FROM tickwheel_shard WHERE shard < 1000000);
 
+-- name: is_same_server
+-- Whether `notice_server` has nothing to do, and there are so many shards.
+SELECT EXISTS (
+    SELECT FROM tickwheel_server AS s, pg_control_system() AS c, pg_database AS d
+    WHERE d.datname = current_database() AND (s.system_identifier, s.timeline, s.table_oid, s.database_oid)
+        = (c.system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), s.tableoid, d.oid)
+) AND (SELECT count(*) FROM tickwheel_shard WHERE shard < 1000000) >= %s;
+
 -- name: lock_schema
 -- One at a time looks at the version and changes it, or makes again what is missing.
 SELECT pg_advisory_xact_lock(8388345094170240364);

@@ -53,13 +53,14 @@ CREATE SEQUENCE tickwheel_epoch;
 -- Which owner may fire the jobs of a shard, by this server's clock. `running` is never less than the number of running
 -- jobs: a rescue ends when it has met as many. From shard 1000000 on a row is a tail: the running jobs of a shard that was
 -- handed over, which stay with the former owner. `lease_ms` is the length of the lease, so that a lease that ends further
--- away than its length is recognised: it was written before the clock was set back.
+-- away than its length is recognised: it was written before the clock was set back. `former` is the owner before, while
+-- a transaction takes the shard over: no other ever sees it.
 CREATE TABLE tickwheel_shard (
     shard integer PRIMARY KEY,
     owner text,
     epoch bigint NOT NULL DEFAULT 0,
     lease_until bigint NOT NULL DEFAULT 0,
-    watermark bigint NOT NULL DEFAULT 0,
+    former text,
     running bigint NOT NULL DEFAULT 0,
     lease_ms bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
