@@ -4,6 +4,8 @@ Jobs from files and to files.
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from dataclasses import replace
 
@@ -13,7 +15,7 @@ from tickwheel.cli.interchange import exported, request_of
 from tickwheel.jobs.model import USUAL_RETRY
 from tickwheel.jobs.recurrence import Interval, Recurrence
 from tickwheel.jobs.requests import set_write
-from tickwheel.scheduler import Job, RetryPolicy
+from tickwheel.scheduler import Job, RetryPolicy, Scheduler, State
 from tickwheel.testing import InlineScheduler, ManualClock
 
 LINES = """\
@@ -137,6 +139,78 @@ def test_csv(run):
     assert (jobs[1]["recurrence"]["every_ms"], jobs[1]["recurrence"]["max_runs"]) == (60_000, 5)
 
 
+def test_columns_of_a_retry(run):
+    """
+    A table has columns for the number of attempts and for the whole policy, which is JSON.
+    """
+    policy = '"{""kind"": ""list"", ""waits_ms"": [1, 2]}"'
+    table = f"key,delay,target,retry,attempts\na,1h,log,{policy},3\nb,1h,log,,7\nc,1h,log,{policy},\n"
+    assert run("import", "csv", "-", stdin=table).stdout == "imported 3 jobs\n"
+    retries = [json.loads(line)["retry"] for line in run("export").stdout.splitlines()]
+    assert [(retry["kind"], retry["attempts"]) for retry in retries] == [
+        ("list", 3),
+        ("exponential", 7),
+        ("list", 5),
+    ]
+
+
+def test_paused_and_dead_jobs(run, tmp_path):
+    """
+    What was paused is imported paused, however long it is due; dead letters are left out, and both commands say so.
+    """
+    path = tmp_path / "tickwheel.db"
+    past = 1_700_000_000.0
+    with Scheduler(f"sqlite:///{path}") as scheduler:
+        scheduler.set("due", at=past + 2**31, target="log")
+        scheduler.set("series", every=60, at=past + 2**31, target="log")
+        for key in ("due", "series"):
+            scheduler.pause(key, note="moving", by="me")
+        scheduler.move("due", at=past)
+        scheduler.set("dead", delay=0, handler="fails", retry=RetryPolicy(attempts=1))
+
+        @scheduler.handler("fails")
+        def fails(payload):
+            raise ValueError(payload)
+
+        scheduler.pause_scope("handler:other")
+        scheduler.start()
+        while scheduler.get("dead").state is not State.DEAD:
+            pass
+    answer = run("export")
+    assert "1 dead letter written" in answer.stderr
+    assert "1 paused scope not written" in answer.stderr
+    lines = [json.loads(line) for line in answer.stdout.splitlines()]
+    dead = next(line for line in lines if line["key"] == "dead")
+    assert (dead["state"], "ValueError" in dead["error"]) == ("dead", True)
+    columns = sorted({name for line in lines for name in line})
+    table = io.StringIO()
+    rows = csv.DictWriter(table, columns)
+    rows.writeheader()
+    for line in lines:
+        rows.writerow({name: value if isinstance(value, str) else json.dumps(value) for name, value in line.items()})
+    for form, text in (("jsonl", answer.stdout), ("csv", table.getvalue())):
+        store = ("--store", f"sqlite:///{form}.db")
+        for _ in range(2):
+            made = run("import", form, "-", *store, stdin=text)
+            assert made.stdout == "imported 2 jobs, left out 1 line\n", made.stderr
+            assert "1 dead letter left out" in made.stderr
+            with Scheduler(f"sqlite:///{tmp_path / form}.db") as scheduler:
+                jobs = scheduler.list().jobs
+                assert [(job.key, job.pause.note) for job in jobs] == [("due", "moving"), ("series", "moving")]
+                assert jobs[0].due_at < (past + 2**31) * 1000  # not where it was put for the pause
+                assert jobs[1].recurrence is not None
+
+
+@pytest.mark.parametrize(("field", "value"), [("pause", "moving"), ("state", "dead")])
+def test_what_a_manifest_has_not(run, field, value):
+    """
+    A line that is paused or dead is declared by no manifest: it would fire.
+    """
+    line = json.dumps({"key": "k", "cron": "0 9 * * *", "target": "log", field: value})
+    answer = run("import", "jsonl", "-", "--manifest", "m", stdin=line)
+    assert (answer.returncode, f"line 1: {field} is" in answer.stderr) == (2, True), answer.stderr
+
+
 ENDS = "a\u2028b\u2029c\x85d"
 
 
@@ -206,7 +280,10 @@ GOOD = '{"key": "good", "delay": 3600, "target": "log"}\n'
         ("csv", "key,delay,target\na,x,log\n", ("line 2", "delay is 'x'")),
         ("csv", "key,delay,target\na,1,log,more\n", ("line 2", "more cells")),
         ("csv", 'key,delay,target\n"a"x,1,log\n', ("line 2", "quotes")),
-        ("csv", "name,delay\na,1\n", ("line 1: field is 'name'",)),
+        ("csv", "key,delay,target,attempts\na,1,log,many\n", ("line 2", "attempts")),
+        ("csv", "key,delay,target,retry,attempts\na,1,log,often,3\n", ("line 2", "retry is 'often'")),
+        ("csv", "key,delay,target,state\na,1,log,gone\n", ("line 2", "state is 'gone'")),
+        ("csv", "name,delay\na,1\n", ("line 1: column is 'name'", "the columns are at, attempts")),
     ],
 )
 def test_lines_that_cannot_be_read(run, form, text, parts):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Container, Iterable, Sequence
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 import click
 
@@ -22,12 +22,14 @@ from tickwheel.errors import TickwheelError
 from tickwheel.jobs.declaration import check_schedule
 from tickwheel.jobs.errors import InvalidJobError
 from tickwheel.jobs.model import State
-from tickwheel.scheduler import Scheduler, SetRequest
+from tickwheel.scheduler import Outcome, Scheduler, SetRequest
 
 __all__ = ["command"]
 
 _SHOWN_MAX = 20
 _BATCH = 1000
+_FAR: Final = 99 * 365 * 86_400.0
+"""Seconds: nearly as far as a job may be ahead."""
 
 
 @click.group("import")
@@ -125,9 +127,9 @@ def import_jsonl(file: BinaryIO, manifest: str | None, store: str, as_json: bool
 @json_option
 def import_csv(file: BinaryIO, manifest: str | None, store: str, as_json: bool) -> None:
     """
-    Set a job for each line of the table FILE (- reads stdin), whose first line names the fields.
+    Set a job for each line of the table FILE (- reads stdin), whose first line names the columns.
 
-    The fields are those of a set, and its key; a payload is JSON, or else plain text.
+    These are the fields of a set, its key, and attempts; a payload is JSON, or else plain text, and retry is JSON.
     """
     lines = interchange.csv_lines(io.StringIO(text_of(file), newline=""))
     _import_lines(lines, store, manifest, as_json=as_json, has_columns=True)
@@ -136,21 +138,47 @@ def import_csv(file: BinaryIO, manifest: str | None, store: str, as_json: bool) 
 def _import_lines(
     lines: Iterable[interchange.Line], store: str, manifest: str | None, *, as_json: bool, has_columns: bool = False
 ) -> None:
-    requests, seen = [], dict[str, int]()
+    found, seen = [], dict[str, int]()
     for number, line in lines:  # all are read before any is set
         with naming(number, has_columns=has_columns):
-            request = interchange.request_of(line)
-            first = seen.setdefault(request.key, number)
+            each = interchange.imported(number, line)
+            first = seen.setdefault(each.request.key, number)
             if first != number:
-                raise InvalidJobError("key", request.key, f"line {first} has it already: give each job one line")
+                raise InvalidJobError("key", each.request.key, f"line {first} has it already: give each job one line")
             if manifest is not None:
-                check_schedule(request, manifest)
-            requests.append((number, request))
+                each.check_declared()
+                check_schedule(each.request, manifest)
+            found.append(each)
     if manifest is not None:
-        declare([request for _, request in requests], manifest, store, as_json=as_json)
+        declare([each.request for each in found], manifest, store, as_json=as_json)
         return
-    _set_all(requests, store, has_columns=has_columns)
-    _print_counts(len(requests), 0, as_json=as_json)
+    paused = [each for each in found if each.pause is not None and not each.is_dead]
+    _set_paused(paused, store, has_columns=has_columns)
+    rest = [(each.number, each.request) for each in found if each.pause is None and not each.is_dead]
+    _set_all(rest, store, has_columns=has_columns)
+    dead = sum(each.is_dead for each in found)
+    if dead:
+        remedy = "replay them where they are, or take the state out of their lines to set them"
+        click.echo(f"{counted(dead, 'dead letter')} left out: {remedy}", err=True)
+    _print_counts(len(rest) + len(paused), dead, as_json=as_json)
+
+
+def _set_paused(lines: Sequence[interchange.Imported], store: str, *, has_columns: bool) -> None:
+    """
+    Set jobs that are paused from the first: a job of the same key, which is due in the far future, has the pause first.
+    """
+    if not lines:
+        return
+    with opened(store, has_to_exist=False, has_targets=True) as scheduler:
+        for done, each in enumerate(lines):
+            request, note = each.request, each.pause or ""
+            with naming(each.number, f"; {counted(done, 'job')} set before it", has_columns=has_columns):
+                if scheduler.pause(request.key, note=note).outcome is not Outcome.PAUSED:
+                    scheduler.set_many(
+                        [SetRequest(request.key, delay=_FAR, target=request.target, handler=request.handler)]
+                    )
+                    scheduler.pause(request.key, note=note)
+                scheduler.set_many([request])  # it stays paused
 
 
 def _set_all(requests: Sequence[tuple[int, SetRequest]], store: str, *, has_columns: bool = False) -> None:

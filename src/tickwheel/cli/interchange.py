@@ -1,7 +1,8 @@
 """
 Jobs as lines: what `export` writes, and `import jsonl` and `import csv` read.
 
-A line has the fields of `set`, and the key: what is exported, imported again, makes the same jobs.
+A line has the fields of `set`, and the key: what is exported, imported again, makes the same jobs. A paused job's line
+has `pause`, and that of a dead letter has `state` and `error`.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 import csv
 import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import fields
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from tickwheel.calendar.zone import check_zone, zone_of
@@ -20,18 +21,22 @@ from tickwheel.cli.values import epoch_seconds
 from tickwheel.jobs import columns
 from tickwheel.jobs.definition import Definition
 from tickwheel.jobs.errors import InvalidJobError
-from tickwheel.jobs.model import STOPPED
+from tickwheel.jobs.model import STOPPED, State
 from tickwheel.jobs.recurrence import Dates, Interval, Recurrence
 from tickwheel.scheduler import Job, RetryPolicy, SetRequest
 
-__all__ = ["csv_lines", "exported", "json_lines", "request_of"]
+__all__ = ["Imported", "csv_lines", "exported", "imported", "json_lines", "request_of"]
 
 _FIELDS: Final = frozenset(field.name for field in fields(SetRequest))
 _RETRY: Final = frozenset(field.name for field in fields(RetryPolicy))
 _AS_THEY_ARE: Final = [name for name in columns.DEFAULTS if name in _FIELDS and name != "retry"]
 """The columns that are fields of a set by the same name, with the same value."""
+_BESIDE: Final = frozenset({"state", "pause", "error"})
+"""The fields of a line that are not those of a set."""
 _NUMBERS: Final = frozenset({"delay", "every", "expires", "max_wait", "jitter", "misfire_grace"})
-_COUNTS: Final = frozenset({"max_runs", "pause_after"})
+_COUNTS: Final = frozenset({"max_runs", "pause_after", "attempts"})
+_JSON: Final = frozenset({"payload", "retry", "pause"})
+"""The columns whose cells are JSON, or else plain text."""
 _IN_MS: Final = {"misfire_grace": "grace_ms", "expires": "expires_ms"}  # there while a run is tried again
 
 _AS_IN_RULE: Final = (
@@ -51,6 +56,31 @@ _AS_IN_RULE: Final = (
 
 Line = tuple[int, dict[str, Any]]
 """The line's number, and its fields."""
+
+
+class Imported(NamedTuple):
+    """
+    The meaning of a line.
+
+    Attributes:
+        number: The line's.
+        request: What to set.
+        pause: The note of the pause in which the job is; None where it is not paused.
+        is_dead: Whether it is a dead letter, which is not set.
+    """
+
+    number: int
+    request: SetRequest
+    pause: str | None = None
+    is_dead: bool = False
+
+    def check_declared(self) -> None:
+        """
+        Raise `InvalidJobError` unless a manifest may have it: what it declares is neither paused nor dead.
+        """
+        for name, value in (("pause", self.pause), ("state", "dead" if self.is_dead else None)):
+            if value is not None:
+                raise InvalidJobError(name, value, "a manifest has none: import the line without --manifest")
 
 
 def exported(job: Job) -> dict[str, Any]:
@@ -73,6 +103,10 @@ def exported(job: Job) -> dict[str, Any]:
     if job.recurrence is not None:
         del line["at"]  # it comes from the rule
         line |= _recurring(job, job.recurrence)
+    if job.pause is not None:
+        line["pause"] = {"by": job.pause.by, "note": job.pause.note}
+    if job.state is State.DEAD:
+        line |= {"state": State.DEAD.value, "error": job.error}
     return line
 
 
@@ -99,6 +133,23 @@ def _recurring(job: Job, text: str) -> dict[str, Any]:
     return line
 
 
+def imported(number: int, line: dict[str, Any]) -> Imported:
+    """
+    Return the meaning of *line*, which has that *number*.
+
+    Raises:
+        InvalidJobError: As `request_of` raises it, or if its state or pause cannot be read.
+    """
+    state, pause = line.get("state"), line.get("pause")
+    if state not in (None, *(each.value for each in State)):
+        raise InvalidJobError("state", state, "write pending or dead, or leave it out")
+    note = pause.get("note", "") if isinstance(pause, dict) else pause
+    if not isinstance(note, str | None):
+        raise InvalidJobError("pause", pause, 'write its note, or {"note": ...}')
+    request = request_of({name: value for name, value in line.items() if name not in _BESIDE})
+    return Imported(number, request, note, state == State.DEAD.value)
+
+
 def request_of(line: dict[str, Any]) -> SetRequest:
     """
     Return what to set for *line*.
@@ -119,11 +170,15 @@ def request_of(line: dict[str, Any]) -> SetRequest:
             raise InvalidJobError("tz", request["tz"], "it is the zone of nothing here: leave it out")
         del request["tz"]  # the instant has it
     if isinstance(request.get("retry"), dict):
-        unknown = request["retry"].keys() - _RETRY
-        if unknown:
-            raise InvalidJobError("retry", request["retry"], f"its fields are {', '.join(sorted(_RETRY))}")
-        request["retry"] = RetryPolicy(**request["retry"] | {"waits_ms": tuple(request["retry"].get("waits_ms", ()))})
+        request["retry"] = _policy(request["retry"])
     return SetRequest(**request)
+
+
+def _policy(values: dict[str, Any]) -> RetryPolicy:
+    if values.keys() - _RETRY:
+        raise InvalidJobError("retry", values, f"its fields are {', '.join(sorted(_RETRY))}")
+    waits = values.get("waits_ms", ())
+    return RetryPolicy(**values | {"waits_ms": tuple(waits) if isinstance(waits, list) else waits})
 
 
 def json_lines(lines: Iterable[str]) -> Iterator[Line]:
@@ -148,32 +203,51 @@ def json_lines(lines: Iterable[str]) -> Iterator[Line]:
 
 def csv_lines(lines: Iterable[str]) -> Iterator[Line]:
     """
-    Read a table whose first line names the fields; an empty cell is a field that is not given, a payload is JSON.
+    Read a table whose first line names its columns; an empty cell is a field that is not given.
+
+    These are the fields of a line, and `attempts`, which is that of `retry`. A payload, a retry and a pause are JSON.
 
     Raises:
-        InvalidJobError: If a field is unknown, or a line has too many cells, or one that cannot be read.
+        InvalidJobError: If a column is unknown, or a line has too many cells, or one that cannot be read.
     """
     reader = csv.DictReader(lines, strict=True)
     try:
-        _check_names(filter(None, reader.fieldnames or ()), "line 1: field")
+        _check_names(filter(None, reader.fieldnames or ()), "line 1: column", {*_FIELDS, *_BESIDE, "attempts"})
         for row in reader:
             where = f"line {reader.line_num}"
             if None in row:
                 raise InvalidJobError(where, row[None], "it has more cells than the first line")
-            yield reader.line_num, {name: _cell(name, text) for name, text in row.items() if text}
+            yield (
+                reader.line_num,
+                _with_attempts({name: _cell(name, text) for name, text in row.items() if text}, where),
+            )
     except csv.Error as error:
         where = f"line {reader.line_num + 1}"  # those before it were read
         raise InvalidJobError(where, str(error), "mend its quotes") from None
 
 
-def _check_names(names: Iterable[str], what: str) -> None:
+def _check_names(names: Iterable[str], what: str, known: Collection[str] = _FIELDS) -> None:
     for name in names:
-        if name not in _FIELDS:
-            raise InvalidJobError(what, name, f"the fields are {', '.join(sorted(_FIELDS))}")
+        if name not in known:
+            kind = what.rpartition(" ")[2]
+            raise InvalidJobError(what, name, f"the {kind}s are {', '.join(sorted(known))}")
+
+
+def _with_attempts(line: dict[str, Any], where: str) -> dict[str, Any]:
+    """
+    Return a table's *line* with its column `attempts` as a part of `retry`.
+    """
+    if "attempts" in line:
+        attempts, retry = line.pop("attempts"), line.get("retry", {})
+        if not isinstance(retry, dict):
+            what = f"{where}: retry"
+            raise InvalidJobError(what, retry, "write JSON, or leave it out beside attempts")
+        line["retry"] = {**retry, "attempts": attempts}
+    return line
 
 
 def _cell(name: str, text: str) -> Any:
-    if name == "payload":
+    if name in _JSON:
         try:
             return json.loads(text)
         except (ValueError, RecursionError):
