@@ -35,6 +35,7 @@ SIZES = {
     "rounds": (5, 1, "rounds of SIGSTOP and of deployments"),
     "seconds": (12, 6, "seconds of load before a failover"),
     "trips": (12, 2, "trips of the clock"),
+    "chaos": (30, 6, "seconds of faults, with a store 150 ms away"),
     "firings": (1000, 100, "firings of each cron line"),
 }
 """By option, how much there is of it in the long form and in the short one, and what it is."""
@@ -106,6 +107,9 @@ def proofs(options: argparse.Namespace) -> Iterator[Proof]:
     yield Proof("failover, Redis Sentinel", (*failover, "sentinels"))
     yield Proof("clock steps, SQLite", clock)
     yield Proof("clock steps, PostgreSQL", clock, "clocks")
+    chaos = (str(HERE / "chaos.py"), "--seconds", str(options.chaos), "--kind")
+    for name, kind in (("SQLite", "sqlite"), ("PostgreSQL", "postgres"), ("Redis", "redis")):
+        yield Proof(f"chaos, {name}", (*chaos, kind))
     yield Proof("cron lines and zones", (str(HERE / "crons.py"), "--firings", str(options.firings)))
 
 

@@ -194,3 +194,14 @@ def test_zones_around_their_changes():
         found = crons.changes(zone, 2026)
         assert len(found) == 2
         assert [wrong for change in found for wrong in crons.wrong_around(change, zone)] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "redis"])
+def test_chaos(proven, kind):
+    """
+    A service in chaos keeps its promise on every store.
+    """
+    code, line = proven("chaos.py", "--kind", kind, "--seconds", "6")
+    assert code == 0, line
+    assert "lost 0, doubled 0, early 0, unexpected 0, silent 0" in line
