@@ -23,15 +23,13 @@ def main(seconds: str = "30", store: str = "memory://") -> None:
 
     with Scheduler(store) as scheduler:
 
-        @scheduler.handler("offline")
+        @scheduler.task(name="offline")
         def offline(device: str) -> None:
             print(f"{device} is offline")
             noticed.set()
 
         devices = ["boiler", "door", "lamp"]
-        scheduler.set_many(
-            SetRequest(f"silent/{device}", delay=silence_s, handler="offline", payload=device) for device in devices
-        )
+        scheduler.set_many(SetRequest(f"silent/{device}", offline.of(device), delay=silence_s) for device in devices)
         while not noticed.wait(silence_s / 10):  # the others give signs of life
             scheduler.move_many([f"silent/{device}" for device in devices if device != "door"], delay=silence_s)
         print("still watched:", [job.key for job in scheduler.drain("silent/")])

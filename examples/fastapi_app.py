@@ -20,7 +20,7 @@ jobs = Jobs(os.environ.get("JOBS", "sqlite:///jobs.db"))
 cancelled: list[int] = []
 
 
-@jobs.handler("cancel-order")
+@jobs.task(name="cancel-order")
 async def cancel_order(number: int) -> None:
     """
     Run when nobody has paid in time.
@@ -37,8 +37,7 @@ async def order(number: int, scheduler: Scheduler, minutes: float = 30) -> dict[
     """
     Take an order, which is cancelled unless it is paid.
     """
-    answer = await scheduler.set(f"order/{number}", delay=60 * minutes, handler="cancel-order", payload=number)
-    assert answer.job is not None
+    answer = await scheduler.set(f"order/{number}", cancel_order.of(number), delay=60 * minutes)
     return {"cancelled_at": answer.job.due_at}
 
 

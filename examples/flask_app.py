@@ -18,7 +18,7 @@ jobs = Jobs()
 orders = Blueprint("orders", __name__, url_prefix="/orders")
 
 
-@jobs.handler("cancel-order")
+@jobs.task(name="cancel-order")
 def cancel_order(number: int) -> None:
     """
     Run when nobody has paid in time.
@@ -32,8 +32,7 @@ def order(number: int) -> tuple[dict[str, int], int]:
     Take an order, which is cancelled unless it is paid.
     """
     minutes = request.args.get("minutes", 30.0, float)
-    answer = jobs.scheduler.set(f"order/{number}", delay=60 * minutes, handler="cancel-order", payload=number)
-    assert answer.job is not None
+    answer = jobs.scheduler.set(f"order/{number}", cancel_order.of(number), delay=60 * minutes)
     return {"cancelled_at": answer.job.due_at}, 201
 
 

@@ -27,16 +27,14 @@ def main(seconds: str = str(A_QUARTER), store: str = "memory://") -> None:
 
     with Scheduler(store) as scheduler:
 
-        @scheduler.handler("mail-edits")
-        def mail_edits(page: dict[str, object]) -> None:
-            print(f"mail: {page['title']} was edited {page['edits']} times")
+        @scheduler.task(name="mail-edits")
+        def mail_edits(title: str, edits: int) -> None:
+            print(f"mail: {title} was edited {edits} times")
             mailed.set()
 
         for edits in range(1, 6):
-            page = {"title": "The wheel", "edits": edits}
-            scheduler.set(
-                "edited/the-wheel", delay=patience_s, max_wait=4 * patience_s, handler="mail-edits", payload=page
-            )
+            call = mail_edits.of("The wheel", edits)
+            scheduler.set("edited/the-wheel", call, delay=patience_s, max_wait=4 * patience_s)
             time.sleep(patience_s / 10)  # somebody writes
         mailed.wait()
 

@@ -30,13 +30,12 @@ def main() -> None:
 
     with Scheduler("memory://", clock=clock) as scheduler:
 
-        @scheduler.handler("report")
-        def report(_payload: object) -> None:
+        @scheduler.task(name="report")
+        def report() -> None:
             reported.append(datetime.fromtimestamp(clock.wall_ns() / 1e9, ZONE).strftime("%a %H:%M"))
             is_reported.release()
 
-        job = scheduler.set("report", cron="30 2 * * *", tz=ZONE.key, handler="report").job
-        assert job is not None
+        job = scheduler.set("report", report.of(), cron="30 2 * * *", tz=ZONE.key).job
         assert job.recurrence is not None
         for due_at in Recurrence.from_text(job.recurrence).upcoming("report", job.due_at - 1, 3):
             instant = datetime.fromtimestamp(due_at / 1000, UTC)

@@ -32,14 +32,14 @@ def main(store: str = "memory://") -> None:
     with Scheduler(store) as scheduler:
         scheduler.subscribe(tell)
 
-        @scheduler.handler("export", retry=RetryPolicy(attempts=3, kind="exponential", base_ms=50))
-        def export(table: str, firing: Firing) -> None:
+        @scheduler.task(name="export", retry=RetryPolicy(attempts=3, kind="exponential", base_ms=50))
+        def export(firing: Firing, table: str) -> None:
             if not is_mended.is_set():
                 message = f"no space left for {table}"
                 raise OSError(message)
             print(f"exported {table} as {firing.fire_id}")
 
-        scheduler.set("export/orders", delay=0, handler="export", payload="orders")
+        scheduler.set("export/orders", export.of("orders"), delay=0)
         died.wait()
         print("dead letters:", [job.key for job in scheduler.list(state="dead").jobs])
         is_mended.set()

@@ -12,14 +12,17 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+from collections.abc import Callable
 
 from sqlalchemy import create_engine, update
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
-from tickwheel.scheduler import AsyncScheduler, Scheduler
+from tickwheel.scheduler import AsyncScheduler, Scheduler, TaskCall
 
 PATIENCE_S = 0.1
+Cancel = Callable[[int], TaskCall]
+"""Makes the call that cancels the order of a number."""
 
 
 class Base(DeclarativeBase):
@@ -45,7 +48,7 @@ class CardRefusedError(Exception):
     """
 
 
-def take(session: Session, scheduler: Scheduler, *, is_card_good: bool = True) -> int:
+def take(session: Session, scheduler: Scheduler, cancel: Cancel, *, is_card_good: bool = True) -> int:
     """
     Write an order, with the job that cancels it, in the caller's transaction; return its number.
     """
@@ -53,13 +56,15 @@ def take(session: Session, scheduler: Scheduler, *, is_card_good: bool = True) -
     session.add(order)
     session.flush()
     key = f"order/{order.number}"
-    scheduler.set(key, delay=PATIENCE_S, handler="cancel-order", payload=order.number, conn=session)
+    scheduler.set(key, cancel(order.number), delay=PATIENCE_S, conn=session)
     if not is_card_good:
         raise CardRefusedError(key)
     return order.number
 
 
-async def take_async(session: AsyncSession, scheduler: AsyncScheduler, *, is_card_good: bool = True) -> int:
+async def take_async(
+    session: AsyncSession, scheduler: AsyncScheduler, cancel: Cancel, *, is_card_good: bool = True
+) -> int:
     """
     Do the same with an AsyncSession and an AsyncScheduler.
     """
@@ -67,7 +72,7 @@ async def take_async(session: AsyncSession, scheduler: AsyncScheduler, *, is_car
     session.add(order)
     await session.flush()
     key = f"order/{order.number}"
-    await scheduler.set(key, delay=PATIENCE_S, handler="cancel-order", payload=order.number, conn=session)
+    await scheduler.set(key, cancel(order.number), delay=PATIENCE_S, conn=session)
     if not is_card_good:
         raise CardRefusedError(key)
     return order.number
@@ -82,17 +87,17 @@ def sell(store: str, url: str) -> None:
     cancelled = threading.Event()
     with Scheduler(store) as scheduler:
 
-        @scheduler.handler("cancel-order")
+        @scheduler.task(name="cancel-order")
         def cancel_order(number: int) -> None:
             with Session(engine) as session, session.begin():
                 session.execute(update(Order).where(Order.number == number).values(state="cancelled"))
             cancelled.set()
 
         with Session(engine) as session, session.begin():
-            number = take(session, scheduler)
+            number = take(session, scheduler, cancel_order.of)
         try:
             with Session(engine) as session, session.begin():
-                take(session, scheduler, is_card_good=False)
+                take(session, scheduler, cancel_order.of, is_card_good=False)
         except CardRefusedError as error:
             print(f"{error} is rolled back, and its job is {scheduler.get(str(error))}")
         cancelled.wait()
@@ -109,17 +114,17 @@ async def sell_async(store: str, url: str) -> None:
     cancelled = asyncio.Event()
     async with AsyncScheduler(store) as scheduler:
 
-        @scheduler.handler("cancel-order")
+        @scheduler.task(name="cancel-order")
         async def cancel_order(number: int) -> None:
             async with AsyncSession(engine) as session, session.begin():
                 await session.execute(update(Order).where(Order.number == number).values(state="cancelled"))
             cancelled.set()
 
         async with AsyncSession(engine) as session, session.begin():
-            number = await take_async(session, scheduler)
+            number = await take_async(session, scheduler, cancel_order.of)
         try:
             async with AsyncSession(engine) as session, session.begin():
-                await take_async(session, scheduler, is_card_good=False)
+                await take_async(session, scheduler, cancel_order.of, is_card_good=False)
         except CardRefusedError as error:
             print(f"{error} is rolled back, and its job is {await scheduler.get(str(error))}")
         await cancelled.wait()

@@ -25,11 +25,14 @@ def shop(scheduler: InlineScheduler) -> Shop:
     return Shop(scheduler, HALF_AN_HOUR)
 
 
-def test_an_unpaid_order_is_cancelled_after_half_an_hour(shop: Shop, manual_clock: ManualClock) -> None:
+def test_an_unpaid_order_is_cancelled_after_half_an_hour(
+    shop: Shop, scheduler: InlineScheduler, manual_clock: ManualClock
+) -> None:
     """
     It waits until then, and not a second longer.
     """
     shop.place("17")
+    scheduler.assert_scheduled(shop.expire_order.of("17"), "order/17", delay="30m")
     manual_clock.advance(HALF_AN_HOUR - 1)
     assert shop.orders == {"17": "waiting for payment"}
     manual_clock.advance(1)

@@ -27,14 +27,14 @@ class Shop:
         self.expired = threading.Event()
         self._scheduler = scheduler
         self._patience_s = patience_s
-        scheduler.handler("expire-order")(self.expire)
+        self.expire_order = scheduler.task(name="expire-order")(self.expire)
 
     def place(self, number: str) -> None:
         """
         Take an order, and set its timer.
         """
         self.orders[number] = "waiting for payment"
-        self._scheduler.set(f"order/{number}", delay=self._patience_s, handler="expire-order", payload=number)
+        self._scheduler.set(f"order/{number}", self.expire_order.of(number), delay=self._patience_s)
 
     def pay(self, number: str) -> bool:
         """
@@ -47,7 +47,7 @@ class Shop:
 
     def expire(self, number: str) -> None:
         """
-        Give up an order: the handler of its timer.
+        Give up an order: the task of its timer.
         """
         self.orders[number] = "cancelled"
         self.expired.set()

@@ -33,6 +33,7 @@ FENCE = re.compile(
 LINK = re.compile(r"\[[^\]]+\]\((?!https?:)([^)#]+)[^)]*\)")
 DATABASES = re.compile(r"^\$ (createdb .+)", re.MULTILINE)
 FILE = re.compile(r"^# ([\w./]+\.py)\n")
+IMPORT = re.compile(r"^from (\w+) import", re.MULTILINE)
 MISSING = re.compile(r"ModuleNotFoundError: No module named '(?!tickwheel)(\w+)")
 PATIENCE_S = 300
 KILLED = {-signal.SIGKILL, 128 + signal.SIGKILL} if hasattr(signal, "SIGKILL") else {1}
@@ -114,12 +115,15 @@ def files(path: Path) -> dict[str, str]:
 def script(path: Path) -> str:
     """
     Return the Python of a page as one text, each line where it is in the page; without files that a command runs.
+
+    Files that another one imports are left out with it.
     """
+    imported = {name for code in files(path).values() for name in IMPORT.findall(code)}
     run = {word for block in blocks(path, "console") for command in commands(block) for word in command.line.split()}
     lines = [""] * path.read_text("utf-8").count("\n")
     for block in blocks(path, "python"):
         match = FILE.match(block.code)
-        if match is None or match[1] not in run:
+        if match is None or not (match[1] in run or match[1].removesuffix(".py") in imported):
             code = block.code.splitlines()
             lines[block.line - 1 : block.line - 1 + len(code)] = code
     return "\n".join(lines) + "\n"

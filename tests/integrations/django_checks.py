@@ -23,7 +23,7 @@ from tickwheel.integrations.django import jobs
 from tickwheel.scheduler import InvalidJobError, Scheduler, TransactionError
 from tickwheel.testing import InlineScheduler, ManualClock
 
-LATER = {"delay": 3600, "handler": "cancel-order"}
+LATER = {"delay": 3600, "handler": "shop.jobs.cancel_order"}
 ADMIN = "/admin/tickwheel/job/"
 
 
@@ -78,7 +78,7 @@ class Jobs(TransactionTestCase):
         It is refused inside a transaction, which could not roll it back, and names the remedy.
         """
         scheduler = jobs.scheduler
-        scheduler.set("a", every=3600, handler="cancel-order")
+        scheduler.set("a", every=3600, handler="shop.jobs.cancel_order")
         before = scheduler.get("a")
         outside = {
             "skip": partial(scheduler.skip, "a"),
@@ -86,8 +86,8 @@ class Jobs(TransactionTestCase):
             "backfill": partial(scheduler.backfill, "a", time.time() - 7200, time.time()),
             "bulk": partial(scheduler.bulk, "pause", "a"),
             "drain": partial(scheduler.drain, "a"),
-            "pause_scope": partial(scheduler.pause_scope, "handler:cancel-order"),
-            "resume_scope": partial(scheduler.resume_scope, "handler:cancel-order"),
+            "pause_scope": partial(scheduler.pause_scope, "handler:shop.jobs.cancel_order"),
+            "resume_scope": partial(scheduler.resume_scope, "handler:shop.jobs.cancel_order"),
         }
         for verb, call in outside.items():
             refused = pytest.raises(TransactionError, match=rf"{verb}\(\), .*transaction\.on_commit\(\)")
@@ -145,7 +145,7 @@ class Jobs(TransactionTestCase):
         with InlineScheduler(clock) as inline, jobs.using(inline):
             assert jobs.scheduler is inline
             with transaction.atomic():
-                jobs.scheduler.set("a", payload=1, **LATER)
+                jobs.scheduler.set("a", payload={"number": 1}, **LATER)
             clock.advance(3600)
         assert Order.objects.get(pk=1).state == "cancelled"
         assert jobs.scheduler is not inline
@@ -157,7 +157,7 @@ class Jobs(TransactionTestCase):
         with InlineScheduler(ManualClock()) as inline:
             for _ in range(2):
                 with jobs.using(inline), jobs.using(inline):
-                    assert jobs.scheduler.has_handler("cancel-order")
+                    assert jobs.scheduler.has_handler("shop.jobs.cancel_order")
 
     def test_handlers_close_old_connections(self) -> None:
         """

@@ -1,5 +1,5 @@
 """
-The handlers of the shop, which `manage.py tickwheel` runs.
+The tasks of the shop, which `manage.py tickwheel` runs.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from shop.models import Order
 from tickwheel.integrations.django import jobs
 
 
-@jobs.handler("cancel-order")
+@jobs.task
 def cancel_order(number: int) -> None:
     """
     Run when nobody has paid in time.

@@ -8,6 +8,7 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
+from shop.jobs import cancel_order
 from shop.models import Order
 from tickwheel.integrations.django import jobs
 
@@ -20,7 +21,7 @@ def order(request: HttpRequest, number: int) -> HttpResponse:
     """
     minutes = float(request.GET.get("minutes", "30"))
     Order.objects.create(pk=number)
-    jobs.scheduler.set(f"order/{number}", delay=60 * minutes, handler="cancel-order", payload=number)
+    jobs.scheduler.set(f"order/{number}", cancel_order.of(number), delay=60 * minutes)
     return HttpResponse(status=201)
 
 

@@ -24,7 +24,7 @@ from tickwheel.remote._address import is_service
 
 if TYPE_CHECKING:
     from tickwheel.remote._core import RemoteCore
-else:  # most schedulers are no clients of a service
+else:  # most schedulers have a store of their own
     __getattr__, __dir__ = later(__name__, {"tickwheel.remote._core": ("RemoteCore",)})
 
 __all__ = ["RemoteCore", "is_service"]

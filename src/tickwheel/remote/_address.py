@@ -1,5 +1,5 @@
 """
-The addresses of services, which are told from those of stores by their schemes.
+The addresses of services, which differ from those of stores in their schemes.
 """
 
 from __future__ import annotations
