@@ -201,7 +201,7 @@ class TargetSuite:
         bad_handlers: Names that no job of it can have.
         knows_repeats: Whether the receiver drops a repeat of a message it has.
         takes_largest: Whether the receiver takes the largest payload that a job can have.
-        connections_at_once: How many connections there may be before the first has shown that the receiver is unreachable.
+        connections_at_once: Maximum number of connections before the first one shows that the receiver is unreachable.
         connections_per_s: How many new ones there may be in a second while it is.
     """
 

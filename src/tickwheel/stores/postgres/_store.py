@@ -32,7 +32,7 @@ from tickwheel.stores.postgres._batch import (
     run,
     run_async,
 )
-from tickwheel.stores.postgres._connections import Connections
+from tickwheel.stores.postgres._connections import Connection, Connections
 from tickwheel.stores.postgres._floors import Floors
 from tickwheel.stores.postgres._joining import Database, joined
 from tickwheel.stores.postgres._listener import Notifier, PostgresSubscription
