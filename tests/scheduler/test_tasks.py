@@ -25,6 +25,7 @@ from tickwheel.scheduler import (
     Firing,
     InvalidJobError,
     RetryPolicy,
+    Schedule,
     Scheduler,
     SetRequest,
     Snooze,
@@ -365,6 +366,26 @@ def test_the_policy_comes_with_the_call():
     [answer] = scheduler.set_many([SetRequest("l", made.of(1), delay=1, retry=RetryPolicy(3))])
     assert answer.job.retry == RetryPolicy(3)
     scheduler.stop()
+
+
+def test_a_declaration_has_calls(inline):
+    """
+    A schedule of a manifest takes a call as a set does, and is unchanged by the same one.
+    """
+    clock, scheduler = inline
+
+    @scheduler.task(name="clean", retry=RetryPolicy(2))
+    def clean(days: int) -> None:
+        SEEN.append(days)
+
+    given = [Schedule("nightly", clean.of(3), every="1d"), Schedule("hourly", clean.of(days=0), every="1h")]
+    assert scheduler.declare(given, "shop").outcome == "changed"
+    assert scheduler.declare(given, "shop").outcome == "unchanged"
+    assert scheduler.get("nightly").retry == RetryPolicy(2)
+    clock.advance(3_600)
+    assert SEEN == [0]
+    with pytest.raises(InvalidJobError, match=r"its of\(\)"):
+        scheduler.declare([Schedule("nightly", clean, every="1d")], "shop")
 
 
 def test_what_a_task_returns_counts(inline):

@@ -19,7 +19,7 @@ from tickwheel.jobs.definition import Definition
 from tickwheel.jobs.errors import InvalidJobError
 from tickwheel.jobs.model import Job, Manifest, Outcome, Set, SetMode, Under, record
 from tickwheel.jobs.recurrence import Interval, Recurrence
-from tickwheel.jobs.requests import SetRequest, check_manifest, flag
+from tickwheel.jobs.requests import SetRequest, check_manifest, flag, spread
 
 __all__ = [
     "MANIFEST_MAX",
@@ -44,7 +44,7 @@ _QUIET: Final = frozenset((Outcome.UNCHANGED, Outcome.DEAD, Outcome.FINISHED))
 
 class Schedule(SetRequest):
     """
-    One recurring job of a manifest, for `declare`: a key, `every=` or `cron=`, and the other arguments of `set`.
+    One recurring job of a manifest, for `declare`: a key, a call, `every=` or `cron=`, and other arguments of `set`.
 
     `mode=`, `max_wait=` and `if_generation=` are not for it: a declaration says what the job should be.
     """
@@ -140,7 +140,7 @@ def checked_declaration(
     check_manifest(manifest)
     if isinstance(schedules, (SetRequest, str)):
         raise InvalidJobError("schedules", schedules, "pass a list of Schedule")
-    found, seen = list(schedules), set[str]()
+    found, seen = [spread(each) for each in schedules], set[str]()
     if len(found) > MANIFEST_MAX:
         raise InvalidJobError("schedules", len(found), f"a manifest has at most {MANIFEST_MAX} jobs: make two of it")
     for schedule in found:
@@ -173,7 +173,7 @@ def check_schedule(schedule: SetRequest, manifest: str) -> None:
         InvalidJobError: Naming the value and the remedy.
     """
     if not hasattr(schedule, "keep_payload"):  # an item of the service has the same fields
-        raise InvalidJobError("schedule", schedule, "pass Schedule(key, every=..., handler=...)")
+        raise InvalidJobError("schedule", schedule, "pass Schedule(key, task.of(...), every=...)")
     checks.check_key(schedule.key)
     if schedule.every is None and schedule.cron is None:
         raise InvalidJobError("every", None, f"a manifest has recurring jobs: give {schedule.key!r} every= or cron=")

@@ -52,6 +52,7 @@ __all__ = [
     "other_manifest",
     "set_request",
     "set_write",
+    "spread",
     "trial",
 ]
 
@@ -257,7 +258,7 @@ def check_requests(requests: Iterable[SetRequest]) -> list[SetRequest]:
     for request in found:
         if not hasattr(request, "handler"):  # an item of the service has the same fields
             raise InvalidJobError("request", request, "pass SetRequest(key, task.of(...), delay=...)")
-    return [_spread(request) if getattr(request, "call", None) is not None else request for request in found]
+    return [spread(request) for request in found]
 
 
 def set_request(key: str, call: TaskCall | None, fields: SetFields, if_generation: int | None = None) -> SetRequest:
@@ -273,13 +274,18 @@ def set_request(key: str, call: TaskCall | None, fields: SetFields, if_generatio
     except TypeError:
         check_names("set", fields, SetFields.__annotations__)
         raise
-    return request if call is None else _spread(request)
+    return spread(request)
 
 
-def _spread(request: SetRequest) -> SetRequest:
+def spread(request: SetRequest) -> SetRequest:
     """
-    Return *request* with what its call says in the fields that a job has.
+    Return *request* with what its call says, if it has one, in the fields that a job has.
+
+    Raises:
+        InvalidJobError: If that is not a call, or other fields say the same once more.
     """
+    if getattr(request, "call", None) is None:  # an item of the service has none
+        return request
     call = check_call(request.call)
     for name in ("handler", "payload"):
         if (value := getattr(request, name)) is not None:
