@@ -24,6 +24,7 @@ from tickwheel.scheduler import (
     SetRequest,
     State,
     StoreError,
+    task,
 )
 from tickwheel.stores import MemoryStore
 from tickwheel.testing import InlineScheduler, ManualClock
@@ -225,6 +226,29 @@ def test_a_manifest_is_of_recurring_jobs(make):
     assert shown(client.declare(hourly("a"), manifest="m")) == {"a": "replaced"}
     client.cancel("a")
     assert shown(client.declare(hourly("a"), manifest="m")) == {"a": "created"}
+
+
+def test_a_call_of_a_task(make):
+    """
+    A schedule may be of a task's call, which says handler, payload and policy; it declares what these would.
+    """
+
+    @task(name="report", retry=RetryPolicy(attempts=2))
+    def report(region: str, days: int = 7) -> None:
+        raise NotImplementedError(region, days)
+
+    client = make("memory://")
+    first = client.declare([Schedule("k", report.of("north", days=1), every=HOUR)], manifest="m")
+    job = first.jobs[0].job
+    assert (job.handler, job.payload) == (report.name, b'{"region":"north","days":1}')
+    assert job.retry.attempts == 2
+    same = Schedule("k", handler=report.name, payload={"days": 1, "region": "north"}, every=HOUR, retry=job.retry)
+    assert shown(client.declare([same], manifest="m")) == {"k": "unchanged"}
+    assert shown(client.declare([Schedule("k", report.of("south"), every=HOUR)], manifest="m")) == {"k": "changed"}
+    with pytest.raises(InvalidJobError, match="payload"):
+        client.declare([Schedule("k", report.of("south"), every=HOUR, payload=1)], manifest="m")
+    with pytest.raises(InvalidJobError, match="of"):
+        client.declare([Schedule("k", report, every=HOUR)], manifest="m")
 
 
 def test_names(client):
