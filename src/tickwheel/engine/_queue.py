@@ -156,7 +156,7 @@ class Queue:
     @property
     def is_short(self) -> bool:
         """
-        True if some line has nothing running, and there may be no place for it.
+        True if some line has nothing running and all places may be taken.
         """
         return bool(self._idle) and len(self._running) + len(self._idle) > self.places
 

@@ -60,7 +60,7 @@ class ShardProgress:
 
     def holds(self, position: Position, lane: str | None) -> bool:
         """
-        Return whether a job of *lane* at *position* was met; None stands for any lane that is not read on its own.
+        Return whether a job of *lane* at *position* was met; None means any lane that is not read on its own.
         """
         cursor = self.cursor if lane is None else self.lanes.get(lane, START)
         return position <= cursor

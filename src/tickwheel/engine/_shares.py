@@ -31,9 +31,9 @@ _LANES_MAX: Final = 1_000
 
 class Shares:
     """
-    Which lanes are read on their own, and how many more jobs may be staged.
+    Knows the lanes that are read on their own, and the room in the table for more jobs.
 
-    The stager calls what changes it, under its lock; what only reads may be called from any thread.
+    The stager calls the methods that change it, under its lock; the others may be called from any thread.
     """
 
     def __init__(self, staged: StagedJobs, staged_max: int) -> None:
