@@ -703,8 +703,8 @@ def renamed(key: str, due_at: int, text: str) -> int | None:
     """
     Return the instant that a cron line names by now in place of *due_at*, or None if it names *due_at* itself.
 
-    The line named *due_at* by other data of its zone. The nearest instant replaces it; of two equally near ones, the later. A run
-    that is tried again or wanted at another time keeps its instant.
+    The line named *due_at* by other data of its zone. The nearest instant replaces it; of two equally near ones, the
+    later. A run that is tried again or wanted at another time keeps its instant.
 
     Args:
         key: The job's, which waits for its first attempt.
