@@ -1,0 +1,51 @@
+"""
+One lane with far more jobs than there is room for, on servers; see `tests/scheduler/test_lanes.py`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tickwheel.scheduler import SchedulerOptions, SetRequest
+
+HERD = 1_000
+LANES = 10
+
+
+@pytest.fixture(params=["postgres", "redis", "partitions"])
+def server_url(request):
+    """
+    Return the URL of an empty store on a server, of each kind in turn.
+    """
+    if request.param == "postgres":
+        return request.getfixturevalue("postgres_url")
+    partitions = "&partitions=3" if request.param == "partitions" else ""
+    return request.getfixturevalue("redis_server").url(f"?prefix=lanes{id(request)}{partitions}")
+
+
+@pytest.mark.slow
+def test_beside_a_crowd(server_url, make, record, until):
+    """
+    Jobs of ten lanes run beside and behind those of a limited one, also at the next owner of the store.
+    """
+    made = []
+    for turn in range(2):
+        scheduler = make(server_url, options=SchedulerOptions(staged_max=200))
+        scheduler.handler("crowd", rate=0.01)(print)
+        for lane in range(LANES):
+            scheduler.handler(f"h{lane}")(record)
+        if turn == 0:
+            scheduler.set_many([SetRequest(f"crowd/{n}", delay=0, handler="crowd") for n in range(HERD)])
+        jobs = [
+            SetRequest(f"{turn}/{lane}/{delay}", delay=delay, handler=f"h{lane}", payload=f"{turn}/{lane}/{delay}")
+            for lane in range(LANES)
+            for delay in (0, 0.2)
+        ]
+        made += [job.payload for job in jobs]
+        scheduler.set_many(jobs[::2])
+        scheduler.start()
+        scheduler.set_many(jobs[1::2])
+        assert sorted(record.wait(len(made))) == sorted(made)
+        (lane,) = until(lambda s=scheduler: s.stats()["full_lanes"])
+        assert (lane["lane"], lane["reason"]) == ("handler:crowd", "rate")
+        scheduler.stop()
