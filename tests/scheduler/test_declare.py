@@ -434,11 +434,11 @@ def test_one_commit(make, any_url, monkeypatch):
 
     for part in parts:
         monkeypatch.setattr(part, "apply", watched(part.apply))
-    keys = [f"key {number}" for number in range(1_500)]
+    keys = [f"key {number}" for number in range(1_100)]
     answer = client.declare(hourly(*keys), manifest="m")
     assert set(list(answer.outcomes.values())[:-1]) == {Outcome.CREATED}
     assert len(batches) == len(parts)
-    assert sum(batches) == len(parts) + 1_501
+    assert sum(batches) == len(parts) + 1_101
 
     def fails(_writes):
         message = "no"

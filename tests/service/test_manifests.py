@@ -40,7 +40,7 @@ def words(answer):
     return [each["outcome"] for each in answer.json["jobs"]]
 
 
-def test_a_declaration(put):
+def test_a_declaration(put, server):
     """
     The jobs of the list are created, kept, changed and cancelled, and each is shown as it then is.
     """
@@ -56,6 +56,8 @@ def test_a_declaration(put):
     assert words(put("b", "c", revision=4)) == words(tried)
     assert put.keys(manifest=put.name) == ["b", "c"]
     assert put.keys(manifest="another") == []
+    listed = server.ask("GET", f"/v1/schedules?{urlencode({'manifest': put.name})}").json["schedules"]
+    assert [(each["key"], each["manifest"]) for each in listed] == [(f"{put.name}/{key}", put.name) for key in "bc"]
     late = put("a", revision=3)
     assert (late.json["outcome"], late.json["revision"], late.json["jobs"]) == ("superseded", 4, [])
     assert words(put("a", revision=3, rollback=True)) == ["created", "cancelled", "cancelled"]

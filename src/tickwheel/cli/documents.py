@@ -93,6 +93,7 @@ def schedule_document(job: Job, runs: Iterable[int]) -> dict[str, Any]:
         "target": job.target,
         "handler": job.handler,
         "pause": job.pause and pause_document(job.pause),
+        "manifest": job.manifest,
     }
 
 

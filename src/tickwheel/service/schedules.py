@@ -56,7 +56,7 @@ COUNT_FIELDS: Final[dict[str, Any]] = {
     }
 }
 SCHEDULES_FIELDS: Final[dict[str, Any]] = {
-    **{name: LIST_FIELDS[name] for name in ("prefix", "handler", "cursor")},
+    **{name: LIST_FIELDS[name] for name in ("prefix", "handler", "manifest", "cursor")},
     "limit": {"type": "integer", "minimum": 1, "maximum": 100, "default": 100},
     **COUNT_FIELDS,
 }
@@ -120,6 +120,7 @@ class ScheduleDocument(Struct, frozen=True):
     target: str
     handler: str
     pause: PauseDocument | None = None
+    manifest: str | None = None
 
 
 class SchedulesDocument(Struct, frozen=True):
@@ -251,4 +252,5 @@ def _schedule(job: Job, runs: Sequence[int]) -> ScheduleDocument:
         target=job.target,
         handler=job.handler,
         pause=None if job.pause is None else pause_document(job.pause),
+        manifest=job.manifest,
     )

@@ -24,6 +24,7 @@ PAGE = {
     "is_dead": False,
     "recurring": False,
     "paused": False,
+    "manifest": None,
     "reach": 11,
     "state": None,
     "due_from": 0,
@@ -45,7 +46,7 @@ def store(postgres, database):
     store.acquire("owner")
     store.apply([model.Set(model.Job(f"near {i}", 0, i)) for i in range(50)])
     store.apply([model.Set(model.Job(f"far {i}", 0, FAR + i)) for i in range(5_000)])
-    store.apply([model.Set(model.Job(f"fast {i}", 0, FAR, recurrence="every 5 s")) for i in range(3)])
+    store.apply([model.Set(model.Job(f"fast {i}", 0, FAR, recurrence="every 5 s", manifest="m")) for i in range(3)])
     yield store
     store.close()
 
@@ -79,6 +80,10 @@ def nodes_of(plan):
         ("page", {**PAGE, "is_dead": True, "state": 2}, 1),
         ("page", {**PAGE, "recurring": True, "reach": 10_000}, 3),
         ("end_of_reach", {**PAGE, "recurring": True, "reach": 10_000}, 3),
+        ("page", {**PAGE, "manifest": "m", "reach": 10_000}, 3),
+        ("end_of_reach", {**PAGE, "manifest": "m", "reach": 10_000}, 3),
+        ("page", {**PAGE, "manifest": "another", "reach": 10_000}, 0),
+        ("manifests", {"name": "m"}, 1),
     ],
 )
 def test_reads_what_it_returns(store, name, values, at_most):
