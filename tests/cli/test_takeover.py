@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tickwheel.calendar import Cron
+from tickwheel.calendar import Cron, DayMatch
 from tickwheel.cli import pickles
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -185,7 +185,6 @@ def test_apscheduler_4(run, tmp_path, kind):
     bad = {each["name"]: each["remarks"][0] for each in report["schedules"] if each["key"] is None}
     assert bad.pop("class", "payload is").startswith("payload is")
     assert bad == {
-        "both days": "its cron trigger wants both day and day_of_week to match, a cron line one of them",
         "months": "its trigger is a CalendarIntervalTrigger, and only those of one date, interval or cron are read",
         "paused": "it is paused",
         "week": "its cron trigger has week='7', which a cron line cannot say",
@@ -200,6 +199,7 @@ def test_apscheduler_4(run, tmp_path, kind):
     assert abs(jobs["hourly"]["due_at"].minute * 60 + jobs["hourly"]["due_at"].second - 1200) <= 5  # its jitter
     hourly = rules.pop("hourly")
     assert (hourly["every_ms"], hourly["misfire"], hourly["jitter_ms"]) == (3_600_000, "skip", 5_000)
+    assert rules.pop("both days")["day_match"] == "both"
     assert {name: (rule["cron"], rule["tz"]) for name, rule in rules.items()} == {
         "weekdays": ("0 9 * * MON-FRI", "Europe/Berlin"),
         "steps": ("*/20 * * JAN-MAR,7 MON,WED,FRI,SUN", "UTC"),
@@ -230,6 +230,12 @@ CRONS = [
     {"day": "last", "hour": 1},
     {"day": "last sun,1st mon", "hour": 3},
     {"day": "3rd fri"},
+    {"day": "1,2nd fri"},
+    {"day": "2nd fri,1", "second": 5},
+    {"day": "*/10,last fri"},
+    {"day": "15,last"},
+    {"day": "13", "day_of_week": "fri"},
+    {"day": "*/2", "day_of_week": "mon"},
     {"month": "jan-mar,7", "day": "1-5/2"},
     {"day_of_week": "sun"},
     {"day_of_week": "0-6/2", "hour": "*/6"},
@@ -246,7 +252,7 @@ def test_crons_fire_when_apscheduler_does(run, apscheduler, fields):
     """
     job = apscheduler.add_job("builtins:print", "cron", id="c", timezone=UTC, **fields)
     taken = imported(run, "apscheduler", "sqlite:///old.db")["c"]["recurrence"]
-    cron = Cron.parse(taken["cron"], taken["tz"])
+    cron = Cron.parse(taken["cron"], taken["tz"], DayMatch(taken.get("day_match", "either")))
     now, last = datetime(2027, 1, 31, 23, 59, 31, tzinfo=UTC), None
     ours = theirs = now
     for _ in range(30):
@@ -261,7 +267,8 @@ def test_what_apscheduler_has_more(run, apscheduler):
     """
     combining = pytest.importorskip("apscheduler.triggers.combining")
     interval = pytest.importorskip("apscheduler.triggers.interval")
-    for name, fields in {"both days": {"day": "13", "day_of_week": "fri"}, "week": {"week": 7}}.items():
+    both = {"day": "13,2nd mon", "day_of_week": "fri"}
+    for name, fields in {"both days": both, "week": {"week": 7}}.items():
         apscheduler.add_job("builtins:print", "cron", id=name, **fields)
     apscheduler.add_job("builtins:print", combining.AndTrigger([interval.IntervalTrigger(hours=1)]), id="and")
     apscheduler.add_job("builtins:print", "date", run_date=LATER, args=[Order()], id="class")
@@ -271,7 +278,7 @@ def test_what_apscheduler_has_more(run, apscheduler):
     answer = run("import", "apscheduler", "sqlite:///old.db")
     assert answer.returncode == 2
     for line in (
-        "left out: both days: its cron trigger wants both day and day_of_week to match",
+        "left out: both days: its cron trigger restricts day_of_week, and names weekdays in its day as well",
         "left out: week: its cron trigger has week='7'",
         "left out: and: its trigger is a AndTrigger",
         "left out: class: its arguments hold a ",
@@ -372,11 +379,13 @@ def test_celerybeat_settings_of_django(run, celery_app, tmp_path):
     assert answer.returncode == 2
     for line in (
         "left out: dawn: its schedule is a Dawn, and only intervals and crontabs are read",
-        "left out: friday 13: its crontab wants both day_of_month and day_of_week to match",
         "left out: object: payload is ",
-        "3 schedules cannot be taken over",
+        "2 schedules cannot be taken over",
     ):
         assert line in answer.stderr
+    jobs = imported(run, "celerybeat", f"{celery_app}_settings", "--skip-bad")
+    rule = jobs["friday 13"]["recurrence"]
+    assert (rule["cron"], rule["day_match"]) == ("0 0 13 * 5", "both")
     assert "has no schedule" in run("import", "celerybeat", "json").stderr
     assert "cannot be imported" in run("import", "celerybeat", "no_such_module").stderr
 

@@ -7,14 +7,22 @@ Neither APScheduler nor any code of the pickles is needed: triggers are read fro
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from tickwheel.cli import apscheduler4
 from tickwheel.cli.cron_fields import DAYS, cron_of, day_names
 from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.pickles import Foreign, load
-from tickwheel.cli.takeover import CannotTakeOverError, Found, checked, next_on_grid, readable
+from tickwheel.cli.takeover import (
+    CannotTakeOverError,
+    Found,
+    Notes,
+    checked,
+    readable,
+    start_of_calendar,
+    start_of_interval,
+)
 from tickwheel.scheduler import SetRequest
 
 __all__ = ["found_in"]
@@ -51,10 +59,10 @@ def found_in(url: str, table: str | None, target: str) -> Iterator[Found]:
     rows, functions = _rows_of_redis(url, table or _REDIS_KEY) if url.startswith(_REDIS) else _rows(url, table)
     for row in rows:
 
-        def make(remarks: list[str], row: Mapping[str, Any] = row) -> SetRequest:
+        def make(notes: Notes, row: Mapping[str, Any] = row) -> SetRequest:
             if functions is None:
-                return _request(row, target, remarks)
-            return apscheduler4.request_of(row, functions.get(row["task_id"]), target, remarks)
+                return _request(row, target, notes)
+            return apscheduler4.request_of(row, functions.get(row["task_id"]), target, notes)
 
         yield checked(row["id"], make)
 
@@ -104,7 +112,7 @@ def _rows_of_redis(url: str, key: str) -> _Rows:
     return _Rows([{"id": name.decode(), "job_state": state} for name, state in sorted(jobs.items())])
 
 
-def _request(row: Mapping[str, Any], target: str, remarks: list[str]) -> SetRequest:
+def _request(row: Mapping[str, Any], target: str, notes: Notes) -> SetRequest:
     state = load(row["job_state"])
     if not isinstance(state, dict) or not {"func", "trigger", "args", "kwargs", "next_run_time"} <= state.keys():
         raise CannotTakeOverError("it is not a job of APScheduler 3")
@@ -112,7 +120,7 @@ def _request(row: Mapping[str, Any], target: str, remarks: list[str]) -> SetRequ
         raise CannotTakeOverError("it is paused")
     payload = readable({"args": list(state["args"]), "kwargs": dict(state["kwargs"])})
     if state.get("max_instances", 1) != 1:
-        remarks.append(f"up to {state['max_instances']} runs at a time: a job here waits for its last run to end")
+        notes.remarks.append(f"up to {state['max_instances']} runs at a time: a job here waits for its last run to end")
     request = SetRequest(row["id"], target=target, handler=state["func"], payload=payload)
     trigger = state["trigger"]
     kind = trigger.path if isinstance(trigger, Foreign) else type(trigger).__qualname__
@@ -120,9 +128,13 @@ def _request(row: Mapping[str, Any], target: str, remarks: list[str]) -> SetRequ
     if read is None:
         reason = f"its trigger is a {kind.rpartition('.')[2]}, and only those of one date, interval or cron are read"
         raise CannotTakeOverError(reason)
-    for field, value in read(trigger.fields, state["next_run_time"], remarks).items():
+    grace = state.get("misfire_grace_time")
+    due = _Due(state["next_run_time"], None if grace is None else timedelta(seconds=grace))
+    for field, value in read(trigger.fields, due, notes).items():
         setattr(request, field, value)
     _misfires(request, state)
+    if request.misfire == "all" and due.at < datetime.now(UTC):
+        notes.remarks.append("of the runs that it missed one is made, and not each")
     return request
 
 
@@ -136,27 +148,40 @@ def _misfires(request: SetRequest, state: Mapping[str, Any]) -> None:
         request.misfire = "once" if state.get("coalesce", True) else "all"
 
 
-def _date(_fields: Mapping[str, Any], due: datetime, _remarks: list[str]) -> dict[str, Any]:
-    return {"at": due}
+class _Due(NamedTuple):
+    """
+    The next run of a job, and how late it may begin; None for any time.
+    """
+
+    at: datetime
+    grace: timedelta | None
 
 
-def _interval(fields: Mapping[str, Any], due: datetime, remarks: list[str]) -> dict[str, Any]:
+def _date(_fields: Mapping[str, Any], due: _Due, _notes: Notes) -> dict[str, Any]:
+    if due.grace is not None and datetime.now(UTC) - due.at > due.grace:
+        reason = f"its run of {due.at.isoformat()} was missed, by more than its grace time"
+        raise CannotTakeOverError(reason)
+    return {"at": due.at}
+
+
+def _interval(fields: Mapping[str, Any], due: _Due, notes: Notes) -> dict[str, Any]:
     every = fields["interval"]  # counted from the run before, which may have been moved, and not from start_date
-    return {"every": every, "at": next_on_grid(due, every), **_common(fields, remarks)}
+    return {"every": every, "at": start_of_interval(due.at, every, due.grace), **_common(fields, notes)}
 
 
-def _cron(fields: Mapping[str, Any], _due: datetime, remarks: list[str]) -> dict[str, Any]:
+def _cron(fields: Mapping[str, Any], due: _Due, notes: Notes) -> dict[str, Any]:
     parts = {each.fields["name"]: _field(each) for each in fields["fields"]}
-    start = fields["start_date"]
     zone = getattr(fields["timezone"], "key", None) or str(fields["timezone"])
-    made = {"cron": cron_of(parts), "tz": zone, **_common(fields, remarks)}
-    return made if start is None else {**made, "at": start}
+    spread = timedelta(seconds=fields.get("jitter") or 0)
+    start = start_of_calendar(due.at, due.grace, spread, notes)
+    made = {**cron_of(parts), "tz": zone, "at": start, **_common(fields, notes)}
+    return made if zone == "UTC" else {**made, "dst_overlap": "both"}
 
 
-def _common(fields: Mapping[str, Any], remarks: list[str]) -> dict[str, Any]:
+def _common(fields: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
     jitter = fields.get("jitter") or 0
     if jitter:
-        remarks.append(f"its jitter of {jitter} s is the same at each run of a key, and never earlier")
+        notes.remarks.append(f"its jitter of {jitter} s is the same at each run of a key, and never earlier")
     return {"jitter": jitter, "until": fields.get("end_date")}
 
 

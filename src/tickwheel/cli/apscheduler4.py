@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from tickwheel.cli.cron_fields import cron_of, day_names
 from tickwheel.cli.pickles import Foreign, load
-from tickwheel.cli.takeover import CannotTakeOverError, next_on_grid, readable
+from tickwheel.cli.takeover import CannotTakeOverError, Notes, readable, start_of_calendar, start_of_interval
 from tickwheel.scheduler import SetRequest
 
 __all__ = ["request_of"]
@@ -26,9 +26,9 @@ _VERSION: Final = 1
 """Of a trigger's state."""
 
 
-def request_of(row: Mapping[str, Any], function: str | None, target: str, remarks: list[str]) -> SetRequest:
+def request_of(row: Mapping[str, Any], function: str | None, target: str, notes: Notes) -> SetRequest:
     """
-    Return what to set for a *row* of the schedules, and append to *remarks* what will be different.
+    Return what to set for a *row* of the schedules, and note what will be different, and a run that is owed or moved.
 
     Raises:
         CannotTakeOverError: If there is nothing like it here.
@@ -49,9 +49,15 @@ def request_of(row: Mapping[str, Any], function: str | None, target: str, remark
         raise CannotTakeOverError(reason)
     payload = readable({"args": list(_value(row["args"])), "kwargs": _value(row["kwargs"])})
     request = SetRequest(row["id"], target=target, handler=function, payload=payload)
-    for name, value in read(state, due).items():
+    grace = _span(row["misfire_grace_time"])
+    if kind == "DateTrigger" and grace is not None and datetime.now(UTC) - due > grace:
+        reason = f"its run of {due.isoformat()} was missed, by more than its grace time"
+        raise CannotTakeOverError(reason)
+    for name, value in read(state, due, grace, notes).items():
         setattr(request, name, value)
-    _misfires(request, row, remarks)
+    _misfires(request, row, notes.remarks)
+    if request.misfire == "all" and due < datetime.now(UTC):
+        notes.remarks.append("of the runs that it missed one is made, and not each")
     return request
 
 
@@ -69,21 +75,21 @@ def _misfires(request: SetRequest, row: Mapping[str, Any], remarks: list[str]) -
         request.jitter = jitter
 
 
-def _date(_state: Mapping[str, Any], due: datetime) -> dict[str, Any]:
+def _date(_state: Mapping[str, Any], due: datetime, _grace: timedelta | None, _notes: Notes) -> dict[str, Any]:
     return {"at": due}
 
 
-def _interval(state: Mapping[str, Any], due: datetime) -> dict[str, Any]:
+def _interval(state: Mapping[str, Any], due: datetime, grace: timedelta | None, _notes: Notes) -> dict[str, Any]:
     every = timedelta(**dict(zip(_UNITS, state["interval"], strict=True)))
-    return {"every": every, "at": next_on_grid(due, every), "until": state["end_time"]}
+    return {"every": every, "at": start_of_interval(due, every, grace), "until": state["end_time"]}
 
 
-def _cron(state: Mapping[str, Any], due: datetime) -> dict[str, Any]:
+def _cron(state: Mapping[str, Any], due: datetime, grace: timedelta | None, notes: Notes) -> dict[str, Any]:
     fields = dict(zip(_FIELDS, state["fields"], strict=True))
     parts = {name: ",".join(_expression(each, name) for each in text.split(",")) for name, text in fields.items()}
     zone = state["timezone"]
-    made = {"cron": cron_of(parts), "tz": getattr(zone, "key", None) or str(zone), "until": state["end_time"]}
-    return {**made, "at": due} if due > datetime.now(UTC) else made
+    start = start_of_calendar(due, grace, timedelta(), notes)
+    return {**cron_of(parts), "tz": getattr(zone, "key", None) or str(zone), "until": state["end_time"], "at": start}
 
 
 def _expression(text: str, field: str) -> str:
@@ -134,7 +140,7 @@ def _span(value: float | timedelta | None) -> timedelta | None:
     return timedelta(microseconds=value) if isinstance(value, int | float) else value
 
 
-_TRIGGERS: Final[Mapping[str, Callable[[Mapping[str, Any], datetime], dict[str, Any]]]] = {
+_TRIGGERS: Final[Mapping[str, Callable[[Mapping[str, Any], datetime, timedelta | None, Notes], dict[str, Any]]]] = {
     "DateTrigger": _date,
     "IntervalTrigger": _interval,
     "CronTrigger": _cron,

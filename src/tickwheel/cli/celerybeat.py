@@ -6,25 +6,28 @@ from __future__ import annotations
 
 import dbm
 import importlib
+import time
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from tickwheel.calendar import Cron, DayMatch
 from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.modules import imported
 from tickwheel.cli.pickles import Foreign, load
-from tickwheel.cli.takeover import CannotTakeOverError, Found, checked, next_on_grid, readable
+from tickwheel.cli.takeover import CannotTakeOverError, Found, Notes, checked, readable
 from tickwheel.errors import MissingExtraError
 from tickwheel.scheduler import SetRequest
 
-__all__ = ["found_in_file", "found_in_settings", "is_file"]
+__all__ = ["crontab_of", "found_in_file", "found_in_settings", "is_file"]
 
 _NAMES: Final = ("beat_schedule", "CELERY_BEAT_SCHEDULE", "CELERYBEAT_SCHEDULE")
 _ZONES: Final = ("timezone", "CELERY_TIMEZONE", "TIME_ZONE")
 _UTC: Final = ("enable_utc", "CELERY_ENABLE_UTC")
 _SIZES: Final = {"minute": 60, "hour": 24, "day_of_month": 31, "month_of_year": 12, "day_of_week": 7}
 """How many values each field of a crontab has, in the order of a cron line."""
+_CLEANUP: Final = "celery.backend_cleanup"
 _KEPT: Final = ("entries", "tz", "utc_enabled")
 """What is read of the file that beat keeps."""
 _ENTRY: Final = ("name", "task", "last_run_at", "total_run_count", "schedule", "args", "kwargs", "options")
@@ -95,20 +98,22 @@ def _zone(zone: object, *, is_utc: bool) -> str | None:
 
 
 def _found(name: str, entry: Mapping[str, Any], tz: str | None, target: str) -> Found:
-    def make(_remarks: list[str]) -> SetRequest:
+    def make(notes: Notes) -> SetRequest:
         payload = {"args": list(entry.get("args") or ()), "kwargs": dict(entry.get("kwargs") or {})}
         further = dict(entry.get("options") or {})
         if further:
             payload["options"] = further
-        rule = _rule(entry["schedule"], entry.get("last_run_at"), tz)
+        rule = _rule(entry["schedule"], entry.get("last_run_at"), tz, notes)
+        if entry["task"] == _CLEANUP:
+            notes.remarks.append("it is a task of Celery's own, for which beat adds an entry: it goes to its workers")
         return SetRequest(name, target=target, handler=entry["task"], payload=readable(payload), **rule)
 
     return checked(name, make)
 
 
-def _rule(schedule: Any, last: datetime | None, tz: str | None) -> dict[str, Any]:
+def _rule(schedule: Any, last: datetime | None, tz: str | None, notes: Notes) -> dict[str, Any]:
     """
-    Return what says when an entry runs.
+    Return what says when an entry runs; a run that beat owes since the *last* one is made at once.
     """
     if isinstance(schedule, int | float):
         schedule = timedelta(seconds=schedule)
@@ -117,29 +122,38 @@ def _rule(schedule: Any, last: datetime | None, tz: str | None) -> dict[str, Any
         raise CannotTakeOverError(reason)
     every = schedule if isinstance(schedule, timedelta) else getattr(schedule, "run_every", None)
     if isinstance(every, timedelta) and not hasattr(schedule, "month_of_year"):
-        if last is None or last.tzinfo is None:
-            return {"every": every}
-        return {"every": every, "at": next_on_grid(last, every)}
+        if getattr(schedule, "relative", False):
+            notes.remarks.append(
+                "relative=True: its runs are not rounded to whole seconds, minutes, hours or days here"
+            )
+        return {"every": every} if last is None or last.tzinfo is None else {"every": every, "at": last + every}
     if not all(hasattr(schedule, field) for field in _SIZES):
         reason = f"its schedule is a {type(schedule).__qualname__}, and only intervals and crontabs are read"
         raise CannotTakeOverError(reason)
     if tz is None:
         reason = "its crontab is in the local time of where beat ran, as enable_utc is off: name that zone with --tz"
         raise CannotTakeOverError(reason)
-    return {"cron": _line(schedule), "tz": tz}
+    fields = crontab_of(schedule, tz)
+    if last is not None and last.tzinfo is not None:
+        cron = Cron.parse(fields["cron"], tz, DayMatch(fields.get("day_match", DayMatch.EITHER)))
+        owed = cron.next(int(last.timestamp() * 1000))
+        if owed is not None and owed <= time.time() * 1000:
+            notes.next_at = datetime.fromtimestamp(owed / 1000, UTC)
+    return fields
 
 
-def _line(crontab: Any) -> str:
+def crontab_of(crontab: Any, tz: str) -> dict[str, str]:
     """
-    Return a crontab as a cron line, where days have to match both fields unless one of them has all.
+    Return the fields of a set that say the same as a *crontab* of Celery's in the zone *tz*.
     """
     parts = {
         field: "*" if len(values) == size else ",".join(map(str, sorted(values)))
         for field, size in _SIZES.items()
         for values in [getattr(crontab, field)]
     }
+    fields = {"cron": " ".join(parts.values()), "tz": tz}
+    if tz != "UTC":
+        fields["dst_overlap"] = "first"
     if parts["day_of_month"] != "*" and parts["day_of_week"] != "*":
-        raise CannotTakeOverError(
-            "its crontab wants both day_of_month and day_of_week to match, a cron line one of them"
-        )
-    return " ".join(parts.values())
+        fields["day_match"] = "both"
+    return fields

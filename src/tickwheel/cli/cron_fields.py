@@ -1,11 +1,14 @@
 """
 The fields of a cron trigger of APScheduler's, put together to a cron line.
+
+There, a day has to match both day fields, and the field of the day of the month may have terms of weekdays, such as
+`2nd fri`, beside its numbers: one of its terms has to match.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from tickwheel.cli.takeover import CannotTakeOverError
 
@@ -22,9 +25,9 @@ def day_names(first: int, last: int, step: int) -> str:
     return ",".join(DAYS[first : last + 1 : step])
 
 
-def cron_of(parts: Mapping[str, str]) -> str:
+def cron_of(parts: Mapping[str, str]) -> dict[str, Any]:
     """
-    Return the cron line of *parts*, which are named as in APScheduler.
+    Return the fields of a set that say the same as *parts*, which are named as in APScheduler.
 
     Raises:
         CannotTakeOverError: If there is none.
@@ -34,13 +37,17 @@ def cron_of(parts: Mapping[str, str]) -> str:
             reason = f"its cron trigger has {name}={parts[name]!r}, which a cron line cannot say"
             raise CannotTakeOverError(reason)
     day, weekday = parts["day"], parts["day_of_week"]
-    if "#" in day or (day.endswith("L") and day != "L"):  # the third Friday: a day there, a weekday here
-        if weekday != "*":
-            raise CannotTakeOverError("its cron trigger restricts both day and day_of_week")
-        day, weekday = "*", day
-    if day != "*" and weekday != "*":
-        raise CannotTakeOverError("its cron trigger wants both day and day_of_week to match, a cron line one of them")
+    terms = day.split(",")
+    named = [term for term in terms if "#" in term or (term.endswith("L") and term != "L")]  # weekdays here
+    numbers = ["1-31" + term[1:] if term.startswith("*/") else term for term in terms if term not in named]
+    if "*" in numbers:
+        named, numbers = [], ["*"]
+    if named and weekday != "*":
+        raise CannotTakeOverError("its cron trigger restricts day_of_week, and names weekdays in its day as well")
+    needs_both = not named and numbers != ["*"] and weekday != "*"
+    day, weekday = ",".join(numbers) or "*", ",".join(named) or weekday
     line = [parts["minute"], parts["hour"], day, parts["month"], weekday]
     if parts["second"] != "0":
         line.insert(0, parts["second"])
-    return " ".join(line)
+    made = {"cron": " ".join(line)}
+    return made | {"day_match": "both"} if needs_both else made

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 
@@ -18,9 +18,20 @@ from tickwheel.cli.output import counted, print_json, printable
 from tickwheel.cli.pickles import foreign_in
 from tickwheel.errors import TickwheelError
 from tickwheel.jobs.requests import trial
-from tickwheel.scheduler import SetRequest
+from tickwheel.scheduler import Outcome, SetRequest
 
-__all__ = ["CannotTakeOverError", "Found", "checked", "next_on_grid", "options", "readable", "take_over"]
+__all__ = [
+    "CannotTakeOverError",
+    "Found",
+    "Notes",
+    "checked",
+    "next_on_grid",
+    "options",
+    "readable",
+    "start_of_calendar",
+    "start_of_interval",
+    "take_over",
+]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _BATCH: Final = 1000
@@ -32,6 +43,20 @@ class CannotTakeOverError(ValueError):
     """
 
 
+@dataclass(slots=True)
+class Notes:
+    """
+    Notes about a schedule, made while it is read.
+
+    Attributes:
+        remarks: What will be different.
+        next_at: The other scheduler's next run, where it may be another than the rule's: owed, or moved.
+    """
+
+    remarks: list[str] = field(default_factory=list)
+    next_at: datetime | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """
@@ -41,11 +66,13 @@ class Found:
         name: What it is called there.
         request: What to set, or None if it cannot be taken over.
         remarks: Why not, or what will be different.
+        next_at: Where to move the first run of a job that is created, or None to leave it.
     """
 
     name: str
     request: SetRequest | None
     remarks: tuple[str, ...] = ()
+    next_at: datetime | None = None
 
 
 def options(function: _F) -> _F:
@@ -65,17 +92,17 @@ def options(function: _F) -> _F:
     return function
 
 
-def checked(name: str, make: Callable[[list[str]], SetRequest]) -> Found:
+def checked(name: str, make: Callable[[Notes], SetRequest]) -> Found:
     """
-    Return the schedule *name*, with what *make* returns, if that could be set; *make* adds its remarks to a list.
+    Return the schedule *name*, with what *make* returns, if that could be set; *make* adds to the notes.
     """
-    remarks: list[str] = []
+    notes = Notes()
     try:
-        request = make(remarks)
+        request = make(notes)
         trial(request, int(time.time() * 1000))
     except (TickwheelError, ValueError, TypeError, OverflowError) as error:
         return Found(name, None, (str(error),))
-    return Found(name, request, tuple(remarks))
+    return Found(name, request, tuple(notes.remarks), notes.next_at)
 
 
 def readable(payload: dict[str, Any]) -> dict[str, Any]:
@@ -102,6 +129,38 @@ def next_on_grid(start: datetime, every: timedelta) -> datetime:
     return start + every * -((start - now) // every)
 
 
+def start_of_interval(due: datetime, every: timedelta, grace: timedelta | None) -> datetime:
+    """
+    Return where a series starts whose next run is *due*: there if that is to come, or owed, as it runs at once then.
+
+    Args:
+        due: The other scheduler's next run.
+        every: The interval.
+        grace: How late a run may begin there; None for any time.
+    """
+    late = datetime.now(UTC) - due.astimezone(UTC)
+    return due if grace is None or late <= grace else next_on_grid(due, every)
+
+
+def start_of_calendar(due: datetime, grace: timedelta | None, spread: timedelta, notes: Notes) -> datetime | None:
+    """
+    Return from when on a calendar counts whose next run is *due*, or None for now; *notes* get a run that is owed.
+
+    Args:
+        due: The other scheduler's next run.
+        grace: How late a run may begin there; None for any time.
+        spread: How far jitter may have moved it from the calendar's instant.
+        notes: Of the schedule.
+    """
+    late = datetime.now(UTC) - due.astimezone(UTC)
+    if late < timedelta():
+        notes.next_at = None if spread else due
+        return due - spread
+    if grace is None or late <= grace:
+        notes.next_at = due
+    return None
+
+
 def take_over(found: Iterable[Found], *, prefix: str, dry_run: bool, skip_bad: bool, store: str, as_json: bool) -> None:
     """
     Set what can be, and print what cannot.
@@ -111,6 +170,7 @@ def take_over(found: Iterable[Found], *, prefix: str, dry_run: bool, skip_bad: b
     """
     schedules = list(found)
     wanted = [each.request for each in schedules if each.request is not None]
+    moves = [each.next_at for each in schedules if each.request is not None]
     left_out = len(schedules) - len(wanted)
     for each in schedules:
         for remark in each.remarks:
@@ -123,7 +183,7 @@ def take_over(found: Iterable[Found], *, prefix: str, dry_run: bool, skip_bad: b
     for request in wanted:
         request.key = f"{prefix}{request.key}"
     if not dry_run:
-        _set_all(wanted, store)
+        _set_all(wanted, moves, store)
     if as_json:
         report = [
             {"name": each.name, "key": each.request and each.request.key, "remarks": list(each.remarks)}
@@ -137,7 +197,16 @@ def take_over(found: Iterable[Found], *, prefix: str, dry_run: bool, skip_bad: b
         click.echo(f"{verb} {counted(len(wanted), 'job')}{rest}")
 
 
-def _set_all(requests: Sequence[SetRequest], store: str) -> None:
+def _set_all(requests: Sequence[SetRequest], moves: Sequence[datetime | None], store: str) -> None:
+    """
+    Set all of *requests*, and move the next runs of what was not there before.
+    """
     with opened(store, has_to_exist=False, has_targets=True) as scheduler:
         for start in range(0, len(requests), _BATCH):
-            scheduler.set_many(requests[start : start + _BATCH])
+            answers = scheduler.set_many(requests[start : start + _BATCH])
+            for answer, at in zip(answers, moves[start : start + _BATCH], strict=True):
+                job = answer.job
+                if at is None or job is None or answer.outcome is not Outcome.CREATED:
+                    continue
+                if job.due_at != round(at.timestamp() * 1000):
+                    scheduler.move(job.key, at=at, if_generation=job.generation)
