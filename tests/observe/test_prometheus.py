@@ -169,11 +169,11 @@ def test_circuits():
     seen = dict(scheduler.stats())
     scheduler.stop()
     assert samples(exposition(seen)[1])["tickwheel_circuits", (("state", "open"), ("target", "webhook"))] == 0
-    states = ("open", "open", "half-open", "closed", "closed", "closed")
+    states = ("open", "open", "half-open", "closed", "closed", "closed", "full")
     seen["targets"] = {"webhook": {f"https://{n}.example.com": {"state": state} for n, state in enumerate(states)}}
     text = exposition(seen)[1]
     found = {labels[0][1]: value for (name, labels), value in samples(text).items() if name == "tickwheel_circuits"}
-    assert found == {"open": 2, "half-open": 1, "failing": 3}
+    assert found == {"open": 2, "half-open": 1, "failing": 3, "full": 1}
     assert b"example.com" not in text
 
 

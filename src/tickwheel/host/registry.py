@@ -4,6 +4,7 @@ The registry of a scheduler's targets and handlers.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, cast
@@ -17,13 +18,15 @@ from tickwheel.jobs.model import EVERYTHING, Job, RetryPolicy
 from tickwheel.jobs.retry import check_policy
 from tickwheel.observe.events import Event
 from tickwheel.stores import Skill
-from tickwheel.targets import USUAL, Call, Checking, Choosy, Limits, Naming, Reporting, Target
+from tickwheel.targets import USUAL, Call, Checking, Choosy, Limits, Naming, Reporting, Requiring, Target
 from tickwheel.targets.handler import HandlerTarget
 from tickwheel.targets.log import LogTarget
 from tickwheel.targets.pull import PullTarget
 from tickwheel.targets.webhook import WebhookTarget
 
 __all__ = ["Registry"]
+
+_log = logging.getLogger("tickwheel.registry")
 
 _CALLS_MAX = 10_000
 """How many checked names and resolved calls are kept: webhooks to ever new URLs may not fill the memory."""
@@ -219,6 +222,17 @@ class Registry:
         for target in self._targets.values():
             if isinstance(target, Reporting):
                 target.report_to(emit)
+
+    def warn_of_missing(self) -> None:
+        """
+        Log the targets whose libraries are missing here.
+        """
+        for name, target in self._targets.items():
+            if isinstance(target, Requiring):
+                try:
+                    target.require()
+                except MissingExtraError as error:
+                    _log.warning("jobs of the target %r cannot be sent here: %s", name, error)
 
     def figures(self) -> dict[str, Any]:
         """

@@ -74,7 +74,7 @@ _PULL_GAUGES: Final = {
 _QUEUES_MAX: Final = 100
 """How many queues are exported by their names; the others are exported as one."""
 _OTHERS: Final = "(others)"
-_CIRCUITS: Final = {"open": "open", "half-open": "half-open", "closed": "failing"}
+_CIRCUITS: Final = {"open": "open", "half-open": "half-open", "full": "full", "closed": "failing"}
 """The states of a breaker that has seen a failure, and what they are called here."""
 _STATES: Final = ("pending", "running", "dead")
 _FORMS: Final = frozenset({"application/openmetrics-text", "text/plain", "text/*", "*/*"})

@@ -143,6 +143,7 @@ class Core:
         """
         check_role(role)
         self.client.opening.check_process()
+        self.registry.warn_of_missing()
         start = partial(self._lifecycle.start, lambda: self._start(loop))
         try:
             start()

@@ -75,8 +75,14 @@ class TaskTarget(Linked, Target):
         Return the call that sends the task *handler*.
         """
         self.check(handler)
-        library(self._library, self._library)
+        self.require()
         return self._call(self._send)
+
+    def require(self) -> None:
+        """
+        Import the library.
+        """
+        library(self._library, self._library)
 
     async def close(self) -> None:
         """

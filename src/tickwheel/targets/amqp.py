@@ -156,8 +156,14 @@ class AmqpTarget(Linked):
         Return the call that publishes to *handler*.
         """
         self.check(handler)
-        library("aio_pika", "amqp")
+        self.require()
         return self._call(self._send)
+
+    def require(self) -> None:
+        """
+        Import the library.
+        """
+        library("aio_pika", "amqp")
 
     async def _send(self, firing: Firing) -> DeadLetter | Snooze | None:
         return await self._link.deliver(firing, partial(self._publish, firing))

@@ -14,7 +14,7 @@ from tickwheel.jobs import checks
 from tickwheel.jobs.errors import InvalidJobError
 from tickwheel.targets._destination import Destination
 from tickwheel.targets._headers import headers
-from tickwheel.targets._library import library
+from tickwheel.targets._library import library, missing
 from tickwheel.targets._options import Kind, check_headers, check_options, count, flag, mapping, seconds, text
 from tickwheel.targets._task import Task, TaskTarget
 from tickwheel.targets._url import TargetUrl, UrlForm
@@ -66,6 +66,18 @@ class CeleryTarget(TaskTarget):
     def __repr__(self) -> str:
         return f"<CeleryTarget of {getattr(self._app, 'main', None)!r}>"
 
+    def require(self) -> None:
+        """
+        Import Celery, and what the scheme of its broker needs, which is imported otherwise when a task is sent.
+        """
+        super().require()
+        if self._url().startswith("redis"):
+            library("redis", "celery")
+        try:
+            _ = self._app.connection_for_write().transport
+        except ImportError as error:
+            raise missing(error, "kombu", "celery") from None
+
     @classmethod
     def of_url(cls, url: str, *, queue: str = "celery", timeout_s: Duration = 30.0) -> Self:
         """
@@ -108,8 +120,10 @@ class CeleryTarget(TaskTarget):
         self._app.send_task(firing.job.handler, task.args, task.kwargs, **options)
 
     def _destination(self) -> Destination:
-        url = self._app.conf.broker_write_url or self._app.conf.broker_url or ""
-        return Destination.masking("the broker of Celery", *url.split(";"))
+        return Destination.masking("the broker of Celery", *self._url().split(";"))
+
+    def _url(self) -> str:
+        return str(self._app.conf.broker_write_url or self._app.conf.broker_url or "")
 
 
 def _of_url(url: TargetUrl) -> CeleryTarget:

@@ -33,6 +33,7 @@ __all__ = [
     "Limits",
     "Naming",
     "Reporting",
+    "Requiring",
     "Retry",
     "Snooze",
     "Target",
@@ -371,6 +372,21 @@ class Naming(Protocol):
     def names(self) -> list[str]:
         """
         Return the names of all; from any thread.
+        """
+
+
+@runtime_checkable
+class Requiring(Protocol):
+    """
+    The methods of a target that needs a library.
+    """
+
+    def require(self) -> None:
+        """
+        Import the library; called when a scheduler starts.
+
+        Raises:
+            MissingExtraError: If it is missing, or something that it needs itself.
         """
 
 

@@ -123,6 +123,12 @@ class KafkaTarget(Linked):
             self._is_checked = True
         return self._call(self._send)
 
+    def require(self) -> None:
+        """
+        Import the library.
+        """
+        library("confluent_kafka", "kafka")
+
     async def _send(self, firing: Firing) -> DeadLetter | Snooze | None:
         return await self._link.deliver(firing, partial(self._publish, firing))
 

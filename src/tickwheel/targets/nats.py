@@ -86,8 +86,14 @@ class NatsTarget(Linked):
         Return the call that publishes on *handler*.
         """
         self.check(handler)
-        library("nats", "nats")
+        self.require()
         return self._call(self._send)
+
+    def require(self) -> None:
+        """
+        Import the library.
+        """
+        library("nats", "nats")
 
     async def _send(self, firing: Firing) -> DeadLetter | Snooze | None:
         return await self._link.deliver(firing, partial(self._publish, firing))

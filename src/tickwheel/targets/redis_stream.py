@@ -96,8 +96,14 @@ class RedisStreamTarget(Linked):
         Return the call that adds to the stream *handler*.
         """
         self.check(handler)
-        library("redis.asyncio", "redis")
+        self.require()
         return self._call(self._send)
+
+    def require(self) -> None:
+        """
+        Import the library.
+        """
+        library("redis.asyncio", "redis")
 
     async def _send(self, firing: Firing) -> DeadLetter | Snooze | None:
         return await self._link.deliver(firing, partial(self._publish, firing))

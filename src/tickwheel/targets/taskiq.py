@@ -71,8 +71,14 @@ class TaskiqTarget(Linked):
         Return the call that kicks the task *handler*.
         """
         self.check(handler)
-        library("taskiq", "taskiq")
+        self.require()
         return self._call(self._send)
+
+    def require(self) -> None:
+        """
+        Import the library.
+        """
+        library("taskiq", "taskiq")
 
     async def _send(self, firing: Firing) -> DeadLetter | Snooze | None:
         try:

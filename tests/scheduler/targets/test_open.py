@@ -5,6 +5,7 @@ From a URL to a target: each scheme, its options, and what is refused.
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from datetime import timedelta
 from unittest import mock
@@ -52,6 +53,30 @@ def test_kinds(url, kind, fields):
     assert type(made).__name__ == kind
     assert {name: getattr(made, name) for name in fields} == fields
     asyncio.run(made.close())
+
+
+@pytest.mark.parametrize(
+    ("lacks", "message"),
+    [
+        ("packaging", r"packaging, which kombu needs, is not installed: pip install 'tickwheel\[celery\]'"),
+        ("redis", r"redis.* is not installed: pip install 'tickwheel\[celery\]'"),
+        ("celery", r"celery is not installed: pip install 'tickwheel\[celery\]'"),
+    ],
+)
+def test_a_library_of_a_library(make, caplog, lacks, message):
+    """
+    What a library needs itself is named when the scheduler starts, and its jobs lose no attempt.
+    """
+    pytest.importorskip("celery", reason="celery is not installed: pip install 'tickwheel[celery]'")
+    target = make_target("celery+redis://127.0.0.1:1/0")
+    lost = {name for name in sys.modules if name.partition(".")[0] == lacks or name.startswith("kombu.transport.redis")}
+    missing = dict.fromkeys((lacks, *(each for each in lost if not each.startswith("kombu"))))
+    kept = {name: each for name, each in sys.modules.items() if name not in lost}
+    with mock.patch.dict(sys.modules, kept | missing, clear=True), caplog.at_level("WARNING"):
+        with pytest.raises(MissingExtraError, match=message):
+            target.resolve("tasks.note")
+        make("memory://", targets={"celery": target}).start()
+    assert any(re.search(message, each.getMessage()) for each in caplog.records)
 
 
 @pytest.mark.parametrize("value", [timedelta(seconds=90), "1m30s", "PT90S", 90])

@@ -1,0 +1,78 @@
+"""
+The table of failures in docs/targets.md says of each target what its suite shows.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+SUITES = {
+    "Webhook": ("test_webhook_suite.py", "TestWebhook"),
+    "RabbitMQ": ("test_amqp.py", "TestAmqp"),
+    "NATS": ("test_nats.py", "TestNats"),
+    "Redis": ("test_redis_stream.py", "TestRedisStream"),
+    "Kafka": ("test_kafka.py", "TestKafka"),
+    "Celery": ("test_queues.py", "TestCelery"),
+    "RQ": ("test_queues.py", "TestRq"),
+    "Dramatiq": ("test_queues.py", "TestDramatiq"),
+    "taskiq": ("test_queues.py", "TestTaskiq"),
+}
+WAITS = ("cannot be reached", "breaks off in the middle", "does not answer in time", "is full")
+
+
+@pytest.fixture(scope="module")
+def table():
+    """
+    Return the verdicts by the failure and the target.
+    """
+    lines = (HERE.parents[2] / "docs" / "targets.md").read_text("utf-8").splitlines()
+    (first,) = (number for number, line in enumerate(lines) if line.startswith("| the receiver |"))
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines[first:] if line.startswith("|")]
+    end = next(number for number, line in enumerate(lines[first:]) if not line.startswith("|"))
+    header, _, *body = rows[:end]
+    return {name: dict(zip(header[1:], cells, strict=True)) for name, *cells in body}
+
+
+def flags(target):
+    """
+    Return what the suite of *target* says of it.
+    """
+    file, name = SUITES[target]
+    tree = ast.parse((HERE / file).read_text("utf-8"))
+    (suite,) = (each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == name)
+    assert {base.id for base in suite.bases} == {"LongOutage", "TargetSuite"}
+    found = {}
+    for each in suite.body:
+        if (
+            isinstance(each, ast.Assign)
+            and isinstance(each.targets[0], ast.Name)
+            and isinstance(each.value, ast.Constant)
+        ):
+            found[each.targets[0].id] = each.value.value
+    return found
+
+
+def test_each_target_is_there(table):
+    """
+    The table has a column for each target, and a verdict for each failure that is not the message's own.
+    """
+    assert all(row.keys() == SUITES.keys() for row in table.values())
+    for failure in WAITS:
+        assert {verdict.partition(",")[0] for verdict in table[failure].values()} == {"waits"}
+    assert set(table["refuses the message, or the password"].values()) == {"fails"}
+
+
+@pytest.mark.parametrize("target", SUITES)
+def test_as_its_suite(table, target):
+    """
+    A repeat arrives twice where the receiver does not know it, and a message that is too large dies.
+    """
+    found = flags(target)
+    knows_repeats = found.get("knows_repeats", target == "NATS")  # with JetStream, as the text says
+    assert table["breaks off in the middle"][target] == ("waits" if knows_repeats else "waits, twice")
+    dies = table["finds the message too large"][target] == "dies"
+    assert dies is not found.get("takes_largest", True)
