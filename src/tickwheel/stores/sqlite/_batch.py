@@ -183,7 +183,7 @@ class Batch:
         start = 0
         while start < len(keys):
             size = next(size for size in KEYS_AT_ONCE if size <= len(keys) - start or size == 1)
-            values = (*where, *keys[start : start + size])
+            values = (*keys[start : start + size], *where)
             for row in self._connection.execute(jobs_by_key(size, shelves), values):
                 job = found[row[0]] = job_of(row)
                 if row[-1] == FAR_SHARD:

@@ -42,7 +42,7 @@ takes longer than the row itself: so a commit of a thousand is eight statements 
 @cache
 def jobs_by_key(size: int, shelves: str = EXACT) -> str:
     """
-    Return the look-up for *size* keys on *shelves*: `EXACT`, or "?" for one.
+    Return the look-up for *size* keys on *shelves*: `EXACT`, or "?" for one, which follows the keys.
     """
     return for_keys("jobs_by_key", size).replace(":shelves", shelves)
 
@@ -75,7 +75,7 @@ def for_keys(name: str, size: int) -> str:
     """
     Return the statement *name* for *size* keys.
     """
-    return SQL[name].replace(":keys", ",".join("?" * size))
+    return SQL[name].replace(":keys", ",".join("?" * size)).replace(":rows", ",".join(["(?)"] * size))
 
 
 @cache

@@ -1,4 +1,8 @@
 -- Each query has a name, under which sqlite/_queries.py knows it. Columns of a job are always in the order of `Job`.
+--
+-- ANALYZE leaves statistics that are soon wrong: of a table that was small then, SQLite would read all rows into a Bloom
+-- filter, or all of a shelf, for one look-up. Where it would, `likelihood` says that few rows come before: the conditions
+-- are always true.
 
 -- name: read_ledger
 SELECT generation, pending, running, dead, floor, epoch, owner FROM tickwheel_ledger;
@@ -71,14 +75,17 @@ SELECT @columns(j, due_at = k.due_at)
 FROM tickwheel_shelf AS s CROSS JOIN tickwheel_key AS k ON k.shelf = s.shelf AND k.key = ?
     CROSS JOIN tickwheel_level AS l CROSS JOIN tickwheel_live AS j
     ON j.shard = min(k.shelf, l.shard) AND j.due_at = k.due_at - k.due_at % l.width AND j.generation = k.generation
-    AND j.key = k.key AND coalesce(j.instant, j.due_at) = k.due_at;
+    AND j.key = k.key AND coalesce(j.instant, j.due_at) = k.due_at
+WHERE likelihood(s.size >= 0, 0.0000001) AND likelihood(l.width > 0, 0.0000001);
 
 -- name: jobs_by_key
 SELECT @columns(j, due_at = k.due_at), j.shard
-FROM tickwheel_key AS k CROSS JOIN tickwheel_level AS l CROSS JOIN tickwheel_live AS j
+FROM (VALUES :rows) AS wanted CROSS JOIN tickwheel_key AS k ON k.key = wanted.column1
+    CROSS JOIN tickwheel_level AS l CROSS JOIN tickwheel_live AS j
     ON j.shard = min(k.shelf, l.shard) AND j.due_at = k.due_at - k.due_at % l.width AND j.generation = k.generation
     AND j.key = k.key AND coalesce(j.instant, j.due_at) = k.due_at
-WHERE k.shelf IN (:shelves) AND k.key IN (:keys);
+WHERE k.shelf IN (:shelves) AND likelihood(l.width > 0, 0.0000001)
+    AND likelihood(wanted.column1 >= '', 0.0000001) AND likelihood(wanted.column1 <> x'', 0.0000001);
 
 -- name: jobs_due
 -- From the floor on, if that is later.
@@ -127,7 +134,8 @@ LIMIT 1;
 SELECT @columns(j, due_at = n.due_at)
 FROM tickwheel_note AS n CROSS JOIN tickwheel_level AS l CROSS JOIN tickwheel_live AS j
     ON j.shard = l.shard AND j.due_at = n.due_at - n.due_at % l.width AND j.generation = coalesce(n.resumed, n.generation)
-WHERE n.generation > ? AND n.due_at < ? AND state = 0 AND coalesce(instant, j.due_at) = n.due_at;
+WHERE likelihood(n.generation > ?, 0.0000001) AND n.due_at < ? AND state = 0
+    AND coalesce(instant, j.due_at) = n.due_at AND likelihood(l.width > 0, 0.0000001);
 
 -- name: count_due
 SELECT (instant - :since) / :step_ms AS step, count(*) FROM (
@@ -201,7 +209,8 @@ SELECT @columns(j, due_at = k.due_at)
 FROM (:keys) AS k CROSS JOIN tickwheel_level AS l CROSS JOIN tickwheel_live AS j
     ON j.shard = min(k.shelf, l.shard) AND j.due_at = k.due_at - k.due_at % l.width AND j.generation = k.generation
     AND j.key = k.key AND coalesce(j.instant, j.due_at) = k.due_at
-WHERE (:state IS NULL OR state % 3 = :state)
+WHERE likelihood(k.shelf >= -4, 0.0000001) AND likelihood(l.width > 0, 0.0000001)
+    AND (:state IS NULL OR state % 3 = :state)
     AND k.due_at >= :due_from AND k.due_at < :due_until
     AND (:handler IS NULL OR handler = :handler)
     AND (:target IS NULL OR target = :target)
@@ -236,16 +245,18 @@ ORDER BY due_at, generation LIMIT ?;
 SELECT min(target) FROM tickwheel_job INDEXED BY tickwheel_job_aside WHERE shard = -2 AND target > ?;
 
 -- name: count_aside
-SELECT count(*), (SELECT min(due_at) FROM tickwheel_job WHERE shard = -2 AND target = ? AND handler = ?) FROM (
-    SELECT 1 FROM tickwheel_job WHERE shard = -2 AND target = ? AND handler = ? LIMIT 10000
+SELECT count(*), (
+    SELECT min(due_at) FROM tickwheel_job INDEXED BY tickwheel_job_aside WHERE shard = -2 AND target = ? AND handler = ?
+) FROM (
+    SELECT 1 FROM tickwheel_job INDEXED BY tickwheel_job_aside WHERE shard = -2 AND target = ? AND handler = ? LIMIT 10000
 );
 
 -- name: handlers_aside
 -- From one name to the next by the index, whatever the number of jobs of each.
 WITH RECURSIVE name (handler) AS (
-    SELECT min(handler) FROM tickwheel_job WHERE shard = -2 AND target = ?
+    SELECT min(handler) FROM tickwheel_job INDEXED BY tickwheel_job_aside WHERE shard = -2 AND target = ?
     UNION ALL
-    SELECT (SELECT min(handler) FROM tickwheel_job WHERE shard = -2 AND target = ? AND handler > name.handler)
+    SELECT (SELECT min(handler) FROM tickwheel_job INDEXED BY tickwheel_job_aside WHERE shard = -2 AND target = ? AND handler > name.handler)
     FROM name WHERE name.handler IS NOT NULL
 )
 SELECT handler FROM name WHERE handler IS NOT NULL LIMIT ?;
