@@ -10,13 +10,16 @@ import os
 import stat
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from tickwheel.cli import doctor
 from tickwheel.cli.exits import ExitCode
 from tickwheel.scheduler import Scheduler
 from tickwheel.service.tokens import Access, Tokens
+from tickwheel.stores import Node
 
 
 @pytest.fixture
@@ -251,6 +254,63 @@ def test_doctor_on_a_full_disk(run, monkeypatch):
         "flush to disk\tWRONG\tNo space left on device: make room, or name a store on another disk\n" in answer.stdout
     )
     assert "1 pending" in answer.stdout
+
+
+def findings_of(answer):
+    """
+    Return whether each check is well, and what it found.
+    """
+    return {each["check"]: (each["ok"], each["finding"]) for each in map(json.loads, answer.stdout.splitlines())}
+
+
+def test_doctor_finds_jobs_that_no_node_runs(run, tmp_path, until):
+    """
+    Handlers that jobs wait for, and that no node has, are named with the number of jobs and the remedy.
+    """
+    with Scheduler(f"sqlite:///{tmp_path / 'tickwheel.db'}") as scheduler:
+        for key in "ab":
+            scheduler.set(key, delay=0, handler="typo")
+        scheduler.set("c", delay=0, handler="other")
+        until(lambda: sum(each["count"] for each in scheduler.stats()["waiting_for_handler"]) == 3)
+    answer = run("doctor", "--json")
+    found = findings_of(answer)
+    assert answer.returncode == 1
+    assert found["handler 'typo'"][0] is found["handler 'other'"][0] is False
+    assert found["handler 'typo'"][1].startswith("2 jobs wait, and no node can run them: register the handler")
+    assert found["handler 'other'"][1].startswith("1 job waits, and ")
+
+
+def test_doctor_without_zone_data(run, monkeypatch):
+    """
+    A system without time zone data is found, and one that has them names their release.
+    """
+    assert findings_of(run("doctor", "--json"))["zone data"][0] is True
+    monkeypatch.setattr(doctor, "TZPATH", ())
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None if name == "tzdata" else find_spec(name))
+    is_well, text = findings_of(run("doctor", "--json"))["zone data"]
+    assert (is_well, "pip install tzdata" in text) == (False, True)
+
+
+@pytest.mark.parametrize(("offset_ms", "is_well"), [(-999, True), (2_500, False), (-2_500, False), (0, True)])
+def test_doctor_compares_clocks(offset_ms, is_well):
+    """
+    The clock of the store may differ from the machine's by less than a second.
+    """
+    (found,) = doctor._state({"offset_ms": offset_ms, "waiting_for_handler": []}, [])
+    assert (found[0], found[1]) == ("store's clock", is_well)
+    assert ("keep both set" in found[2]) is not is_well
+    assert ("ahead" in found[2]) is (offset_ms > 0)
+
+
+@pytest.mark.parametrize(("versions", "is_well"), [(["1.0", "1.0"], True), (["1.0", "1.1"], False)])
+def test_doctor_compares_versions(versions, is_well):
+    """
+    Nodes of different versions are found.
+    """
+    nodes = [Node(f"node {number}", 5, 0, {"version": version}) for number, version in enumerate(versions)]
+    found = {each[0]: each for each in doctor._state({"offset_ms": 0, "waiting_for_handler": []}, nodes)}
+    assert found["versions"][1] is is_well
+    assert found["versions"][2].startswith(", ".join(sorted(set(versions))))
 
 
 def test_doctor_finds_a_target_that_is_built_in(run, monkeypatch):

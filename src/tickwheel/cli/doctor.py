@@ -10,10 +10,12 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+from zoneinfo import TZPATH
 
 import click
 
@@ -22,6 +24,7 @@ from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.options import json_option, opened, sqlite_path, store_option
 from tickwheel.cli.output import print_json, print_rows
 from tickwheel.errors import TickwheelError
+from tickwheel.stores import Node
 
 __all__ = ["command"]
 
@@ -34,6 +37,8 @@ if sys.platform != "win32":
     _EXTRAS["service"] += ("uvloop",)
 _FREE_MIN: Final = 256 << 20
 _FLUSHES: Final = 50
+_OFFSET_MAX_S: Final = 1.0
+"""Seconds that the clocks of store and machine may differ: more, and people read wrong times."""
 _YEAR_MIN: Final = 2024
 """A clock that says less has not been set since the machine was switched on."""
 
@@ -48,7 +53,7 @@ def command(store: str, as_json: bool) -> None:
     """
     Check Python, libraries, clock, disk and store, and say what to do about what is wrong.
     """
-    findings = [*_python(), *_libraries(), *_clock(), *_targets(), *_disk(store), *_store(store)]
+    findings = [*_python(), *_libraries(), *_clock(), *_zones(), *_targets(), *_disk(store), *_store(store)]
     if as_json:
         for what, is_well, text in findings:
             print_json({"check": what, "ok": is_well, "finding": text})
@@ -77,6 +82,31 @@ def _clock() -> Iterator[Finding]:
     year = time.gmtime().tm_year
     text = time.strftime("%Y-%m-%d %H:%M:%S %z")
     yield "clock", year >= _YEAR_MIN, text if year >= _YEAR_MIN else f"{text}: set it, and keep it set with NTP"
+
+
+def _zones() -> Iterator[Finding]:
+    """
+    Name the release of the time zone data here: nodes with different ones find different instants of a cron line.
+    """
+    release = _zone_release()
+    remedy = "no data: install it, as 'pip install tzdata' does, or jobs with tz= wait for a node that has it"
+    yield "zone data", release is not None, release or remedy
+
+
+def _zone_release() -> str | None:
+    """
+    Return where the zones come from, and their release, if it is known; None if there are none.
+
+    Python looks into the system's folders first, and then into the package `tzdata`.
+    """
+    for folder in map(Path, TZPATH):
+        if (folder / "Europe" / "Berlin").is_file():
+            named = folder / "tzdata.zi"
+            head = named.read_text(errors="replace").partition("\n")[0] if named.is_file() else ""
+            return f"{head.removeprefix('# version ') or 'release unknown'}, in {folder}"
+    if find_spec("tzdata") is not None:
+        return f"{import_module('tzdata').IANA_VERSION}, in the package tzdata"
+    return None
 
 
 def _targets() -> Iterator[Finding]:
@@ -142,6 +172,7 @@ def _store(store: str) -> Iterator[Finding]:
         with opened(store, has_to_exist=False) as scheduler:
             stats = scheduler.stats()
             owners = sorted({shard.owner for shard in scheduler.shards() if shard.owner})
+            nodes = scheduler.nodes()
     except TickwheelError as error:
         yield "store", False, str(error)
         return
@@ -150,3 +181,23 @@ def _store(store: str) -> Iterator[Finding]:
     yield "fired by", True, ", ".join(owners) or "nobody now: 'tickwheel serve' fires its jobs"
     lost = stats["loss_window"]
     yield "loss window", True, f"may be lost: {lost}" if lost else "none: what is answered is on the disk"
+    yield from _state(stats, nodes)
+
+
+def _state(stats: dict[str, Any], nodes: Sequence[Node]) -> Iterator[Finding]:
+    """
+    Look at the store's clock, the versions of the nodes, and jobs that no node runs.
+    """
+    offset_s = stats["offset_ms"] / 1000
+    is_near = abs(offset_s) < _OFFSET_MAX_S
+    text = f"{abs(offset_s):.1f} s {'ahead of' if offset_s > 0 else 'behind'} this machine's"
+    yield "store's clock", is_near, text + ("" if is_near else ": keep both set with NTP; jobs follow the store's")
+    versions = sorted({str(node.figures["version"]) for node in nodes if node.figures and "version" in node.figures})
+    if versions:
+        text = ", ".join(versions)
+        is_one = len(versions) == 1
+        yield "versions", is_one, text if is_one else f"{text}: bring all nodes to one version"
+    for each in stats["waiting_for_handler"]:
+        jobs = "1 job waits" if each["count"] == 1 else f"{each['count']} jobs wait"
+        remedy = "no node can run them: register the handler and what its rule needs, or change or cancel the jobs"
+        yield f"{each['target']} {each['handler']!r}", False, f"{jobs}, and {remedy}"
