@@ -306,6 +306,8 @@ def test_new_data_of_a_zone_moves_the_next_run(make, url, zone, until, name, hou
     instants = {key: before.get(key).due_at for key in kept}
     line = {"cron": "0 9 15 */2 *", "tz": zone.name, "handler": "h", "expires": 600}
     first = {key: before.set(key, jitter=jitter, **line).job for key, jitter in (("z", 0), ("z with jitter", 1800))}
+    dates = {"every": "60d", "time": "09:00", "tz": zone.name, "handler": "h", "expires": 600}
+    first["dates"] = before.set("dates", delay="90d", **dates).job
     before.stop()
     zone.become(name)
     after = make(url).start()

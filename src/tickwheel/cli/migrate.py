@@ -51,7 +51,8 @@ def command(*, source: str, target: str, dry_run: bool, batch: int, wait_s: floa
     Move all jobs from the store FROM to the store TO, pending and dead ones, as they are.
 
     Stop the schedulers of FROM first: one that still fires is found, and the migration refused.
-    TO may be served meanwhile. If it ends before it is done, run it again: it goes on where it was.
+    TO may be served meanwhile. If it ends before it is done, run it again: it goes on where it was. Programs may go on
+    setting jobs in FROM: once they use TO, run it again for what they set in the meantime.
     """
     _check(source, target)
     with _opened(source) as from_store:
@@ -126,6 +127,8 @@ def _report(report: MigrationReport, *, source: dict[str, int], target: dict[str
     if not report.is_complete:
         message = f"FROM still has {counted(report.left, 'job')}, or a job came out changed: run it again, and compare"
         raise Refused(ExitCode.FAILED, message)
+    if not as_json:
+        click.echo("programs that still set jobs in FROM: let them use TO, and then run this again for what came late")
 
 
 def _print_facts(facts: dict[str, Any], *, as_json: bool) -> None:

@@ -107,7 +107,7 @@ class Redater:
 
     def rename(self, jobs: Sequence[Job], epoch: int) -> None:
         """
-        Write the instants again of those *jobs* whose cron lines name others, by the zone data of this node.
+        Write the instants again of those *jobs* whose rules name others, by the zone data of this node.
         """
         writes: list[Redate] = []
         now = self._clock.now_ms()

@@ -1,7 +1,7 @@
 """
-The zones: new data of a time zone moves the next run of a cron line that is stored already.
+The zones: new data of a time zone moves the next run that a rule of that zone has named.
 
-A job in the store has the instant that its cron line named when the last run ended. By another release of the zone
+A job in the store has the instant that its rule named when the last run ended. By another release of the zone
 data that may be another one. So a node that takes shards reads their recurring jobs once, in the background, and writes
 the instants again that its own data does not name.
 """

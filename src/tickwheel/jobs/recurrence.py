@@ -701,9 +701,9 @@ def nominal_of(key: str, due_at: int, text: str | None) -> int | None:
 
 def renamed(key: str, due_at: int, text: str) -> int | None:
     """
-    Return the instant that a cron line names by now in place of *due_at*, or None if it names *due_at* itself.
+    Return the instant that a rule names by now in place of *due_at*, or None if it names *due_at* itself.
 
-    The line named *due_at* by other data of its zone. The nearest instant replaces it; of two equally near ones, the
+    The rule named *due_at* by other data of its zone. The nearest instant replaces it; of two equally near ones, the
     later. A run that is tried again or wanted at another time keeps its instant.
 
     Args:
@@ -714,7 +714,7 @@ def renamed(key: str, due_at: int, text: str) -> int | None:
     Raises:
         RecurrenceError: If the rule cannot be followed.
     """
-    if '"cron"' not in text or '"tz":"UTC"' in text:
+    if '"every_ms"' in text or '"tz":"UTC"' in text:  # they count elapsed time, or a clock that nothing sets
         return None
     series = Recurrence.from_text(text)
     if any(each is not None for each in (series.run_at, series.next_at, series.nominal_at, series.ended)):
