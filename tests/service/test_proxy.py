@@ -28,16 +28,28 @@ pytestmark = pytest.mark.skipif(NGINX is None, reason="nginx is not installed: m
 
 
 @pytest.fixture
-def nodes(start, tmp_path, postgres_url):
+def start_node(start, tmp_path, postgres_url):
     """
-    Return three nodes, which ask for a token.
+    Return what starts the node of a name, which asks for a token.
     """
-    started, store = [], f"{postgres_url}&shards=6&lease_s={LEASE_S}"
-    for name in ("a", "b", "c"):
-        (folder := tmp_path / name).mkdir()
-        environment = {"TICKWHEEL_STORE": store, "TICKWHEEL_WRITE_TOKEN": TOKEN}
-        started.append(start(folder=folder, environment=environment))
-    return started
+    environment = {
+        "TICKWHEEL_STORE": f"{postgres_url}&shards=6&lease_s={LEASE_S}",
+        "TICKWHEEL_WRITE_TOKEN": TOKEN,
+    }
+
+    def start_one(name, *arguments):
+        (folder := tmp_path / name).mkdir(exist_ok=True)
+        return start(*arguments, folder=folder, environment=environment)
+
+    return start_one
+
+
+@pytest.fixture
+def nodes(start_node):
+    """
+    Return three nodes.
+    """
+    return [start_node(name) for name in ("a", "b", "c")]
 
 
 @pytest.fixture
@@ -142,3 +154,47 @@ def test_pull_workers(proxy):
                 with proxy("POST", f"/v1/pull:{verb}", {"fire_id": lease["fire_id"]} | more) as answer:
                     assert answer.status == 200, answer.read()
     assert len(set(keys)) == 24
+
+
+ELSEWHERE = ("/v1/live", "/metrics")
+"""The paths that `test_what_passes` asks."""
+
+
+def operations_of(document):
+    """
+    Yield method, path, example of a body and documented statuses of each operation of the API.
+    """
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            if method in {"get", "put", "post", "patch", "delete"} and path not in ELSEWHERE:
+                (content, *_) = [*operation.get("requestBody", {}).get("content", {}).values(), {}]
+                yield method.upper(), path, content.get("example"), set(operation["responses"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["none", "kill"])
+def test_every_operation_at_every_node(nodes, proxy, start_node, fault):
+    """
+    Each operation is answered alike whichever node gets it, while one node is killed and started again.
+    """
+    with proxy("GET", "/openapi.json") as answer:
+        operations = list(operations_of(json.load(answer)))
+    assert len(operations) >= 40
+    odd = {}
+    for number, (method, path, body, documented) in enumerate(operations):
+        if fault == "kill" and number == len(operations) // 3:
+            nodes[0].stop(signal.SIGKILL)
+        if fault == "kill" and number == 2 * len(operations) // 3:
+            start_node("a", "--port", str(nodes[0].port))
+        found = set()
+        for _ in range(len(nodes)):
+            job = {"every": 3600, "target": "log"} if "skip" in path or "backfill" in path else {"delay": 3600}
+            with proxy("PUT", "/v1/jobs/k", {"target": "log"} | job) as answer:
+                assert answer.status in {200, 201}, answer.read()
+            asked = body | {"wait": 0} if body is not None and "wait" in body else body
+            with proxy(method, re.sub(r"\{\w+\}", "k", path), asked) as answer:
+                is_problem = answer.headers.get_content_type() == "application/problem+json"
+                found.add((answer.status, json.load(answer)["type"] if is_problem else ""))
+        if len(found) > 1 or not {str(status) for status, _ in found} <= documented or max(found)[0] >= 500:
+            odd[method, path] = found
+    assert not odd
