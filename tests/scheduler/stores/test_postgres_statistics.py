@@ -100,7 +100,7 @@ def values_of(rows):
     page = {
         "first": "8", "end": None, "last": None, "is_dead": False, "recurring": False, "paused": False, "reach": 101,
         "state": None, "due_from": 0, "due_until": EVER, "handler": None, "target": None, "contains": None,
-        "error": None, "limit": 101,
+        "error": None, "manifest": None, "limit": 101,
     }  # fmt: skip
     cursors = {
         "shards": ALL,
@@ -124,8 +124,8 @@ def values_of(rows):
         "raise_generation": {"floor": 5, "margin": 10},
         "begin_jobs": (shards, dues, generations, BATCH),
         "end_jobs": (*front, BATCH),
-        "insert_jobs": (*columns(new), nones, shards, BATCH),
-        "update_jobs": (*columns(keys), nones, shards),
+        "insert_jobs": (*columns(new), nones, nones, shards, BATCH),
+        "update_jobs": (*columns(keys), nones, nones, shards),
         "delete_jobs": (keys,),
         "insert_notes": (shards, generations, keys),
         "add_counts": (1, 2, 3),
@@ -170,6 +170,10 @@ def values_of(rows):
         "give_up_all": ("owner",),
         "end_of_reach": page,
         "page": page,
+        "manifests": {"name": None},
+        "make_manifests": (["one", "two"],),
+        "lock_manifests": (["one", "two"],),
+        "write_manifest": {"name": "one", "version": 1, "digest": "", "revision": None, "rules": "{}"},
         "last_generation": (),
         "count_paused": (),
         "has_aside": (),
