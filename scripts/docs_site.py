@@ -96,6 +96,14 @@ def missing_members(inventory: Path) -> list[str]:
     return [each for found in missing.values() for each in found]
 
 
+def folded(pages: Path) -> list[str]:
+    """
+    Return the *pages* that show the keyword arguments of a function as `**fields` in place of their names.
+    """
+    texts = {page.name: re.sub("<[^>]+>", "", page.read_text("utf-8")) for page in sorted(pages.glob("*.html"))}
+    return [name for name, text in texts.items() if "**fields" in text]
+
+
 def fields(kind: type) -> set[str]:
     """
     Return the names of the fields that the signature of a class shows.
@@ -304,6 +312,9 @@ def main() -> int:
     code = subprocess.run(command, check=False).returncode
     if code == 0 and (missing := missing_members(folder / "objects.inv")):
         print(f"the pages of the API lack {len(missing)} members: {', '.join(missing)}", file=sys.stderr)
+        code = 1
+    if code == 0 and (pages := folded(folder / "python")):
+        print(f"keyword arguments have no names on the pages {', '.join(pages)}", file=sys.stderr)
         code = 1
     if code == 0:
         publish(options.out)

@@ -8,9 +8,12 @@ import contextlib
 import inspect
 import os
 import re
+from collections.abc import Callable
 from importlib.metadata import version as installed_version
 from typing import ForwardRef
 from urllib.parse import urlsplit
+
+from sphinx.pycode import ModuleAnalyzer
 
 with contextlib.redirect_stdout(None):  # it says that it draws no cards without matplotlib; ours is drawn already
     import sphinxext.opengraph  # noqa: F401  it is imported here for its message alone
@@ -130,6 +133,22 @@ def with_fields(_app, _what, _name, thing, _options, signature, returned) -> tup
     return re.sub(r"\*\*fields(?:: [^,)]*)?", lambda _: star + listed, signature), returned
 
 
+def one_signature(analyze: Callable[[ModuleAnalyzer], None]) -> Callable[[ModuleAnalyzer], None]:
+    """
+    Return what analyzes a module and leaves out the overloads of a function with `**fields`.
+
+    They differ in what is returned; its own signature has all arguments, which `with_fields` writes one by one.
+    """
+
+    def analyzed(self) -> None:
+        analyze(self)
+        for name, signatures in [*self.overloads.items()]:
+            if any("fields" in signature.parameters for signature in signatures):
+                del self.overloads[name]
+
+    return analyzed
+
+
 def shown(kind) -> str:
     """
     Return an annotation as the source has it.
@@ -141,5 +160,6 @@ def setup(app) -> None:
     """
     Run before napoleon does.
     """
+    ModuleAnalyzer.analyze = one_signature(ModuleAnalyzer.analyze)
     app.connect("autodoc-process-docstring", as_drawn, priority=400)
     app.connect("autodoc-process-signature", with_fields)

@@ -628,6 +628,8 @@ def mistakes(scheduler):
         "u mean 'shop.cancel_order'": lambda: scheduler.set("k", handler="Shop.cancel-order", delay=1),
         r"set\(\).*'dely'.*mean 'delay'": lambda: scheduler.set("k", made.of(), dely=1),
         r"set\(\).*'when'.*pass some of": lambda: scheduler.set("k", made.of(), when=1),
+        r"list\(\).*'stat'.*mean 'state'": lambda: scheduler.list(stat="dead"),
+        r"bulk\(\).*'shft'.*mean 'shift'": lambda: scheduler.bulk("move", shft="1h"),
         "unexpected keyword argument 'numbr'": lambda: made.of(numbr=1),
         "too many positional": lambda: made.of(None, 1, 2, 3),
         r"task\(\).*'retries'": lambda: scheduler.task(retries=3)(closed),

@@ -18,7 +18,16 @@ from tickwheel.jobs.declaration import Declared, Schedule, checked_declaration
 from tickwheel.jobs.errors import UnsupportedError
 from tickwheel.jobs.incidents import Incidents
 from tickwheel.jobs.model import Answer, HistoryRecord, Job, Page, Pause, Progress, SetAnswer
-from tickwheel.jobs.requests import ListRest, SetFields, SetRequest, When, answered, check_requests, set_request
+from tickwheel.jobs.requests import (
+    ListRest,
+    SetFields,
+    SetRequest,
+    When,
+    answered,
+    check_names,
+    check_requests,
+    set_request,
+)
 from tickwheel.jobs.task_call import TaskCall
 from tickwheel.jobs.verbs import CancelJobs, MoveJobs, PauseJobs, ReplayJobs, ResumeJobs, SetJobs, Verb
 from tickwheel.scheduler._common import Common
@@ -299,6 +308,7 @@ class AsyncScheduler(Common):
 
         *on_progress* is called on the loop.
         """
+        check_names("bulk", fields, BulkFields.__annotations__)
         return await asyncio.to_thread(self._core.client.bulk, verb, prefix, fields, _on_loop(on_progress))
 
     async def drain(self, prefix: str = "", on_progress: Callable[[int], object] | None = None) -> list[Job]:
@@ -331,6 +341,7 @@ class AsyncScheduler(Common):
         """
         Return a page of jobs: see `Scheduler.list`.
         """
+        check_names("list", fields, ListRest.__annotations__)
         return await asyncio.to_thread(self._core.client.page, {"prefix": prefix, **fields})
 
     async def upcoming(

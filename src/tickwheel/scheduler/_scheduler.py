@@ -15,7 +15,16 @@ from tickwheel.jobs.bulk import BulkAnswer, BulkFields, BulkProgress
 from tickwheel.jobs.change import ChangeFields
 from tickwheel.jobs.declaration import Declared, Schedule, checked_declaration
 from tickwheel.jobs.model import Answer, HistoryRecord, Job, Page, Pause, SetAnswer
-from tickwheel.jobs.requests import ListRest, SetFields, SetRequest, When, answered, check_requests, set_request
+from tickwheel.jobs.requests import (
+    ListRest,
+    SetFields,
+    SetRequest,
+    When,
+    answered,
+    check_names,
+    check_requests,
+    set_request,
+)
 from tickwheel.jobs.task_call import TaskCall
 from tickwheel.jobs.verbs import CancelJobs, MoveJobs, PauseJobs, ReplayJobs, ResumeJobs, SetJobs, Verb
 from tickwheel.scheduler._fleet import Fleet
@@ -435,6 +444,7 @@ class Scheduler(Fleet):
         Raises:
             InvalidJobError: For a field that does not go with the verb, or without a filter.
         """
+        check_names("bulk", fields, BulkFields.__annotations__)
         return self._outside("bulk").bulk(verb, prefix, fields, on_progress)
 
     def drain(self, prefix: str = "", on_progress: Callable[[int], object] | None = None) -> list[Job]:
@@ -485,4 +495,5 @@ class Scheduler(Fleet):
             prefix: Of the key.
             **fields: The filters, and cursor and limit: see `ListFields`.
         """
+        check_names("list", fields, ListRest.__annotations__)
         return self._core.client.page({"prefix": prefix, **fields})
