@@ -40,7 +40,9 @@ __all__ = ["LENGTH", "NEW", "StoreModel", "is_same_series"]
 LENGTH = ',"expires_ms":'
 """Before the length of a run that was tried again, at the end of its recurrence."""
 
-_STATE: Final = frozenset(("anchor_at", "runs", "run_at", "next_at", "nominal_at", "expires_ms", "then"))
+_STATE: Final = frozenset(
+    ("anchor_at", "runs", "run_at", "next_at", "nominal_at", "expires_ms", "then", "ended", "failures", "succeeded_at")
+)
 """The facts of a recurrence that are not of its rule, or only say where a new series begins."""
 
 NEW: Final = -1
