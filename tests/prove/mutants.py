@@ -30,7 +30,7 @@ from simulation import Plan, _cluster, _table
 from simulation._cluster import Cluster
 from simulation._table import Table
 
-from tickwheel.engine import _lanes, _queue, _stager, _watcher
+from tickwheel.engine import _armer, _lanes, _queue, _stager, _watcher
 from tickwheel.engine._armer import Armer
 from tickwheel.engine._dispatcher import Dispatcher
 from tickwheel.engine._lookout import Lookout
@@ -379,11 +379,14 @@ def tries_again_what_was_stopped() -> Any:
 
 def has_no_bulkhead() -> Any:
     """
-    One handler may take all places, and all that may be begun.
+    One handler may take all places, and all that may be begun, and none are lent.
     """
     return both(
         mock.patch.object(_queue, "share_of", lambda places: places),
+        mock.patch.object(_queue, "loan_of", return_value=0),
         mock.patch.object(_lanes, "share_of", lambda places: places),
+        mock.patch.object(_lanes.Lanes, "_has_share", return_value=True),
+        mock.patch.object(_armer, "loan_of", return_value=0),
     )
 
 
