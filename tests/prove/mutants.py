@@ -36,6 +36,7 @@ from tickwheel.engine._dispatcher import Dispatcher
 from tickwheel.engine._lookout import Lookout
 from tickwheel.engine._runnable import Runnable
 from tickwheel.engine._settler import Settler
+from tickwheel.engine._shares import Shares
 from tickwheel.engine._staged import StagedJobs
 from tickwheel.engine._staged_job import Phase
 from tickwheel.engine._stager import Stager
@@ -390,6 +391,16 @@ def has_no_bulkhead() -> Any:
     )
 
 
+def has_no_shares() -> Any:
+    """
+    One handler may fill the table of what is in memory.
+    """
+    return both(
+        mock.patch.object(Shares, "is_full", return_value=False),
+        mock.patch.object(Shares, "crowds", return_value=False),
+    )
+
+
 def keeps_what_is_leased() -> Any:
     """
     An owner that has lost a shard goes on holding what workers have leased from it.
@@ -435,13 +446,20 @@ SOON = {
     "follows_the_wall_clock": 1,
     "sees_no_step": 1,
     "has_no_bulkhead": 1,
+    "has_no_shares": 1,
 }
 """By name, the seed of an hour in which the fault shows; of the others it is 0."""
 
 SLOWLY = {"knows_itself_by_host_and_pid": 0, "takes_notes_unfenced": 4, "tries_again_what_was_stopped": 6}
 """The same of two hours, for what an hour does not show."""
 
-ON_A_FILE = {"sees_no_step", "follows_the_wall_clock", "is_somebody_else_at_each_start", "has_no_bulkhead"}
+ON_A_FILE = {
+    "sees_no_step",
+    "follows_the_wall_clock",
+    "is_somebody_else_at_each_start",
+    "has_no_bulkhead",
+    "has_no_shares",
+}
 """Those about the time of day, which a file takes from its machine, about leases, which end on a cluster only, and
 about what one node may have begun."""
 
@@ -517,5 +535,6 @@ MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "sees_no_step": (sees_no_step, {"silent", "clock"}),
     "follows_the_wall_clock": (follows_the_wall_clock, {"clock"}),
     "has_no_bulkhead": (has_no_bulkhead, {"silent"}),
+    "has_no_shares": (has_no_shares, {"silent"}),
 }
 """By name, the fault and the kinds of violation of which it has to cause one."""

@@ -30,6 +30,8 @@ __all__ = ["Node", "Surroundings", "planned"]
 _S: Final = 10**9
 RUNNING_MAX: Final = 200
 """As many as there are keys that are asked for at once, but for those that hang."""
+STAGED_MAX: Final = 40
+"""Fewer than there are jobs that hang and cannot be begun."""
 _HUNG_S: Final = 1_000
 _SLICE_S: Final = 5
 """How often a handler that lasts long looks whether it is to stop."""
@@ -119,7 +121,12 @@ class Node:
         handlers = () if self._is_client else (*_EVERYWHERE, self.version)
         around.history.add(Deployed(around.run.now_ns, name, handlers))
         options = SchedulerOptions(
-            owner=f"{self.name}:1", horizon_s=10.0, workers=24, retry=RETRY, running_max=RUNNING_MAX
+            owner=f"{self.name}:1",
+            horizon_s=10.0,
+            workers=24,
+            retry=RETRY,
+            running_max=RUNNING_MAX,
+            staged_max=STAGED_MAX,
         )
         around.run.spawn(f"{name} main", lambda: self._run(machine, options), machine)
 
