@@ -204,7 +204,7 @@ def test_the_state_of_beat(run, tmp_path, monkeypatch):
     """
     beat = pytest.importorskip("celery.beat", reason="Celery is not installed")
     from celery import Celery  # noqa: PLC0415  after the check
-    from celery.schedules import crontab, schedule  # noqa: PLC0415
+    from celery.schedules import crontab, schedule  # noqa: PLC0415  likewise
 
     monkeypatch.setenv("TICKWHEEL_TARGET_CELERY", "celery+redis://localhost:6379/0")
     app = Celery("shop")

@@ -13,7 +13,7 @@ import pytest
 
 from tickwheel.cli.interchange import exported, request_of
 from tickwheel.jobs.errors import InvalidJobError, InvalidRecurrenceError
-from tickwheel.jobs.recurrence import FIELDS, Recurrence
+from tickwheel.jobs.recurrence import FIELDS, Recurrence, renamed
 from tickwheel.jobs.requests import SetRequest, trial
 from tickwheel.jobs.unreadable import is_readable, unreadable_part
 from tickwheel.scheduler import Outcome
@@ -250,3 +250,13 @@ def test_not_succeeded_since(client):
     assert [job.key for job in client.list(not_succeeded_since=later).jobs] == ["fresh"]
     assert client.list(not_succeeded_since=later - 3600).jobs == ()
     assert client.list(not_succeeded_since=later, prefix="x").jobs == ()
+
+
+def test_other_data_of_the_zone():
+    """
+    A date that was named by other data of its zone is named again, as that of a cron line is.
+    """
+    text = trial(SetRequest("k", target="log", every="3d", time="02:00", tz="Europe/Berlin"), NOW).recurrence
+    due = Recurrence.from_text(text).next("k", NOW)
+    assert renamed("k", due, text) is None
+    assert renamed("k", due + 3_600_000, text) == due

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from tickwheel.cli import apscheduler4
+from tickwheel.cli import apscheduler4, databases
 from tickwheel.cli.cron_fields import DAYS, cron_of, day_names
 from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.pickles import Foreign, load
@@ -68,10 +68,7 @@ def found_in(url: str, table: str | None, target: str) -> Iterator[Found]:
 
 
 def _rows(url: str, table: str | None) -> _Rows:
-    try:
-        import sqlalchemy  # noqa: PLC0415  on use: no extra brings it
-    except ImportError:
-        raise Refused(ExitCode.MISSING_EXTRA, "SQLAlchemy is not installed: pip install sqlalchemy") from None
+    sqlalchemy = databases.sqlalchemy()
     name = table or _TABLES[0]
     try:
         engine = sqlalchemy.create_engine(url)

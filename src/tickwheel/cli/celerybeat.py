@@ -20,7 +20,15 @@ from tickwheel.cli.takeover import CannotTakeOverError, Found, Notes, checked, r
 from tickwheel.errors import MissingExtraError
 from tickwheel.scheduler import SetRequest
 
-__all__ = ["crontab_of", "found_in_file", "found_in_settings", "is_file"]
+__all__ = [
+    "crontab_of",
+    "found_in_file",
+    "found_in_settings",
+    "is_file",
+    "request_of",
+    "rule_of",
+    "schedules_of_celery",
+]
 
 _NAMES: Final = ("beat_schedule", "CELERY_BEAT_SCHEDULE", "CELERYBEAT_SCHEDULE")
 _ZONES: Final = ("timezone", "CELERY_TIMEZONE", "TIME_ZONE")
@@ -41,7 +49,7 @@ def found_in_settings(name: str, tz: str | None, target: str) -> Iterator[Found]
         Refused: If it cannot be imported, or has no schedule.
     """
     module, _, attribute = name.partition(":")
-    _celery()
+    schedules_of_celery()
     settings: Any = imported(module, "SOURCE")
     for part in filter(None, attribute.split(".")):
         settings = getattr(settings, part, None)
@@ -63,7 +71,7 @@ def found_in_file(path: str, tz: str | None, target: str) -> Iterator[Found]:
     Raises:
         Refused: If it is not such a file.
     """
-    schedules = _celery()
+    schedules = schedules_of_celery()
     known = {("celery.schedules", name): getattr(schedules, name) for name in ("schedule", "crontab")}
     try:
         with dbm.open(path) as file:
@@ -83,7 +91,13 @@ def is_file(source: str) -> bool:
     return any(Path(f"{source}{suffix}").is_file() for suffix in ("", ".db", ".dat"))
 
 
-def _celery() -> Any:
+def schedules_of_celery() -> Any:
+    """
+    Return the module of Celery's schedules.
+
+    Raises:
+        MissingExtraError: Without Celery.
+    """
     try:
         return importlib.import_module("celery.schedules")
     except ImportError:
@@ -99,19 +113,25 @@ def _zone(zone: object, *, is_utc: bool) -> str | None:
 
 def _found(name: str, entry: Mapping[str, Any], tz: str | None, target: str) -> Found:
     def make(notes: Notes) -> SetRequest:
-        payload = {"args": list(entry.get("args") or ()), "kwargs": dict(entry.get("kwargs") or {})}
-        further = dict(entry.get("options") or {})
-        if further:
-            payload["options"] = further
-        rule = _rule(entry["schedule"], entry.get("last_run_at"), tz, notes)
-        if entry["task"] == _CLEANUP:
-            notes.remarks.append("it is a task of Celery's own, for which beat adds an entry: it goes to its workers")
-        return SetRequest(name, target=target, handler=entry["task"], payload=readable(payload), **rule)
+        return request_of(name, entry, rule_of(entry["schedule"], entry.get("last_run_at"), tz, notes), target, notes)
 
     return checked(name, make)
 
 
-def _rule(schedule: Any, last: datetime | None, tz: str | None, notes: Notes) -> dict[str, Any]:
+def request_of(name: str, entry: Mapping[str, Any], rule: Mapping[str, Any], target: str, notes: Notes) -> SetRequest:
+    """
+    Return what to set for an *entry* that runs by *rule*.
+    """
+    payload = {"args": list(entry.get("args") or ()), "kwargs": dict(entry.get("kwargs") or {})}
+    further = dict(entry.get("options") or {})
+    if further:
+        payload["options"] = further
+    if entry["task"] == _CLEANUP:
+        notes.remarks.append("it is a task of Celery's own, for which beat adds an entry: it goes to its workers")
+    return SetRequest(name, target=target, handler=entry["task"], payload=readable(payload), **rule)
+
+
+def rule_of(schedule: Any, last: datetime | None, tz: str | None, notes: Notes) -> dict[str, Any]:
     """
     Return what says when an entry runs; a run that beat owes since the *last* one is made at once.
     """

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import click
 
-from tickwheel.cli import apscheduler, celerybeat, takeover
+from tickwheel.cli import apscheduler, celerybeat, django_beat, takeover
 
 __all__ = ["import_apscheduler", "import_celerybeat"]
 
@@ -41,11 +41,17 @@ def import_celerybeat(
     *, source: str, target: str, tz: str | None, prefix: str, dry_run: bool, skip_bad: bool, store: str, as_json: bool
 ) -> None:
     """
-    Import the entries of Celery beat from SOURCE: the file that beat keeps, a module of settings, or MODULE:APP.
+    Import the entries of Celery beat from SOURCE.
+
+    That is the file that beat keeps, a module of settings, MODULE:APP, or the URL of a database with the tables of
+    django-celery-beat.
 
     An entry keeps its name as its key, and the target gives its task to the same workers as before.
     Of a file no code is run; a module is imported.
     """
-    find = celerybeat.found_in_file if celerybeat.is_file(source) else celerybeat.found_in_settings
-    found = find(source, tz, target)
+    if "://" in source:
+        found = django_beat.found_in_database(source, target)
+    else:
+        find = celerybeat.found_in_file if celerybeat.is_file(source) else celerybeat.found_in_settings
+        found = find(source, tz, target)
     takeover.take_over(found, prefix=prefix, dry_run=dry_run, skip_bad=skip_bad, store=store, as_json=as_json)
