@@ -230,9 +230,18 @@ class AmqpTarget(Linked):
     async def _connect(self) -> _Open:
         pika = library("aio_pika", "amqp")
         errors = pika.exceptions
+        made: list[Any] = []
+
+        def make(*arguments: Any, **named: Any) -> Any:
+            made.append(pika.Connection(*arguments, **named))
+            return made[0]
+
         try:
             connection = await pika.connect(
-                self._url(), timeout=self._timeout_s, client_properties={"connection_name": "tickwheel"}
+                self._url(),
+                timeout=self._timeout_s,
+                client_properties={"connection_name": "tickwheel"},
+                connection_class=make,
             )
         except (errors.AuthenticationError, errors.ProbableAuthenticationError) as error:
             raise self._destination.failed(error) from None
@@ -240,6 +249,10 @@ class AmqpTarget(Linked):
             raise
         except (errors.AMQPError, OSError, RuntimeError) as error:
             raise NotTakenError(self._destination.masked(error), is_up=False) from None
+        finally:
+            for each in made:
+                if each.transport is None:  # it failed, and would close itself when no loop runs any more
+                    await each.close()
         try:
             return _Open(connection, await _channel(connection))
         except BaseException:
