@@ -44,7 +44,7 @@ def test_moves_all(filled):
     assert "target: 3 pending, 0 running, 0 dead\n" in done.stdout
     assert keys_of(filled, TO) == ["a", "b", "c"]
     assert keys_of(filled, FROM) == []
-    assert done.stdout.splitlines()[-1].endswith("let them use TO, and then run this again for what came late")
+    assert done.stdout.splitlines()[-1].endswith("let them use TO, and then run this again for the late ones")
     assert json.loads(filled("migrate", FROM, TO, "--json").stdout)["moved"] == 0
 
 

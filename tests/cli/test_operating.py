@@ -258,7 +258,7 @@ def test_doctor_on_a_full_disk(run, monkeypatch):
 
 def findings_of(answer):
     """
-    Return whether each check is well, and what it found.
+    Return the result of each check and its text.
     """
     return {each["check"]: (each["ok"], each["finding"]) for each in map(json.loads, answer.stdout.splitlines())}
 

@@ -95,7 +95,7 @@ def _zones() -> Iterator[Finding]:
 
 def _zone_release() -> str | None:
     """
-    Return where the zones come from, and their release, if it is known; None if there are none.
+    Return the release of the zone data and its folder or package, or None without data.
 
     Python looks into the system's folders first, and then into the package `tzdata`.
     """

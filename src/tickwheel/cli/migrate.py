@@ -52,7 +52,7 @@ def command(*, source: str, target: str, dry_run: bool, batch: int, wait_s: floa
 
     Stop the schedulers of FROM first: one that still fires is found, and the migration refused.
     TO may be served meanwhile. If it ends before it is done, run it again: it goes on where it was. Programs may go on
-    setting jobs in FROM: once they use TO, run it again for what they set in the meantime.
+    setting jobs in FROM: once they use TO, run it again for the jobs of the meantime.
     """
     _check(source, target)
     with _opened(source) as from_store:
@@ -128,7 +128,7 @@ def _report(report: MigrationReport, *, source: dict[str, int], target: dict[str
         message = f"FROM still has {counted(report.left, 'job')}, or a job came out changed: run it again, and compare"
         raise Refused(ExitCode.FAILED, message)
     if not as_json:
-        click.echo("programs that still set jobs in FROM: let them use TO, and then run this again for what came late")
+        click.echo("programs that still set jobs in FROM: let them use TO, and then run this again for the late ones")
 
 
 def _print_facts(facts: dict[str, Any], *, as_json: bool) -> None:
