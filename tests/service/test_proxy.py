@@ -130,8 +130,9 @@ def test_what_passes(proxy):
     item = {"do": "set", "delay": 3600, "target": "log", "payload": "x" * 1_000_000}
     with proxy("POST", "/v1/jobs:batch", {"items": [item | {"key": f"big{number}"} for number in range(5)]}) as answer:
         assert answer.status == 200
-    with proxy("GET", "/metrics") as answer:
-        assert answer.status == 404
+    for path in ("/metrics", "/internal/pull"):
+        with proxy("GET", path) as answer:
+            assert (answer.status, answer.headers.get_content_type()) == (404, "text/html"), "nginx itself answers"
     with proxy("GET", "/") as answer:
         assert answer.read().startswith(b"<!doctype html>")
 
