@@ -114,7 +114,7 @@ def test_a_series_is_imported_where_it_was_exported():
     rules = {
         "counted": {"every": "1h", "jitter": "5m", "max_runs": 9},
         "calendar": {"cron": "0 9 * * 1-5", "tz": "Europe/Berlin", "misfire": "skip", "misfire_grace": "5m"},
-        "late": {"every": "7h", "at": 1_000_000_000, "until": 4_000_000_000, "exclude": ["2040-01-01"]},
+        "late": {"every": "7h", "at": 1_000_000_000, "until": 4_133_980_800, "exclude": ["2040-01-01"]},
         "tried again": {"every": "1h", "expires": "20m", "overlap": "once", "payload": "fails"},
     }
     for key, rule in rules.items():

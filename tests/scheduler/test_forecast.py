@@ -10,13 +10,13 @@ import pytest
 
 from tickwheel.scheduler import InvalidJobError, Scheduler, SetRequest
 
-SINCE = 4_000_000_000
+SINCE = 4_133_980_800
 
 
 @pytest.fixture
 def filled(url):
     """
-    Return a scheduler with jobs at random instants around the year 2096, and those instants by key.
+    Return a scheduler with jobs at random instants around the year 2101, and those instants by key.
     """
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")  # noqa: T201  shown when a test fails

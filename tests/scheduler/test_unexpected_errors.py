@@ -367,7 +367,7 @@ def test_waiting_goes_on(monkeypatch, caplog):
             raise ZeroDivisionError
         has_started.set()
 
-    _standby.Standby(Runtime()).begin(start)
+    _standby.Standby(Runtime()).begin(start, lambda: None)
     assert has_started.wait(60)
     assert [line.message for line in caplog.records] == [
         "this scheduler could not become the owner; it will try again"

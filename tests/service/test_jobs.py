@@ -29,7 +29,7 @@ def test_change(server):
     """
     What is in the body is changed, null being a value, and the rest stays; what the service has no use for is refused.
     """
-    body = {"every": "1h", "target": "pull", "handler": "a", "payload": {"n": 1}, "max_runs": 9, "until": 4_000_000_000}
+    body = {"every": "1h", "target": "pull", "handler": "a", "payload": {"n": 1}, "max_runs": 9, "until": 4_133_980_800}
     before = server.job("PUT", "changed", body).json["job"]
     tag = {"if-match": f'"{before["generation"]}"'}
     answer = server.job("POST", "changed", {"payload": None, "until": None, "retry": {"attempts": 2}}, tag, ":change")

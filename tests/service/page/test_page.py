@@ -57,7 +57,7 @@ def test_cancel_and_undo(server, page):
     [
         {"cron": "30 4 * * MON", "tz": "Europe/Berlin", "misfire": "skip", "misfire_grace": 300, "overlap": "once"},
         {"cron": "30 4 * * MON", "tz": "Europe/Berlin", "exclude": ["2050-12-24/2051-01-02", "* * * * SUN"]},
-        {"every": 7000, "at": 1_000_000_000, "until": 4_000_000_000, "max_runs": 9},
+        {"every": 7000, "at": 1_000_000_000, "until": 4_133_980_800, "max_runs": 9},
     ],
 )
 @pytest.mark.parametrize("is_moved", [False, True])
