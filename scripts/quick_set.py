@@ -3,6 +3,10 @@ Write tests/full_only.txt, which lists what `make test` leaves to `make test-ful
 
     python -P scripts/quick_set.py LOG...
 
+    python -P scripts/quick_set.py --mutants
+
+lists instead the faults that tests have to find, and which of the two finds each.
+
 `make test-times` runs every test and this. A log has a JSON line for each test: its name, its seconds of CPU, and how
 many it lasted. What no log mentions stays listed as it is.
 """
@@ -10,6 +14,7 @@ many it lasted. What no log mentions stays listed as it is.
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -96,9 +101,13 @@ def of_stores(*names: str) -> tuple[str, ...]:
 
 ALWAYS: dict[str, tuple[str, ...]] = {
     "1 never early": ("prove/test_short.py::test_none_is_early", *of_stores("test_until_is_excluded")),
+    "2 bounded lateness, 5 anything goes, 7 idle is free, 8 cancel gives back, 10a the surroundings": (
+        "scheduler/test_clauses.py",
+    ),
     "4 one outcome": of_stores("test_firing_against_the_caller", "test_settle_twice"),
     "11 acknowledged is durable": (
         "crash/test_kill9.py::test_nothing_is_lost",
+        "crash/test_power_cut_of_a_node.py",
         "prove/test_short.py::test_power_cuts",
         "scheduler/stores/test_failover.py::test_nothing_is_given_twice",
     ),
@@ -141,6 +150,16 @@ ALWAYS: dict[str, tuple[str, ...]] = {
 """What the quick set has whatever it costs, by what it guards: the beginnings of names of tests."""
 
 
+MUTANTS = (
+    "prove/test_simulation.py::test_a_faulty_engine_is_found",
+    "testing/test_suites.py::test_a_faulty_store_fails",
+    "testing/test_suites.py::test_a_faulty_wheel_fails",
+    "timers/test_engine_machine.py::test_the_machine_finds_it",
+    "prove/test_protocol_model.py::test_finds",
+)
+"""Tests of which each case is a fault that has to be found."""
+
+
 def names(rows: tuple[str, ...]) -> set[str]:
     """
     Return the names from the project's root.
@@ -180,10 +199,28 @@ def lines(costs: dict[str, tuple[float, float]], before: quick_set.QuickSet) -> 
     return sorted([*listed, *(f"!{line}" for line in kept)], key=lambda line: (line.lstrip("!"), line))
 
 
+def list_mutants() -> None:
+    """
+    Print by name which fault is found by `make test`, and which by `make test-full` alone.
+    """
+    files = sorted({f"tests/{row.partition('::')[0]}" for row in MUTANTS})
+    command = [sys.executable, "-P", "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *files]
+    listed = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True, check=True).stdout.splitlines()
+    found = [name for name in listed if name.startswith(tuple(f"tests/{row}[" for row in MUTANTS))]
+    chosen = quick_set.read()
+    quick = [name for name in found if chosen.is_quick(name)]
+    for name in found:
+        print(f"{'test' if name in quick else 'test-full':10} {name.partition('[')[2][:-1]}")
+    print(f"make test finds {len(quick)} of {len(found)}")
+
+
 def main() -> None:
     """
     Read the logs, write the list, and print how much CPU is left in the quick set.
     """
+    if sys.argv[1:] == ["--mutants"]:
+        list_mutants()
+        return
     costs = {}
     for path in sys.argv[1:]:
         for line in Path(path).read_text("utf-8").splitlines():

@@ -17,6 +17,8 @@ from simulation import Plan, check_history, run_seed, simulate
 HOURS = 6.0
 OFTEN, RARELY, LONG = range(0, 48, 2), range(0, 192, 16), range(0, 128, 8)
 """The seeds, counted from the first, among which a fault has to show: one that any day can show, and rare ones."""
+HOURS_MAX = 5
+"""So many short days are tried before the long ones."""
 CROWDED = 10
 """The seed of a day on which a crowd asks for the same jobs."""
 PULLED = (8, 9)
@@ -71,10 +73,12 @@ def test_other_seeds_are_other_histories():
 def days_of(name):
     """
     Yield the days on which the fault of this *name* may show, first those of an hour or two.
+
+    A change of the engine makes other days of the same seeds, so there are several of these.
     """
     soon = Plan(SLOWLY[name], 2.0, 60, 12) if name in SLOWLY else Plan(SOON.get(name, 0), 1.0, 40, 8)
     if name not in WHOLE_DAYS or name in SOON:
-        yield from (soon, replace(soon, seed=soon.seed + 2))
+        yield from (replace(soon, seed=soon.seed + later) for later in (RARELY if name in RARE else OFTEN)[:HOURS_MAX])
     first = WHOLE_DAYS.get(name) or Plan(RARE.get(name, int(name in ON_A_FILE)), HOURS, 150, 20)
     for seed in RARELY if name in RARE else LONG if name in WHOLE_DAYS else OFTEN:
         yield replace(first, seed=first.seed + seed)
