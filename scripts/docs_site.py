@@ -101,7 +101,7 @@ def folded(pages: Path) -> list[str]:
     Return the *pages* that show the keyword arguments of a function as `**fields` in place of their names.
     """
     texts = {page.name: re.sub("<[^>]+>", "", page.read_text("utf-8")) for page in sorted(pages.glob("*.html"))}
-    return [name for name, text in texts.items() if "**fields" in text]
+    return [name for name, text in texts.items() if "**fields: Unpack" in text]
 
 
 def fields(kind: type) -> set[str]:

@@ -620,7 +620,7 @@ def mistakes(scheduler):
         "handler=": lambda: scheduler.set("k", "shop.cancel_order", delay=1),
         "leave handler= out": lambda: scheduler.set("k", made.of(), handler="h", delay=1),
         "leave payload= out": lambda: scheduler.set("k", made.of(), payload=1, delay=1),
-        "leave it out": lambda: scheduler.set("k", made.of(), target="log", delay=1),
+        "leave it out for": lambda: scheduler.set("k", made.of(), target="log", delay=1),
         "use move": lambda: scheduler.set("k", made.of(), keep_payload=True, delay=1),
         "did you mean 'shop.cancel_order'": lambda: scheduler.set("k", handler="shop.cancel_oder", delay=1),
         "mean 'shop.cancel_order'": lambda: scheduler.set("k", handler="shop.cancle_order", delay=1),

@@ -7,10 +7,11 @@ from __future__ import annotations
 import multiprocessing
 import threading
 import time
+from contextlib import nullcontext
 
 import pytest
 
-from tickwheel.scheduler import RetryPolicy, SetRequest
+from tickwheel.scheduler import Firing, InvalidJobError, RetryPolicy, SetRequest
 
 pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
 
@@ -51,6 +52,38 @@ def test_a_rate(client):
         for _ in range(5):
             assert ended.acquire(timeout=60)
         assert time.monotonic() - begun >= 0.4
+
+
+def test_tasks(client, until):
+    """
+    A task pulls the queue of its name; what ends it ends it, and a payload that does not fit costs no attempt.
+    """
+    pytest.importorskip("msgspec", reason="msgspec is not installed: pip install 'tickwheel[tasks]'")
+    seen = []
+
+    @client.task(name="of a service", dead_on=KeyError)
+    def run(number: int, firing: Firing | None = None) -> None:
+        seen.append((number, firing.attempt))
+        if number:
+            raise KeyError(number)
+
+    @client.middleware
+    def around(firing):
+        seen.append(firing.job.key)
+        return nullcontext()
+
+    with client:
+        client.set("good", run.of(0), delay=0, target="pull")
+        until(lambda: "good" in seen and client.get("good") is None)
+        assert seen == ["good", (0, 1)]
+        client.set("dead", run.of(3), delay=0, target="pull")
+        until(lambda: (job := client.get("dead")) is not None and job.state == "dead")
+        assert (client.get("dead").error, client.get("dead").attempt) == ("KeyError: 3", 1)
+        now = client.set("misfit", delay=0, target="pull", handler="of a service", payload={}).job.due_at
+        until(lambda: client.get("misfit").due_at > now)
+        assert (client.get("misfit").state, client.get("misfit").attempt) == ("pending", 0)
+        with pytest.raises(InvalidJobError, match="or pass 'pull'"):
+            client.set("k", run.of(0), delay=0, target="webhook")
 
 
 def test_a_policy(client):

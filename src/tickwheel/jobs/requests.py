@@ -59,6 +59,7 @@ __all__ = [
 PAGE_MAX = 1_000
 STEPS_MAX = 1_000
 """Maximum number of steps of a forecast."""
+_RUN_TASKS: Final = ("handler", "pull")
 _REPLACE: Final = SetMode.REPLACE  # an enum is slow to look into
 _MANIFEST_BYTES_MAX: Final = 255
 
@@ -290,8 +291,9 @@ def spread(request: SetRequest) -> SetRequest:
     for name in ("handler", "payload"):
         if (value := getattr(request, name)) is not None:
             raise InvalidJobError(name, value, f"the call of {call.handler} says it: leave {name}= out")
-    if request.target != call.target:
-        raise InvalidJobError("target", request.target, f"a task is run by a handler: leave it out for {call.handler}")
+    if request.target not in _RUN_TASKS:
+        remedy = f"leave it out for {call.handler}, or pass 'pull', as for the workers of a service"
+        raise InvalidJobError("target", request.target, remedy)
     if request.keep_payload is True:
         raise InvalidJobError(
             "keep_payload", request.keep_payload, "a call has a payload: use move() for another time alone"

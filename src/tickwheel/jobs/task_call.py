@@ -6,7 +6,7 @@ Internal: other packages use it, users do not.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from tickwheel.jobs.errors import InvalidJobError
 from tickwheel.jobs.record import record
@@ -26,13 +26,11 @@ class TaskCall:
         handler: The task's name, which is that of its handler.
         payload: The arguments by name, as JSON has them; those that were left out are not in it.
         retry: The task's policy, or None for that of the scheduler.
-        target: Always "handler".
     """
 
     handler: str
     payload: dict[str, Any]
     retry: RetryPolicy | None = None
-    target: ClassVar[str] = "handler"
 
 
 def check_call(call: object) -> TaskCall:
