@@ -286,10 +286,10 @@ class TargetSuite:
             scheduler = rig.scheduler
             rig.set("before", -1)
             rig.wait(JobSucceeded, key="before")
+            rig.receiver.go_away()  # first: a message that it breaks off may arrive twice
             for number in range(count):
                 delay = length_s * number / count
                 rig.set(str(number), number, RetryPolicy(), delay=delay)
-            rig.receiver.go_away()
             scheduler.set("its end", delay=length_s + 0.2, target="log")
             rig.wait(JobSucceeded, key="its end")
             rig.wait(JobSnoozed, count)
