@@ -161,7 +161,7 @@ def values_of(rows):
             "generations": front[1],
             "attempts": [0] * BATCH,
         },
-        "take_shards": {"owner": "other", "lease_ms": 10_000, "missing": 4},
+        "take_shards": {"owner": "other", "until": 10_000, "lease_ms": 10_000, "missing": 4},
         "delete_notes": ("owner",),
         "renew_shards": (10_000, "owner"),
         "leave_tails": (ALL, "owner"),

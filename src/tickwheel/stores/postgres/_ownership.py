@@ -41,12 +41,14 @@ class View(NamedTuple):
     Attributes:
         is_same_server: Whether the server is the one of the last time.
         durability: The row of the statement of that name.
+        until: The end of its leases once they are renewed.
         share: How many shards are its fair share.
         held: The shards that it holds, each with whether anything may run in it.
     """
 
     is_same_server: bool
     durability: tuple[Any, ...]
+    until: int
     share: int
     held: list[tuple[int, bool]]
 
@@ -68,10 +70,11 @@ def view(
             connection.execute(SQL["end_stuck"], (lease_ms,))
             connection.execute(SQL["expire_deserted"], {"owner": owner})
         node = {"owner": owner, "lease_ms": lease_ms, "is_guarded": is_guarded}
-        connection.execute(SQL["see_node"], node)
+        until = connection.execute(SQL["see_node"], node)
         share = connection.execute(SQL["fair_share"], {"owner": owner})
         held = connection.execute(SQL["seen_shards"], (owner,))
-    return View(server.fetchall() == [(True,)], durability.fetchall()[0], share.fetchall()[0][0], held.fetchall())
+    (lease_until,), (shares,) = until.fetchall()[0], share.fetchall()[0]
+    return View(server.fetchall() == [(True,)], durability.fetchall()[0], lease_until, shares, held.fetchall())
 
 
 def keep(
@@ -92,11 +95,11 @@ def keep(
             connection.execute(SQL["leave_tails"], ([shard for shard, is_busy in surplus if is_busy], owner))
             connection.execute(SQL["give_up_shards"], (owner, [shard for shard, _ in surplus]))
         connection.execute(SQL["end_tails"], (owner,))
-        renewed = connection.execute(SQL["renew_shards"], (lease_ms, owner))
+        renewed = connection.execute(SQL["renew_shards"], (seen.until, owner))
         connection.execute(SQL["gather_counts"])
         if is_taking:
             missing = max(0, seen.share - len(shards))
-            values = {"owner": owner, "lease_ms": lease_ms, "missing": missing}
+            values = {"owner": owner, "until": seen.until, "lease_ms": lease_ms, "missing": missing}
             taken = connection.execute(SQL["take_shards"], values)
             connection.execute(SQL["delete_notes"], (owner,))
             tried = connection.execute(SQL["rescue_jobs"], (owner,))

@@ -284,7 +284,8 @@ WHERE datname = current_database() AND usename = current_user AND state = 'activ
 INSERT INTO tickwheel_node (owner, seen_until, lease_ms)
 VALUES (%(owner)s, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint + %(lease_ms)s, %(lease_ms)s)
 ON CONFLICT (owner) DO UPDATE SET seen_until = excluded.seen_until,
-    guard = CASE WHEN %(is_guarded)s THEN tickwheel_node.guard END;
+    guard = CASE WHEN %(is_guarded)s THEN tickwheel_node.guard END
+RETURNING seen_until;
 
 -- name: guard_node
 -- As long as this session lasts, its lock shows the others that its owner is there.
@@ -420,7 +421,7 @@ UNION ALL SELECT number, 0, key, generation, attempt FROM tried WHERE place IS N
 -- Those that are free: so many as are missing, and all tails.
 UPDATE tickwheel_shard AS s
 SET former = coalesce(s.owner, ''), owner = %(owner)s, epoch = nextval('tickwheel_epoch'), lease_ms = %(lease_ms)s,
-    lease_until = floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint + %(lease_ms)s
+    lease_until = %(until)s
 WHERE shard = ANY (ARRAY(
     SELECT shard FROM tickwheel_shard
     WHERE (owner IS NULL OR lease_until < floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AND shard < 1000000
@@ -446,7 +447,7 @@ USING (
 WHERE n.ctid = gone.ctid;
 
 -- name: renew_shards
-UPDATE tickwheel_shard SET lease_until = floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint + %s
+UPDATE tickwheel_shard SET lease_until = %s
 WHERE owner = %s
 RETURNING shard, epoch, lease_until;
 
