@@ -92,7 +92,7 @@ class Codec:
 def _library() -> Any:
     try:
         import msgspec  # noqa: PLC0415  on use
-        import msgspec.inspect  # noqa: PLC0415
+        import msgspec.inspect  # noqa: PLC0415  as above
     except ImportError as error:
         raise MissingExtraError("msgspec", "tasks") from error
     return msgspec

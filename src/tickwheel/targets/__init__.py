@@ -16,8 +16,10 @@ The protocol of a target, and what one may answer, are in `contract`.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from tickwheel._later import later
 from tickwheel.targets._open import make_target, shown_target
-from tickwheel.targets._task import apply_at
 from tickwheel.targets.contract import (
     USUAL,
     Abandoned,
@@ -37,6 +39,11 @@ from tickwheel.targets.contract import (
     Target,
     Usual,
 )
+
+if TYPE_CHECKING:
+    from tickwheel.targets._task import apply_at
+else:  # it imports asyncio, which programs of threads need not pay for
+    __getattr__, __dir__ = later(__name__, {"tickwheel.targets._task": ("apply_at",)})
 
 __all__ = [
     "USUAL",
