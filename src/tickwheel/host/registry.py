@@ -55,6 +55,8 @@ class Registry:
             **targets,
         }
         self._choosy = {name: each for name, each in self._targets.items() if isinstance(each, Choosy)}
+        # Once, since isinstance with a protocol costs as much as the rest of a set.
+        self._checking = {name: each for name, each in self._targets.items() if isinstance(each, Checking)}
         self._limits: dict[str, Callable[[str], Limits | None]] = {
             "handler": self.handlers.limits,
             "pull": self.pulls.limits,
@@ -82,8 +84,8 @@ class Registry:
         """
         Refuse a payload that the target of *job*, if it reads payloads, cannot send.
         """
-        target = self._targets.get(job.target)
-        if isinstance(target, Checking):
+        target = self._checking.get(job.target)
+        if target is not None:
             target.check_payload(job.payload)
 
     def check_scope(self, scope: str) -> None:
