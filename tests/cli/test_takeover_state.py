@@ -50,6 +50,31 @@ def imported(run, *arguments):
     return jobs
 
 
+def test_schedules_as_a_manifest(run, apscheduler):
+    """
+    With --manifest recurring schedules are declared, so that a second import cancels those that are gone there.
+    """
+    now = datetime.now(UTC).replace(microsecond=0)
+    for name in ("daily", "hourly"):
+        apscheduler.add_job("builtins:print", "cron", hour=3, id=name)
+    apscheduler.add_job("builtins:print", "interval", hours=24, id="moved", next_run_time=now + 10 * MINUTE)
+    apscheduler.add_job("builtins:print", "date", run_date=now + timedelta(days=9), id="once")
+    arguments = ("apscheduler", "sqlite:///old.db", "--manifest", "shop")
+    assert "+ daily" in run("import", *arguments, "--dry-run").stdout
+    jobs = imported(run, *arguments)
+    assert {key: job.get("manifest") for key, job in jobs.items()} == {
+        "daily": "shop",
+        "hourly": "shop",
+        "moved": "shop",
+        "once": None,
+    }
+    assert jobs["moved"]["due_at"] == now + 10 * MINUTE
+    apscheduler.remove_job("hourly")
+    again = json.loads(run("import", *arguments, "--json").stdout)["declared"]
+    outcomes = {job["key"]: job["outcome"] for job in again["jobs"]}
+    assert outcomes == {"daily": "unchanged", "moved": "unchanged", "hourly": "cancelled"}
+
+
 def test_the_state_of_apscheduler(run, apscheduler):
     """
     A run that is owed within its grace time is due now, a moved one when it was moved to, any other by its rule.

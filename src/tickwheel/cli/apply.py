@@ -23,9 +23,9 @@ from tickwheel.cli.rule_text import rule_text, seconds
 from tickwheel.jobs.declaration import check_schedule
 from tickwheel.jobs.definition import Definition
 from tickwheel.jobs.errors import InvalidJobError
-from tickwheel.scheduler import Declared, DeclaredJob, Job, Outcome, SetRequest
+from tickwheel.scheduler import Declared, DeclaredJob, Job, Outcome, Scheduler, SetRequest
 
-__all__ = ["command", "declare", "manifest_option"]
+__all__ = ["command", "declare", "declared", "document", "manifest_option", "show"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _SIGNS: Final = {Outcome.CREATED: "+", Outcome.CHANGED: "~", Outcome.REPLACED: "~", Outcome.CANCELLED: "-"}
@@ -68,13 +68,31 @@ def declare(schedules: Sequence[SetRequest], manifest: str, store: str, *, as_js
     Declare *schedules* as the *manifest*, and print what that changes.
     """
     with opened(store, has_to_exist=False, has_targets=True) as scheduler:
-        try:
-            answer = scheduler.declare(schedules, manifest, **options)  # type: ignore[arg-type]  # their fields are checked
-        except (InvalidJobError, TypeError) as error:
-            raise Refused(ExitCode.USAGE, str(error)) from None
+        answer = declared(scheduler, schedules, manifest, **options)
     if as_json:
-        print_json(_document(answer))
-        return
+        print_json(document(answer))
+    else:
+        show(answer)
+
+
+def declared(scheduler: Scheduler, schedules: Sequence[SetRequest], manifest: str, **options: Any) -> Declared:
+    """
+    Declare *schedules* as the *manifest*.
+
+    Raises:
+        Refused: If the manifest cannot have one of them.
+    """
+    try:
+        return scheduler.declare(schedules, manifest, **options)  # type: ignore[arg-type]  # their fields are checked
+    except (InvalidJobError, TypeError) as error:
+        raise Refused(ExitCode.USAGE, str(error)) from None
+
+
+def show(answer: Declared) -> None:
+    """
+    Print what a declaration changes, or would change.
+    """
+    manifest = answer.manifest
     if answer.outcome is Outcome.SUPERSEDED:
         click.echo(f"superseded: revision {answer.revision} of {printable(manifest)} was declared; see --rollback")
         return
@@ -150,7 +168,7 @@ def _facts(job: Job) -> dict[str, str]:
     }
 
 
-def _document(answer: Declared) -> dict[str, Any]:
+def document(answer: Declared) -> dict[str, Any]:
     """
     Return *answer* as the API does.
     """

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from tickwheel.cli import apscheduler, celerybeat, django_beat, takeover
@@ -16,9 +18,7 @@ __all__ = ["import_apscheduler", "import_celerybeat"]
 @click.option("--table", help="Where the jobs are.  [default: apscheduler_jobs, or else schedules; apscheduler.jobs]")
 @click.option("--target", default="handler", show_default=True, help="Where the jobs go.")
 @takeover.options
-def import_apscheduler(
-    *, url: str, table: str | None, target: str, prefix: str, dry_run: bool, skip_bad: bool, store: str, as_json: bool
-) -> None:
+def import_apscheduler(*, url: str, table: str | None, target: str, **options: Any) -> None:
     """
     Import the jobs of APScheduler from the database at URL.
 
@@ -29,7 +29,7 @@ def import_apscheduler(
     payload is {"args": [...], "kwargs": {...}}. No code of the pickles is run.
     """
     found = apscheduler.found_in(url, table, target)
-    takeover.take_over(found, prefix=prefix, dry_run=dry_run, skip_bad=skip_bad, store=store, as_json=as_json)
+    takeover.take_over(found, **options)
 
 
 @click.command("celerybeat")
@@ -37,9 +37,7 @@ def import_apscheduler(
 @click.option("--target", default="celery", show_default=True, help="Where the jobs go.")
 @click.option("--tz", metavar="ZONE", help="The zone of crontabs.  [default: that of the settings or the file, or UTC]")
 @takeover.options
-def import_celerybeat(
-    *, source: str, target: str, tz: str | None, prefix: str, dry_run: bool, skip_bad: bool, store: str, as_json: bool
-) -> None:
+def import_celerybeat(*, source: str, target: str, tz: str | None, **options: Any) -> None:
     """
     Import the entries of Celery beat from SOURCE.
 
@@ -54,4 +52,4 @@ def import_celerybeat(
     else:
         find = celerybeat.found_in_file if celerybeat.is_file(source) else celerybeat.found_in_settings
         found = find(source, tz, target)
-    takeover.take_over(found, prefix=prefix, dry_run=dry_run, skip_bad=skip_bad, store=store, as_json=as_json)
+    takeover.take_over(found, **options)

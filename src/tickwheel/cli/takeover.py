@@ -12,13 +12,14 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from tickwheel.cli import apply
 from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.options import json_option, opened, store_option
 from tickwheel.cli.output import counted, print_json, printable
 from tickwheel.cli.pickles import foreign_in
 from tickwheel.errors import TickwheelError
 from tickwheel.jobs.requests import trial
-from tickwheel.scheduler import Outcome, SetRequest
+from tickwheel.scheduler import Declared, Job, Outcome, Scheduler, SetRequest
 
 __all__ = [
     "CannotTakeOverError",
@@ -82,6 +83,7 @@ def options(function: _F) -> _F:
     for add in (
         json_option,
         store_option,
+        apply.manifest_option,
         click.option(
             "--skip-bad", is_flag=True, help="Leave out what cannot be taken over, instead of importing nothing."
         ),
@@ -161,9 +163,20 @@ def start_of_calendar(due: datetime, grace: timedelta | None, spread: timedelta,
     return None
 
 
-def take_over(found: Iterable[Found], *, prefix: str, dry_run: bool, skip_bad: bool, store: str, as_json: bool) -> None:
+def take_over(
+    found: Iterable[Found],
+    *,
+    prefix: str,
+    dry_run: bool,
+    skip_bad: bool,
+    store: str,
+    as_json: bool,
+    manifest: str | None = None,
+) -> None:
     """
-    Set what can be, and print what cannot.
+    Set the schedules that can be set, and print why the others cannot.
+
+    With a *manifest* the recurring ones are declared as it; jobs that fire once are set.
 
     Raises:
         Refused: If something cannot be taken over, unless *skip_bad*; nothing is set then.
@@ -182,31 +195,56 @@ def take_over(found: Iterable[Found], *, prefix: str, dry_run: bool, skip_bad: b
         raise Refused(ExitCode.USAGE, message)
     for request in wanted:
         request.key = f"{prefix}{request.key}"
-    if not dry_run:
-        _set_all(wanted, moves, store)
+    answer = None
+    if manifest is not None or not dry_run:
+        with opened(store, has_to_exist=False, has_targets=True) as scheduler:
+            answer = _set_all(scheduler, wanted, moves, manifest, dry_run=dry_run)
     if as_json:
         report = [
             {"name": each.name, "key": each.request and each.request.key, "remarks": list(each.remarks)}
             for each in schedules
         ]
         imported = 0 if dry_run else len(wanted)
-        print_json({"imported": imported, "left_out": left_out, "schedules": report})
+        declared = {} if answer is None else {"declared": apply.document(answer)}
+        print_json({"imported": imported, "left_out": left_out, "schedules": report} | declared)
     else:
+        if answer is not None:
+            apply.show(answer)
         verb = "would import" if dry_run else "imported"
         rest = f", left out {counted(left_out, 'schedule')}" if left_out else ""
         click.echo(f"{verb} {counted(len(wanted), 'job')}{rest}")
 
 
-def _set_all(requests: Sequence[SetRequest], moves: Sequence[datetime | None], store: str) -> None:
+def _set_all(
+    scheduler: Scheduler,
+    requests: Sequence[SetRequest],
+    moves: Sequence[datetime | None],
+    manifest: str | None,
+    *,
+    dry_run: bool,
+) -> Declared | None:
     """
-    Set all of *requests*, and move the next runs of what was not there before.
+    Set all of *requests*, and move the next runs of jobs that did not exist before.
     """
-    with opened(store, has_to_exist=False, has_targets=True) as scheduler:
-        for start in range(0, len(requests), _BATCH):
-            answers = scheduler.set_many(requests[start : start + _BATCH])
-            for answer, at in zip(answers, moves[start : start + _BATCH], strict=True):
-                job = answer.job
-                if at is None or job is None or answer.outcome is not Outcome.CREATED:
-                    continue
-                if job.due_at != round(at.timestamp() * 1000):
-                    scheduler.move(job.key, at=at, if_generation=job.generation)
+    first_runs = {request.key: at for request, at in zip(requests, moves, strict=True)}
+    answer, rest = None, list(requests)
+    if manifest is not None:
+        rest = [request for request in requests if request.every is None and request.cron is None]
+        recurring = [request for request in requests if request not in rest]
+        answer = apply.declared(scheduler, recurring, manifest, dry_run=dry_run)
+        if not dry_run:
+            for one in answer.jobs:
+                _move_first(scheduler, one.job, one.outcome, first_runs.get(one.key))
+    if dry_run:
+        return answer
+    for start in range(0, len(rest), _BATCH):
+        for each in scheduler.set_many(rest[start : start + _BATCH]):
+            _move_first(scheduler, each.job, each.outcome, first_runs.get(each.job.key) if each.job else None)
+    return answer
+
+
+def _move_first(scheduler: Scheduler, job: Job | None, outcome: Outcome, at: datetime | None) -> None:
+    if at is None or job is None or outcome is not Outcome.CREATED:
+        return
+    if job.due_at != round(at.timestamp() * 1000):
+        scheduler.move(job.key, at=at, if_generation=job.generation)
