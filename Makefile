@@ -77,7 +77,7 @@ sdist: $(VENV)/.build $(VENV)/.dev ## release: build the sdist, and test it unpa
 	@$(BIN)/maturin sdist --out $(VENV)/sdist 2>/dev/null
 	@scripts/test-sdist $(BIN) $(VENV)/sdist
 
-release-check: $(VENV)/.build $(VENV)/.wheels ## release: do all that the release workflow does, with HEAD and the Pythons here, and publish nothing
+release-check: pythons $(VENV)/.build $(VENV)/.wheels ## release: do all that the release workflow does, with HEAD and the Pythons here, and publish nothing
 	@scripts/release-check $(BIN) $(VENV)/release "$(VERSIONS)"
 
 rootfs: ## release: follow the Containerfile's steps with debootstrap and chroot, and try what they make (as root)

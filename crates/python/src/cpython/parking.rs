@@ -114,6 +114,7 @@ parked! {
     fn PyErr_SetString();
     fn PyErr_WriteUnraisable();
     fn PyException_SetCause();
+    fn PyException_SetContext();
     fn PyException_SetTraceback();
     fn PyFloat_AsDouble();
     fn PyImport_Import();
