@@ -109,7 +109,9 @@ def test_every_target_for_all_pythons_fetches_those_that_are_missing(root):
     rules = re.findall(r"^([\w-]+):(.*)\n((?:\t.*\n)+)", (root / "Makefile").read_text("utf-8"), re.MULTILINE)
     found = {name: "pythons" in needs.split() for name, needs, recipe in rules if "$(VERSIONS)" in recipe}
     del found["pythons"]
-    assert found == dict.fromkeys(["wheels", "release-check", "test-all", "test-part", "conformance", "bench-pythons"], True)
+    assert found == dict.fromkeys(
+        ["wheels", "release-check", "test-all", "test-part", "conformance", "bench-pythons"], True
+    )
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum, IntEnum, StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 from uuid import UUID
 
@@ -399,11 +400,12 @@ def test_what_a_task_returns_counts(inline):
     assert scheduler.get("k").attempt == 0
 
 
-def test_a_process_of_its_own(make, until):
+def test_a_process_of_its_own(make, until, monkeypatch):
     """
     The task is found there by its module, has its types, and its errors end it there as here.
     """
     sys.modules.setdefault(__name__, sys.modules[everything.__module__])
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2]))  # the process finds its module there, too
     scheduler = make("memory://")
     scheduler.register(apart)
     scheduler.start()

@@ -22,7 +22,7 @@ def test_defaults():
     body = dict(zip(bodies.SetBody.__struct_fields__, bodies.SetBody.__struct_defaults__, strict=True))
     library = {field.name: field.default for field in dataclasses.fields(SetRequest)}
     assert body == {name: library[name] for name in body}
-    assert library.keys() - body.keys() == {"key", "if_generation"}
+    assert library.keys() - body.keys() == {"key", "call", "if_generation"}
 
 
 def test_change(server):

@@ -145,9 +145,12 @@ RULES = {
     "skip": {"every": "1h", "misfire": "skip", "misfire_grace": "2m", "overlap": "cancel"},
     "all": {"every": "1h", "misfire": "all", "exclude": ["2030-12-24/2030-12-26", "* * * * SAT,SUN"]},
     "retried": {"every": "1h", "delay": 0, "misfire": "all", "expires": "2h", "retry": {"attempts": 2, "base_s": 3600}},
+    "dated": {"every": "3d", "time": "02:00", "tz": "Europe/Berlin", "dst_gap": "skip", "dst_overlap": "both"},
+    "both days": {"cron": "0 9 1 * MON", "day_match": "both", "pause_after": 3},
     "run ahead": {"every": "1h", "retry": {"attempts": 2, "base_s": 3600}},
 }
 LATER_RULES = {
+    "given up": {"every": "1h", "delay": 0, "handler": "fails", "pause_after": 3, "retry": {"attempts": 1}},
     "counted": {"every": "1h", "delay": 0, "target": "log", "handler": None},
     "then": {"every": "1h", "delay": 0, "handler": "steps", "payload": "/nowhere/to/be/found"},
 }
@@ -169,7 +172,7 @@ def test_rules_are_as_documented(server, document):
         live.firing("rules/retried", "failed")
         assert server.job("POST", "rules/run ahead", action=":run").status == 200
         live.firing("rules/run ahead", "failed")
-        for name, outcome in (("counted", "succeeded"), ("then", "running")):
+        for name, outcome in (("given up", "died"), ("counted", "succeeded"), ("then", "running")):
             body = {"target": "handler", **LATER_RULES[name]}
             assert server.job("PUT", f"rules/{name}", body).status == 201
             live.firing(f"rules/{name}", outcome)

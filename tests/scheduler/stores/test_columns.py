@@ -172,7 +172,7 @@ def test_sqlite_prepares_every_statement(name):
     """
     keys = "SELECT shelf, key, due_at, generation FROM tickwheel_key"
     statement = SQLITE[name].replace("(:keys)", f"({keys})" if name in {"page", "end_of_reach"} else "('key')")
-    statement = statement.replace(":shelves", "0")
+    statement = statement.replace(":shelves", "0").replace("VALUES :rows", "VALUES ('key')")
     values = Nothing() if re.search(r":\w", statement) else [None] * statement.count("?")
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         _schema.migrate(connection, "url")

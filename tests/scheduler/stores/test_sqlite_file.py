@@ -404,7 +404,8 @@ def test_reader_without_the_right_to_write(path, open_file, let_through):
     let_through(path)
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
-    other = f"import os, tickwheel.scheduler, tickwheel.stores.sqlite; os.setgid({NOBODY}); os.setuid({NOBODY})\n"
+    loaded = "os, asyncio, tickwheel.engine.owner, tickwheel.stores.sqlite"
+    other = f"import {loaded}; os.setgid({NOBODY}); os.setuid({NOBODY})\n"
     program = other + textwrap.dedent(READING)
     answer = subprocess.run(
         [sys.executable, "-c", program, path], capture_output=True, text=True, check=False, timeout=60
