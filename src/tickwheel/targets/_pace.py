@@ -2,8 +2,9 @@
 The pace of a receiver that takes only so many messages in a second: learned from its refusals, or given.
 
 The first refusal shows about how many it takes: those that it took within the last second. From then on each message
-has a turn of its own, a little slower than that. While all are taken the pace grows, slowly at first; at the next
-refusal it is cut. Each refusal also makes all wait for as long as the receiver asks.
+has a turn of its own, a little slower than that. That may be much less than it can take: it may have been offered no
+more, and have refused for a moment only. So the pace grows fast until a second refusal shows that there is a limit. From then on it grows slowly at first while all are taken, and is cut at the next refusal. Each refusal also
+makes all wait for as long as the receiver asks.
 
 A receiver that took nothing between two refusals shows no pace. One message at a time then asks whether it takes any,
 and once it does, all that wait may go, as at first.
@@ -24,6 +25,9 @@ _CAUTION: Final = 0.9
 _CUT: Final = 0.7
 _GROWTH: Final = 0.002
 """How a pace grows with the square of the seconds since the last refusal, as a share of the pace then."""
+_GROWTH_UNKNOWN: Final = 1.5
+"""The factor by which it grows in each second while no limit is known, so that a refusal of a moment delays little."""
+_GROWN_S: Final = 30.0
 _RATE_MIN: Final = 1.0
 _FORGET_S: Final = 60.0
 """After so long without a refusal, and with no message waiting, there is no pace any more."""
@@ -37,6 +41,8 @@ _SPREAD_PER_S: Final = 500.0
 """How many are called again in a second meanwhile."""
 _WAIT_MIN_S: Final = 1.0
 """Nobody is called again sooner, see `Snooze`."""
+_GROWING_WAIT_S: Final = 2.0
+"""Maximum wait for a turn while no limit is known."""
 _BURST_S: Final = 0.5
 """How much of the pace may come at once, after some came late."""
 _TURNS_MAX: Final = 100_000
@@ -54,6 +60,8 @@ class Pace:
         self._fixed = rate
         self._limit = rate
         """The pace at the last refusal, which is grown from; None while there is none."""
+        self._is_known = rate is not None
+        """True once a second refusal has shown that there is a limit."""
         self._refused_at = 0.0
         self._open_at = 0.0
         self._refusals = 0
@@ -73,7 +81,7 @@ class Pace:
         if self._limit is None:
             return None
         if self._fixed is None and now - self._refused_at > _FORGET_S and self._last_turn < now:
-            self._limit, self._refusals = None, 0
+            self._limit, self._refusals, self._is_known = None, 0, False
             return None
         if self._refusals >= _BLIND:
             return self._probe(now)
@@ -83,7 +91,10 @@ class Pace:
         if may and now >= self._earliest:
             self._earliest = max(self._earliest, now - _BURST_S) + gap
             return None
-        self._last_turn = turn = max(self._last_turn + gap, self._open_at, self._earliest, now + _WAIT_MIN_S)
+        turn = max(self._last_turn + gap, self._open_at, self._earliest, now + _WAIT_MIN_S)
+        if not self._is_known:  # it grows: ask again soon
+            turn = min(turn, max(self._open_at, now + _GROWING_WAIT_S))
+        self._last_turn = turn
         self._turns[name] = turn
         if len(self._turns) > _TURNS_MAX:
             self._turns.popitem(last=False)
@@ -95,7 +106,7 @@ class Pace:
         """
         self._taken.append(now)
         if self._refusals >= _BLIND:
-            self._limit = self._fixed
+            self._limit, self._is_known = self._fixed, self._fixed is not None
             self._turns.clear()
             self._last_turn = self._open_at = self._earliest = 0.0
         self._refusals = 0
@@ -114,7 +125,8 @@ class Pace:
         self._is_probed = False
         if now >= self._open_at:  # the first of those that were under way
             taken = sum(each > now - 1 for each in self._taken)
-            before = self.rate(now) * _CUT if self._limit is not None else 0.0
+            before = self.rate(now) * _CUT if self._limit is not None and self._is_known else 0.0
+            self._is_known = self._is_known or (self._limit is not None and not self._refusals)
             self._since = self._since if self._refusals else now
             self._refusals += 1
             if self._fixed is None:
@@ -151,6 +163,8 @@ class Pace:
         if self._fixed is not None:
             return self._fixed
         calm = max(0.0, now - max(self._refused_at, self._open_at))
+        if not self._is_known:
+            return self._limit * _CAUTION * _GROWTH_UNKNOWN ** min(calm, _GROWN_S)
         return self._limit * (_CAUTION + _GROWTH * calm * calm)
 
     def figures(self, now: float) -> dict[str, float | str] | None:

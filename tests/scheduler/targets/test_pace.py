@@ -82,6 +82,16 @@ def test_a_burst(limit, after, phase):
     assert world.ended <= 1.5 * 300 / limit + 5 * (after or 1)
 
 
+def test_a_refusal_of_a_moment():
+    """
+    A receiver that was offered little, and refused for less than a second, has taken all within seconds.
+    """
+    starts = [0.2 * number for number in range(5)] + [1.2 + 0.05 * number for number in range(100)]
+    world = World(starts, limit=1000, after=None, outage=(0.9, 1.4))
+    assert world.done == 105
+    assert world.ended <= 15
+
+
 def test_a_limit_for_a_minute():
     """
     A receiver that takes its share at once and asks for the rest of a minute gets so many in each.

@@ -2,7 +2,7 @@
 Finds in a history what breaks the promise.
 
     lost          a job was acknowledged, was not cancelled, and never arrived
-    doubled       a fire id arrived twice; or a job that had been taken arrived again, with no fault in between
+    doubled       a fire id that was taken arrived again; or a job that had been taken arrived again, with no fault in between
     early         a job arrived before the instant that was acknowledged, or before the one that it carries
     unexpected    what was never set, or was moved or cancelled before, arrived; or it carries another instant
     silent        an acknowledged job arrived for the first time more than five seconds after its instant, and no fault
@@ -156,12 +156,13 @@ class _Life:
 
 
 def _judge_repeats(arrived: Sequence[Delivery], faults: Sequence[Fault], verdict: Verdict) -> None:
-    seen: set[tuple[int, int]] = set()
+    accepted: set[tuple[int, int]] = set()
     taken: dict[int, list[Delivery]] = defaultdict(list)
     for one in arrived:
-        if (one.generation, one.attempt) in seen:
+        if (one.generation, one.attempt) in accepted:  # a receiver without room gets the same attempt again
             verdict.doubled.append(f"{_fire_id(one)} arrived again")
-        seen.add((one.generation, one.attempt))
+        if one.is_accepted:
+            accepted.add((one.generation, one.attempt))
         taken[one.generation].append(one)
     for of_generation in taken.values():
         for before, after in pairwise(of_generation):
