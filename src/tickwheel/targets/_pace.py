@@ -3,8 +3,9 @@ The pace of a receiver that takes only so many messages in a second: learned fro
 
 The first refusal shows about how many it takes: those that it took within the last second. From then on each message
 has a turn of its own, a little slower than that. That may be much less than it can take: it may have been offered no
-more, and have refused for a moment only. So the pace grows fast until a second refusal shows that there is a limit. From then on it grows slowly at first while all are taken, and is cut at the next refusal. Each refusal also
-makes all wait for as long as the receiver asks.
+more, and have refused for a moment only. So the pace grows fast until a second refusal shows that there is a limit.
+From then on it grows slowly at first while all are taken, and is cut at the next refusal. Each refusal also makes all
+wait for as long as the receiver asks.
 
 A receiver that took nothing between two refusals shows no pace. One message at a time then asks whether it takes any,
 and once it does, all that wait may go, as at first.

@@ -2,7 +2,7 @@
 Finds in a history what breaks the promise.
 
     lost          a job was acknowledged, was not cancelled, and never arrived
-    doubled       a fire id that was taken arrived again; or a job that had been taken arrived again, with no fault in between
+    doubled       a fire id that was taken arrived again; or a job that was taken did, with no fault in between
     early         a job arrived before the instant that was acknowledged, or before the one that it carries
     unexpected    what was never set, or was moved or cancelled before, arrived; or it carries another instant
     silent        an acknowledged job arrived for the first time more than five seconds after its instant, and no fault
