@@ -15,6 +15,7 @@ Pure: the caller passes the time.
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict, deque
 from typing import Final
 
@@ -165,7 +166,7 @@ class Pace:
             return self._fixed
         calm = max(0.0, now - max(self._refused_at, self._open_at))
         if not self._is_known:
-            return self._limit * _CAUTION * _GROWTH_UNKNOWN ** min(calm, _GROWN_S)
+            return self._limit * _CAUTION * math.pow(_GROWTH_UNKNOWN, min(calm, _GROWN_S))
         return self._limit * (_CAUTION + _GROWTH * calm * calm)
 
     def figures(self, now: float) -> dict[str, float | str] | None:
