@@ -396,7 +396,7 @@ def has_no_shares() -> Any:
     One handler may fill the table of what is in memory.
     """
     return both(
-        mock.patch.object(Shares, "is_full", return_value=False),
+        mock.patch.object(StagedJobs, "_is_full", return_value=False),
         mock.patch.object(Shares, "crowds", return_value=False),
     )
 

@@ -142,7 +142,7 @@ def test_a_job_that_is_admitted_twice(make, record):
     scheduler.handler("h", concurrency=2)(record)
     scheduler.set("far", delay=60, handler="h")
     owner = scheduler._core._owner
-    [entry] = owner.staged.stage([scheduler.get("far")], 1, is_news=False)
+    [entry], _ = owner.staged.stage([scheduler.get("far")], 1, is_news=False)
     lanes = owner._armer._lanes
     for last in ((), [entry]):
         assert lanes.admit([entry]) == lanes.admit([entry]) == [entry]

@@ -36,7 +36,7 @@ def stage(table, *jobs, is_news=True):
     """
     Stage *jobs* and return the new entries.
     """
-    return table.stage(jobs, 7, is_news=is_news)
+    return table.stage(jobs, 7, is_news=is_news)[0]
 
 
 @pytest.mark.parametrize("phase", Phase)

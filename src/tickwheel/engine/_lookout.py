@@ -42,7 +42,6 @@ class Lookout:
         self._staging = staging
         self._redater = redater
         self._clock = resources.clock
-        self._staged_max = resources.options.staged_max
         self._cursors: dict[int, Position] = {}
         """Up to where each crowd of waiting jobs has been looked through."""
 
@@ -58,7 +57,7 @@ class Lookout:
             StoreError: If the store does not answer.
         """
         self._staging.runnable.look()
-        if not epochs or self._staged.waiting >= self._staged_max:
+        if not epochs or self._staged.free <= 0:
             return
         started = self._clock.monotonic()
         until = self._clock.now_ms() - _OVERDUE_MS
@@ -98,9 +97,9 @@ class Lookout:
                     break
 
     def _stage(self, jobs: list[Job], epoch: int) -> None:
-        if jobs and self._staged.waiting < self._staged_max:
+        if jobs and self._staged.free > 0:
             right = self._redater.right(jobs, epoch, is_news=False)
-            self._staging.stage({epoch: right}, is_news=False)
+            self._staging.stage({epoch: right}, is_news=False)  # those that are refused are still overdue then
 
 
 def _last_of(jobs: list[Job]) -> Position:

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from tickwheel.jobs.model import Job
 
-__all__ = ["START", "Position", "ShardProgress", "position_of"]
+__all__ = ["START", "Position", "ShardProgress", "before", "position_of"]
 
 Position: TypeAlias = tuple[int, int]
 """An instant and a generation, by which pending jobs are in order."""
@@ -69,11 +69,17 @@ class ShardProgress:
         """
         Read *lane* again from *position* on.
         """
-        before = (position[0], position[1] - 1)
         if lane is None:
-            self.cursor = min(self.cursor, before)
+            self.cursor = min(self.cursor, before(position))
         else:
-            self.lanes[lane] = min(self.lanes.get(lane, START), before)
+            self.lanes[lane] = min(self.lanes.get(lane, START), before(position))
+
+
+def before(position: Position) -> Position:
+    """
+    Return the position just before another one.
+    """
+    return position[0], position[1] - 1
 
 
 def position_of(job: Job) -> Position:

@@ -22,14 +22,21 @@ So a job loaded twice, or loaded while it is moved, fires once.
 
 Of two generations of one key, one is busy at a time: the next is not begun before the end of the one before is written.
 
+The table is shared as the buffer of a network switch is (the dynamic threshold of Choudhury and Hahne): a lane may hold
+three times what is free. So one lane may hold three quarters of the table, and whatever lanes hold, something is free
+for the next one. Of jobs that are due already a lane holds less: they wait for a place and not for their instant, so
+that more of them in memory would fire no earlier. A job that its lane has no room for is refused, whichever thread
+brings it; it stays in the store.
+
 Start and withdraw meet here and nowhere else: whichever comes first keeps the other from happening. So a caller that
 got the answer that a job is cancelled knows that it will not start; the answer that it is too late means that it has.
 """
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from tickwheel.engine._staged_job import TABLE, Phase, StagedJob, Step
@@ -48,15 +55,26 @@ _WITHDRAW: Final = TABLE[Step.WITHDRAW]
 _END: Final = TABLE[Step.END]
 
 _DROPPED: Final = Job("", 0, 0)
+_DUE_LEAST: Final = 1_000
+"""In a small table one lane may hold this many due jobs, but at most half of the table."""
 
 
 class StagedJobs:
     """
     The table's only owner. All methods may be called from any thread; each takes a batch, and is atomic.
+
+    Args:
+        runtime: Gives the lock.
+        size: Maximum number of jobs that wait.
+        now: Returns the store's time in ms, for a table with a size.
     """
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Runtime, size: int = sys.maxsize, now: Callable[[], float] = float) -> None:
         self._lock = runtime.lock()
+        self._now = now
+        self.size = size
+        self.due_max = max(size // 8, min(_DUE_LEAST, size // 2), 1)
+        """Maximum number of due jobs of one lane."""
         self._waiting: dict[str, StagedJob] = {}
         self._by_lane: dict[str, int] = {}
         """The number of waiting entries of each lane; a lane that has none is not in it."""
@@ -77,6 +95,19 @@ class StagedJobs:
         """
         return self._by_lane.get(lane, 0)
 
+    @property
+    def free(self) -> int:
+        """
+        The number of places that are left.
+        """
+        return self.size - len(self._waiting)
+
+    def is_full(self, lane: str, *, is_due: bool) -> bool:
+        """
+        Return whether *lane* has no room for another job, which *is_due* or comes later.
+        """
+        return self._is_full(self.waiting_in(lane), is_due=is_due)
+
     def jobs(self) -> list[Job]:
         """
         Return the jobs that are staged and not yet begun. O(their number).
@@ -91,9 +122,9 @@ class StagedJobs:
         """
         return len(self._busy)
 
-    def stage(self, jobs: Iterable[Job], epoch: int, *, is_news: bool) -> list[StagedJob]:
+    def stage(self, jobs: Sequence[Job], epoch: int, *, is_news: bool) -> tuple[list[StagedJob], list[Job]]:
         """
-        Take up *jobs* and return the new entries.
+        Take up *jobs*; return the new entries, and the jobs whose lanes have no room.
 
         Args:
             jobs: Pending jobs.
@@ -103,8 +134,11 @@ class StagedJobs:
                 generation, or what was staged under a lease that has ended.
         """
         new: list[StagedJob] = []
+        refused: list[Job] = []
         waiting, busy, by_lane = self._waiting, self._busy, self._by_lane
         with self._lock:
+            is_tight = len(waiting) + len(jobs) > self.due_max
+            now_ms = self._now() if is_tight else 0.0
             for job in jobs:
                 known = waiting.get(job.key)
                 if is_news:  # a retry has the same generation and is due later
@@ -113,12 +147,17 @@ class StagedJobs:
                 elif _is_known(job, epoch, busy.get(job.generation), known):
                     continue
                 if known is not None:
+                    del waiting[job.key]
                     self._drop(known)
-                waiting[job.key] = entry = StagedJob(job, epoch, job.due_at, _STAGED)
                 lane = lane_of(job.target, job.handler)
-                by_lane[lane] = by_lane.get(lane, 0) + 1
+                count = by_lane.get(lane, 0)
+                if is_tight and self._is_full(count, is_due=job.due_at <= now_ms):
+                    refused.append(job)
+                    continue
+                waiting[job.key] = entry = StagedJob(job, epoch, job.due_at, _STAGED)
+                by_lane[lane] = count + 1
                 new.append(entry)
-        return new
+        return new, refused
 
     def drop(self, keys: Iterable[str]) -> None:
         """
@@ -316,6 +355,9 @@ class StagedJobs:
         self._leave_lane(entry.job)
         _step(entry, _DROP)
         entry.job = _DROPPED  # its slot keeps the entry until it opens, and need not keep the payload
+
+    def _is_full(self, count: int, *, is_due: bool) -> bool:
+        return count >= 3 * (self.size - len(self._waiting)) or (is_due and count >= self.due_max)
 
     def _leave_lane(self, job: Job) -> None:
         lane = lane_of(job.target, job.handler)

@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from tickwheel.engine._armer import Armer
 from tickwheel.engine._lookout import Lookout
 from tickwheel.engine._redater import Redater
 from tickwheel.engine._runnable import Runnable
-from tickwheel.engine._shard_progress import START, Position, ShardProgress, position_of
+from tickwheel.engine._shard_progress import START, Position, ShardProgress, before, position_of
 from tickwheel.engine._shares import Shares
 from tickwheel.engine._staged import StagedJobs
 from tickwheel.engine._staging import Staging
@@ -74,7 +74,7 @@ class Stager:
         self._timers = resources.timers
         self._hooks = resources.hooks
         self._horizon_ms = int(seconds("horizon_s", resources.options.horizon_s) * 1000)
-        self._shares = Shares(staged, resources.options.staged_max)
+        self._shares = Shares(staged)
         self._current_thread = resources.runtime.current_thread
         self._lock = resources.runtime.lock()
         self._shards: dict[int, ShardProgress] = {}
@@ -254,7 +254,7 @@ class Stager:
             self._place([(shards[number], job) for job in jobs], is_news=False)
 
         epochs = {number: shard.epoch for number, shard in shards.items()}
-        self._staging.take_up(epochs, place, self._shares.is_full_of_due)
+        self._staging.take_up(epochs, place)
 
     def _was_set(self) -> bool:
         """
@@ -328,28 +328,48 @@ class Stager:
         by_epoch: dict[int, list[Job]] = {}
         far: list[str] = []
         with self._lock:
-            room = self._shares.room(len(jobs), self._clock.now())
             for shard, job in jobs:
-                position, lane = position_of(job), room.lane_of(job)
-                if not shard.holds(position, lane):
-                    far.append(job.key)
-                    if lane is None and (soonest is None or job.due_at < soonest):
-                        soonest = job.due_at
-                elif room.take(job):
+                lane = self._own_lane(job)
+                if shard.holds(position_of(job), lane):
                     by_epoch.setdefault(shard.epoch, []).append(job)
-                else:  # read it again once there is room
-                    far.append(job.key)
-                    name = lane_of(job.target, job.handler)
-                    if lane is None and room.is_crowded_by(name) and self._part(name):
-                        lane = name
-                        self.want_look()
-                    shard.set_back(position, lane)
-                    self._is_full = self._is_full or lane is None
+                    continue
+                far.append(job.key)
+                if lane is None and (soonest is None or job.due_at < soonest):
+                    soonest = job.due_at
             # An older generation may be staged. Once the lock is free, a scan may bring this one.
             self._staged.drop(far)
-        self._staging.stage(by_epoch, is_news=is_news)
+        if refused := self._staging.stage(by_epoch, is_news=is_news):
+            shards = {job.generation: shard for shard, job in jobs}
+            self._read_again([(shards[job.generation], job) for job in refused])
         if soonest is not None:
             self._look_before(soonest)
+
+    def _own_lane(self, job: Job) -> str | None:
+        """
+        Return the lane of *job* if it is read on its own.
+        """
+        if not self._shares.lanes:
+            return None
+        lane = lane_of(job.target, job.handler)
+        return lane if self._shares.has(lane) else None
+
+    def _read_again(self, refused: Iterable[tuple[ShardProgress, Job]]) -> None:
+        """
+        Read the jobs again that were *refused*, once their lanes have room.
+        """
+        with self._lock:
+            for shard, job in refused:
+                name = lane_of(job.target, job.handler)
+                if self._shares.has(name):
+                    shard.set_back(position_of(job), name)
+                    continue
+                if not self._staged.waiting_in(name):  # not a crowd: the table is full, or was
+                    shard.set_back(position_of(job), None)
+                    self._is_full = True
+                elif self._part(name):
+                    shard.set_back(position_of(job), name)
+                # Or else there are too many crowds, and the lookout finds it once it is overdue.
+                self.want_look()
 
     def _part(self, lane: str) -> bool:
         """
@@ -419,7 +439,8 @@ class Stager:
             The numbers of the shards that have more, and when the first jobs after it are due in the others.
         """
         cursors, sights = self._look_into(shards, numbers, until, limit, with_changes=with_changes)
-        self._stage(cursors, [sight.due for sight in sights])
+        refused = self._stage(cursors, [sight.due for sight in sights])
+        self._read_again([(shards[number], job) for number, job in refused])
         more, soonest = list[int](), list[int]()
         for cursor, sight in zip(cursors, sights, strict=True):
             following, shard = sight.following, shards[cursor.shard]
@@ -477,7 +498,8 @@ class Stager:
         Stage a page of the lanes that are not read on their own; return the numbers of the shards that have more.
         """
         cursors = [Cursor(number, shards[number].epoch, shards[number].reached or START) for number in numbers]
-        jobs, more = self._scan(cursors, until, limit, self._shares.lanes, inside=False)
+        jobs, more, refused = self._scan(cursors, until, limit, self._shares.lanes, inside=False)
+        self._read_again([(shards[number], job) for number, job in refused])
         for cursor in cursors:
             shards[cursor.shard].reached = more.get(cursor.shard) or max(cursor.after, _end(until))
         if more:
@@ -486,19 +508,22 @@ class Stager:
 
     def _scan(
         self, cursors: Sequence[Cursor], until: int, limit: int, lanes: Sequence[str], *, inside: bool
-    ) -> tuple[list[Job], dict[int, Position]]:
+    ) -> tuple[list[Job], dict[int, Position], list[tuple[int, Job]]]:
         """
-        Stage what a scan finds, and return it, and the positions in the shards that have more.
+        Stage the jobs that a scan finds.
+
+        Returns:
+            These jobs, the positions in the shards that have more, and the jobs that were refused with their shards.
         """
         rows = max(_SCANNED // len(cursors), _PAGE // 4)
         scans = self._store.scan(cursors, until, limit, lanes, inside=inside, rows=rows)
-        self._stage(cursors, [scan.due for scan in scans])
+        refused = self._stage(cursors, [scan.due for scan in scans])
         more = {
             cursor.shard: scan.reached
             for cursor, scan in zip(cursors, scans, strict=True)
             if scan.reached is not None and scan.reached < _end(until)
         }
-        return [job for scan in scans for job in scan.due], more
+        return [job for scan in scans for job in scan.due], more, refused
 
     def _followings(self, shards: Mapping[int, ShardProgress], until: int) -> list[int]:
         """
@@ -516,10 +541,9 @@ class Stager:
         """
         lanes = Counter(lane_of(job.target, job.handler) for job in jobs)
         met.update(lanes)
-        is_due = bool(jobs) and jobs[-1].due_at <= self._clock.now()
         with self._lock:
             for lane in lanes:
-                if self._shares.crowds(lane, met, is_due=is_due):
+                if self._shares.crowds(lane, met):
                     self._part(lane)
 
     def _read_lanes(self, shards: Mapping[int, ShardProgress], until: int) -> None:
@@ -555,9 +579,14 @@ class Stager:
                 if not has_room or self._staging.is_behind:
                     break
                 cursors = [Cursor(number, shards[number].epoch, reached[number]) for number in more]
-                left = self._scan(cursors, until, limit, [lane], inside=True)[1]
+                _, left, refused = self._scan(cursors, until, limit, [lane], inside=True)
+                for number, job in refused:
+                    left[number] = min(left.get(number, end), before(position_of(job)))
                 reached.update({number: left.get(number, end) for number in more})
                 more = list(left)
+                if refused:
+                    has_room = False
+                    break
         finally:
             with self._lock:
                 for number, shard in shards.items():
@@ -581,15 +610,19 @@ class Stager:
             staged = self._staged.waiting_in(lane)
             _log.debug("lane %r has more jobs than room, of which %d are staged: %s", lane, staged, self._reason(lane))
 
-    def _stage(self, cursors: Sequence[Cursor], pages: Sequence[Sequence[Job]]) -> None:
+    def _stage(self, cursors: Sequence[Cursor], pages: Sequence[Sequence[Job]]) -> list[tuple[int, Job]]:
         """
-        Stage what is seen and due when it says.
+        Stage *pages* of jobs whose instants are right; return those that were refused, with their shards.
         """
         by_epoch: dict[int, list[Job]] = {}
         for cursor, jobs in zip(cursors, pages, strict=True):
             self._elapsed.met(jobs)
             by_epoch.setdefault(cursor.epoch, []).extend(self.redater.right(jobs, cursor.epoch, is_news=False))
-        self._staging.stage(by_epoch, is_news=False)
+        refused = {job.generation for job in self._staging.stage(by_epoch, is_news=False)}
+        if not refused:
+            return []
+        pairs = [(cursor.shard, job) for cursor, jobs in zip(cursors, pages, strict=True) for job in jobs]
+        return [(number, job) for number, job in pairs if job.generation in refused]
 
     def _look_before(self, due_at: int) -> None:
         """

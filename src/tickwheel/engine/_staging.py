@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import chain
 from typing import Final
 
 from tickwheel.engine._armer import Armer
@@ -69,7 +68,6 @@ class Staging:
         self._pacer = resources.pacer
         self._hooks = resources.hooks
         self._staged = staged
-        self._staged_max = resources.options.staged_max
         self._armer = armer
         self.runnable = runnable
         self._redater = redater
@@ -78,30 +76,38 @@ class Staging:
         self._is_waiting = False
         self._under_way = 0
 
-    def stage(self, by_epoch: Mapping[int, Sequence[Job]], *, is_news: bool) -> None:
+    def stage(self, by_epoch: Mapping[int, Sequence[Job]], *, is_news: bool) -> list[Job]:
         """
-        File those jobs that can be run here, *by_epoch* of the leases under which they are due; from any thread.
+        File the jobs that can be run here, *by_epoch* of the leases under which they are due; from any thread.
 
-        What is due soon is begun in one commit, whatever shards it is from.
+        Jobs that are due soon are begun in one commit, whatever shards they are from.
+
+        Returns:
+            The jobs whose lanes have no room.
         """
-        entries = [self._staged_of(jobs, epoch, is_news=is_news) for epoch, jobs in by_epoch.items()]
-        if any(entries):
-            self._armer.add(chain.from_iterable(entries))
+        entries: list[StagedJob] = []
+        refused: list[Job] = []
+        for epoch, jobs in by_epoch.items():
+            new, left = self._staged_of(jobs, epoch, is_news=is_news)
+            entries += new
+            refused += left
+        if entries:
+            self._armer.add(entries)
+        return refused
 
-    def _staged_of(self, jobs: Sequence[Job], epoch: int, *, is_news: bool) -> list[StagedJob]:
+    def _staged_of(self, jobs: Sequence[Job], epoch: int, *, is_news: bool) -> tuple[list[StagedJob], list[Job]]:
         if lacking := self.runnable.lacking(jobs):
             gone = {job.generation for job in lacking}
             jobs = [job for job in jobs if job.generation not in gone]
             self._staged.drop([job.key for job in lacking])  # an older life of it may be staged
             for start in range(0, len(lacking), _CHUNK):
                 self._set_aside(lacking[start : start + _CHUNK], epoch)
-        return self._staged.stage(jobs, epoch, is_news=is_news) if jobs else []
+        return self._staged.stage(jobs, epoch, is_news=is_news)
 
     def take_up(
         self,
         epochs: Mapping[int, int],
         place: Callable[[int, Sequence[Job]], object],
-        is_full: Callable[[str], bool],
     ) -> None:
         """
         Take up what others set aside and this node can run, into the shards that are held under *epochs*.
@@ -111,7 +117,6 @@ class Staging:
         Args:
             epochs: By the numbers of shards.
             place: Stages the jobs that were taken up into a shard, as far as there is room.
-            is_full: Whether a lane has no room: its jobs wait where they are.
 
         Raises:
             StoreError: If the store does not answer.
@@ -120,11 +125,15 @@ class Staging:
         if not self.runnable.look_again():
             self._wait_for_more()
         skills = self.runnable.skills()
-        open_to = [(target, name) for target, name in skills if name is None or not is_full(lane_of(target, name))]
+        open_to = [
+            (target, name)
+            for target, name in skills
+            if name is None or not self._staged.is_full(lane_of(target, name), is_due=True)
+        ]
         if len(open_to) < len(skills):
             self._wait_for_more(_FULL_S)
         for shard, epoch in epochs.items():
-            room = min(_PAGE, self._staged_max - self._staged.waiting)
+            room = min(_PAGE, self._staged.free)
             if room <= 0:
                 self._wait_for_more()
                 return

@@ -192,7 +192,7 @@ class Inline(Owner):
         if call.is_held:
             what = f"{job.key!r} goes to {job.target!r}, which ends its firings in its own time"
             raise UnsupportedError(what, "test it with a started Scheduler")
-        entries = self.staged.stage([job], self._epoch, is_news=True)
+        entries, _ = self.staged.stage([job], self._epoch, is_news=True)
         self.staged.begin(entries, 1)
         self._store.apply([Begin(job, self._epoch)])
         [entry] = self.staged.begun(entries)
