@@ -55,7 +55,7 @@ def check_zone(tz: str) -> str:
     """
     Return the IANA name of the zone *tz*, which may be "local" for that of this machine.
 
-    What names no zone, or another one on each machine, is refused.
+    A name that is no zone, or that means another zone on each machine, is refused.
 
     Raises:
         RecurrenceError: With the remedy.

@@ -52,7 +52,7 @@ _AS_IN_RULE: Final = (
     "time",
     "tz",
 )
-"""What a line and a rule have by the same name."""
+"""The fields that have the same name in a line and in a rule."""
 
 Line = tuple[int, dict[str, Any]]
 """The line's number, and its fields."""

@@ -20,7 +20,7 @@ __all__ = ["AsyncioDriver"]
 PAUSE_MIN_S: Final = 1e-6
 
 _Watched: TypeAlias = Callable[[], asyncio.Handle | None]
-"""What gives a handle for as long as the loop has it."""
+"""Returns a timer's handle, or None once the loop has dropped it."""
 
 
 class AsyncioDriver(DriverInLoop):

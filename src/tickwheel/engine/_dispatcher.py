@@ -39,7 +39,7 @@ from tickwheel.targets import Abandoned, Call, End, Firing, Retry, Snooze
 __all__ = ["Dispatcher"]
 
 _LEND_S: Final = 0.5
-"""How long a lane of which nothing runs waits for a place before it may be lent one."""
+"""A lane with nothing running may be lent a place after it has waited this long."""
 
 
 class Dispatcher:

@@ -110,7 +110,7 @@ class Lanes:
         self._waiting_max = resources.options.staged_max // 2
         self._usual_width = share_of(resources.options.running_max)
         self._free = resources.options.running_max
-        """How many more may be under way, of all lanes; less than 0 by what is lent to lanes that had none."""
+        """Free places of all lanes; negative while places are lent to lanes that had none."""
         self._loan = loan_of(resources.options.running_max)
         self._lock = resources.runtime.lock()
         self._lanes: dict[str, Lane] = {}

@@ -33,8 +33,8 @@ _RENEWALS: Final = 3
 """How often a lease is renewed within its length."""
 
 _TRIES: Final = 4
-"""How often a renewal that failed is tried again in the time between two renewals: a call may fail by its deadline, a
-fifth of the lease later, and there is room for two more before the lease is not trusted any more."""
+"""Attempts at a failed renewal within the time between two renewals. If a call fails at its deadline, a fifth of the
+lease later, there is time for two more before the lease is no longer trusted."""
 
 _MARGIN: Final = 0.2
 """The last part of a lease that is not trusted: clocks of two machines drift, and a firing takes its time to begin."""

@@ -77,12 +77,12 @@ class Queue:
         self._open: dict[_Line, None] = {}
         """Lines that have entries running, and waiting ones that may run, in the order of their turns."""
         self._base = size
-        """How many entries may have a place without a loan, those that have leaked among them."""
+        """Places without loans; a leaked entry takes one."""
         self._lent = 0
         self._starved: set[_Line] = set()
         """The idle lines at the last call of `lend`."""
         self.places: int = size
-        """How many entries may have a place now."""
+        """Places with loans."""
         self._running: dict[StagedJob, _Line] = {}  # in the order in which they began
         self._leaked: set[StagedJob] = set()
         self._suspects = 0

@@ -126,4 +126,4 @@ def _dumped(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     message = f"JSON has no {type(value).__name__}"
-    raise NotImplementedError(message)
+    raise TypeError(message)
