@@ -55,7 +55,7 @@ def check_zone(tz: str) -> str:
     """
     Return the IANA name of the zone *tz*, which may be "local" for that of this machine.
 
-    A name that is no zone, or that means another zone on each machine, is refused.
+    A name is refused if it is not that of a zone, or if it means another zone on each machine.
 
     Raises:
         RecurrenceError: With the remedy.
