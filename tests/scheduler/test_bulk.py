@@ -9,6 +9,8 @@ import threading
 
 import pytest
 
+from tickwheel.jobs.model import Job
+from tickwheel.jobs.query import has_field
 from tickwheel.jobs.requests import When
 from tickwheel.jobs.verbs import MoveJobs
 from tickwheel.scheduler import (
@@ -151,6 +153,56 @@ def test_run(client):
     assert second.due_at - first.due_at > 3_600_000
 
 
+def test_by_payload(client):
+    """
+    Jobs are found, and changed, by a part of the payload, or by a field of it if it is JSON.
+    """
+    payloads = {
+        "number": {"number": 17},
+        "text": {"number": "17", "customer": {"city": "Z\u00fcrich", "vip": True}},
+        "longer": {"number": 170, "customer": {"city": "Bern", "vip": None}},
+        "mixed": {"path": 'a/"b"', "ratio": 1.5, "a.b": 1},
+        "list": [{"number": 17}],
+        "none": None,
+    }
+    client.set_many([SetRequest(key, delay=60, handler="h", payload=each) for key, each in payloads.items()])
+    for fields, keys in (
+        ({"payload": "number"}, "number text longer list"),
+        ({"payload": "Z\u00fcrich"}, "text"),
+        ({"field": "number=17"}, "number text"),
+        ({"field": "customer.city=Z\u00fcrich"}, "text"),
+        ({"field": "customer.vip=true"}, "text"),
+        ({"field": "customer.vip=null"}, "longer"),
+        ({"field": 'path=a/"b"'}, "mixed"),
+        ({"field": "ratio=1.5", "payload": "path"}, "mixed"),
+        ({"field": "number=17", "payload": "customer"}, "text"),
+        ({"field": "number.city=17"}, ""),
+        ({"field": "customer="}, ""),
+    ):
+        assert {job.key for job in client.list(**fields).jobs} == set(keys.split()), fields
+    assert client.bulk("cancel", field="number=17").changed == 2
+    assert client.get("number") is None
+    assert client.get("list") is not None
+
+
+@pytest.mark.parametrize(
+    ("payload", "field", "has"),
+    [
+        (b'{"city": "Z\\u00fcrich"}', "city=Z\u00fcrich", True),
+        (b'{"path": "a\\/b"}', "path=a/b", True),
+        (b'{"number": 17', "number=17", False),
+        (b"\x00\xff", "number=17", False),
+        (b"[" * 100_000, "number=17", False),
+        (b"", "number=17", False),
+    ],
+)
+def test_payloads_of_others(payload, field, has):
+    """
+    A payload that another program has encoded is decoded; one that is not JSON has no field.
+    """
+    assert has_field(Job("k", 0, 0, payload=payload), field) is has
+
+
 @pytest.mark.parametrize(
     ("verb", "fields", "said"),
     [
@@ -158,6 +210,9 @@ def test_run(client):
         ("cancel", {}, "choose jobs by a filter"),
         ("cancel", {"handler": None, "paused": False}, "choose jobs by a filter"),
         ("cancel", {"contains": ""}, "contains is ''"),
+        ("cancel", {"payload": ""}, "payload is ''"),
+        ("cancel", {"field": "number"}, "field is 'number': pass NAME=VALUE"),
+        ("cancel", {"field": "=17"}, "field is '=17': pass NAME=VALUE"),
         ("move", {"prefix": "a"}, "move needs it"),
         ("move", {"prefix": "a", "over": 5, "shift": 5}, "over is 5"),
         ("move", {"prefix": "a", "shift": 0}, "shift is 0: pass seconds other than 0"),

@@ -24,6 +24,8 @@ _FILTERS: Final = (
     click.option("--target", metavar="NAME", help="Only those of this target."),
     click.option("--state", type=click.Choice(["pending", "running", "dead"]), help="Only those in this state."),
     click.option("--error", metavar="TEXT", help="Only those whose last error contains this."),
+    click.option("--payload", metavar="TEXT", help="Only those whose payload contains this."),
+    click.option("--field", metavar="NAME=VALUE", help="Only those whose JSON payload has this field."),
     click.option("--recurring", is_flag=True, help="Only recurring ones."),
     click.option("--paused", is_flag=True, help="Only pending ones that are paused."),
     click.option("--manifest", metavar="NAME", help="Only those of this manifest."),

@@ -45,7 +45,7 @@ from tickwheel.jobs.model import (
     Write,
     scope_over,
 )
-from tickwheel.jobs.query import has_not_succeeded
+from tickwheel.jobs.query import has_field, has_not_succeeded
 from tickwheel.jobs.requests import PAGE_MAX, STEPS_MAX, ListFields, SetRequest, job_query, set_write
 from tickwheel.jobs.verbs import ACTOR, Verb, note_of, writes_of
 from tickwheel.observe.tracing import TRACE, Tracer
@@ -295,8 +295,12 @@ class Client:
         """
         self.opened()
         query = job_query(fields, self.clock.now_ms())
-        page, since = self.store.page(query), query.not_succeeded_since
-        jobs = page.jobs if since is None else [job for job in page.jobs if has_not_succeeded(job, since)]
+        page, since, field = self.store.page(query), query.not_succeeded_since, query.field
+        jobs: Sequence[Job] = page.jobs
+        if since is not None:
+            jobs = [job for job in jobs if has_not_succeeded(job, since)]
+        if field is not None:
+            jobs = [job for job in jobs if has_field(job, field)]
         return Page(self._shown(jobs), page.cursor)
 
     def bulk(self, verb: str, prefix: str, fields: BulkFields, on_progress: BulkProgress | None) -> BulkAnswer:

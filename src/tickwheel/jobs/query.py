@@ -6,15 +6,17 @@ Internal: other packages use it, users do not.
 
 from __future__ import annotations
 
+import json
 import re
-from typing import TYPE_CHECKING, Final
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
 
 from tickwheel.jobs.record import record
 
 if TYPE_CHECKING:
     from tickwheel.jobs.model import Job, State
 
-__all__ = ["JobQuery", "Page", "has_not_succeeded"]
+__all__ = ["JobQuery", "Page", "has_field", "has_not_succeeded"]
 
 _SUCCEEDED_AT: Final = re.compile(r',"succeeded_at":([0-9]+)')
 """As it is in a canonical text, where another name always comes before it; one in a text inside is escaped."""
@@ -26,8 +28,9 @@ class JobQuery:
     A query for jobs, by the code points of their keys, from just after *cursor*.
 
     A job which changes meanwhile is still met exactly once. *recurring* leaves out those that fire once, *paused* all
-    but pending ones that are paused. *contains* and *error* are parts of a key and of a last error, by code points.
-    A store does not look at *not_succeeded_since*: the client leaves jobs out by it, of those that recur.
+    but pending ones that are paused. *contains* and *error* are parts of a key and of a last error, by code points;
+    *payload* is a part of a payload, by bytes.
+    A store ignores *not_succeeded_since* and *field* ("name=value" in the payload): the client filters by them.
     """
 
     prefix: str = ""
@@ -42,6 +45,8 @@ class JobQuery:
     target: str | None = None
     contains: str | None = None
     error: str | None = None
+    payload: bytes | None = None
+    field: str | None = None
     manifest: str | None = None
     not_succeeded_since: int | None = None
 
@@ -50,8 +55,8 @@ class JobQuery:
         """
         True if it leaves out jobs by what no set of keys shows: all but prefix, paused, recurring and manifest.
         """
-        filters = (self.state, self.due_from, self.due_until, self.handler, self.target, self.contains, self.error)
-        return any(value is not None for value in filters)
+        jobs = (self.state, self.due_from, self.due_until, self.handler, self.target)
+        return any(value is not None for value in (*jobs, self.contains, self.error, self.payload))
 
     def matches(self, job: Job) -> bool:
         """
@@ -66,6 +71,7 @@ class JobQuery:
             and self.target in {None, job.target}
             and (self.contains is None or self.contains in job.key)
             and (self.error is None or self.error in (job.error or ""))
+            and (self.payload is None or self.payload in job.payload)
             and (job.recurrence is not None or not self.recurring)
             and (job.is_paused or not self.paused)
             and self.manifest in {None, job.manifest}
@@ -80,6 +86,26 @@ def has_not_succeeded(job: Job, since: int) -> bool:
         return False
     found = _SUCCEEDED_AT.search(job.recurrence)
     return found is None or int(found[1]) < since
+
+
+def has_field(job: Job, field: str) -> bool:
+    """
+    Return whether the JSON payload of *job* has *field*, which is "name=value".
+
+    Args:
+        job: Any job; one whose payload is not JSON has no field.
+        field: A name, or names joined by dots for objects inside objects, and a value: the text of a string, or a
+            number, true, false or null as JSON writes it.
+    """
+    names, _, wanted = field.partition("=")
+    with suppress(ValueError, RecursionError):
+        found: Any = json.loads(job.payload)
+        for name in names.split("."):
+            if not isinstance(found, dict) or name not in found:
+                return False
+            found = found[name]
+        return found == wanted if isinstance(found, str) else json.dumps(found) == wanted
+    return False
 
 
 @record

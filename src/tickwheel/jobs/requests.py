@@ -6,6 +6,7 @@ Internal: other packages use it, users do not.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, time
@@ -62,6 +63,8 @@ STEPS_MAX = 1_000
 _RUN_TASKS: Final = ("handler", "pull")
 _REPLACE: Final = SetMode.REPLACE  # an enum is slow to look into
 _MANIFEST_BYTES_MAX: Final = 255
+_FIELD: Final = re.compile(r"[^=]+=")
+_UNESCAPED: Final = re.compile(r"[A-Za-z0-9 _.:@+-]+")
 
 
 class SetFields(TypedDict, total=False):
@@ -201,6 +204,10 @@ class Filter(TypedDict, total=False):
         target: The kind of place it goes to.
         contains: A part of the key, letter for letter.
         error: A part of the last error's text.
+        payload: A part of the payload, letter for letter, in UTF-8; at most 512 bytes.
+        field: A field of a JSON payload, as "number=17" or "customer.city=Bern"; the value is the text of a string, or
+            a number, true, false or null as JSON writes it. A page may then have fewer jobs than asked for, even none,
+            and still not be the last.
         recurring: Only recurring jobs.
         paused: Only pending jobs that are paused.
         manifest: Only jobs that belong to this manifest.
@@ -213,6 +220,8 @@ class Filter(TypedDict, total=False):
     target: str | None
     contains: str | None
     error: str | None
+    payload: str | None
+    field: str | None
     recurring: bool
     paused: bool
     manifest: str | None
@@ -454,6 +463,7 @@ def job_query(fields: ListFields, now: int) -> JobQuery:
     prefix, cursor, state = fields.get("prefix", ""), fields.get("cursor"), fields.get("state")
     due_from, due_until, handler = fields.get("due_from"), fields.get("due_until"), fields.get("handler")
     manifest, since = fields.get("manifest"), fields.get("not_succeeded_since")
+    field, payload = _field(fields), _part("payload", fields)
     return JobQuery(
         prefix and checks.check_key(prefix, "prefix"),
         None if state is None else checks.choice("state", state, State),
@@ -467,6 +477,8 @@ def job_query(fields: ListFields, now: int) -> JobQuery:
         target=_part("target", fields),
         contains=_part("contains", fields),
         error=_part("error", fields),
+        payload=_bytes_of(field) if payload is None else payload.encode(),
+        field=field,
         manifest=None if manifest is None else check_manifest(manifest),
         not_succeeded_since=None if since is None else checks.at_ms(since, now, "not_succeeded_since"),
     )
@@ -487,6 +499,21 @@ def check_manifest(name: str) -> str:
 def _part(name: str, fields: Mapping[str, Any]) -> str | None:
     text = fields.get(name)
     return None if text is None else checks.check_key(text, name)
+
+
+def _field(fields: Mapping[str, Any]) -> str | None:
+    field = _part("field", fields)
+    if field is not None and not _FIELD.match(field):
+        raise InvalidJobError("field", field, "pass NAME=VALUE, as 'number=17' or 'customer.city=Bern'")
+    return field
+
+
+def _bytes_of(field: str | None) -> bytes | None:
+    """
+    Return bytes that each payload with *field* holds, for the store to filter by; None if JSON may escape the value.
+    """
+    value = "" if field is None else field.partition("=")[2]
+    return value.encode() if _UNESCAPED.fullmatch(value) else None
 
 
 def check_names(verb: str, given: Iterable[str], known: Iterable[str]) -> None:

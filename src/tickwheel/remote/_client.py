@@ -258,10 +258,12 @@ class RemoteClient:
         params: dict[str, Any] = {"limit": query.limit}
         if query.prefix:
             params["prefix"] = str.__str__(query.prefix)
-        for name in ("state", "handler", "target", "contains", "error", "manifest", "cursor"):
+        for name in ("state", "handler", "target", "contains", "error", "field", "manifest", "cursor"):
             value = getattr(query, name)
             if value is not None:
                 params[name] = str.__str__(value)  # an enumeration's own shows its name
+        if (payload := fields.get("payload")) is not None:
+            params["payload"] = str.__str__(payload)
         for name in ("recurring", "paused"):
             if getattr(query, name):
                 params[name] = "true"

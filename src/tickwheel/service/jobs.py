@@ -38,6 +38,13 @@ LIST_FIELDS: Final[dict[str, Any]] = {
     "target": {**_TEXT, "minLength": 1, "maxLength": 512, "description": "Jobs of this target."},
     "contains": {**_TEXT, "minLength": 1, "maxLength": 512, "description": "Keys that contain this."},
     "error": {**_TEXT, "minLength": 1, "maxLength": 512, "description": "Jobs whose last error contains this."},
+    "payload": {**_TEXT, "minLength": 1, "maxLength": 512, "description": "Jobs whose payload contains this."},
+    "field": {
+        **_TEXT,
+        "minLength": 2,
+        "maxLength": 512,
+        "description": "Jobs whose JSON payload has this field, as `number=17` or `customer.city=Bern`.",
+    },
     "recurring": {"type": "boolean", "default": False, "description": "Only recurring jobs."},
     "paused": {"type": "boolean", "default": False, "description": "Only pending jobs that are paused."},
     "manifest": {**_TEXT, "minLength": 1, "maxLength": 255, "description": "Only jobs that belong to this manifest."},

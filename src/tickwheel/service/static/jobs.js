@@ -14,7 +14,7 @@ const FIRST = PHONE.matches ? 6 : 50,
 const ASKED_MAX = 1000; // by the service, at once
 const BUDGET_MS = 1000;
 const STATES = ["pending", "running", "paused", "dead"];
-const PARTS = ["contains", "handler", "target", "error"]; // named as in the API
+const PARTS = ["contains", "handler", "target", "error", "payload", "field"]; // named as in the API
 const NONE = Object.fromEntries(PARTS.map((name) => [name, ""]));
 const HINT = " Set one: tickwheel set tea --delay 4m --target log";
 

@@ -16,6 +16,9 @@ __all__ = ["page"]
 _REACH: Final = 10_000
 """How many keys one filtered page looks through."""
 
+_PAYLOADS: Final = 2_000
+"""The same for a page that looks into payloads, which may be large."""
+
 
 def page(connection: Connection, query: JobQuery) -> Page:
     """
@@ -38,6 +41,7 @@ def page(connection: Connection, query: JobQuery) -> Page:
         "target": query.target,
         "contains": query.contains,
         "error": query.error,
+        "payload": query.payload,
         "manifest": query.manifest,
         "reach": query.limit + 1,
         "last": None,
@@ -48,7 +52,7 @@ def page(connection: Connection, query: JobQuery) -> Page:
         return Page(tuple(jobs[: query.limit]), jobs[query.limit - 1].key)
     if not query.is_narrowed:
         return Page(tuple(jobs))
-    values["reach"] = reach = max(_REACH, query.limit + 1)
+    values["reach"] = reach = max(_REACH if query.payload is None else _PAYLOADS, query.limit + 1)
     in_reach, last = connection.execute(SQL["end_of_reach"], values).fetchone() or (0, None)
     values["last"] = last
     jobs = _read(connection, values)

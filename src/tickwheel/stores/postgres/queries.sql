@@ -514,6 +514,7 @@ WHERE (%(last)s::text IS NULL OR key <= %(last)s)
     AND (%(target)s::text IS NULL OR target = %(target)s)
     AND (%(contains)s::text IS NULL OR strpos(key, %(contains)s) > 0)
     AND (%(error)s::text IS NULL OR strpos(error COLLATE "C", %(error)s) > 0)
+    AND (%(payload)s::bytea IS NULL OR position(%(payload)s::bytea IN payload) > 0)
 ORDER BY key LIMIT %(limit)s;
 
 -- name: manifests

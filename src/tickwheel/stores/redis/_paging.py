@@ -49,6 +49,7 @@ def page(connections: Connections, query: JobQuery) -> Page:
         query.target or "",
         query.contains or "",
         query.error or "",
+        query.payload or b"",
         calls=LONG_CALLS,
     )
     jobs = tuple(row.job for row in read_rows(frames))

@@ -16,6 +16,9 @@ __all__ = ["page"]
 _REACH: Final = 10_000
 """How many keys one page looks through: some 20 ms."""
 
+_PAYLOADS: Final = 2_000
+"""The same for a page that looks into payloads, which may be large."""
+
 _ABOVE_ALL: Final = b""
 """SQLite sorts every blob after every text."""
 
@@ -67,6 +70,7 @@ def _page(connection: sqlite3.Connection, query: JobQuery, keys: _Keys) -> Page:
         "target": query.target,
         "contains": query.contains,
         "error": query.error,
+        "payload": query.payload,
         "manifest": query.manifest,
         "recurring": query.recurring,
         "reach": query.limit + 1,
@@ -75,7 +79,7 @@ def _page(connection: sqlite3.Connection, query: JobQuery, keys: _Keys) -> Page:
     jobs = _read(connection, keys, values)
     if len(jobs) > query.limit:  # most filters let most jobs through
         return Page(tuple(jobs[: query.limit]), jobs[query.limit - 1].key)
-    values["reach"] = reach = max(_REACH, query.limit + 1)
+    values["reach"] = reach = max(_REACH if query.payload is None else _PAYLOADS, query.limit + 1)
     in_reach, last = connection.execute(paging("end_of_reach", *keys), values).fetchone()
     if in_reach == reach:  # then all keys up to the last one: it may have others, of which one leads to its job
         values["end"], values["reach"] = behind(last), -1

@@ -216,6 +216,7 @@ WHERE likelihood(k.shelf >= -4, 0.0000001) AND likelihood(l.width > 0, 0.0000001
     AND (:target IS NULL OR target = :target)
     AND (:contains IS NULL OR instr(k.key, :contains))
     AND (:error IS NULL OR instr(error, :error))
+    AND (:payload IS NULL OR instr(payload, :payload))
     AND (:manifest IS NULL OR manifest = :manifest)
     AND (NOT :recurring OR recurrence IS NOT NULL)
 GROUP BY k.key

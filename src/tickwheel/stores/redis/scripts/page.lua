@@ -1,7 +1,7 @@
 -- Reads a page of a list.
 -- Input:  which set of keys; from and until, as the bounds of a range by bytes; how many jobs at most; how many keys
 --         to look at, at most; pending, dead or paused to leave out all else; first and last instant, or nothing; 1 and a handler, or 0;
---         1 to leave out what fires once; 1 and a target, or 0; a part of the key, and one of the error, or nothing
+--         1 to leave out what fires once; 1 and a target, or 0; a part of the key, of the error and of the payload, or nothing
 -- Output: frames of jobs; how many keys were looked at; the last of them; whether it stopped before the end
 local REACH_BYTES = 8 * 1024 * 1024
 local limit, reach = tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -10,7 +10,7 @@ local is_pending, first, last = ARGV[6] == 'pending', ARGV[7], ARGV[8]
 local has_handler, handler = ARGV[9] == '1', ARGV[10]
 local is_recurring = ARGV[11] == '1'
 local has_target, target = ARGV[12] == '1', ARGV[13]
-local part, error_part = ARGV[14], ARGV[15]
+local part, error_part, payload_part = ARGV[14], ARGV[15], ARGV[16]
 
 -- Lua compares strings by the server's locale, and here bytes count.
 local function is_before(a, b)
@@ -31,6 +31,12 @@ local function is_wanted(blob, mark)
     end
     if (first ~= '' and is_before(blob, first)) or (last ~= '' and not is_before(blob, last)) then
         return false
+    end
+    if payload_part ~= '' then
+        local _, payload_at = column_of(blob)
+        if not blob:find(payload_part, payload_at, true) then
+            return false
+        end
     end
     if not (has_handler or has_target or error_part ~= '') then
         return true
