@@ -17,4 +17,4 @@ class LongOutage:
         """
         No attempt is lost, no message is doubled, and all have arrived soon after the receiver is back.
         """
-        self.outage(25.0, 250, soon_s=4.0)
+        self.outage(25.0, 250, soon_s=3.0)

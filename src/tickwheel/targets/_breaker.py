@@ -28,7 +28,7 @@ __all__ = ["Breakers", "Wait", "back_off", "jitter"]
 _BREAKERS_MAX: Final = 10_000
 """How many places that fail are remembered; of more, the one that has failed first is forgotten."""
 _WAIT_MIN_S: Final = 1.0
-_SHARE: Final = 1 / 50
+_SHARE: Final = 1 / 100
 """The share of the time that a receiver has been down after which it is asked again."""
 _SPREAD: Final = 0.25
 _TURNS_PER_S: Final = 500.0
@@ -105,6 +105,20 @@ class Breakers:
         if now >= breaker.ask_at and not breaker.is_probed:
             breaker.is_probed = True
             return None
+        return self._turn(breaker, now)
+
+    def turn(self, name: str) -> Wait | None:
+        """
+        Return how long a call to *name* that has failed waits for its turn, or None if it may begin at any time.
+
+        The wait ends after the one until *name* is asked again, so a job that waits alone asks each time it is called.
+        """
+        breaker = self._breakers.get(name)
+        if breaker is None or not breaker.is_open:
+            return None
+        return self._turn(breaker, self.clock())
+
+    def _turn(self, breaker: _Breaker, now: float) -> Wait:
         wait = max(breaker.ask_at - now, back_off(now - breaker.down_at, self._open_s))
         breaker.last_turn = turn = max(now + wait, breaker.last_turn + 1 / _TURNS_PER_S)
         return Wait(turn - now, breaker.reason)

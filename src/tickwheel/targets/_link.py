@@ -31,6 +31,8 @@ __all__ = ["Link", "Linked"]
 _T = TypeVar("_T")
 _OPEN_S: Final = 30.0
 """The longest wait until a receiver is asked again."""
+_RECONNECT_S: Final = 1.0
+"""Minimum time between two connections. The breaker lets no job ask sooner, and makes the waits of an outage grow."""
 _CLOSE_S: Final = 1.0
 """How long a connection that is closed may take; one whose receiver has stopped would never end."""
 _KEPT_MAX: Final = 100_000
@@ -82,7 +84,7 @@ class Link(Generic[_T]):
         self._held: _T | None = None
         self._connecting: asyncio.Task[_T] | None = None
         self._connect_at = 0.0
-        self._down_at: float | None = None
+        self._refused_at: float | None = None
         self._refusal: Exception | None = None
         self._sending: dict[str, _Sending] = {}
         self._answered_at = 0.0
@@ -119,13 +121,12 @@ class Link(Generic[_T]):
             if not sending.task.done():
                 self._note_silence(firing, sending)
         if not sending.task.done():
-            return put_off(firing, back_off(waited_s(firing), _OPEN_S), self._name, self._silence())
+            return put_off(firing, self._wait_s(firing), self._name, self._silence())
         self._sending.pop(name, None)
         try:
             return sending.task.result()
         except NotTakenError as error:
-            wait_s = error.after_s or back_off(waited_s(firing), _OPEN_S)
-            return put_off(firing, wait_s, self._name, error.reason)
+            return put_off(firing, error.after_s or self._wait_s(firing), self._name, error.reason)
         except asyncio.CancelledError:
             return put_off(firing, back_off(0, _OPEN_S), self._name, "the connection was closed")
 
@@ -151,6 +152,13 @@ class Link(Generic[_T]):
             if wait is not None:
                 self.breakers.leave(self._name, is_up=None)
         return wait
+
+    def _wait_s(self, firing: Firing) -> float:
+        """
+        Return in how many seconds the job of a message that was not taken is called again.
+        """
+        turn = self.breakers.turn(self._name) or self.breakers.turn(self._lane(firing))
+        return back_off(waited_s(firing), _OPEN_S) if turn is None else turn.seconds
 
     def _lane(self, firing: Firing) -> str:
         return f"{self._name} {firing.job.handler}"
@@ -244,7 +252,7 @@ class Link(Generic[_T]):
         loop = asyncio.get_running_loop()
         self._held, self._refusal = None, None
         begun = loop.time()
-        self._connect_at = begun + back_off(0, _OPEN_S)
+        self._connect_at = begun + _RECONNECT_S
         try:
             if broken is not None:
                 await self._end(broken)
@@ -254,14 +262,16 @@ class Link(Generic[_T]):
             except TimeoutError:
                 reason = f"nothing came within {self._timeout_s:g} s"
                 raise NotTakenError(reason, is_up=False) from None
-        except (NotTakenError, DeliveryError) as error:
+        except NotTakenError as error:
+            self._connect_at, self._refusal = loop.time() + _RECONNECT_S, error
+            raise
+        except DeliveryError as error:
             now = loop.time()
-            self._down_at = begun if self._down_at is None else self._down_at
-            self._connect_at = now + back_off(now - self._down_at, _OPEN_S)
-            self._refusal = error
+            self._refused_at = begun if self._refused_at is None else self._refused_at
+            self._connect_at, self._refusal = now + back_off(now - self._refused_at, _OPEN_S), error
             raise
         else:
-            self._down_at = None
+            self._refused_at = None
             return held
         finally:
             self._connecting = None

@@ -17,6 +17,7 @@ from tickwheel.targets._headers import headers
 from tickwheel.targets._library import library, missing
 from tickwheel.targets._options import Kind, check_headers, check_options, count, flag, mapping, seconds, text
 from tickwheel.targets._task import Task, TaskTarget
+from tickwheel.targets._threads import Threads
 from tickwheel.targets._url import TargetUrl, UrlForm
 from tickwheel.targets._url import seconds as seconds_of
 from tickwheel.targets._url import text as text_of
@@ -50,6 +51,8 @@ class CeleryTarget(TaskTarget):
     """
     Sends tasks by their names; the process that fires need not have their code.
 
+    It has connections of its own, on which kombu repeats nothing and RabbitMQ confirms each message.
+
     Args:
         app: The `celery.Celery` application, whose broker and routes are used.
         timeout_s: How long sending one may take.
@@ -61,6 +64,7 @@ class CeleryTarget(TaskTarget):
         if not hasattr(app, "send_task"):
             raise InvalidJobError("app", app, "pass the celery.Celery application")
         self._app = app
+        self._producers: Any = None
         super().__init__("the broker of Celery", timeout_s)
 
     def __repr__(self) -> str:
@@ -105,10 +109,21 @@ class CeleryTarget(TaskTarget):
 
     async def close(self) -> None:
         """
-        Close the application's pools of connections; it makes new ones if it is used again.
+        Close the connections that were made here; those of the application stay open.
         """
         await super().close()
-        self._app.close()
+        producers, self._producers = self._producers, None
+        if producers is not None:
+            producers.force_close_all()
+            producers.connections.force_close_all()
+
+    async def _connect(self) -> Threads:
+        connection = self._app.connection_for_write(transport_options={"confirm_publish": True})
+        # Each broker is tried once. By default kombu sleeps between its tries, for seconds after the broker is back.
+        connection.transport_options["max_retries"] = max(0, len(connection.alt) - 1)
+        connections = connection.Pool(self._app.conf.broker_pool_limit)
+        self._producers = library("kombu.pools", "celery").ProducerPool(connections, connections.limit)
+        return await super()._connect()
 
     def _check_options(self, options: dict[str, Any]) -> None:
         check_options("Celery", options, _OPTIONS, _REFUSED)
@@ -117,7 +132,8 @@ class CeleryTarget(TaskTarget):
     def _enqueue(self, firing: Firing, task: Task) -> None:
         options = {"task_id": firing.message_id, "retry": False, **task.options}
         options["headers"] = {**(task.options.get("headers") or {}), **headers(firing)}
-        self._app.send_task(firing.job.handler, task.args, task.kwargs, **options)
+        with self._producers.acquire(block=True) as producer:
+            self._app.send_task(firing.job.handler, task.args, task.kwargs, producer=producer, **options)
 
     def _destination(self) -> Destination:
         return Destination.masking("the broker of Celery", *self._url().split(";"))

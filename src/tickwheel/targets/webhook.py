@@ -198,7 +198,7 @@ class WebhookTarget:
                 return put_off(firing, turn, receiver, "it takes only so many messages in a second")
             is_up: bool | None = None
             is_taken: bool | None = None
-            reason = ""
+            is_missed, verdict, reason = False, None, ""
             try:
                 is_up, verdict = await self._ask(firing)
                 is_taken = True
@@ -211,11 +211,15 @@ class WebhookTarget:
                 if error.is_full:
                     is_taken = False
                     return put_off(firing, self._refused(firing, receiver, error.after_s), receiver, reason)
-                return put_off(firing, back_off(waited_s(firing), self._open_s), receiver, reason)
+                is_missed = True
             finally:
                 self._breakers.leave(receiver, is_up=is_up, reason=reason)
                 if is_taken is not False:
                     self._note(firing, receiver, is_taken=bool(is_taken))
+            if is_missed:
+                wait = self._breakers.turn(receiver)
+                wait_s = back_off(waited_s(firing), self._open_s) if wait is None else wait.seconds
+                return put_off(firing, wait_s, receiver, reason)
             return verdict
 
     def _turn(self, firing: Firing, receiver: str) -> float | None:

@@ -87,7 +87,7 @@ def test_a_probe_that_fails_opens_it_again():
     """
     bench = Bench()
     bench.fail(3)
-    for passed, least in ((2, 1), (98, 2), (300, 8), (10_000, 10)):
+    for passed, least in ((2, 1), (198, 2), (600, 8), (10_000, 10)):
         bench.now += passed
         assert bench.call(is_up=False) is None
         figures = bench.breakers.figures()["there"]

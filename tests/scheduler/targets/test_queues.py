@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import itertools
 import json
 import socket
@@ -85,6 +86,26 @@ def test_broker_is_frozen(kind):
     with socket.create_server(("127.0.0.1", 0)) as frozen:
         answers = asyncio.run(send(make_target(f"{kind}://127.0.0.1:{frozen.getsockname()[1]}/0?timeout_s=0.5")))
     assert all(isinstance(each, Snooze) and "waits since" in each.reason for each in answers)
+
+
+@pytest.mark.parametrize("kind", ["celery+redis", "celery+amqp", "rq+redis", "dramatiq+redis"])
+def test_one_try_makes_one_connection(kind):
+    """
+    The library repeats nothing behind the back of the breaker, which asks again after a second.
+    """
+    pytest.importorskip(kind.partition("+")[0], reason=f"what {kind} needs is not installed")
+    with socket.create_server(("127.0.0.1", 0)) as server, contextlib.closing(Wire(server.getsockname()[1])) as wire:
+        wire.reset_all()
+
+        async def send(target):
+            firing = Firing(Job("one", 1, 0, handler="tasks.note"), 1, 0.0)
+            answer = await target.resolve("tasks.note").function(firing)
+            await target.close()
+            return answer
+
+        answer = asyncio.run(send(make_target(f"{kind}://127.0.0.1:{wire.port}/0")))
+        assert isinstance(answer, Snooze)
+        assert wire.resets == 1
 
 
 class TestCelery(LongOutage, TargetSuite):
