@@ -20,7 +20,7 @@ from tickwheel.targets._destination import Destination
 from tickwheel.targets._not_taken import NotTakenError
 from tickwheel.targets.contract import DeadLetter
 
-__all__ = ["judge_broker"]
+__all__ = ["NO_MEMORY", "judge_broker"]
 
 _FULL: Final = frozenset({"OutOfMemoryError", "MessageNacked", "NackError"})
 _DOWN: Final = frozenset(
@@ -54,6 +54,8 @@ _UNREACHABLE: Final = frozenset(
     }
 )
 _WRONG: Final = frozenset({"TypeError", "ValueError", "SerializationError"})
+NO_MEMORY: Final = "OOM command not allowed"
+"""Part of the answer of a Redis without memory; one before 7.0 hides it in the error of a script."""
 _BUSY: Final = ("BUSY", "MISCONF", "NOREPLICAS", "LOADING")
 
 
@@ -69,7 +71,7 @@ def judge_broker(error: Exception, destination: Destination) -> DeadLetter | Exc
     verdict: DeadLetter | Exception = destination.failed(reason)
     if "ImportError" in names:
         verdict = ImportError(f"a library of the queue is missing here: {reason}")
-    elif names & _FULL:
+    elif names & _FULL or NO_MEMORY in text:
         verdict = NotTakenError(f"it is full: {reason}", is_full=True)
     elif names & _DOWN or text.startswith(_BUSY) or (names & _UNREACHABLE and not names & _REFUSED):
         verdict = NotTakenError(reason, is_up=False)

@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from tickwheel.jobs import checks
 from tickwheel.jobs.errors import InvalidJobError
+from tickwheel.targets._broker_errors import NO_MEMORY
 from tickwheel.targets._destination import Destination
 from tickwheel.targets._headers import headers
 from tickwheel.targets._library import library
@@ -119,7 +120,7 @@ class RedisStreamTarget(Linked):
             await self._run(pipe, *keys, self._once_s, self._length_max, *fields)
         except errors.RedisError as error:
             text = self._destination.masked(error)
-            if isinstance(error, errors.OutOfMemoryError):
+            if isinstance(error, errors.OutOfMemoryError) or NO_MEMORY in text:
                 raise NotTakenError(text, is_full=True) from None
             cannot_write = text.startswith(_BUSY) or type(error).__name__ in _CANNOT_WRITE
             if cannot_write or not isinstance(error, errors.ResponseError):

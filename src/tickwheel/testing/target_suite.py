@@ -30,6 +30,7 @@ from tickwheel.errors import MissingExtraError
 from tickwheel.jobs.checks import PAYLOAD_BYTES_MAX
 from tickwheel.observe.events import Event, JobDied, JobFailed, JobFired, JobSnoozed, JobSucceeded
 from tickwheel.scheduler import InvalidJobError, RetryPolicy, Scheduler, State, Target
+from tickwheel.targets import Reporting
 
 __all__ = ["Received", "Receiver", "TargetSuite"]
 
@@ -114,6 +115,16 @@ class Receiver(Protocol):
     def resets(self) -> int:
         """
         Return how many connections were broken so.
+        """
+
+    def fill(self) -> None:
+        """
+        From now on refuse every message, as there is no room for it; not called if `can_be_full` is False.
+        """
+
+    def make_room(self) -> None:
+        """
+        Take messages again.
         """
 
 
@@ -201,6 +212,7 @@ class TargetSuite:
         bad_handlers: Names that no job of it can have.
         knows_repeats: Whether the receiver drops a repeat of a message it has.
         takes_largest: Whether the receiver takes the largest payload that a job can have.
+        can_be_full: Whether the receiver may refuse a message for want of room.
         connections_at_once: Maximum number of connections before the first one shows that the receiver is unreachable.
         connections_per_s: How many new ones there may be in a second while it is.
     """
@@ -210,6 +222,7 @@ class TargetSuite:
     bad_handlers: ClassVar[tuple[str, ...]] = ("",)
     knows_repeats: ClassVar[bool] = False
     takes_largest: ClassVar[bool] = True
+    can_be_full: ClassVar[bool] = True
     connections_at_once: ClassVar[int] = 2
     connections_per_s: ClassVar[float] = 1.0
 
@@ -318,6 +331,28 @@ class TargetSuite:
             rig.wait(JobSucceeded, 6)
             assert not [each for each in rig.events if isinstance(each, JobFailed | JobDied)]
             assert sorted(each.value for each in rig.arrived(6)) == list(range(-1, 5))
+
+    def test_receiver_is_full(self) -> None:
+        """
+        A receiver without room costs no attempt, is shown as full, and gets each message once there is room.
+        """
+        if not self.can_be_full:
+            return
+        with self.rig() as rig:
+            rig.set("before", -1)
+            rig.wait(JobSucceeded)
+            rig.arrived(1)
+            rig.receiver.fill()
+            for number in range(20):
+                rig.set(str(number), number, RetryPolicy(attempts=1))
+            assert all(each.reason for each in rig.wait(JobSnoozed, 40))
+            if isinstance(rig.target, Reporting):
+                states = {each["state"] for each in rig.scheduler.stats()["targets"]["there"].values()}
+                assert states in ({"full"}, {"half-open"}, {"full", "half-open"}), states
+            rig.receiver.make_room()
+            rig.wait(JobSucceeded, 21)
+            assert not [each for each in rig.events if isinstance(each, JobFailed | JobDied)]
+            assert sorted(each.value for each in rig.arrived(21)) == list(range(-1, 20))
 
     def test_connections_are_reset(self) -> None:
         """

@@ -13,10 +13,12 @@ from outages import LongOutage
 from tickwheel.observe.events import JobDied, JobFailed, JobSnoozed, JobSucceeded
 from tickwheel.scheduler import InvalidJobError, RetryPolicy, SetRequest
 from tickwheel.targets.amqp import AmqpTarget
+from tickwheel.targets.celery import CeleryTarget
 from tickwheel.testing.target_suite import Received, TargetSuite
 from tickwheel.testing.wire import Wire
 
 NUMBERS = itertools.count()
+LENGTH_MAX = 400
 SECRET = "hunter2%2Fx"  # noqa: S105  as it is written in a URL
 
 
@@ -42,7 +44,8 @@ def receiver(rabbitmq, cut, channel, loop):
     Return a queue of the broker's, by a wire.
     """
     name = f"queue-{next(NUMBERS)}"
-    queue = loop.run(channel.declare_queue(name))
+    limits = {"x-max-length": LENGTH_MAX, "x-overflow": "reject-publish"}
+    queue = loop.run(channel.declare_queue(name, arguments=limits))
 
     class Receiver(cut):
         """
@@ -60,6 +63,25 @@ def receiver(rabbitmq, cut, channel, loop):
             Return a target that goes by the wire, and waits for as long as a stalled machine may take.
             """
             return AmqpTarget(f"amqp://tick:{SECRET}@127.0.0.1:{self.wire.port}/", timeout_s=60)
+
+        def fill(self):
+            """
+            Fill the queue, which rejects what it has no room for.
+            """
+            self.received()
+            import aio_pika  # noqa: PLC0415  only where it is installed
+
+            async def publish():
+                for _ in range(LENGTH_MAX):
+                    await channel.default_exchange.publish(aio_pika.Message(b"filler"), name)
+
+            loop.run(publish())
+
+        def make_room(self):
+            """
+            Empty it.
+            """
+            loop.run(queue.purge())
 
         def received(self):
             """
@@ -213,6 +235,34 @@ def test_a_full_queue(receiver, channel, loop, make, events):
         if message is not None:
             taken.add(json.loads(message.body))
     told.wait_for(lambda: len([each for each in told.items if isinstance(each, JobSucceeded)]) == 6)
+    assert not [each for each in told.items if isinstance(each, JobFailed | JobDied)]
+    loop.run(queue.delete())
+
+
+def test_a_full_queue_of_celery(rabbitmq, channel, loop, make, events):
+    """
+    A task that RabbitMQ rejects, as its queue is full, is not lost: its job waits until there is room.
+    """
+    celery = pytest.importorskip("celery", reason="celery is not installed: pip install 'tickwheel[celery]'")
+    from kombu import Queue  # noqa: PLC0415  only where it is installed
+
+    app = celery.Celery("full", broker=f"amqp://tick:{SECRET}@127.0.0.1:{rabbitmq.port}//", set_as_current=False)
+    limits = {"x-max-length": 2, "x-overflow": "reject-publish"}
+    app.conf.task_queues = [Queue("tasks", routing_key="tasks", queue_arguments=limits)]
+    app.conf.task_default_queue = "tasks"
+    scheduler = make("memory://", targets={"celery": CeleryTarget(app)}).start()
+    told = events(scheduler)
+    for number in range(5):
+        payload, retry = {"args": [number]}, RetryPolicy(attempts=1)
+        scheduler.set(f"{number}", delay=0, target="celery", handler="tasks.note", payload=payload, retry=retry)
+    assert "it is full" in told.of(JobSnoozed)[0].reason
+    queue = loop.run(channel.get_queue("tasks"))
+    taken = set()
+    while len(taken) < 5:
+        message = loop.run(queue.get(no_ack=True, fail=False))
+        if message is not None:
+            taken.add(json.loads(message.body)[0][0])
+    told.wait_for(lambda: len([each for each in told.items if isinstance(each, JobSucceeded)]) == 5)
     assert not [each for each in told.items if isinstance(each, JobFailed | JobDied)]
     loop.run(queue.delete())
 

@@ -7,6 +7,7 @@ protocol over real sockets, and its brokers can be taken down and slowed.
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import itertools
 import json
@@ -16,7 +17,7 @@ import pytest
 from outages import LongOutage
 
 from tickwheel.observe.events import JobDied, JobSucceeded
-from tickwheel.scheduler import InvalidJobError, Scheduler
+from tickwheel.scheduler import Firing, InvalidJobError, Job, Scheduler, Snooze
 from tickwheel.targets.kafka import KafkaTarget
 from tickwheel.testing.target_suite import Received, TargetSuite
 
@@ -24,6 +25,8 @@ NUMBERS = itertools.count()
 BROKER = 1
 PRODUCE = 0
 """The protocol's number of the request that stores records."""
+QUOTA_EXCEEDED = 89
+"""The protocol's THROTTLING_QUOTA_EXCEEDED."""
 
 
 class Cluster:
@@ -68,6 +71,15 @@ class Cluster:
         one = ctypes.c_size_t(1)
         no_error = ctypes.c_int(0)
         assert push(self._cluster, BROKER, PRODUCE, one, no_error, ctypes.c_int(ms)) == 0
+
+    def throttle(self, count):
+        """
+        Answer to so many of the next requests that the quota is exceeded; with 0, to none any more.
+        """
+        key = ctypes.c_int16(PRODUCE)
+        self._c.rd_kafka_mock_clear_request_errors(self._cluster, key)
+        errors = (ctypes.c_int * count)(*[QUOTA_EXCEEDED] * count)
+        self._c.rd_kafka_mock_push_request_errors_array(self._cluster, key, ctypes.c_size_t(count), errors)
 
     def close(self):
         """
@@ -164,6 +176,18 @@ class Receiver:
         """
         self._cluster.set_up()
 
+    def fill(self):
+        """
+        Exceed the quota.
+        """
+        self._cluster.throttle(10_000)
+
+    def make_room(self):
+        """
+        Have quota left.
+        """
+        self._cluster.throttle(0)
+
     def lose_confirms(self):
         """
         Confirm the next record later than anybody waits.
@@ -184,6 +208,7 @@ class Receiver:
         End the consumer.
         """
         self.come_back()
+        self.make_room()
         self._consumer.close()
 
 
@@ -222,6 +247,24 @@ def test_the_key_is_the_jobs(receiver, make, events):
     while not (records := receiver.records):
         pass  # the consumer is on its way
     assert [record.key().decode() for record in records] == ["kä/y"]
+
+
+def test_a_full_queue_of_the_client(cluster, receiver):
+    """
+    A record for which librdkafka itself has no room, as the brokers take none, waits as one that a broker has none for.
+    """
+    target = receiver.make_target(config={"queue.buffering.max.messages": 1}, timeout_s=2)
+    cluster.set_down()
+
+    async def send():
+        firings = [Firing(Job(f"{number}", 1, 0, handler=receiver.handler), 1, 0.0) for number in range(3)]
+        answers = await asyncio.gather(*(target.resolve(receiver.handler).function(each) for each in firings))
+        await target.close()
+        return answers
+
+    answers = asyncio.run(send())
+    assert all(isinstance(each, Snooze) for each in answers)
+    assert any("Queue full" in each.reason for each in answers)
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,18 @@ def receiver(request, nats_server, cut, client, loop):
             url = f"nats://tick:{SECRET}@127.0.0.1:{self.wire.port}"
             return NatsTarget(url, jetstream=request.param, timeout_s=2)
 
+        def fill(self):
+            """
+            Let the stream take no more than it has.
+            """
+            loop.run(limit(len(self.messages)))
+
+        def make_room(self):
+            """
+            Let it take all.
+            """
+            loop.run(limit(-1))
+
         def received(self):
             """
             Return what the listener has got.
@@ -70,13 +82,17 @@ def receiver(request, nats_server, cut, client, loop):
 
     made = Receiver(Wire(nats_server.port))
 
+    async def limit(max_msgs):
+        stream = (await client.jetstream().stream_info(f"stream{number}")).config
+        await client.jetstream().update_stream(stream, max_msgs=max_msgs)
+
     async def listen():
         async def note(message):
             made.messages.append(message)
 
         if request.param:
             jetstream = client.jetstream()
-            await jetstream.add_stream(name=f"stream{number}", subjects=[f"orders{number}.>"])
+            await jetstream.add_stream(name=f"stream{number}", subjects=[f"orders{number}.>"], discard="new")
             await jetstream.subscribe(Receiver.handler, cb=note)
         else:
             await client.subscribe(Receiver.handler, cb=note)
@@ -99,7 +115,7 @@ class TestNats(LongOutage, TargetSuite):
     @pytest.fixture(autouse=True)
     def _receiver(self, receiver, request):
         self.make_receiver = lambda: receiver
-        self.knows_repeats = request.node.callspec.params["receiver"]
+        self.knows_repeats = self.can_be_full = request.node.callspec.params["receiver"]
 
 
 def test_no_stream(nats_server, make, events):

@@ -14,9 +14,13 @@ import socket
 import pytest
 from outages import LongOutage
 
+from tickwheel.jobs.errors import DeliveryError
 from tickwheel.observe.events import JobSucceeded
 from tickwheel.scheduler import Firing, Job, Snooze
 from tickwheel.targets import make_target
+from tickwheel.targets._broker_errors import judge_broker
+from tickwheel.targets._destination import Destination
+from tickwheel.targets._not_taken import NotTakenError
 from tickwheel.targets.celery import CeleryTarget
 from tickwheel.targets.dramatiq import DramatiqTarget
 from tickwheel.targets.rq import RqTarget
@@ -60,6 +64,18 @@ def queue_receiver(redis_server, cut, client):
             self.client = client
             self.made = []
 
+        def fill(self):
+            """
+            Leave the server without memory.
+            """
+            self.client.config_set("maxmemory", 1)
+
+        def make_room(self):
+            """
+            Let it have as much as it likes.
+            """
+            self.client.config_set("maxmemory", 0)
+
         def payload(self, value):
             """
             Return the call with one argument.
@@ -67,6 +83,7 @@ def queue_receiver(redis_server, cut, client):
             return {"args": [value]}
 
     yield QueuePlace
+    client.config_set("maxmemory", 0)
     wire.close()
 
 
@@ -86,6 +103,26 @@ def test_broker_is_frozen(kind):
     with socket.create_server(("127.0.0.1", 0)) as frozen:
         answers = asyncio.run(send(make_target(f"{kind}://127.0.0.1:{frozen.getsockname()[1]}/0?timeout_s=0.5")))
     assert all(isinstance(each, Snooze) and "waits since" in each.reason for each in answers)
+
+
+def test_verdicts_on_a_redis():
+    """
+    A Redis that lacks memory is full, also where an older one says so in the error of a script; the rest is as it says.
+    """
+    errors = pytest.importorskip("redis.exceptions", reason="redis is not installed: pip install 'tickwheel[redis]'")
+    destination = Destination.masking("the Redis of RQ", "hunter2")
+    oom = "OOM command not allowed when used memory > 'maxmemory'."
+    for error, is_full, is_up in (
+        (errors.OutOfMemoryError(oom), True, None),
+        (errors.ResponseError(f"Error running script (call to f_1): @user_script:1: -{oom}"), True, None),
+        (errors.ResponseError("MISCONF Redis is configured to save RDB snapshots"), False, False),
+        (errors.MaxConnectionsError("Too many connections"), False, False),
+        (errors.ReadOnlyError("You can't write against a read only replica."), False, False),
+    ):
+        verdict = judge_broker(error, destination)
+        assert isinstance(verdict, NotTakenError)
+        assert (verdict.is_full, verdict.is_up) == (is_full, is_up)
+    assert isinstance(judge_broker(errors.ResponseError("WRONGTYPE"), destination), DeliveryError)
 
 
 @pytest.mark.parametrize("kind", ["celery+redis", "celery+amqp", "rq+redis", "dramatiq+redis"])

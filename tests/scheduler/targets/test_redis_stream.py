@@ -50,6 +50,18 @@ def receiver(redis_server, cut, client):
             """
             return RedisStreamTarget(f"redis://:{SECRET}@127.0.0.1:{self.wire.port}/0", **options)
 
+        def fill(self):
+            """
+            Leave the server without memory.
+            """
+            client.config_set("maxmemory", 1)
+
+        def make_room(self):
+            """
+            Let it have as much as it likes.
+            """
+            client.config_set("maxmemory", 0)
+
         def received(self):
             """
             Return the stream's entries.
@@ -61,6 +73,7 @@ def receiver(redis_server, cut, client):
 
     made = Receiver(Wire(redis_server.port))
     yield made
+    made.make_room()
     made.wire.close()
 
 

@@ -154,8 +154,8 @@ class Memory:
         """
         return 0
 
-    stall = reset_all = go_away
-    go_on = come_back
+    stall = reset_all = fill = go_away
+    go_on = make_room = come_back
 
     def lose_confirms(self):
         """
@@ -249,6 +249,7 @@ def test_a_target_without_a_fault_passes(test):
         ("charges the job", "confirm_is_lost"),
         ("charges the job", "outage"),
         ("charges the job", "receiver_stalls"),
+        ("charges the job", "receiver_is_full"),
         ("charges the job", "connections_are_reset"),
         ("says done", "outage"),
         ("never stops trying", "the_largest_payload"),

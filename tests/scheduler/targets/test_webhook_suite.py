@@ -32,7 +32,7 @@ class Keeping(BaseHTTPRequestHandler):
         Read, keep, answer.
         """
         body = self.rfile.read(int(self.headers["content-length"]))
-        status = 413 if len(body) > BODY_MAX else 204
+        status = 413 if len(body) > BODY_MAX else 503 if self.server.is_full else 204
         if status == 204:
             self.server.kept.append(
                 Received(self.headers["webhook-id"], self.headers["tickwheel-fire-id"], json.loads(body)["value"])
@@ -55,6 +55,7 @@ def receiver(cut):
     server = ThreadingHTTPServer(("127.0.0.1", 0), Keeping)
     server.daemon_threads = True
     server.kept = []
+    server.is_full = False
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
 
@@ -74,6 +75,18 @@ def receiver(cut):
             Return a target that may reach it.
             """
             return WebhookTarget(secrets=[f"whsec_{self.secret}"], allow=["127.0.0.1"])
+
+        def fill(self):
+            """
+            Answer 503 to all.
+            """
+            server.is_full = True
+
+        def make_room(self):
+            """
+            Take all.
+            """
+            server.is_full = False
 
         def received(self):
             """
