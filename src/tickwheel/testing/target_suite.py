@@ -212,7 +212,7 @@ class TargetSuite:
         bad_handlers: Names that no job of it can have.
         knows_repeats: Whether the receiver drops a repeat of a message it has.
         takes_largest: Whether the receiver takes the largest payload that a job can have.
-        can_be_full: Whether the receiver may refuse a message for want of room.
+        can_be_full: True if the receiver refuses messages while it has no room.
         connections_at_once: Maximum number of connections before the first one shows that the receiver is unreachable.
         connections_per_s: How many new ones there may be in a second while it is.
     """

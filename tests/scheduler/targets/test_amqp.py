@@ -66,7 +66,7 @@ def receiver(rabbitmq, cut, channel, loop):
 
         def fill(self):
             """
-            Fill the queue, which rejects what it has no room for.
+            Fill the queue, which rejects further messages then.
             """
             self.received()
             import aio_pika  # noqa: PLC0415  only where it is installed

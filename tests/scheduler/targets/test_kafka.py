@@ -74,7 +74,7 @@ class Cluster:
 
     def throttle(self, count):
         """
-        Answer to so many of the next requests that the quota is exceeded; with 0, to none any more.
+        Answer the next *count* requests that the quota is exceeded; 0 ends it.
         """
         key = ctypes.c_int16(PRODUCE)
         self._c.rd_kafka_mock_clear_request_errors(self._cluster, key)

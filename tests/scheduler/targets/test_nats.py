@@ -61,13 +61,13 @@ def receiver(request, nats_server, cut, client, loop):
 
         def fill(self):
             """
-            Let the stream take no more than it has.
+            Limit the stream to the messages that it has.
             """
             loop.run(limit(len(self.messages)))
 
         def make_room(self):
             """
-            Let it take all.
+            Remove the limit of the stream.
             """
             loop.run(limit(-1))
 

@@ -66,13 +66,13 @@ def queue_receiver(redis_server, cut, client):
 
         def fill(self):
             """
-            Leave the server without memory.
+            Take all memory from the server.
             """
             self.client.config_set("maxmemory", 1)
 
         def make_room(self):
             """
-            Let it have as much as it likes.
+            Give it memory without a limit.
             """
             self.client.config_set("maxmemory", 0)
 
