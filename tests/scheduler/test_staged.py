@@ -5,6 +5,8 @@ The table of staged jobs: every event in every state, and the races it exists fo
 from __future__ import annotations
 
 import random
+import sys
+import threading
 from dataclasses import replace
 from types import SimpleNamespace
 from unittest import mock
@@ -227,6 +229,126 @@ def test_dropped_and_refused():
     assert table.begin([one, two], 10) == ([two], [])
     table.refuse([two])
     assert (table.waiting, table.busy) == (0, 0)
+
+
+NOW = 5_000
+
+
+def lane(name, numbers, due_at=NOW + 1, start=0):
+    """
+    Return *numbers* jobs of the handler *name*.
+    """
+    return [Job(f"{name}/{n}", start + n + 1, due_at, handler=name) for n in range(numbers)]
+
+
+def small_table(size=100):
+    """
+    Return a table with room for *size* jobs.
+    """
+    return StagedJobs(Runtime(), size, lambda: NOW)
+
+
+@pytest.mark.parametrize(("due_at", "shares"), [(NOW + 1, [75, 19, 5]), (NOW, [50, 38, 9])])
+def test_a_share_for_each_lane(due_at, shares):
+    """
+    A lane holds less than three times what is free, of due jobs half of a small table; the others are refused.
+    """
+    table = small_table()
+    for number, share in enumerate(shares):
+        jobs = lane(f"h{number}", 100, due_at, start=1_000 * number)
+        entries, refused = table.stage(jobs, 7, is_news=bool(number % 2))
+        assert [entry.job for entry in entries] == jobs[:share]
+        assert refused == jobs[share:]
+        assert table.waiting_in(f"handler:h{number}") == share
+        assert table.is_full(f"handler:h{number}", is_due=due_at == NOW)
+    assert table.free == 100 - sum(shares) > 0
+    table.check()
+
+
+def test_room_again():
+    """
+    Each job that leaves the table, in any way, makes room for another job of its lane.
+    """
+    table = small_table()
+    jobs = lane("h", 100)
+    entries, refused = table.stage(jobs, 7, is_news=False)
+    table.begin(entries[:5], 5)
+    table.drop([job.key for job in jobs[5:10]])
+    table.turn_away(entries[10:15])
+    new, refused = table.stage(refused, 7, is_news=False)
+    assert (len(new), len(refused)) == (15, 10)
+    table.drop_all()
+    assert (len(table.stage(jobs[5:], 7, is_news=False)[0]), table.waiting) == (75, 75)
+    table.check()
+
+
+@pytest.mark.parametrize("is_news", [True, False])
+def test_an_older_entry_of_a_refused_job(is_news):
+    """
+    A newer generation that finds no room takes the older one with it: that is not pending any more.
+    """
+    table = small_table()
+    (old,) = stage(table, Job("k", 1, NOW + 1, handler="small"))
+    stage(table, *lane("h", 100, start=10))
+    stage(table, *lane("i", 100, start=200))
+    newer = Job("k", 1_000, NOW + 2, handler="h")
+    assert table.stage([newer], 7, is_news=is_news) == ([], [newer])
+    assert old.phase is Phase.FAR
+    assert table.begin([old], 1) == ([], [])
+    table.check()
+
+
+def test_threads_stage_at_once():
+    """
+    With many threads that stage jobs, a lane keeps to its share, and no job is refused that had room.
+    """
+    table, counts = small_table(1_000), []
+    barrier = threading.Barrier(8)
+
+    def stage_all(number):
+        jobs = lane("h", 500, start=1_000 * number)
+        jobs = [replace(job, key=f"{number}/{job.key}") for job in jobs]
+        barrier.wait()
+        for start in range(0, 500, 10):
+            entries, refused = table.stage(jobs[start : start + 10], 7, is_news=bool(number % 2))
+            counts.append((len(entries), len(refused)))
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [threading.Thread(target=stage_all, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert (table.waiting, table.waiting_in("handler:h")) == (750, 750)
+    assert (sum(new for new, _ in counts), sum(left for _, left in counts)) == (750, 8 * 500 - 750)
+    table.check()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_something_is_free(seed):
+    """
+    The next lane finds a place beside lanes that set jobs, begin them, set them again and drop them.
+    """
+    dice = random.Random(seed)
+    table, entries = small_table(dice.randrange(20, 300)), []
+    names = [f"h{n}" for n in range(dice.randrange(1, 7))]
+    for turn in range(300):
+        name, due_at = dice.choice(names), NOW + dice.randrange(-1, 2)
+        jobs = [Job(f"{name}/{dice.randrange(500)}", 1_000 * turn + n, due_at, handler=name) for n in range(40)]
+        entries += table.stage(jobs, 7, is_news=dice.random() < 0.5)[0]
+        match dice.randrange(6):
+            case 0:
+                begun, _ = table.begin(dice.sample(entries, len(entries) // 8), 50)
+                table.refuse(begun)
+            case 1:
+                table.drop([job.key for job in jobs])
+        table.check()
+        assert table.free > 0
+        assert not table.is_full("handler:other", is_due=True)
 
 
 class Store:

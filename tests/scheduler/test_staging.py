@@ -104,6 +104,28 @@ def test_set_while_full(url, make, record):
     assert sorted(record.wait(500)) == list(range(500))
 
 
+@pytest.mark.parametrize("is_before", [True, False], ids=["before the start", "after it"])
+def test_a_refused_job_comes_again(url, make, clock, record, until, is_before):  # noqa: PLR0917  fixtures
+    """
+    A job that its lane has no room for is staged once some of its lane have run; each runs once, at its instant.
+    """
+    scheduler = make(url, clock=clock, options=SchedulerOptions(staged_max=20, horizon_s=HOUR))
+    scheduler.handler("h")(record)
+    jobs = [SetRequest(f"k{n}", delay=10 + n, handler="h", payload=n) for n in range(40)]
+    if is_before:
+        scheduler.set_many(jobs)
+    scheduler.start()
+    if not is_before:
+        scheduler.set_many(jobs)
+    until(lambda: scheduler.stats()["staged"] == 15)
+    clock.advance(10)
+    for ran in range(1, 41):
+        assert record.wait(ran) == list(range(ran))
+        assert scheduler.stats()["staged"] <= 15
+        clock.advance(1)
+    assert len(record.items) == 40
+
+
 def test_another_process_writes(file_url, make, clock, record, events):
     """
     What a client of the same file sets, moves and cancels is fired accordingly by the owner.
