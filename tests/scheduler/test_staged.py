@@ -251,7 +251,7 @@ def small_table(size=100):
 @pytest.mark.parametrize(("due_at", "shares"), [(NOW + 1, [75, 19, 5]), (NOW, [50, 38, 9])])
 def test_a_share_for_each_lane(due_at, shares):
     """
-    A lane holds less than three times what is free, of due jobs half of a small table; the others are refused.
+    A lane holds less than three times the free room, of due jobs half of a small table; the others are refused.
     """
     table = small_table()
     for number, share in enumerate(shares):
