@@ -4,7 +4,7 @@ What runs under gevent in a process of its own, and prints what it found.
 Run with "before" or "after": whether tickwheel is imported before gevent patches the process or after.
 """
 
-# ruff: noqa: D103, E402, PLC0415, T201 - the order of imports is what is tested
+# ruff: noqa: E402, PLC0415, T201 - the order of imports is what is tested
 from __future__ import annotations
 
 import sys
