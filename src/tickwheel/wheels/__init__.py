@@ -31,7 +31,7 @@ MODULES: Final = {
     "cascading": "CascadingWheel",
     "calendar_queue": "CalendarWheel",
 }
-"""Each module of a design, and the design; `CARDS` collects what they declare, in this order."""
+"""The module and the class of each design; `CARDS` collects their cards in this order."""
 
 if TYPE_CHECKING:
     from tickwheel.wheels._cards import CARDS
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from tickwheel.wheels.native import NativeWheel
     from tickwheel.wheels.rounds import RoundsWheel
     from tickwheel.wheels.single import SingleWheel
-else:  # timers need the protocol alone
+else:  # timers need only the protocol
     __getattr__, __dir__ = later(
         __name__,
         {

@@ -1,7 +1,7 @@
 """
-The base of every design in Python: ids, counts, and the refusal of what is not a deadline.
+Base class of the designs in Python: ids, counters and validation of deadlines.
 
-A design adds where an entry is filed, and how time takes it out.
+A design adds how an entry is filed and how it expires.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ __all__ = ["BaseWheel"]
 
 class BaseWheel(ABC, Unique):
     """
-    A wheel without its filing.
+    A wheel without its slots.
 
-    Every method finishes with the structure before it lets a payload go: a payload's finaliser may call the wheel.
+    Each method completes its change of the structure before it drops a payload, whose finaliser may call the wheel.
     """
 
     abilities = Abilities()
@@ -35,9 +35,6 @@ class BaseWheel(ABC, Unique):
         return f"<{type(self).__name__} {len(self)} pending>"
 
     def insert(self, deadline: int, payload: Any) -> int:
-        """
-        File *payload* under *deadline* and return its id.
-        """
         self._admit(checked_deadline(deadline))
         entry = Entry(self._arrival(), deadline, payload)
         self._entries[entry.id] = entry
@@ -46,9 +43,6 @@ class BaseWheel(ABC, Unique):
         return entry.id
 
     def cancel(self, id: int) -> bool:
-        """
-        Take the entry out; return whether it was pending.
-        """
         entry = self._entries.pop(id, None)
         if entry is None:
             return False
@@ -57,9 +51,6 @@ class BaseWheel(ABC, Unique):
         return True
 
     def reschedule(self, id: int, deadline: int) -> bool:
-        """
-        Move the entry to *deadline*; return whether it was pending.
-        """
         checked_deadline(deadline)
         entry = self._entries.get(id)
         if entry is None:
@@ -73,45 +64,28 @@ class BaseWheel(ABC, Unique):
         return True
 
     def deadline(self, id: int) -> int | None:
-        """
-        Return the deadline of a pending entry, or None.
-        """
         entry = self._entries.get(id)
         return None if entry is None else entry.deadline
 
     @abstractmethod
-    def advance(self, now: int, limit: int | None = None) -> list[Expired]:
-        """
-        Take out what is due at *now*, in order, at most *limit* of it.
-        """
+    def advance(self, now: int, limit: int | None = None) -> list[Expired]: ...
 
     @abstractmethod
-    def next_expiration(self) -> int | None:
-        """
-        Return the earliest time at which `advance` will return something, or None.
-        """
+    def next_expiration(self) -> int | None: ...
 
     def drain(self) -> list[Expired]:
-        """
-        Take out everything, by deadline then first set.
-        """
         drained = [entry.expired() for entry in sorted(self._entries.values(), key=by_order)]
         self._clear()
         self._entries.clear()
-        self._counts["cancels"] = len(drained) + self._counts["cancels"]  # the call first: it may come back in
+        # The call of `len` comes first: it may re-enter this method.
+        self._counts["cancels"] = len(drained) + self._counts["cancels"]
         return drained
 
     def stats(self) -> dict[str, Any]:
-        """
-        Return the counts; O(1).
-        """
         return {"pending": len(self._entries), **self._counts}
 
     @abstractmethod
-    def check(self) -> None:
-        """
-        Walk everything and raise AssertionError where an invariant is broken.
-        """
+    def check(self) -> None: ...
 
     @abstractmethod
     def rings(self) -> list[RingView]:
@@ -121,7 +95,7 @@ class BaseWheel(ABC, Unique):
 
     def where(self, id: int) -> tuple[int, int] | None:
         """
-        Return the number of the ring among `rings`, and the slot in it, that hold an entry, or None.
+        Return the index of the ring in `rings` and the slot in that ring where the entry is, or None.
         """
         entry = self._entries.get(id)
         return None if entry is None else self._where(entry)
@@ -130,18 +104,18 @@ class BaseWheel(ABC, Unique):
         return len(self._entries)
 
     def _arrival(self) -> int:
-        # Ids are arrivals too: an id is the arrival of its insert, so neither is ever handed out twice.
+        # Ids and arrivals come from one counter, so neither is ever used twice.
         self._arrivals += 1
         return self._arrivals
 
     def _expire(self, entry: Entry) -> Expired:
-        # The entry has left its place.
+        # The entry is no longer in its place.
         del self._entries[entry.id]
         self._counts["fires"] += 1
         return entry.expired()
 
     def _check_counts(self) -> None:
-        # What came in has left by one of the two ways, or is here.
+        # Each entry that was inserted either left in one of these two ways or is still here.
         counts = self._counts
         assert counts["sets"] == counts["fires"] + counts["cancels"] + len(self._entries), counts
         for key, entry in self._entries.items():
@@ -150,29 +124,17 @@ class BaseWheel(ABC, Unique):
 
     def _admit(self, deadline: int) -> None:
         """
-        Refuse a deadline that the design cannot hold, before anything is changed.
+        Raise an error if the design cannot hold the deadline, before anything changes.
         """
 
     @abstractmethod
-    def _file(self, entry: Entry) -> None:
-        """
-        Put *entry* in its place, and note in it where that is.
-        """
+    def _file(self, entry: Entry) -> None: ...
 
     @abstractmethod
-    def _where(self, entry: Entry) -> tuple[int, int] | None:
-        """
-        Return the ring and the slot of a pending *entry*.
-        """
+    def _where(self, entry: Entry) -> tuple[int, int] | None: ...
 
     def _unfile(self, entry: Entry) -> None:
-        """
-        Take *entry* out of its place.
-        """
         entry.place.discard(entry)
 
     @abstractmethod
-    def _clear(self) -> None:
-        """
-        Empty every place.
-        """
+    def _clear(self) -> None: ...

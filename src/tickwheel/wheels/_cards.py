@@ -15,4 +15,3 @@ __all__ = ["CARDS"]
 _FOUND: Final[list[Card]] = [import_module(f"tickwheel.wheels.{module}").CARD for module in MODULES]
 
 CARDS: Final[dict[str, Card]] = {card.name: card for card in _FOUND}
-"""The card of each design, by its name."""

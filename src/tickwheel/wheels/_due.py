@@ -1,5 +1,5 @@
 """
-Entries that have left the slots and wait to be delivered.
+Entries that have left the slots and are not yet delivered.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ __all__ = ["DueRun"]
 
 class DueRun:
     """
-    A run of due entries, by deadline and then arrival, which survives a limit.
+    Due entries, sorted by deadline and then arrival; the run survives a limit.
 
-    A slot is sorted once, when its time comes; a sort of what is mostly sorted costs little more than reading it.
+    A slot is sorted once, when it becomes due. Timsort sorts an almost sorted list in about linear time.
     """
 
     __slots__ = ("_entries",)
@@ -32,7 +32,7 @@ class DueRun:
 
     def extend(self, slot: Iterable[Entry]) -> None:
         """
-        Append the entries of a slot, all of them later than what is here.
+        Append the entries of a slot, all of which are later than the entries of the run.
         """
         entries = sorted(slot, key=by_order)
         for entry in entries:
@@ -41,26 +41,23 @@ class DueRun:
 
     def add(self, entry: Entry) -> None:
         """
-        Put one that was overdue when it was set in its place.
+        Insert an entry that was overdue when it was set.
         """
         entry.place = self
         insort(self._entries, entry, key=by_order)
 
     def discard(self, entry: Entry) -> None:
-        """
-        Let *entry* go.
-        """
         del self._entries[bisect_left(self._entries, by_order(entry), key=by_order)]
 
     def first(self) -> Entry | None:
         """
-        Return the earliest entry and leave it in.
+        Return the earliest entry without removing it.
         """
         return self._entries[0] if self._entries else None
 
     def take_until(self, deadline: int, limit: int | None) -> Iterator[Entry]:
         """
-        Take out, one by one, what is not after *deadline*, at most *limit*.
+        Remove and yield at most *limit* entries whose deadline is not after *deadline*.
         """
         entries = self._entries
         while entries and limit != 0 and entries[0].deadline <= deadline:
@@ -68,15 +65,9 @@ class DueRun:
             limit = None if limit is None else limit - 1
 
     def clear(self) -> None:
-        """
-        Let everything go.
-        """
         self._entries.clear()
 
     def check(self) -> None:
-        """
-        Verify the order.
-        """
         assert all(entry.place is self for entry in self._entries)
         assert list(self._entries) == sorted(self._entries, key=by_order)
 

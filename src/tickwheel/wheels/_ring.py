@@ -1,5 +1,5 @@
 """
-One ring of slots, which knows which of them are occupied.
+One ring of slots, with a bit set of the occupied ones.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ __all__ = ["Ring"]
 
 class Ring:
     """
-    *size* slots in a circle.
+    A ring of *size* slots.
 
-    A slot is a dict by id: as a linked list it keeps the order of arrival and lets any entry go in O(1).
-    `occupied` has a bit for each slot that holds something, so that a search jumps over the empty ones: all of them are
-    in one integer, which Python shifts some thirty slots a step.
+    A slot is a dict by id. Like a linked list, it keeps the order of arrival and removes any entry in O(1).
+    `occupied` has one bit per slot, so that a search skips the empty slots: all bits are in one integer, which Python
+    shifts by some thirty slots per step.
     """
 
     __slots__ = ("_occupied", "_slots", "size")
@@ -32,7 +32,7 @@ class Ring:
 
     def add(self, entry: Entry, index: int) -> None:
         """
-        Put *entry* last into the slot at *index*.
+        Append *entry* to the slot at *index*.
         """
         slot = self._slots[index]
         if not slot:
@@ -42,9 +42,6 @@ class Ring:
         entry.index = index
 
     def discard(self, entry: Entry) -> None:
-        """
-        Let *entry* go.
-        """
         slot = self._slots[entry.index]
         del slot[entry.id]
         if not slot:
@@ -52,21 +49,18 @@ class Ring:
 
     def slot(self, index: int) -> dict[int, Entry]:
         """
-        Return the slot at *index*, to look at.
+        Return the slot at *index*, which the caller must not change.
         """
         return self._slots[index]
 
     def counts(self) -> dict[int, int]:
-        """
-        Return how many entries each occupied slot holds.
-        """
         return {index: len(slot) for index, slot in enumerate(self._slots) if slot}
 
     def take(self, index: int) -> dict[int, Entry]:
         """
-        Take the whole slot at *index* out and leave an empty one.
+        Remove and return the slot at *index*, and leave an empty one.
 
-        Whole, because entries that are filed again while it is being emptied may land in it.
+        It is removed as a whole, because entries that are filed again during the loop may return to the same slot.
         """
         slot = self._slots[index]
         if slot:
@@ -76,7 +70,7 @@ class Ring:
 
     def occupied_after(self, index: int) -> Iterator[int]:
         """
-        Walk once around, from behind *index* to *index* itself, and yield the distance to each occupied slot.
+        Yield the distance from *index* to each occupied slot, in order around the ring; *index* itself comes last.
         """
         ahead = self._occupied >> index + 1
         behind = self._occupied & (1 << index + 1) - 1
@@ -89,16 +83,10 @@ class Ring:
             yield distance
 
     def clear(self) -> None:
-        """
-        Let everything go.
-        """
         self._slots = [{} for _ in range(self.size)]
         self._occupied = 0
 
     def check(self) -> None:
-        """
-        Verify the bits, and that each entry knows its slot.
-        """
         occupied = [index for index, slot in enumerate(self._slots) if slot]
         assert self._occupied == sum(1 << index for index in occupied)
         for index in occupied:

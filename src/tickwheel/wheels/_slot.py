@@ -1,5 +1,5 @@
 """
-A slot that knows when it begins, and waits for that in a queue.
+A slot that knows the tick at which it begins, and is queued by it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Slot"]
 
 class Slot(Entry):
     """
-    A slot, which is itself an entry of the queue while it is occupied: its deadline is the tick that it begins at.
+    A slot; while it is occupied it is an entry of the queue of slots, with the tick at which it begins as its deadline.
     """
 
     __slots__ = ("_entries", "_queue")
@@ -29,7 +29,7 @@ class Slot(Entry):
 
     def add(self, entry: Entry, begins: int) -> None:
         """
-        Put *entry* last into this slot, which begins at tick *begins*.
+        Append *entry* to this slot, which begins at tick *begins*.
         """
         if not self._entries:
             self.deadline = begins
@@ -39,7 +39,7 @@ class Slot(Entry):
 
     def discard(self, entry: Entry) -> None:
         """
-        Let *entry* go, and leave the queue with the last one.
+        Remove *entry*; the slot leaves the queue with its last entry.
         """
         del self._entries[entry.id]
         if not self._entries:
@@ -47,16 +47,13 @@ class Slot(Entry):
 
     def take(self) -> dict[int, Entry]:
         """
-        Take all entries out: all, because some of them may be filed into this very slot again.
+        Remove and return all entries at once: some of them may be filed into this slot again.
         """
         entries, self._entries = self._entries, {}
         self._queue.discard(self)
         return entries
 
     def clear(self) -> None:
-        """
-        Let everything go.
-        """
         if self._entries:
             self.take()
 

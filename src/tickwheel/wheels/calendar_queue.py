@@ -54,9 +54,9 @@ if TYPE_CHECKING:
 __all__ = ["CalendarWheel"]
 
 DAYS_MIN: Final = 8
-"""So few entries cost nothing on any page."""
+"""Fewest days of the ring; with fewer entries, any page is short."""
 A_PAGE: Final = 3
-"""How many separations a day is wide, as Brown found best: fewer leave pages empty, more have to be kept in order."""
+"""Width of a day, in mean separations: Brown found 3 best. Fewer leave pages empty, more lengthen the sorted lists."""
 
 
 class CalendarWheel(BaseWheel):
@@ -68,16 +68,13 @@ class CalendarWheel(BaseWheel):
         super().__init__()
         self._counts["refiled"] = 0
         self._parked = DueRun()
-        self._floor = 0  # nothing is due before it but what was overdue when it was set, which is on its page
+        self._floor = 0  # only overdue entries are before it, and those are on its page
         self._known_first: Entry | None = None
         self._is_first_known = True
         self._days: list[DueRun] = []
         self._open(DAYS_MIN, 1)
 
     def advance(self, now: int, limit: int | None = None) -> list[Expired]:
-        """
-        Take out what is due at *now*, in order, at most *limit* of it.
-        """
         checked_deadline(now, "now")
         limit = checked_limit(limit)
         expired: list[Expired] = []
@@ -92,14 +89,14 @@ class CalendarWheel(BaseWheel):
 
     def next_expiration(self) -> int | None:
         """
-        Return the earliest deadline, or None; remembered until that entry leaves.
+        Return the earliest deadline, or None; cached until that entry leaves.
         """
         first = self._first()
         return None if first is None else first.deadline
 
     def rings(self) -> list[RingView]:
         """
-        Return the year, and before it what is never due.
+        Return the year, preceded by the entries that are never due.
         """
         counts = {day: len(page) for day, page in enumerate(self._days) if page}
         parked = {0: len(self._parked)} if self._parked else {}
@@ -107,9 +104,6 @@ class CalendarWheel(BaseWheel):
         return [RingView("never", 1, 0, None, parked), year]
 
     def check(self) -> None:
-        """
-        Verify that each entry is on its page, and that each page is in order.
-        """
         self._check_counts()
         pages = [self._parked, *self._days]
         for page in pages:
@@ -162,7 +156,7 @@ class CalendarWheel(BaseWheel):
         return self._known_first
 
     def _find_first(self) -> Entry | None:
-        # Through this year, from today on; if there is nothing in it, the earliest of all the years to come.
+        # Search this year from today on; if it has nothing, take the earliest entry of all later years.
         today = self._floor // self._width
         for day in range(today, today + len(self._days)):
             first = self._days[day % len(self._days)].first()
@@ -171,7 +165,7 @@ class CalendarWheel(BaseWheel):
         return min(filter(None, (page.first() for page in self._days)), key=by_order, default=None)
 
     def _fit(self) -> None:
-        # A new calendar when there are twice as many entries as days, or half as many.
+        # Build a new calendar when there are twice as many entries as days, or half as many.
         filed = len(self._entries) - len(self._parked)
         days = len(self._days)
         if DAYS_MIN <= 2 * days < filed or filed < days // 2 >= DAYS_MIN:
@@ -188,7 +182,7 @@ class CalendarWheel(BaseWheel):
 
 def _width_for(entries: list[Entry]) -> int:
     """
-    Return the width of a day for *entries*, which are in order: some separations of the middle half of them.
+    Return the width of a day for the sorted *entries*: `A_PAGE` mean separations of their middle half.
     """
     quarter = len(entries) // 4
     middle = entries[quarter : len(entries) - quarter]

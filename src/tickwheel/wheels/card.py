@@ -1,14 +1,13 @@
 """
-The card of a design: its name, its options, where it breaks, and what geometry suits a load.
+The card of a design: its name, its options, its limits, and the geometry that it advises for a load.
 
 Each design's file ends with its card, and `wheels.CARDS` collects them; the lab reads nothing else about a design.
+The advice follows three rules, each of which comes from a cost:
 
-Three rules are behind the advice, each from what a design pays for:
-
-* A tick is lateness. One percent of the shortest delays that matter (a tenth of all are shorter) is not noticed.
-* A slot is a list to read. A ring should hold so many that the usual delays (nine in ten) fit into one turn, and that
-  a slot holds a handful of the timers pending at the peak.
-* A level is a cascade. Every entry of a hierarchical wheel is filed again once a level, at most.
+* A tick is lateness. One percent of the shortest delays that matter (a tenth of all are shorter) is not noticeable.
+* A slot is a list to read. A ring should have enough slots for the usual delays (nine in ten) to fit into one turn, and
+  for a slot to hold a handful of the timers pending at the peak.
+* A level is a cascade. A hierarchical wheel files each entry again at most once per level.
 
 Internal: other packages use it, users do not.
 """
@@ -23,9 +22,9 @@ from typing import Any, Final
 __all__ = ["HANDFUL", "SLOTS_MAX", "Card", "Geometry", "Load", "in_words", "round_tick", "suitable_tick"]
 
 LATENESS_SHARE: Final = 100
-"""A tick is at most a hundredth of the delays that matter."""
+"""A tick is at most 1/100 of the shortest delays that matter."""
 SLOTS_MAX: Final = 2**17
-"""More slots than this, 100 MB of empty ones, are not a ring any more."""
+"""Maximum number of slots of a ring; more, even if empty, take over 100 MB."""
 HANDFUL: Final = 8
 UNITS: Final = (
     ("days", 86_400_000_000, 2),
@@ -34,20 +33,20 @@ UNITS: Final = (
     ("s", 1_000_000, 1),
     ("ms", 1_000, 1),
 )
-"""Each unit, its microseconds, and from how many of them on it is used."""
+"""Each unit, its length in microseconds, and the smallest number of units that is written in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
     """
-    The facts of a trace that decide about a geometry.
+    The statistics of a trace that determine a geometry.
 
     Attributes:
-        sets: Operations that set or move.
-        cancelled: The share of sets that end in a cancel.
-        moved: The share of operations that are moves.
-        peak_pending: The most timers at once.
-        tenth_us, median_us, ninetieth_us, longest_us: The delays, by rank.
+        sets: Number of operations that set or move.
+        cancelled: Fraction of sets that end in a cancel.
+        moved: Fraction of operations that are moves.
+        peak_pending: Maximum number of timers pending at once.
+        tenth_us, median_us, ninetieth_us, longest_us: Percentiles of the delays.
     """
 
     sets: int
@@ -63,7 +62,7 @@ class Load:
 @dataclass(frozen=True, slots=True)
 class Geometry:
     """
-    Options for a design, or None where none suits, and the reasons in sentences.
+    Options for a design, or None if no geometry fits, with the reasons as sentences.
     """
 
     options: Mapping[str, float] | None
@@ -81,21 +80,21 @@ def _nothing(_: Load) -> Mapping[str, float]:
 @dataclass(frozen=True, slots=True)
 class Card:
     """
-    A design.
+    The description of a design.
 
     Attributes:
-        name: What the lab's commands call it.
-        make: What makes one from its options.
-        colour: Its colour in charts.
-        breaks: Where it breaks.
-        seen: Which measurements show that: "operation", "fire", "ring", "beat", "ticks" or "burst".
-        advise: The geometry that suits a load.
-        shown: The geometry for a load that is small enough to be looked at.
-        fit: The options for a load where some are given; by default those, and what is advised for the others.
-        options: The names of what it takes: tick, in seconds, and slots.
-        compared: The options in which it is compared with the others, as far as these do not depend on the load.
-        trials: The options that are worth a random run each.
-        is_ticked: Whether its originals are woken at every tick.
+        name: Name in the lab's commands.
+        make: Makes a wheel from its options.
+        colour: Colour in charts.
+        breaks: The load at which the design breaks down.
+        seen: The measurements that show it: "operation", "fire", "ring", "beat", "ticks" or "burst".
+        advise: Returns the geometry that suits a load.
+        shown: Returns the geometry for a load that is small enough to draw.
+        fit: Completes given options for a load; by default with the advised ones.
+        options: Names of the options: tick, in seconds, and slots.
+        compared: Options for comparisons with other designs, as far as they do not depend on the load.
+        trials: Options that are worth a random test each.
+        is_ticked: True if the original implementations wake up at every tick.
     """
 
     name: str
@@ -114,7 +113,7 @@ class Card:
 
 def suitable_tick(load: Load) -> tuple[float, str]:
     """
-    Return a tick in microseconds that suits *load*, and why.
+    Return a tick in microseconds that suits *load*, with the reason.
     """
     tick_us = round_tick(load.tenth_us / LATENESS_SHARE)
     tick, short = in_words(tick_us), in_words(load.tenth_us)
@@ -125,7 +124,7 @@ def suitable_tick(load: Load) -> tuple[float, str]:
 
 def round_tick(tick_us: float) -> float:
     """
-    Return the next 1, 2 or 5 times a power of ten down from *tick_us*, at least 1: no finer than a trace.
+    Round *tick_us* down to 1, 2 or 5 times a power of ten; at least 1 µs, the resolution of a trace.
     """
     if tick_us <= 1:
         return 1
@@ -135,7 +134,7 @@ def round_tick(tick_us: float) -> float:
 
 def in_words(us: float) -> str:
     """
-    Return a duration as people say it.
+    Format a duration for people.
     """
     for unit, size, least in UNITS:
         if us >= least * size:

@@ -63,11 +63,11 @@ if TYPE_CHECKING:
 __all__ = ["CascadingWheel"]
 
 BITS: Final = (8, 6, 6, 6, 6)
-"""How many bits of the counter each ring looks at."""
+"""Number of bits of the counter that each ring uses."""
 SHIFTS: Final = (0, 8, 14, 20, 26)
-"""How many bits there are below those."""
+"""Number of bits below those."""
 LATER: Final = len(SHIFTS)
-"""The level of what is due after the counter has wrapped."""
+"""Pseudo-level of the entries that are due after the counter has wrapped."""
 COUNTER_BITS: Final = 32
 
 
@@ -88,7 +88,7 @@ class CascadingWheel(TickedWheel):
 
 class FiveRings:
     """
-    The near ring, four far ones, and a heap of what is due after the counter has wrapped.
+    The near ring, four far rings, and a heap of entries that are due after the counter has wrapped.
     """
 
     turn: int | None = None
@@ -101,7 +101,7 @@ class FiveRings:
 
     def add(self, entry: Entry) -> None:
         """
-        Put *entry* into the finest ring whose higher bits it shares with the pointer.
+        File *entry* in the finest ring whose higher bits it shares with the pointer.
         """
         level = _level_for(entry.tick, self.pointer)
         if level == LATER:
@@ -111,7 +111,7 @@ class FiveRings:
 
     def step(self, reached: int) -> list[Entry]:
         """
-        Empty the slots in the order in which they begin, until one holds what expires as it begins.
+        Empty the slots in order of their first ticks, up to the first slot whose entries expire.
         """
         while True:
             level, begins = self._first_slot()
@@ -125,7 +125,7 @@ class FiveRings:
 
     def first(self) -> int | None:
         """
-        Return the earliest tick: a finer ring is wholly before a coarser one.
+        Return the earliest tick; every tick of a finer ring is before every tick of a coarser one.
         """
         level, begins = self._first_slot()
         if begins is None:
@@ -136,15 +136,9 @@ class FiveRings:
         return None if first is None else first.tick
 
     def places(self) -> tuple[Place, ...]:
-        """
-        Return the rings and the heap.
-        """
         return (*self._rings, self._later)
 
     def views(self, tick_ns: int) -> list[RingView]:
-        """
-        Return the rings and the heap.
-        """
         views = []
         for level, ring in enumerate(self._rings):
             name = f"far {level - 1}" if level else "near"
@@ -155,14 +149,11 @@ class FiveRings:
 
     def where(self, entry: Entry) -> tuple[int, int]:
         """
-        Return the ring and the slot of *entry*; the heap is the last ring, of one slot.
+        Return the ring and the slot of *entry*; the heap counts as the last ring and has one slot.
         """
         return (LATER, 0) if entry.place is self._later else (_level_for(entry.tick, self.pointer), entry.index)
 
     def check(self) -> None:
-        """
-        Verify that each entry is in the ring that it belongs to.
-        """
         self._later.check()
         assert all(_level_for(entry.tick, self.pointer) == LATER for entry in self._later)
         for level, ring in enumerate(self._rings):
@@ -174,7 +165,7 @@ class FiveRings:
         assert begins == sorted(set(begins)), "slots come in the order of time"
 
     def _take(self, level: int) -> list[Entry]:
-        # All of the slot that begins now: all, because what is filed again may not go through it twice.
+        # Take all slots that begin now together: an entry that is filed again must not pass the same slot twice.
         if level < LATER:
             return list(self._rings[level].take(_index_for(self.pointer, level)).values())
         turn = []
@@ -184,7 +175,7 @@ class FiveRings:
         return turn
 
     def _cascades(self, entry: Entry) -> bool:
-        # What is due now stays out; everything else goes into a finer ring.
+        # Entries that are due now stay out; the others go into a finer ring.
         if entry.tick == self.pointer:
             return False
         self.add(entry)
@@ -192,14 +183,14 @@ class FiveRings:
         return True
 
     def _first_slot(self) -> tuple[int, int | None]:
-        # A finer ring is wholly before a coarser one, so the first occupied slot is the earliest.
+        # Every tick of a finer ring is before those of a coarser one, so the first occupied slot is the earliest.
         for level, begins in self._occupied():
             return level, begins
         first = self._later.first()
         return LATER, None if first is None else first.tick >> COUNTER_BITS << COUNTER_BITS
 
     def _occupied(self) -> Iterator[tuple[int, int]]:
-        # Each occupied slot: its level, and the tick that it begins at.
+        # Yields the level and the first tick of each occupied slot.
         for level, (ring, shift) in enumerate(zip(self._rings, SHIFTS, strict=True)):
             for distance in ring.occupied_after(_index_for(self.pointer, level)):
                 yield level, ((self.pointer >> shift) + distance) << shift
@@ -207,7 +198,7 @@ class FiveRings:
 
 def _level_for(tick: int, pointer: int) -> int:
     """
-    Return the finest ring whose higher bits *tick* shares with *pointer*; LATER where not even the coarsest does.
+    Return the finest ring whose higher bits *tick* shares with *pointer*, or LATER if none does.
     """
     differing = (tick ^ pointer).bit_length()
     for level, (shift, bits) in enumerate(zip(SHIFTS, BITS, strict=True)):
@@ -217,9 +208,6 @@ def _level_for(tick: int, pointer: int) -> int:
 
 
 def _index_for(tick: int, level: int) -> int:
-    """
-    Return the slot of *tick* in the ring of *level*.
-    """
     return tick >> SHIFTS[level] & (1 << BITS[level]) - 1
 
 

@@ -34,13 +34,13 @@ __all__ = ["NEVER", "Abilities", "Expired", "Wheel", "checked_count", "checked_d
 
 class Abilities(NamedTuple):
     """
-    The abilities that a design declares; the contract suite reads them instead of guessing.
+    The declared abilities of a design; the contract suite reads them.
 
     Attributes:
         tick_ns: The unit of filing that callers can see: an entry expires at the end of its tick, which is the first
-            multiple of *tick_ns* that is not before its deadline. 0 where deadlines are exact.
-        exact_order: Whether entries of one tick come out by deadline rather than in the order they were set.
-        span_ns: The longest delay that fits, or None where every deadline does. `NEVER` always does.
+            multiple of *tick_ns* that is not before its deadline. 0 if deadlines are exact.
+        exact_order: True if entries of one tick expire in order of their deadlines, False if in order of arrival.
+        span_ns: The longest delay that fits, or None if any does. `NEVER` always fits.
     """
 
     tick_ns: int = 0
@@ -60,11 +60,12 @@ class Abilities(NamedTuple):
 
 class Wheel(Protocol):
     """
-    A design: entries go in with a deadline and come out when time has passed it.
+    The protocol of a design: entries are inserted with a deadline and expire when time has passed it.
 
-    An id is a positive integer below 2**63, made by `insert`, never handed out twice by one wheel, and stale once its
-    entry has expired, been cancelled or been drained. A stale or unknown id is answered with False (or None), never
-    with an error.
+    An id is a positive integer below 2**63, made by `insert`, never used twice by one wheel, and stale once its
+    entry has expired, been cancelled or been drained. For a stale or unknown id the methods return False (or None);
+    they
+    do not raise.
     """
 
     abilities: Abilities
@@ -73,30 +74,31 @@ class Wheel(Protocol):
         """
         File *payload* under *deadline* and return its id.
 
-        A deadline that has passed is allowed: it expires at the next `advance`, of a design with ticks at the first
-        that reaches the end of its tick, which may be still to come (`Abilities.due_at`).
-        `NEVER` is allowed: it never expires, and can be cancelled, moved and drained like any other.
+        A deadline that has passed is allowed: the entry expires at the next `advance`, or, in a design with ticks, at
+        the
+        first `advance` that reaches the end of its tick, which may be in the future (`Abilities.due_at`).
+        `NEVER` is allowed: the entry never expires, and can be cancelled, moved and drained like any other.
 
         Raises:
             InvalidDeadlineError: If *deadline* is an integer outside of 0..NEVER. Nothing was filed.
-            TypeError: If it is no integer; a bool is none. Nothing was filed.
+            TypeError: If *deadline* is not an integer, or is a bool. Nothing was filed.
             SpanExceededError: If it is past the design's span, counted from the furthest `advance`. Nothing was filed.
         """
 
     def cancel(self, id: int) -> bool:
         """
-        Take the entry out; return whether it was pending, which means that it will now never expire.
+        Remove the entry; return True if it was pending, which means that it will never expire.
         """
 
     def reschedule(self, id: int, deadline: int) -> bool:
         """
-        Move the entry to *deadline*, keeping its id; return whether it was pending.
+        Move the entry to *deadline* under the same id; return True if it was pending.
 
         Among equal deadlines a moved entry counts as set at the time of the move.
 
         Raises:
-            InvalidDeadlineError: As `insert` does, also where the id is stale. The entry stays where it was.
-            SpanExceededError: As `insert` does. The entry stays where it was.
+            InvalidDeadlineError: As for `insert`, also if the id is stale. The entry stays where it was.
+            SpanExceededError: As for `insert`. The entry stays where it was.
         """
 
     def deadline(self, id: int) -> int | None:
@@ -106,58 +108,55 @@ class Wheel(Protocol):
 
     def advance(self, now: int, limit: int | None = None) -> list[Expired]:
         """
-        Take out what is due at *now*, in order, at most *limit* of it (None: all).
+        Remove and return the entries that are due at *now*, in order, at most *limit* of them (None: all).
 
-        Time that goes back is not an error: nothing expires whose deadline is past the *now* of this very call.
-        Call again while it returns *limit* entries. `limit=0` returns nothing.
+        Time may go back: then no entry expires whose deadline is after the *now* of this call.
+        Call again while it returns *limit* entries. `limit=0` returns an empty list.
 
         Raises:
             InvalidDeadlineError: If *now* is an integer outside of 0..NEVER.
-            TypeError: If *now* or *limit* is no integer.
+            TypeError: If *now* or *limit* is not an integer.
             ValueError: If *limit* is negative.
         """
 
     def next_expiration(self) -> int | None:
         """
-        Return the earliest time at which `advance` will return something, or None if there is none.
+        Return the earliest time at which `advance` will return an entry, or None.
 
-        For an exact design that is the earliest deadline; for one with ticks, the end of its tick.
+        In an exact design that is the earliest deadline; in a design with ticks, the end of the earliest tick.
         """
 
     def drain(self) -> list[Expired]:
         """
-        Take out everything, by deadline then first set, and return it.
+        Remove all entries and return them, by deadline, then in order of arrival.
         """
 
     def stats(self) -> dict[str, Any]:
         """
-        Return counts: at least `pending`, `sets`, `moves`, `cancels`, `fires`, `cascades`; costs a small constant.
+        Return counters: at least `pending`, `sets`, `moves`, `cancels`, `fires` and `cascades`; O(1).
 
-        What is drained counts as cancelled, so `sets` is always `pending + fires + cancels`.
+        Drained entries count as cancelled, so `sets` is always `pending + fires + cancels`.
         """
 
     def check(self) -> None:
         """
-        Walk the whole structure and raise AssertionError where an invariant is broken.
+        Walk the whole structure and raise AssertionError if an invariant is broken; O(n).
         """
 
-    def __len__(self) -> int:
-        """
-        Return how many entries are pending.
-        """
+    def __len__(self) -> int: ...
 
 
 def checked_deadline(value: object, name: str = "deadline") -> int:
     """
-    Return *value* if it is a deadline.
+    Return *value* if it is a valid deadline.
 
     Args:
-        value: What the caller passed.
-        name: What to call it in an error.
+        value: A caller's argument.
+        name: Name of the argument in error messages.
 
     Raises:
         InvalidDeadlineError: If it is an integer outside of 0..NEVER.
-        TypeError: If it is no integer.
+        TypeError: If it is not an integer.
     """
     if type(value) is not int:
         message = f"{name} is {value!r}: pass an integer of nanoseconds, not {type(value).__name__}"
@@ -172,7 +171,7 @@ def checked_limit(value: object) -> int | None:
     Return *value* if it is a limit: None, or an integer that is not negative.
 
     Raises:
-        TypeError: If it is neither.
+        TypeError: If it is neither None nor an integer.
         ValueError: If it is negative.
     """
     if value is None:
@@ -188,13 +187,13 @@ def checked_limit(value: object) -> int | None:
 
 def checked_count(value: object, name: str, least: int, otherwise: str = "") -> int:
     """
-    Return *value* if it counts something.
+    Return *value* if it is a valid count.
 
     Args:
-        value: What the caller passed.
-        name: What to call it in an error.
-        least: The least that it may be.
-        otherwise: The end of an error's sentence, with what else may be passed.
+        value: A caller's argument.
+        name: Name of the argument in error messages.
+        least: The minimum.
+        otherwise: End of the error message: the other values that are allowed.
 
     Raises:
         TypeError: If it is not an integer.

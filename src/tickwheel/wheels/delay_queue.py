@@ -39,12 +39,12 @@ T = TypeVar("T")
 
 class DelayQueue(Unique, Generic[T]):
     """
-    Items in the order of their deadlines, first offered first among equal ones.
+    A queue of items by deadline; items with equal deadlines keep the order in which they were offered.
 
     Every method may be called from any thread.
 
     Args:
-        clock: Where time comes from; waits are as long as it says, so a clock that is moved by hand calls for `wake`.
+        clock: Source of time. Waits use its time, so a test that moves a manual clock must call `wake`.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -60,7 +60,7 @@ class DelayQueue(Unique, Generic[T]):
 
     def offer(self, item: T, delay: Seconds) -> int:
         """
-        Put *item* in, to be taken in *delay* seconds, and return its id; O(log n).
+        Add *item*, which can be taken in *delay* seconds, and return its id; O(log n).
 
         Raises:
             InvalidDelayError: If *delay* is NaN.
@@ -78,7 +78,7 @@ class DelayQueue(Unique, Generic[T]):
 
     def cancel(self, id: int) -> bool:
         """
-        Take the item of this id out; return whether it was there, which means that nobody will take it.
+        Remove the item with this id; return True if it was in the queue, which means that no thread will take it.
         """
         with self._changed:
             return self._heap.cancel(id)
@@ -95,10 +95,10 @@ class DelayQueue(Unique, Generic[T]):
 
     def take(self, timeout: Seconds | None = None) -> T:
         """
-        Take the first item as soon as it is due.
+        Wait until an item is due, and take it.
 
         Args:
-            timeout: How many seconds to wait at most; None for as long as it takes.
+            timeout: Maximum wait in seconds; None waits without a limit.
 
         Raises:
             Empty: If nothing was due in that time.
@@ -124,7 +124,7 @@ class DelayQueue(Unique, Generic[T]):
 
     def wake(self) -> None:
         """
-        Have every waiting thread look at the clock again, which somebody has moved.
+        Make every waiting thread read the clock again, after it was moved.
         """
         with self._changed:
             self._leader = None
@@ -132,7 +132,7 @@ class DelayQueue(Unique, Generic[T]):
 
     def close(self) -> list[tuple[T, float]]:
         """
-        Refuse everything from now on, and return what was left, with the seconds until it was due; twice is allowed.
+        Refuse further calls, and return the remaining items with the seconds until each is due. May be called twice.
         """
         with self._changed:
             self._is_closed = True
@@ -161,7 +161,7 @@ class DelayQueue(Unique, Generic[T]):
         self._changed.wait(None if until == NEVER else min(seconds(until - now), threading.TIMEOUT_MAX))
 
     def _wake_one(self) -> None:
-        # The leader waits for a later item: the one that wakes up, be it the leader itself, leads from now on.
+        # The leader waits for a later item: the thread that wakes up becomes the leader.
         self._leader = None
         self._changed.notify()
 

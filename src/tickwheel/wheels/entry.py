@@ -1,5 +1,5 @@
 """
-Entries of the designs in Python, and the order in which they leave.
+Entries of the designs in Python, and their order of delivery.
 
 Internal: other packages use it, users do not.
 """
@@ -22,13 +22,13 @@ class Entry:
     One payload under its deadline.
 
     Attributes:
-        id: What the caller holds.
-        deadline: When it is due, in nanoseconds.
-        sequence: Its arrival; a move counts as a new one.
-        payload: What the caller stored.
-        tick: The tick at whose end it expires, in designs that have ticks.
+        id: The id that `insert` returned.
+        deadline: Deadline in nanoseconds.
+        sequence: Number of its arrival; a move counts as a new arrival.
+        payload: The caller's object.
+        tick: The tick at whose end it expires, in designs with ticks.
         place: The list, ring or heap that holds it now.
-        index: Where in that place: a slot of a ring, a position in a heap.
+        index: Position in that place: the slot of a ring or the index in a heap.
     """
 
     __slots__ = ("deadline", "id", "index", "payload", "place", "sequence", "tick")
@@ -49,36 +49,24 @@ class Entry:
         return self.sequence < other.sequence
 
     def expired(self) -> Expired:
-        """
-        Return what the caller gets.
-        """
         return Expired(self.id, self.deadline, self.payload)
 
 
 class Place(Protocol):
     """
-    Whatever holds entries and can let one of them go.
+    A container of entries that can remove any of them.
     """
 
-    def discard(self, entry: Entry) -> None:
-        """
-        Let *entry* go, which this place holds.
-        """
+    def discard(self, entry: Entry) -> None: ...
 
-    def clear(self) -> None:
-        """
-        Let everything go.
-        """
+    def clear(self) -> None: ...
 
     def __iter__(self) -> Iterator[Entry]:
         """
-        Walk all entries, in any order.
+        Iterate over all entries, in any order.
         """
 
-    def __len__(self) -> int:
-        """
-        Return how many entries are here.
-        """
+    def __len__(self) -> int: ...
 
 
 by_order: Callable[[Entry], tuple[int, int]] = attrgetter("deadline", "sequence")

@@ -1,7 +1,7 @@
 """
 A binary heap whose entries know their positions.
 
-What asyncio, Go and `java.util.concurrent.DelayQueue` do, and here the reference that the other designs are held to.
+asyncio, Go and `java.util.concurrent.DelayQueue` use one. Tests compare the other designs with this one.
 
     position    0   1   2   3   4   5   6   7 ...
     parent      -   0   0   1   1   2   2   3 ...
@@ -66,17 +66,11 @@ class EntryHeap(Generic[EntryT]):
         return f"<EntryHeap of {len(self._entries)} entries>"
 
     def add(self, entry: EntryT) -> None:
-        """
-        Put *entry* in.
-        """
         entry.place = self
         self._entries.append(entry)
         self._climb(entry, len(self._entries) - 1)
 
     def discard(self, entry: Entry) -> None:
-        """
-        Take *entry* out, wherever it is.
-        """
         last = self._entries.pop()
         if last is entry:
             return
@@ -88,20 +82,14 @@ class EntryHeap(Generic[EntryT]):
 
     def first(self) -> EntryT | None:
         """
-        Return the earliest entry and leave it in.
+        Return the earliest entry without removing it.
         """
         return self._entries[0] if self._entries else None
 
     def clear(self) -> None:
-        """
-        Let everything go.
-        """
         self._entries.clear()
 
     def check(self) -> None:
-        """
-        Verify that no entry is before its parent, and that each knows its position.
-        """
         for position, entry in enumerate(self._entries):
             assert entry.index == position
             assert position == 0 or self._entries[(position - 1) // 2] < entry
@@ -113,7 +101,7 @@ class EntryHeap(Generic[EntryT]):
         return len(self._entries)
 
     def _climb(self, entry: EntryT, position: int) -> None:
-        # Parents that are later move down into the hole.
+        # Later parents move down into the hole.
         entries = self._entries
         while position > 0:
             above = (position - 1) // 2
@@ -127,7 +115,7 @@ class EntryHeap(Generic[EntryT]):
         entry.index = position
 
     def _sink(self, entry: EntryT, position: int) -> None:
-        # The earlier child moves up into the hole, as long as it is earlier than *entry*.
+        # The earlier child moves up into the hole while it is earlier than *entry*.
         entries = self._entries
         size = len(entries)
         while (below := 2 * position + 1) < size:
@@ -153,10 +141,7 @@ class HeapWheel(BaseWheel):
         self._heap = EntryHeap[Entry]()
 
     def advance(self, now: int, limit: int | None = None) -> list[Expired]:
-        """
-        Take out what is due at *now*, in order, at most *limit* of it.
-        """
-        reached = min(checked_deadline(now, "now"), NEVER - 1)  # at the end of time, NEVER is still not due
+        reached = min(checked_deadline(now, "now"), NEVER - 1)  # NEVER is not due even at the end of time
         limit = checked_limit(limit)
         expired: list[Expired] = []
         while len(expired) != limit and (first := self._heap.first()) and first.deadline <= reached:
@@ -165,15 +150,12 @@ class HeapWheel(BaseWheel):
         return expired
 
     def next_expiration(self) -> int | None:
-        """
-        Return the earliest deadline, or None.
-        """
         first = self._heap.first()
         return None if first is None or first.deadline == NEVER else first.deadline
 
     def rings(self) -> list[RingView]:
         """
-        Return the levels of the tree, from the root: each entry in a place of its own.
+        Return the levels of the tree, from the root; each entry is a slot of its own.
         """
         views: list[RingView] = []
         left, width = len(self), 1
@@ -183,9 +165,6 @@ class HeapWheel(BaseWheel):
         return views
 
     def check(self) -> None:
-        """
-        Verify heap order and positions.
-        """
         self._check_counts()
         self._heap.check()
         assert len(self._heap) == len(self)

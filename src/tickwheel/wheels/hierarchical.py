@@ -57,12 +57,12 @@ __all__ = ["HierarchicalWheel"]
 
 class HierarchicalWheel(TickedWheel):
     """
-    As many wheels of *slots* as the delays need.
+    Hierarchical wheels of *slots* slots each; a coarser wheel is added when a delay needs it.
 
     Args:
-        tick: Seconds to a slot of the finest wheel; an entry expires up to one tick late.
-        slots: How many to a wheel, 2 or more.
-        start: Where its time begins, in seconds; the same as advancing the new wheel to it.
+        tick: Seconds per slot of the finest wheel; an entry expires up to one tick late.
+        slots: Number of slots per wheel, at least 2.
+        start: Initial time in seconds; equivalent to advancing the new wheel to it.
 
     Raises:
         ValueError: If *tick* is zero, negative or not finite, or there are fewer than two slots.
@@ -77,14 +77,14 @@ class HierarchicalWheel(TickedWheel):
     @property
     def levels(self) -> int:
         """
-        Return the number of wheels that there are by now.
+        Return the current number of wheels.
         """
         return self._wheels.levels
 
 
 class Wheels:
     """
-    Wheels of *size* slots, each of which begins where the finer one overflows.
+    Wheels of *size* slots; each begins where the finer one overflows.
     """
 
     turn: int | None = None
@@ -99,16 +99,13 @@ class Wheels:
 
     @property
     def levels(self) -> int:
-        """
-        Return the number of wheels that there are by now.
-        """
         return len(self._wheels)
 
     def add(self, entry: Entry) -> None:
         """
-        Put *entry* into the finest wheel that reaches it.
+        File *entry* in the finest wheel that reaches its tick.
         """
-        # In units of the wheel: a turn's worth of slots is ahead, the pointer's own included.
+        # In units of this wheel: its slots cover one turn from the pointer's slot on.
         level, unit = 0, 1
         while entry.tick // unit - self.pointer // unit >= self._size:
             level, unit = level + 1, unit * self._size
@@ -119,7 +116,7 @@ class Wheels:
 
     def step(self, reached: int) -> list[Entry]:
         """
-        Empty the slots in the order in which they begin, until one holds what expires as it begins.
+        Empty the slots in order of their first ticks, up to the first slot whose entries expire.
         """
         due: list[Entry] = []
         while not due and (slot := self._queue.first()) is not None and slot.deadline <= reached:
@@ -138,7 +135,7 @@ class Wheels:
 
     def first(self) -> int | None:
         """
-        Return the earliest tick: of the slots that begin before any other could hold an earlier one.
+        Return the earliest tick; it reads the slots that begin before any other slot can hold an earlier tick.
         """
         earliest = None
         for slot in sorted(self._queue):
@@ -149,15 +146,9 @@ class Wheels:
         return earliest
 
     def places(self) -> list[Slot]:
-        """
-        Return the slots of all wheels.
-        """
         return [slot for wheel in self._wheels for slot in wheel]
 
     def views(self, tick_ns: int) -> list[RingView]:
-        """
-        Return the wheels.
-        """
         found, unit = [], 1
         for level, wheel in enumerate(self._wheels):
             counts = {index: len(slot) for index, slot in enumerate(wheel) if len(slot)}
@@ -167,15 +158,12 @@ class Wheels:
         return found
 
     def where(self, entry: Entry) -> tuple[int, int]:
-        """
-        Return the wheel and the slot of *entry*.
-        """
         assert isinstance(entry.place, Slot)
         return divmod(entry.place.id, self._size)
 
     def check(self) -> None:
         """
-        Verify the queue, and that each slot holds the ticks that it represents.
+        Verify the queue, and that each slot holds only ticks of its own.
         """
         self._queue.check()
         assert {id(slot) for slot in self._queue} == {id(slot) for slot in self.places() if len(slot)}
@@ -190,7 +178,7 @@ class Wheels:
             unit *= self._size
 
     def _grow(self) -> None:
-        # The wheel that the coarsest one overflows into.
+        # Add the wheel into which the coarsest one overflows.
         first = len(self._wheels) * self._size
         self._wheels.append([Slot(first + index, self._queue) for index in range(self._size)])
 

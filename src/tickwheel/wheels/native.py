@@ -1,5 +1,5 @@
 """
-The wheel of the native core, which is the default of everything above.
+The wheel of the native core, the default.
 
     level    a slot is        a turn (64 slots) is
     0        2^tick_bits ns   64 of them             entries are filed by the level in which their deadline's
@@ -8,7 +8,7 @@ The wheel of the native core, which is the default of everything above.
     ...
 
 Entries are filed by slot and expire by their exact deadline: a slot whose span has begun is sorted once. `crates/wheel`
-holds the algorithm and its table of costs; this module only gives it the protocol's name.
+has the algorithm and its table of costs; this module wraps it in the protocol.
 
     >>> wheel = NativeWheel()
     >>> tea = wheel.insert(240, "tea")
@@ -36,9 +36,9 @@ SLOTS = 64
 
 class NativeWheel(Unique):
     """
-    The core's wheel in the wheel protocol: exact deadlines, any span, O(1) everything.
+    The core's wheel in the wheel protocol: exact deadlines, any span, every operation O(1).
 
-    Its methods are the core's own, bound once, so that a call goes straight to them.
+    Its methods are the native ones, bound once in the constructor, which saves a Python call.
     """
 
     __slots__ = (
@@ -74,7 +74,7 @@ class NativeWheel(Unique):
 
     def rings(self) -> list[RingView]:
         """
-        Return the levels from fine to coarse, and before them what has begun and waits for its instant.
+        Return the levels from fine to coarse, preceded by the entries of slots that have begun.
         """
         levels = [
             RingView(f"level {level}", SLOTS, slot_ns, hand, counts)
@@ -85,7 +85,7 @@ class NativeWheel(Unique):
 
     def where(self, id: int) -> tuple[int, int] | None:
         """
-        Return the number of the ring among `rings`, and the slot in it, that hold an entry, or None.
+        Return the index of the ring in `rings` and the slot in that ring where the entry is, or None.
         """
         place = self._wheel.slot_of(id)
         if place is not None:

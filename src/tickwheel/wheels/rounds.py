@@ -54,11 +54,11 @@ __all__ = ["RoundsWheel"]
 
 class RoundsWheel(TickedWheel):
     """
-    A ring of *slots* ticks that is gone around as often as a delay needs.
+    One ring of *slots* ticks, which an entry may go around several times.
 
     Args:
-        tick: Seconds to a slot; an entry expires up to one tick late.
-        slots: How many, 2 or more.
+        tick: Seconds per slot; an entry expires up to one tick late.
+        slots: Number of slots, at least 2.
 
     Raises:
         ValueError: If *tick* is zero, negative or not finite, or there are fewer than two slots.
@@ -70,7 +70,7 @@ class RoundsWheel(TickedWheel):
 
 class Rounds(OneTurn):
     """
-    One ring of *size* slots, each of which holds one tick of every round.
+    A ring of *size* slots, each of which holds one tick of every round.
     """
 
     def __init__(self, size: int) -> None:
@@ -79,7 +79,7 @@ class Rounds(OneTurn):
 
     def step(self, reached: int) -> list[Entry]:
         """
-        Go on to the next tick that has entries, and take those; later rounds stay.
+        Move to the next tick that has entries and take those; entries of later rounds stay.
         """
         tick = self.first()
         self.pointer = reached if tick is None else min(tick, reached)
@@ -91,14 +91,14 @@ class Rounds(OneTurn):
 
     def first(self) -> int | None:
         """
-        Return the earliest tick, which is found at once if it is in this round.
+        Return the earliest tick; the search is short if it is in the current round.
         """
         earliest = None
         for distance in self._ring.occupied_after(self.pointer % self._ring.size):
             tick = self.pointer + distance
             first = min(entry.tick for entry in self._ring.slot(tick % self._ring.size).values())
             if first == tick:
-                return first  # in this round: every later slot is later
+                return first  # it is in this round, so every later slot is later
             if earliest is None or first < earliest:
                 earliest = first
         return earliest

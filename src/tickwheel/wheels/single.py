@@ -57,8 +57,8 @@ class SingleWheel(TickedWheel):
     A ring of *slots* ticks.
 
     Args:
-        tick: Seconds to a slot; an entry expires up to one tick late.
-        slots: How many, 2 or more; the longest delay is one tick less than the ring.
+        tick: Seconds per slot; an entry expires up to one tick late.
+        slots: Number of slots, at least 2; the longest delay is `(slots - 1) * tick`.
 
     Raises:
         ValueError: If *tick* is zero, negative or not finite, or there are fewer than two slots.
@@ -70,7 +70,7 @@ class SingleWheel(TickedWheel):
 
 class OneTurn:
     """
-    One ring of *size* slots, each of which holds one tick.
+    A ring of *size* slots, each of which holds one tick.
     """
 
     cascades = 0
@@ -81,49 +81,34 @@ class OneTurn:
         self._ring = Ring(size)
 
     def add(self, entry: Entry) -> None:
-        """
-        Put *entry* into the slot of its tick.
-        """
         self._ring.add(entry, entry.tick % self._ring.size)
 
     def step(self, reached: int) -> Collection[Entry]:
         """
-        Go on to the next occupied slot, and take all of it.
+        Move to the next occupied slot and take all its entries.
         """
         tick = self.first()
         self.pointer = reached if tick is None else min(tick, reached)
         return () if tick != self.pointer else self._ring.take(tick % self._ring.size).values()
 
     def first(self) -> int | None:
-        """
-        Return the tick of the first occupied slot after the pointer.
-        """
         for distance in self._ring.occupied_after(self.pointer % self._ring.size):
             return self.pointer + distance
         return None
 
     def places(self) -> tuple[Ring]:
-        """
-        Return the ring.
-        """
         return (self._ring,)
 
     def views(self, tick_ns: int) -> list[RingView]:
-        """
-        Return the ring.
-        """
         ring = self._ring
         return [RingView("ring", ring.size, tick_ns, self.pointer % ring.size, ring.counts())]
 
     def where(self, entry: Entry) -> tuple[int, int]:
-        """
-        Return the ring and the slot of *entry*.
-        """
         return 0, entry.index
 
     def check(self) -> None:
         """
-        Verify that each entry is in the slot of its tick, and in this turn.
+        Verify that each entry is in the slot of its tick, and within one turn.
         """
         self._ring.check()
         for entry in self._ring:
@@ -142,7 +127,7 @@ def _advise(load: Load) -> Geometry:
 
 
 def _fit(_: Card, load: Load, given: Mapping[str, float]) -> Mapping[str, float]:
-    # Where no ring suits the load, the tick is as coarse as the largest ring takes.
+    # If no ring suits the load, use the finest tick that the largest ring allows.
     advised = _advise(load).options or {"tick": round_tick(load.longest_us / SLOTS_MAX * 2) / 1e6}
     tick = given.get("tick", advised["tick"])
     return {"tick": tick, "slots": given.get("slots", _slots_for(load, tick * 1e6))}

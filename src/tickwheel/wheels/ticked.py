@@ -1,15 +1,15 @@
 """
-The base of the designs with a tick: a pointer, the run of what is due, and where NEVER is parked.
+The base of the designs with a tick: a pointer, the run of due entries, and a place for entries that are never due.
 
     deadline     0        1..tick      tick+1..2 tick        an entry expires at the end of its tick,
     tick         0            1              2     ...       which is never before its deadline
     expires at   0         tick         2 tick     ...
 
-The pointer is the last tick whose slot has been emptied. Ticks up to the pointer are in the run, later ones in slots:
-everything in the run is before everything in the slots. A limit stops between two slots or inside the run.
+The pointer is the last tick whose slot has been emptied. The run holds ticks up to the pointer, the slots hold later
+ones: every entry of the run is before every entry of the slots. A limit stops between two slots or inside the run.
 
-A design is its `Slots`: where an entry waits whose tick is still to come, and which entries leave next. Empty slots are
-jumped over, so nothing has to be ticked: `next_expiration` says when to come, and an idle wheel says never.
+A design consists of its `Slots`: they decide where an entry waits and which entries expire next. Empty slots are
+skipped, so nothing runs per tick: `next_expiration` returns the next time to call, or None for an idle wheel.
 
 Internal: other packages use it, users do not.
 """
@@ -40,8 +40,8 @@ class Slots(Protocol):
     The slots of a design: entries whose tick is after the pointer.
 
     Attributes:
-        pointer: The last tick that was emptied; `step` moves it, and never back.
-        cascades: How often an entry has been filed again in a finer ring.
+        pointer: The last tick that was emptied; `step` moves it forward only.
+        cascades: Number of times an entry was filed again in a finer ring.
     """
 
     pointer: int
@@ -50,54 +50,48 @@ class Slots(Protocol):
     @property
     def turn(self) -> int | None:
         """
-        Return how many ticks after the pointer can be distinguished; None where any number can.
+        Return how many ticks after the pointer the slots can distinguish; None for any number.
         """
 
     def add(self, entry: Entry) -> None:
         """
-        Put *entry* in, whose tick is after the pointer, and at most a turn after it.
+        File *entry*, whose tick is after the pointer, and at most `turn` ticks after it.
         """
 
     def step(self, reached: int) -> Collection[Entry]:
         """
-        Move the pointer to the next tick up to *reached* that has entries, and take them out.
+        Move the pointer to the next tick up to *reached* that has entries, and remove and return them.
 
-        Where there is none, move the pointer to *reached* and return nothing.
+        If no tick has entries, move the pointer to *reached* and return an empty collection.
         """
 
     def first(self) -> int | None:
         """
-        Search for the earliest tick of an entry; None where there is no entry.
+        Search for the earliest tick of an entry; None if there is no entry.
         """
 
     def places(self) -> Iterable[Place]:
         """
-        Return what holds the entries.
+        Return the containers of the entries.
         """
 
-    def views(self, tick_ns: int) -> Sequence[RingView]:
-        """
-        Return the rings, from fine to coarse.
-        """
+    def views(self, tick_ns: int) -> Sequence[RingView]: ...
 
     def where(self, entry: Entry) -> tuple[int, int]:
         """
-        Return the ring, counted from the finest, and the slot that hold *entry*.
+        Return the ring of *entry*, counted from the finest, and the slot.
         """
 
-    def check(self) -> None:
-        """
-        Verify that each entry is in its slot.
-        """
+    def check(self) -> None: ...
 
 
 def checked_tick(tick: Seconds) -> int:
     """
-    Return *tick*, given in seconds, in nanoseconds.
+    Convert *tick* from seconds to nanoseconds.
 
     Raises:
         ValueError: If it is zero, negative or not finite.
-        TypeError: If it is no number.
+        TypeError: If it is not a number.
     """
     tick_ns = to_deadline(tick, "tick")
     if tick_ns == 0 or tick_ns >= NEVER:
@@ -108,20 +102,22 @@ def checked_tick(tick: Seconds) -> int:
 
 def checked_slots(slots: object) -> int:
     """
-    Return *slots*, two or more: a ring of one slot cannot distinguish this tick from the next.
+    Return *slots*, which must be at least 2: a ring of one slot cannot distinguish this tick from the next.
 
-    Errors are those of `checked_count`.
+    Raises:
+        TypeError: If it is not an integer.
+        ValueError: If it is below 2, or has more than 63 bits.
     """
     return checked_count(slots, "slots", 2)
 
 
 class TickedWheel(BaseWheel):
     """
-    A wheel of ticks; what its slots are, a design decides.
+    A wheel with ticks over the slots of a design.
 
     Args:
         tick: The unit of filing, in seconds.
-        slots: Where entries wait.
+        slots: Containers of the pending entries.
 
     Raises:
         ValueError: If *tick* is zero, negative or not finite.
@@ -130,7 +126,7 @@ class TickedWheel(BaseWheel):
     def __init__(self, tick: Seconds, slots: Slots) -> None:
         super().__init__()
         self._tick_ns = checked_tick(tick)
-        # A delay that starts late in a tick ends late in its last one: a turn holds one tick less than it has.
+        # A delay that starts late in a tick ends late in its last tick, so the span is one tick less than a turn.
         span_ns = None if slots.turn is None else min((slots.turn - 1) * self._tick_ns, NEVER)
         self.abilities = Abilities(tick_ns=self._tick_ns, exact_order=True, span_ns=span_ns)
         self._slots = slots
@@ -141,9 +137,6 @@ class TickedWheel(BaseWheel):
         self._is_next_known = True
 
     def advance(self, now: int, limit: int | None = None) -> list[Expired]:
-        """
-        Take out what is due at *now*, slot by slot, at most *limit* of it.
-        """
         reached = self._ended(checked_deadline(now, "now"))
         limit = checked_limit(limit)
         self._latest = max(self._latest, now)
@@ -152,13 +145,13 @@ class TickedWheel(BaseWheel):
         while True:
             left = None if limit is None else limit - len(expired)
             expired += map(self._expire, self._run.take_until(until, left))
-            # A limit leaves a rest in the run; without one the pointer goes on, also where the limit is 0.
+            # A limit leaves entries in the run; without one, or if the limit is 0, the pointer moves on.
             if self._run or not self._step(reached):
                 return expired
 
     def next_expiration(self) -> int | None:
         """
-        Return the end of the earliest occupied tick, or None; remembered until that entry leaves.
+        Return the end of the earliest occupied tick, or None; cached until that entry leaves.
         """
         first = self._run.first()
         if first is not None:
@@ -168,22 +161,16 @@ class TickedWheel(BaseWheel):
         return None if self._known_next is None else min(self._known_next * self._tick_ns, NEVER)
 
     def stats(self) -> dict[str, Any]:
-        """
-        Return the counts; O(1).
-        """
         return {**super().stats(), "cascades": self._slots.cascades}
 
     def rings(self) -> list[RingView]:
         """
-        Return the rings from fine to coarse, and before them what is due and not delivered.
+        Return the rings from fine to coarse, preceded by entries that are due and not delivered.
         """
         due = {0: len(self._run)} if self._run else {}
         return [RingView("due", 1, 0, None, due), *self._slots.views(self._tick_ns)]
 
     def check(self) -> None:
-        """
-        Verify that each entry is where it belongs, and nowhere else.
-        """
         self._check_counts()
         self._run.check()
         self._parked.check()
@@ -198,11 +185,11 @@ class TickedWheel(BaseWheel):
         self._slots.check()
 
     def _tick_of(self, deadline: int) -> int:
-        # The tick at whose end it expires: rounded up, so never early.
+        # The tick at whose end it expires, rounded up so that it is never early.
         return -(-deadline // self._tick_ns)
 
     def _ended(self, now: int) -> int:
-        # The last tick that has ended: rounded down. The tick that NEVER cuts short ends with it.
+        # The last tick that has ended, rounded down. The tick that NEVER cuts short ends with it.
         return self._tick_of(now) if now == NEVER else now // self._tick_ns
 
     def _admit(self, deadline: int) -> None:
@@ -216,7 +203,7 @@ class TickedWheel(BaseWheel):
             return
         entry.tick = self._tick_of(entry.deadline)
         if self._slots.turn is not None:
-            # Where a limit has held the pointer back, its slot may still hold the turn before: empty that first.
+            # If a limit has held the pointer back, the slot may still hold the previous turn: empty that first.
             while self._step(entry.tick - self._slots.turn):
                 pass
         if entry.tick <= self._slots.pointer:
@@ -246,7 +233,7 @@ class TickedWheel(BaseWheel):
         self._known_next, self._is_next_known = None, True
 
     def _step(self, reached: int) -> bool:
-        # From the slots to the run, which keeps the order; where nothing was taken, the earliest tick is the same.
+        # Entries move from the slots to the run, which keeps the order; if none moved, the earliest tick stays.
         if reached <= self._slots.pointer:
             return False
         entries = self._slots.step(reached)

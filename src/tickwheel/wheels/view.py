@@ -1,5 +1,5 @@
 """
-A wheel's rings as a picture of them needs them.
+A picture of a wheel's rings, for drawing.
 
 Internal: other packages use it, users do not.
 """
@@ -15,14 +15,14 @@ __all__ = ["RingView", "ShownWheel"]
 
 class RingView(NamedTuple):
     """
-    One ring, or what is not a ring, at one moment.
+    One ring, or another place of entries, at one moment.
 
     Attributes:
-        name: What to write beside it.
-        slots: How many slots it has.
-        slot_ns: What one slot spans; 0 where a slot is not a span of time.
-        pointer: The slot that the time is in, or None.
-        counts: How many entries each occupied slot holds.
+        name: Label in the picture.
+        slots: Number of slots.
+        slot_ns: Length of a slot in nanoseconds; 0 if a slot is not a span of time.
+        pointer: The slot of the current time, or None.
+        counts: Number of entries per occupied slot.
     """
 
     name: str
@@ -34,17 +34,17 @@ class RingView(NamedTuple):
 
 class ShownWheel(Wheel, Protocol):
     """
-    A wheel that shows its slots, as all designs do that come with tickwheel.
+    A wheel that can show its slots, as all designs of tickwheel can.
     """
 
     def rings(self) -> list[RingView]:
         """
-        Return what is due and not delivered, then the rings from fine to coarse; changes nothing.
+        Return the due entries that are not delivered, then the rings from fine to coarse; changes nothing.
         """
 
     def where(self, id: int) -> tuple[int, int] | None:
         """
-        Return the number of the ring among `rings`, and the slot in it, that hold an entry; changes nothing.
+        Return the index of the ring in `rings` and the slot in that ring where the entry is; changes nothing.
 
-        None where the entry is not pending, or in no ring because it is never due.
+        None if the entry is not pending, or is in no ring because it is never due.
         """
