@@ -1,3 +1,3 @@
 """
-Timer and the engine: a wheel with a clock and callbacks, sans-IO.
+Timers and the engine: a wheel with a clock and callbacks, without I/O of its own.
 """

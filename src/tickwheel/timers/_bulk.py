@@ -1,5 +1,5 @@
 """
-Timers in bulk for `WheelEngine`: plain loops, named by integers.
+Timers in bulk for `WheelEngine`: plain loops over timers that are named by integers.
 """
 
 from __future__ import annotations
@@ -25,21 +25,18 @@ __all__ = ["BulkTimer", "BulkVerbs"]
 
 class BulkTimer(WheelTimer):
     """
-    A timer that nobody has a handle of: its callback gets an array with its id.
+    A timer without a handle: its callback gets an array with its id.
     """
 
     __slots__ = ()
 
     def arguments(self) -> tuple[Any, ...]:
-        """
-        Return the id in an array.
-        """
         return (array("q", self.words),)
 
 
 class BulkVerbs(ABC, Unique):
     """
-    The bulk verbs of the `Engine` protocol, by what an engine does for one timer.
+    The bulk verbs of the `Engine` protocol, written with an engine's methods for one timer.
     """
 
     on_coroutine: Callable[[Coroutine[Any, Any, Any], Any], object] | None
@@ -52,33 +49,21 @@ class BulkVerbs(ABC, Unique):
     @abstractmethod
     def deadlines_in(self, delays_ns: Iterable[int]) -> list[int]:
         """
-        Return the deadlines that are so many nanoseconds from now, by one reading of the clock.
+        Return a deadline for each delay; the clock is read once.
         """
 
     @abstractmethod
-    def loosened(self, deadline: int, slack_ns: int) -> int:
-        """
-        Return the deadline to file instead of *deadline*, at most *slack_ns* later.
-        """
+    def loosened(self, deadline: int, slack_ns: int) -> int: ...
 
     @abstractmethod
-    def set_all(self, timers: Sequence[WheelTimer]) -> None:
-        """
-        Make *timers* pending, all of them or none.
-        """
+    def set_all(self, timers: Sequence[WheelTimer]) -> None: ...
 
     @abstractmethod
-    def move(self, timer: WheelTimer, deadline: int) -> bool:
-        """
-        Move *timer*; return whether it is going to fire then.
-        """
+    def move(self, timer: WheelTimer, deadline: int) -> bool: ...
 
     def call_later_many(
         self, delays: Iterable[Seconds], callback: Callable[[array[int]], object], /, *, slack: Seconds = 0.0
     ) -> array[int]:
-        """
-        Set a timer for each of *delays* and return their ids.
-        """
         check_callback(callback, is_awaited=self.on_coroutine is not None)
         slack_ns, delays_read = to_deadline(slack, "slack"), delays_ns(delays)
         deadlines = [self.loosened(deadline, slack_ns) for deadline in self.deadlines_in(delays_read)]
@@ -90,22 +75,13 @@ class BulkVerbs(ABC, Unique):
         return ids
 
     def has_id(self, id: SupportsIndex, /) -> bool:
-        """
-        Return whether *id* is that of a pending timer of `call_later_many`.
-        """
         timer = self._by_id.get(_id(id))
         return timer is not None and timer.pending()
 
     def cancel_many(self, timers: Iterable[Any], /) -> int:
-        """
-        Cancel timers, by handle or by id, and return how many were pending.
-        """
         return sum(timer.cancel() for timer in self._named(timers) if timer is not None)
 
     def move_many(self, timers: Iterable[Any], delays: Seconds | Iterable[Seconds], /) -> int:
-        """
-        Move timers, by handle or by id, and return how many are going to fire then.
-        """
         named = self._named(timers)
         each = [to_delay(cast("Seconds", delays))] * len(named) if is_one(delays) else delays_ns(cast("Any", delays))
         if len(each) != len(named):
@@ -119,9 +95,6 @@ class BulkVerbs(ABC, Unique):
         return sum(timer.engine.move(timer, deadline) for timer, deadline in pairs if timer is not None)
 
     def check_span(self, delay_ns: int) -> None:
-        """
-        Raise SpanExceededError if a delay is longer than the wheel can hold.
-        """
         if self._span_ns is not None and self._span_ns < delay_ns < NEVER:
             raise SpanExceededError(delay_ns, self._span_ns)
 

@@ -1,5 +1,5 @@
 """
-Callbacks that are coroutine functions, and what is said of them where nobody awaits.
+Checks of callbacks that are coroutine functions, and errors for those that no event loop would await.
 """
 
 from __future__ import annotations
@@ -14,22 +14,20 @@ from typing import Any, Final, TypeGuard
 __all__ = ["check_callback", "check_context", "handed_on", "is_coroutine", "is_coroutine_function", "refusal"]
 
 CO_COROUTINE: Final = 0x80
-"""The flag of a code object that was written with `async def`, as `inspect` has it."""
+"""Flag of a code object that was written with `async def`, as in `inspect`."""
 
 
 def is_coroutine(value: object) -> TypeGuard[Coroutine[Any, Any, Any]]:
-    """
-    Return whether *value* is a coroutine.
-    """
     return isinstance(value, Coroutine)
 
 
 def is_coroutine_function(callback: object) -> bool:
     """
-    Return whether *callback* is a function written with `async def`, a method or a partial of one.
+    Return True if *callback* is written with `async def`, or is a method or a partial of such a function.
 
-    Something else can only be marked as one with the help of `inspect`, which is slow to import and is left alone until
-    somebody else has done so.
+    Other objects can be marked as coroutine functions only with `inspect`, which is slow to import. They are checked
+    only
+    if it is already loaded.
     """
     if "inspect" in sys.modules:
         from inspect import iscoroutinefunction  # noqa: PLC0415 - an import costs a quarter of `import tickwheel`
@@ -42,7 +40,7 @@ def is_coroutine_function(callback: object) -> bool:
 
 def refusal(callback: object, name: str = "callback") -> str:
     """
-    Return what there is to say about a *callback* that makes a coroutine where nobody awaits it.
+    Return the error message for a *callback* whose coroutine would not be awaited.
     """
     return (
         f"{name} is {callback!r}, which makes a coroutine, and nobody here would await it: "
@@ -52,15 +50,15 @@ def refusal(callback: object, name: str = "callback") -> str:
 
 def check_callback(callback: object, *, is_awaited: bool, name: str = "callback") -> None:
     """
-    Refuse what cannot be called.
+    Raise an error if *callback* cannot be used.
 
     Args:
-        callback: What a user gave.
-        is_awaited: Whether somebody awaits the coroutine that it may make.
-        name: What it is called in the error.
+        callback: A user's callback.
+        is_awaited: True if a coroutine that it returns will be awaited.
+        name: Name of the argument in the error message.
 
     Raises:
-        TypeError: If *callback* is not callable, or a coroutine function that nobody would await.
+        TypeError: If *callback* is not callable, or is a coroutine function and *is_awaited* is False.
     """
     if not callable(callback):
         message = f"{name} is {callback!r}: pass something that can be called"
@@ -71,10 +69,7 @@ def check_callback(callback: object, *, is_awaited: bool, name: str = "callback"
 
 def check_context(context: object) -> None:
     """
-    Refuse what no callback can be called in.
-
-    Raises:
-        TypeError: If *context* is something else than a context.
+    Raise TypeError if *context* is not a `contextvars.Context`.
     """
     if not isinstance(context, Context):
         message = f"context is {context!r}: pass a contextvars.Context, or None"
@@ -85,10 +80,10 @@ def handed_on(
     result: Any, callback: object, timer: object, on_coroutine: Callable[[Coroutine[Any, Any, Any], Any], object] | None
 ) -> Any:
     """
-    Return the *result* of a *callback*, or None if it was a coroutine, which is given to *on_coroutine*.
+    Return the *result* of a *callback*, or None if it was a coroutine, which is passed to *on_coroutine*.
 
     Raises:
-        TypeError: If there is nobody to give it to. It was closed.
+        TypeError: If *on_coroutine* is None. The coroutine was closed.
     """
     if not is_coroutine(result):
         return result

@@ -1,5 +1,5 @@
 """
-The end of a context, which comes once: callbacks that wait for it, timers that it ends, and the timer that brings it.
+The end of a context: callbacks that wait for it, timers that it cancels, and the timer of its deadline.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tickwheel.typing import Callback, Seconds
 __all__ = ["BoundCallback", "DeadlineCallback", "Ending"]
 
 Reason: TypeAlias = tuple[type[TickwheelError], Any]
-"""The class of the error that says why, and its fact: a new error is made each time, as a raised one keeps frames."""
+"""The class of the error and its argument. A new error is made for each caller, because a raised one keeps frames."""
 
 
 class Ending:
     """
-    The end of one context. All methods may be called from any thread; nothing is called under the lock.
+    The end of one context. All methods may be called from any thread; no callback runs under the lock.
 
-    It holds what is above. What is below is held only while something waits for its end, by a dict that all share.
+    A context holds its ancestors strongly. It holds descendants and callbacks only while they wait, in one shared dict.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Ending:
 
     def then(self, call: Callable[[Reason], object]) -> Callable[[], object]:
         """
-        Call *call* with the reason once the end comes, or at once if it has; return what takes this back.
+        Call *call* with the reason at the end, or now if it has ended; return a function that unregisters it.
         """
         name = object()
         with self._lock:
@@ -53,7 +53,7 @@ class Ending:
 
     def follow(self, above: Ending) -> None:
         """
-        End when *above* does: at once, if it has ended.
+        End together with *above*; immediately if that has ended.
         """
         below = ref(self, above._forget)  # called wherever memory is freed, so it takes no lock
         with above._lock:
@@ -66,10 +66,10 @@ class Ending:
 
     def come(self, reason: Reason) -> bool:
         """
-        End by *reason*, and call everything that waits, in the order it was added in; return whether this was the end.
+        End for *reason*, and run all callbacks in order of their registration; return False if it had ended before.
 
-        What follows is called in turn, by a loop: a chain of contexts may be of any length.
-        What a callback raises is logged; the first that is not an `Exception` is raised once all were called.
+        Descendants end in a loop, not by recursion: a chain of contexts may have any length.
+        An `Exception` of a callback is logged; the first other exception is raised after all callbacks have run.
         """
         if self.reason is not None:
             return False
@@ -87,7 +87,7 @@ class Ending:
 
     def _end(self, reason: Reason, ways: list[Ending]) -> bool:
         """
-        End on one of *ways*, unless the end has come before; return whether it came on these.
+        End through one of *ways*, unless it has ended; return True if this call ended it.
         """
         with self._lock:
             if self.reason is None:
@@ -107,7 +107,7 @@ class Ending:
 
 def _go(ways: list[Ending], reason: Reason, kept: dict[object, Ending], failures: list[BaseException]) -> None:
     """
-    End the contexts on *ways*, from the last, and what follows them; called again, go on where that was interrupted.
+    End the contexts on the stack *ways* and their descendants; if interrupted, a second call continues.
     """
     while ways:
         ending = ways[-1]
@@ -134,10 +134,11 @@ def _go(ways: list[Ending], reason: Reason, kept: dict[object, Ending], failures
 
 class BoundCallback(StandIn):
     """
-    The callback of a timer that ends with a context.
+    The callback of a timer that a context cancels.
 
-    It leaves the context when the engine drops it: at the timer's end, whichever that is. Only the engine holds it. So
-    it has nothing to do where it has ended, or was refused.
+    It leaves the context when the engine drops it, at the end of the timer, however that came about. Only the engine
+    holds
+    it, so it needs no code for an ended or refused timer.
     """
 
     _forget: Callable[[], object] = bool
@@ -152,7 +153,7 @@ class BoundCallback(StandIn):
 
     def start(self, verb: Callable[[Seconds, Callback], Timer], time: Seconds) -> Timer:
         """
-        Set the timer by *verb*, and bind it.
+        Set the timer with *verb*, and bind it.
         """
         timer = verb(time, self)
         self._forget = self._ending.then(lambda _: timer.cancel())
@@ -168,10 +169,6 @@ class BoundCallback(StandIn):
 
 
 class DeadlineCallback(StandIn):
-    """
-    The callback of a timer that ends a context.
-    """
-
     def __init__(self, ending: Ending, deadline: float) -> None:
         self._ending = ending
         self._deadline = deadline
@@ -190,12 +187,9 @@ class DeadlineCallback(StandIn):
 
     def refused(self) -> None:
         """
-        End the context here and now: a full pool does not lift a deadline.
+        End the context in this thread: a full pool does not delay a deadline.
         """
         self()
 
     def failed(self) -> None:
-        """
-        End the context, unless it has ended.
-        """
         self()

@@ -1,12 +1,13 @@
 """
-The filing of timers: which are pending, and the wheel that follows them.
+The set of pending timers, and the wheel that follows it.
 
-Who may come in while a step is under way? Other threads wait at the engine's lock. But the same thread can come back:
-at any call a collection may run a finalizer, or a signal its handler, and either may set, move or cancel here. So
+During a step of the wheel, other threads wait for the engine's lock, but the same thread can re-enter: at any call a
+garbage collection may run a finalizer, or a signal its handler, and either may set, move or cancel timers. Therefore
 
-* what decides about a timer (`live`, its `deadline`) changes in one go, with no call between question and change;
-* the wheel follows what was decided, one step at a time. A call that comes during a step leaves the timer in `_late`,
-  and the thread that makes the step files it afterwards.
+* the state of a timer (`live`, its `deadline`) is checked and changed without a call in between;
+* the wheel follows that state, one step at a time. A re-entrant call leaves the timer in `_late`, and the thread that
+  is
+  in the step files it afterwards.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ T = TypeVar("T")
 
 class Filing:
     """
-    The pending timers of one engine; its owner holds the lock for every call.
+    The pending timers of one engine, which holds its lock for every call.
 
     Attributes:
         live: The pending timers, in order of arrival.
-        wheel: Has an entry for each of them, those apart that are in the batch being fired.
-        is_in_step: Whether the wheel is in the middle of something, so that nobody may ask it.
+        wheel: Has an entry for each of them, except those in the batch that is being fired.
+        is_in_step: True while a call of the wheel is running; the wheel must not be called then.
     """
 
     def __init__(self, wheel: Wheel) -> None:
@@ -45,11 +46,12 @@ class Filing:
 
     def file(self, timer: WheelTimer) -> None:
         """
-        Bring the wheel in line with *timer*, now or when the step under way is done.
+        Update the wheel for *timer*, now or at the end of the current step.
 
         Raises:
             SpanExceededError: If the deadline is further ahead than the wheel can hold.
-            ReentrantError: If it might turn out so only when nobody is there any more to hear it.
+            ReentrantError: If it is called within a step and the deadline may be too far ahead, which would show only
+                later.
         """
         if not self.is_in_step:
             self._step(self._follow, timer)
@@ -60,7 +62,7 @@ class Filing:
 
     def next_expiration(self) -> int | None:
         """
-        Return when something is due next; 0 if that is known only when the step under way is done.
+        Return the next deadline; 0 if a step is running, which may change it.
         """
         if self.is_in_step:
             return 0
@@ -70,14 +72,14 @@ class Filing:
 
     def stand_at(self, now: int) -> None:
         """
-        Bring the wheel up to *now*, delivering nothing.
+        Advance the wheel to *now*, without delivering entries.
         """
         if not self.is_in_step:
             self._step(self.wheel.advance, now, 0)
 
     def collect(self, now: int, limit: int | None) -> None:
         """
-        Take from the wheel what is due; it joins what an earlier turn left in the batch.
+        Move due entries from the wheel to the batch, behind those of an earlier turn.
         """
         due = self._step(self.wheel.advance, now, limit)
         self._reach = due[-1].deadline if due and len(due) == limit else NEVER
@@ -87,7 +89,7 @@ class Filing:
 
     def take(self) -> WheelTimer | None:
         """
-        Take the next timer from the batch, which ends its being pending; None if the wheel may have an earlier one.
+        Remove and return the next timer of the batch; None if the wheel may have an earlier one.
         """
         batch = self._batch
         while batch and batch[0].deadline <= self._reach:
@@ -103,7 +105,7 @@ class Filing:
 
     def take_all(self) -> tuple[list[WheelTimer], object]:
         """
-        Take all timers, by deadline then arrival; the second answer is to be let go without the lock.
+        Remove and return all timers, in order; the caller drops the second result outside of the lock.
         """
         live, self.live = self.live, {}
         timers = sorted(live, key=lambda timer: timer.deadline)
@@ -115,10 +117,10 @@ class Filing:
 
     def check(self) -> None:
         """
-        Verify that wheel and batch have what is live, once and at its deadline.
+        Verify that wheel and batch hold each live timer once, at its deadline.
 
         Raises:
-            ReentrantError: If a step is under way.
+            ReentrantError: If a step is running.
         """
         if self.is_in_step:
             raise ReentrantError("check")

@@ -1,5 +1,5 @@
 """
-A coroutine whose end is noted.
+A coroutine that reports its end.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ __all__ = ["Run"]
 
 class Run(Coroutine[Any, Any, Any]):
     """
-    A coroutine that calls *then* when it ends, also by being closed or cancelled before it has begun.
+    A wrapper of a coroutine that calls *then* when it ends, also if it was closed or cancelled before its first step.
 
-    Once, unless that is interrupted by an exception: then once more, at the latest when the coroutine is dropped.
-
-    A `finally` inside of an `async def` would not run then.
+    *then* is called once, and once more if an exception interrupts it, at the latest when the coroutine is dropped.
+    A `finally` in an `async def` would not run if the coroutine never started.
     """
 
     _then: Callable[[], object] | None = None

@@ -1,5 +1,5 @@
 """
-Slack: deadlines put off a little so that many timers share one wake-up.
+Slack: later deadlines, so that many timers share one wake-up.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ __all__ = ["loosened", "roundest"]
 
 def loosened(deadline: int, slack_ns: int, latest: int = NEVER - 1) -> int:
     """
-    Return the deadline to file instead of *deadline*, at most *slack_ns* later and not after *latest*.
+    Return the deadline to file instead of *deadline*: at most *slack_ns* later, and at most *latest*.
     """
     last = min(deadline + slack_ns, latest)
     return deadline if last <= deadline or deadline >= NEVER else roundest(deadline, last)
@@ -21,8 +21,8 @@ def roundest(first: int, last: int) -> int:
     """
     Return the integer in *first*..*last* with the most trailing zero bits.
 
-    There is only one, 0 apart: between two multiples of 2**k is a multiple of 2**(k + 1). Ranges that overlap enough
-    therefore choose the same instant, without knowing of each other. Linux rounds its timers likewise.
+    There is only one, except for 0: between two multiples of 2**k there is a multiple of 2**(k + 1). Overlapping ranges
+    therefore tend to choose the same instant independently. Linux rounds its timers in the same way.
 
     >>> roundest(5, 9), roundest(5, 7), roundest(5, 5)
     (8, 6, 5)

@@ -1,5 +1,5 @@
 """
-The handle that `WheelEngine` gives out.
+The handle that `WheelEngine` returns.
 """
 
 from __future__ import annotations
@@ -20,21 +20,20 @@ __all__ = ["WheelTimer"]
 
 class WheelTimer(Unique):
     """
-    One timer of a `WheelEngine`; its methods are those of the `DueTimer` protocol.
+    A timer of a `WheelEngine`; its methods are those of the `DueTimer` protocol.
 
-    The attributes belong to the engine, which changes them under its lock.
-    Whether the timer is pending is not among them: the engine knows.
+    The engine owns the attributes and changes them under its lock. It also knows whether the timer is pending.
 
     Attributes:
-        engine: Whose timer it is.
-        deadline: In nanoseconds of the engine's clock.
-        call: What to call; None once it never will be again.
-        words: With which arguments.
-        context: In which context, or None for that of the thread that fires.
+        engine: The engine of the timer.
+        deadline: Deadline in nanoseconds of the engine's clock.
+        call: The callback; None after the timer's end.
+        words: The callback's arguments.
+        context: The context of the callback, or None for that of the firing thread.
         entry: The id of its entry in the wheel, stale once the entry has left.
-        is_due: Whether it was taken to be fired and is not yet called.
-        running: How many calls of it are under way.
-        has_fired: Whether its latest life ended by firing.
+        is_due: True from the moment the timer is taken from the wheel until it is called.
+        running: Number of calls that are running.
+        has_fired: True if the latest life of the timer ended by firing.
     """
 
     __slots__ = (
@@ -71,68 +70,47 @@ class WheelTimer(Unique):
     @property
     def callback(self) -> Callback | None:
         """
-        Return what it calls, as the user gave it; None once it never will again.
+        Return the user's callback; None after the timer's end.
         """
         return given(self.call, self.words)[0]
 
     @property
     def args(self) -> tuple[Any, ...]:
         """
-        With which arguments; none once it never will again.
+        Return the callback's arguments; empty after the timer's end.
         """
         return given(self.call, self.words)[1]
 
     def cancel(self) -> bool:
-        """
-        End this timer; return True if it will never run because of this call.
-        """
         return self.engine.cancel(self)
 
     def cancelled(self) -> bool:
-        """
-        Return whether the timer was cancelled.
-        """
         return not self.has_fired and not self.engine.has(self)
 
     def pending(self) -> bool:
-        """
-        Return whether the timer is still going to fire.
-        """
         return self.engine.has(self)
 
     def when(self) -> float:
-        """
-        Return the deadline in seconds of the engine's clock.
-        """
         return seconds(self.deadline)
 
     def reschedule(self, when: Seconds) -> bool:
-        """
-        Move this timer to a new deadline; return whether it is now going to fire then.
-        """
         return self.engine.move(self, to_deadline(when))
 
     def restart(self, delay: Seconds) -> bool:
-        """
-        Move this timer to *delay* seconds from now; return whether it is now going to fire then.
-        """
         return self.engine.move(self, self.engine.deadline_in(delay))
 
     def described(self, now: int, handle: WheelTimer | None = None) -> Pending:
         """
-        Return what there is to say of this timer at the time *now*.
+        Return the description of this timer at the time *now*.
         """
         remaining = math.inf if self.deadline == NEVER else (self.deadline - now) / 1e9
         return Pending(self.call, self.words, self.when(), remaining, handle)
 
     def arguments(self) -> tuple[Any, ...]:
-        """
-        Return what the callback is called with.
-        """
         return self.words
 
     def run(self) -> Any:
         """
-        Call the callback, if the timer is due and was not called, cancelled or moved since; return what it returns.
+        Call the callback unless the timer was called, cancelled or moved since it became due; return its result.
         """
         return self.engine.run(self)

@@ -35,28 +35,19 @@ Ts = TypeVarTuple("Ts")
 
 
 Values: TypeAlias = "tuple[object, Any, Values | None]"
-"""The key and value of the nearest context that has one, and those above: a list that each context shares."""
+"""A linked list of keys and values, from the nearest context up; contexts share its tail."""
 
 
 class Timers(Protocol):
     """
-    The source of a context's time: a TimerWheel.
+    A source of time and timers for a context: a TimerWheel.
     """
 
-    def time(self) -> float:
-        """
-        Return the time in seconds.
-        """
+    def time(self) -> float: ...
 
-    def call_at(self, when: Seconds, callback: Callable[[*Ts], object], /, *args: Unpack[Ts]) -> Timer:
-        """
-        Call *callback* once the time is *when*.
-        """
+    def call_at(self, when: Seconds, callback: Callable[[*Ts], object], /, *args: Unpack[Ts]) -> Timer: ...
 
-    def call_later(self, delay: Seconds, callback: Callable[[*Ts], object], /, *args: Unpack[Ts]) -> Timer:
-        """
-        Call *callback* in *delay* seconds.
-        """
+    def call_later(self, delay: Seconds, callback: Callable[[*Ts], object], /, *args: Unpack[Ts]) -> Timer: ...
 
 
 class Context(Unique):
@@ -75,7 +66,7 @@ class Context(Unique):
         values: Values | None = None,
     ) -> None:
         self.ending = Ending()
-        """How it ends; the module's own."""
+        """Its end; private to this package."""
         self._timers = timers
         self._deadline = deadline
         self._values = values
@@ -90,7 +81,7 @@ class Context(Unique):
         self, *, timers: Timers | None = None, deadline: float | None = None, values: Values | None = None
     ) -> Context:
         """
-        Return a context below this one, with what is not given as here; `with_cancel` and its likes are plainer.
+        Return a child context; arguments that are not given are inherited. `with_cancel` and its siblings are simpler.
         """
         return Context(
             self,
@@ -101,15 +92,15 @@ class Context(Unique):
 
     def deadline(self) -> float | None:
         """
-        Return when it ends at the latest, in seconds of its wheel's clock, or None if nothing was said.
+        Return the time at which it ends at the latest, in seconds of its wheel's clock, or None without a deadline.
 
-        Its wheel is `timers()`, which need not be its parent's.
+        Its wheel is `timers()`, which may differ from its parent's.
         """
         return self._deadline
 
     def remaining(self) -> float | None:
         """
-        Return how many seconds are left, 0 if none, or None if it has no deadline.
+        Return the seconds that are left, at least 0, or None without a deadline.
         """
         if self._deadline is None or self._timers is None:
             return None
@@ -117,20 +108,20 @@ class Context(Unique):
 
     def done(self) -> bool:
         """
-        Return whether it has ended.
+        Return True if the context has ended.
         """
         return self.ending.reason is not None
 
     def err(self) -> TickwheelError | None:
         """
-        Return why it has ended, a ContextCancelledError or a DeadlineExceededError; None while it has not.
+        Return the reason for its end, a ContextCancelledError or a DeadlineExceededError; None before its end.
         """
         reason = self.ending.reason
         return None if reason is None else reason[0](reason[1])
 
     def raise_if_ended(self) -> None:
         """
-        Raise what `err()` says, if it has ended.
+        Raise the error that `err()` returns, if the context has ended.
         """
         error = self.err()
         if error is not None:
@@ -149,19 +140,22 @@ class Context(Unique):
 
     def with_value(self, key: object, value: Any) -> Context:
         """
-        Return a context below this one that has *value* for *key*.
+        Return a child context that has *value* for *key*.
         """
         return self.child(values=(key, value, self._values))
 
     def cancel(self, cause: object = None) -> bool:
         """
-        End it and all below it; return whether this call did. The cause is part of the error that `err()` returns.
+        End this context and its descendants; return False if it had ended before.
+
+        Args:
+            cause: Any object; part of the error that `err()` returns.
         """
         return self.ending.come((ContextCancelledError, cause))
 
     def wait(self, timeout: Seconds | None = None) -> bool:
         """
-        Wait in this thread until it ends, at most *timeout* seconds of the system's clock; return whether it has.
+        Block this thread until the end, at most *timeout* seconds of real time; return True if the context has ended.
         """
         gate = Gate()
         forget = self.on_end(gate.open)
@@ -173,16 +167,16 @@ class Context(Unique):
 
     def on_end(self, callback: Callable[[], object]) -> Callable[[], object]:
         """
-        Call *callback* once when it ends, in the thread that ends it, where what it raises is logged.
+        Call *callback* once at the end of the context, in the thread that ends it.
 
-        If it has ended, that is here and now.
-        What is not an `Exception`, such as SystemExit, is raised there once all that ends with the context has ended.
+        If the context has ended, it is called now. An `Exception` of it is logged there. Another exception, such as
+        SystemExit, is raised there once all contexts and callbacks that end with this context have ended.
 
         Returns:
-            A function that takes this back; harmless later.
+            A function that unregisters the callback; without effect once the context has ended.
 
         Raises:
-            TypeError: If *callback* is not callable, or a coroutine function, which nobody would await.
+            TypeError: If *callback* is not callable, or is a coroutine function, which would not be awaited.
         """
         check_callback(callback, is_awaited=True)
         if is_coroutine_function(callback):
@@ -197,22 +191,22 @@ class Context(Unique):
         """
         Cancel *timer* when this context ends; return the timer.
 
-        On a context that lives long, timers are better set by its `call_later`, which forgets those that have ended.
+        On a long-lived context, use its `call_later` instead, which drops timers that have ended.
         """
         self.on_end(timer.cancel)
         return timer
 
     def call_later(self, delay: Seconds, callback: Callable[[*Ts], object], /, *args: Unpack[Ts]) -> Timer:
         """
-        Call *callback* with *args* in *delay* seconds, unless the context ends before. Errors as of the wheel's.
+        Call *callback* with *args* in *delay* seconds, unless the context ends before.
 
-        That goes for a callback that waits in a pool, too: it is not called once the context has ended.
+        The errors are those of the wheel's verb. A callback that waits in a pool is not called either once the context has ended.
         """
         return self._bound(callback, args).start(self.timers().call_later, delay)
 
     def call_at(self, when: Seconds, callback: Callable[[*Ts], object], /, *args: Unpack[Ts]) -> Timer:
         """
-        Call *callback* with *args* at *when*, unless the context ends before. Errors as of the wheel's.
+        Call *callback* with *args* at *when*, unless the context ends before. Raises the errors of the wheel's verb.
         """
         return self._bound(callback, args).start(self.timers().call_at, when)
 
@@ -222,10 +216,10 @@ class Context(Unique):
 
     def timers(self) -> Timers:
         """
-        Return the wheel that this context's time comes from.
+        Return the wheel that is the source of this context's time.
 
         Raises:
-            TypeError: If it has none.
+            TypeError: If it has no wheel.
         """
         if self._timers is None:
             raise TypeError("this context has no wheel: pass one to background() or with_timeout()")
@@ -242,24 +236,24 @@ class Context(Unique):
 
 def background(timers: Timers | None = None) -> Context:
     """
-    Return a root, which ends only if it is cancelled.
+    Return a root context, which ends only when it is cancelled.
 
     Args:
-        timers: The wheel for the deadlines below it.
+        timers: The wheel for the deadlines of its descendants.
     """
     return Context(timers=timers)
 
 
 def with_cancel(parent: Context) -> Context:
     """
-    Return a child that can be cancelled alone.
+    Return a child that can be cancelled separately.
     """
     return _parent(parent).child()
 
 
 def with_value(parent: Context, key: object, value: Any) -> Context:
     """
-    Return a child that has *value* for *key*, and so do all below it.
+    Return a child that has *value* for *key*, as do its descendants.
     """
     return _parent(parent).with_value(key, value)
 
@@ -273,17 +267,18 @@ def _parent(parent: Context) -> Context:
 
 def with_timeout(parent: Context, delay: Seconds, *, timers: Timers | None = None) -> Context:
     """
-    Return a child that ends in *delay* seconds, or with its parent's deadline if that is earlier.
+    Return a child that ends in *delay* seconds, or at its parent's deadline if that is earlier.
 
     Args:
-        parent: What it is below of.
-        delay: Seconds; 0 or less has passed already, `inf` sets no deadline of its own.
-        timers: The wheel, on whose clock its deadline is; None for the parent's. On another one, what the parent has
-            left is counted from now on by that one's clock as well.
+        parent: The parent context.
+        delay: Seconds; 0 or less ends it immediately, `inf` sets no deadline.
+        timers: The wheel whose clock the deadline uses; None for the parent's. On another wheel, the time that the
+            parent
+            has left counts from now by that wheel's clock.
 
     Raises:
         InvalidDelayError: If *delay* is NaN.
-        TypeError: If *delay* is no number, or there is no wheel.
+        TypeError: If *delay* is not a number, or there is no wheel.
         ClosedError: If the wheel is closed.
     """
     wheel = _parent(parent).timers() if timers is None else timers

@@ -1,9 +1,11 @@
 """
-The protocol of an engine: a wheel, a clock, and timers that are called.
+The protocol of an engine: a wheel, a clock, and timers with callbacks.
 
-Sans-IO: it starts no thread and waits for nothing.
-Two implement it: `tickwheel._core.Engine` (the native wheel, the default) and `timers/engine.py` (any wheel).
-A driver owns one engine, waits until `arm()` says, and calls `fire_due()`.
+An engine does no I/O: it starts no thread and never blocks.
+
+There are two implementations: `tickwheel._core.Engine` (the native wheel, the default) and `timers/engine.py` (any
+wheel).
+A driver owns one engine, waits for the time that `arm()` returns, and calls `fire_due()`.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ Ts = TypeVarTuple("Ts")
 @runtime_checkable
 class Timer(Protocol):
     """
-    A handle on one timer. Its states: pending, then firing, then fired; or pending, then cancelled.
+    A handle of one timer. Its states: pending, then firing, then fired; or pending, then cancelled.
 
     All methods may be called from any thread, at any time, also after the end. None of them runs the callback.
     """
@@ -33,55 +35,55 @@ class Timer(Protocol):
         """
         End this timer; return True if it will never run because of this call.
 
-        False: it has fired, is firing, or was cancelled before. Never raises.
-        Callback and arguments are let go at once.
+        False means that it has fired, is firing, or was cancelled before. Never raises.
+        The callback and its arguments are released at once.
         """
 
     @property
     def callback(self) -> Callback | None:
         """
-        Return what it calls, as the user gave it; None once it never will again.
+        Return the user's callback; None after the timer's end.
         """
 
     @property
     def args(self) -> tuple[Any, ...]:
         """
-        With which arguments; none once it never will again.
+        Return the callback's arguments; empty after the timer's end.
         """
 
     def cancelled(self) -> bool:
         """
-        Return whether the timer was cancelled (by its handle, in bulk, or by its wheel's drain or close).
+        Return True if the timer was cancelled: by its handle, in bulk, or by its wheel's drain or close.
         """
 
     def pending(self) -> bool:
         """
-        Return whether the timer is still going to fire.
+        Return True if the timer is still going to fire.
         """
 
     def when(self) -> float:
         """
-        Return the deadline in seconds of the wheel's clock; `inf` for never. Survives both ends.
+        Return the deadline in seconds of the wheel's clock; `inf` for never. Also available after the timer's end.
         """
 
     def reschedule(self, when: Seconds) -> bool:
         """
         Move this timer to a new deadline.
 
-        While it fires (from inside its own callback, or from elsewhere) this begins a new life of the same timer, which
-        the running call cannot end; not so once the engine is closed. Slack does not carry over.
+        While the timer fires (from inside its own callback, or from elsewhere) this schedules it to fire once more; the
+        end of
+        the running call does not affect that. This does not work once the engine is closed. Slack does not carry over.
         Among equal deadlines a moved timer counts as set now.
 
         Args:
             when: Seconds of the wheel's clock. A past time fires at the next drain.
 
         Returns:
-            Whether the timer is now going to fire at *when*; False if it had fired or been cancelled, be it a new life
-            of the firing that is under way.
+            True if the timer is now going to fire at *when*; False if it had fired or been cancelled.
 
         Raises:
             InvalidDelayError: If *when* is NaN. The timer stays as it was.
-            TooManyTimersError: If a new life would be one more than max_pending.
+            TooManyTimersError: If a timer that fires would be pending once more beyond `max_pending`.
         """
 
     def restart(self, delay: Seconds) -> bool:
@@ -92,15 +94,15 @@ class Timer(Protocol):
 
 class DueTimer(Timer, Protocol):
     """
-    A timer as the engine's runner gets it: due, counted as fired, not yet called.
+    A timer as the engine passes it to its runner: due, counted as fired, not yet called.
     """
 
     def run(self) -> Any:
         """
-        Call the callback, in this thread, holding no lock, and return what it returns.
+        Call the callback in this thread, holding no lock, and return its result.
 
-        An `Exception` goes to the engine's `on_error`, and None is returned; anything else is raised.
-        Does nothing if this firing was overtaken: by a run before, or by a new life, which comes to its own.
+        An `Exception` goes to the engine's `on_error`, and None is returned; any other exception is raised.
+        Does nothing if this firing was overtaken: by an earlier run, or by a reschedule, which fires separately.
         """
 
 
@@ -114,45 +116,41 @@ class Engine(Protocol):
     @property
     def clock(self) -> Clock:
         """
-        Return the clock that time comes from.
+        Return the engine's source of time.
         """
 
     on_earlier: Callable[[], object] | None
-    """
-    Called with no lock held, by the thread that sets or moves a timer, when its deadline is before the armed one.
+    """Called without a lock, by the thread that sets or moves a timer, if its deadline is before the armed one.
 
-    Once per arming: the engine marks itself as unarmed first, so a thousand earlier timers wake the driver once.
-    What it raises leaves the call that set or moved; the timer is set, and the next set or move calls it again.
-    """
+    It is called once per arming: the engine first marks itself as unarmed, so a thousand earlier timers wake the driver
+    once.
+    An exception that it raises propagates from the call that set or moved; the timer is set, and the next set or move
+    calls
+    it again."""
     on_error: ErrorHandler | None
-    """
-    Gets every `Exception` that a callback raised, and the timer, which has fired by then.
+    """Receives every `Exception` that a callback raises, with the timer, which has fired by then.
 
-    Other BaseExceptions leave `fire_due`, with the state in order.
-
-    What it raises itself leaves `fire_due`, too. None: the error goes to `sys.unraisablehook`.
-    Before either, a callback that is a `StandIn` hears of every exception that leaves it, by its `failed`.
-    """
+    Other BaseExceptions propagate from `fire_due`, which leaves the state consistent.
+    An exception that it raises itself propagates from `fire_due` too. If it is None, errors go to `sys.unraisablehook`.
+    Before either, the `failed` method of a callback that is a `StandIn` is called for every exception that leaves
+    it."""
     on_coroutine: Callable[[Coroutine[Any, Any, Any], Any], object] | None
-    """
-    Gets every coroutine that a callback returned, and the timer, or the callback of a batch, in the callback's context.
+    """Receives every coroutine that a callback returned, with the timer, or the callback of a batch, in the callback's
+    context.
 
-    None: nobody awaits. Then a coroutine function is refused when it is set, and a coroutine that is returned
-    nevertheless is closed, and a TypeError goes to `on_error`.
-    """
+    None means that coroutines are not awaited. Then a coroutine function is refused when it is set. A coroutine that
+    another
+    callback returns is closed, and `on_error` receives a TypeError."""
     captures_context: bool
-    """
-    Whether a timer's callback runs in a copy of the `contextvars.Context` that it was set in; it has one of its own.
-    While a call is in that, or in the one that was given by `context=`, another one runs in a copy of it.
+    """True if each timer's callback runs in a copy of the `contextvars.Context` of the call that set it.
 
-    False: in that of the thread that fires. Those of `call_later_many` always do.
-    """
+    While a call is in that copy, or in the one that was given by `context=`, another call runs in a copy of it.
+    If False, callbacks run in the context of the firing thread. Callbacks of `call_later_many` always do."""
     runner: Callable[[Any], object] | None
-    """
-    Where set, `fire_due` hands every due timer (a `DueTimer`) to it; it must see that `timer.run()` is called once.
+    """If set, `fire_due` passes it every due timer (a `DueTimer`); it must have `timer.run()` called once.
 
-    If it raises, the timer counts as fired and the error goes to `on_error`; a callback that is a `StandIn` notes it.
-    """
+    If it raises, the timer counts as fired and the error goes to `on_error`; the `refused` method of a `StandIn` is
+    called."""
 
     def call_at(
         self,
@@ -170,15 +168,16 @@ class Engine(Protocol):
 
         Args:
             when: Seconds of the clock, or a timedelta, as every delay and instant below.
-            callback: What to call; its result is ignored.
-            args: What to call it with.
-            slack: By how many seconds the deadline may be put off so that several timers share one wake-up: it becomes
-                the instant in [when, when + slack] with the most trailing zero bits, in nanoseconds.
-            context: A `contextvars.Context` to run the callback in; None: see `captures_context`.
+            callback: The function to call; its result is ignored.
+            args: Arguments of the callback.
+            slack: Maximum delay in seconds for the sake of shared wake-ups: the deadline becomes the instant in
+                [when, when + slack] with the most trailing zero bits, in nanoseconds.
+            context: The `contextvars.Context` of the callback; for None see `captures_context`.
 
         Raises:
             InvalidDelayError: If *when* is NaN.
-            TypeError: If *when* is no number, or *callback* cannot be called or is a coroutine function nobody awaits.
+            TypeError: If *when* is not a number, or *callback* is not callable, or is a coroutine function without an
+                event loop.
             ClosedError: After close.
             TooManyTimersError: At max_pending.
         """
@@ -204,19 +203,19 @@ class Engine(Protocol):
 
         Args:
             delays: Seconds; an array of doubles is read without a Python object for each.
-            callback: Called with the ids of one or more of them that expired one after the other.
-            slack: By how many seconds each deadline may be put off, as in `call_at`; those that meet share one call.
+            callback: Called with the ids of one or more timers that expired in succession.
+            slack: Maximum delay of each deadline in seconds, as in `call_at`; equal deadlines share one call.
 
         Raises:
             InvalidDelayError: If one of *delays*, or *slack*, is NaN. With this and every error nothing was set.
-            TypeError: If one is no number or *callback* is not callable.
+            TypeError: If one is not a number or *callback* is not callable.
             ClosedError: After close.
             TooManyTimersError: If not all of them fit below max_pending.
         """
 
     def has_id(self, id: SupportsIndex, /) -> bool:
         """
-        Return whether *id* is that of a pending timer of `call_later_many`.
+        Return True if *id* is the id of a pending timer of `call_later_many`.
         """
 
     def cancel_many(self, timers: Iterable[Any], /) -> int:
@@ -232,49 +231,50 @@ class Engine(Protocol):
         Move *timers*, by handle or by id, to new delays from now; return how many of them are going to fire then.
 
         Args:
-            timers: Which.
+            timers: Handles and ids.
             delays: Seconds; one for all, or one for each.
 
         Raises:
             InvalidDelayError: If a delay is NaN. With this and every error but the last nothing was moved.
-            TypeError: If a timer is neither handle nor id, or a delay is no number.
-            ValueError: If there are neither one delay nor as many as timers.
+            TypeError: If a timer is neither handle nor id, or a delay is not a number.
+            ValueError: If the number of delays is neither one nor the number of timers.
             SpanExceededError: If a delay is longer than the wheel can hold.
-            TooManyTimersError: If a new life of one that is firing would be one more than max_pending. Those before
-                it were moved.
+            TooManyTimersError: If a timer that fires would be pending once more beyond max_pending. Earlier ones were
+                moved.
         """
 
     def arm(self) -> int | None:
         """
-        Return when to call `fire_due` next, in clock nanoseconds (None: not before something is set), and remember it.
+        Arm `on_earlier`, and return the time of the next `fire_due` in clock nanoseconds (None: no call is needed).
 
-        From here on `on_earlier` is called, once, when something earlier arrives.
-        Something due returns a time that has passed.
+        From then on `on_earlier` is called, once, when an earlier deadline arrives.
+        If a timer is due, the result is a time in the past.
         """
 
     def disarm(self) -> None:
         """
-        Have the next set or move call `on_earlier`, whatever its deadline: what the driver waited for is gone.
+        Make the next set or move call `on_earlier`, whatever its deadline: the driver's wait was lost.
         """
 
     def fire_due(self, limit: int | None = None) -> int:
         """
-        Call what is due by the clock, read once at the start, and return how many were called.
+        Call the callbacks of all timers that are due by the clock, read once at the start, and return their number.
 
-        With a limit the work done to find what is due is bounded too, so fewer than *limit*, even 0, does not say that
-        nothing is left: `arm()` does, by a time that has passed. Without a limit, nothing that was due is left.
-
-        What a callback sets is not called in this turn, whatever its deadline.
-        Stops after *limit*; the rest stays due, in order.
-        What leaves a callback and is not an `Exception` propagates from here, and the rest stays due.
+        A *limit* also bounds the search for due timers, so a result below *limit*, even 0, does not mean that no timer
+        is left.
+        In that case `arm()` returns a time in the past. Without a limit, no timer that was due is left.
+        Timers that a callback sets are not called in this turn, whatever their deadline.
+        After *limit* calls the other timers stay due, in order.
+        If a callback raises an exception that is not an `Exception`, it propagates from here, and the other timers stay
+        due.
 
         Raises:
-            ReentrantError: From inside a callback of the same engine that this thread is running.
+            ReentrantError: If this thread is inside a callback of the same engine.
         """
 
     def pending(self, limit: int | None = None) -> list[Pending]:
         """
-        Return what is pending, at most *limit* of it, by deadline then first set; O(n), and no lock is held for longer.
+        Return at most *limit* pending timers, by deadline, then in order of arrival; O(n), mostly without the lock.
 
         Raises:
             ValueError: If *limit* is negative.
@@ -282,41 +282,39 @@ class Engine(Protocol):
 
     def drain(self) -> list[Pending]:
         """
-        Cancel everything that is pending, also undelivered siblings of a batch being fired, and return it in order.
+        Cancel all pending timers, including undelivered ones of a batch that is being fired, and return them in order.
         """
 
     def close(self) -> list[Pending]:
         """
-        `drain()`, and refuse to set from now on. Twice is allowed and returns [].
+        Drain, and refuse further timers. May be called twice and then returns [].
         """
 
     def closed(self) -> bool:
         """
-        Return whether the engine was closed.
+        Return True if the engine was closed.
         """
 
     def after_fork(self) -> None:
         """
-        Begin again in the child of a fork: cancel what is pending, and forget the firing of threads that are not here.
+        Start again in the child of a fork: cancel all pending timers, and forget firings of other threads.
 
-        If the fork was made inside a callback of this thread, that firing goes on.
+        If the fork was made inside a callback of this thread, that firing continues.
         """
 
     def stats(self) -> dict[str, Any]:
         """
         Return the counters of engine and wheel, without stopping either.
 
-        At least `pending`, `sets` (new lives included), `cancels` (drained ones included), `fires`, `moves`, so that
+        At least `pending`, `sets` (repeated lives included), `cancels` (drained ones included), `fires`, `moves`, so
+        that
         `sets == pending + cancels + fires`; and `lateness`: a list whose item i counts the firings that were less than
         2**i ns late and not less than 2**(i - 1).
         """
 
     def check(self) -> None:
         """
-        Verify the invariants of engine and wheel; raises AssertionError.
+        Verify the invariants of engine and wheel; raises AssertionError; O(n).
         """
 
-    def __len__(self) -> int:
-        """
-        Return how many timers are pending.
-        """
+    def __len__(self) -> int: ...

@@ -1,7 +1,7 @@
 """
-The engine over any wheel of the protocol, in Python.
+The engine in Python, for any wheel of the protocol.
 
-No callback, no clock and no drop of a user's object runs under its lock.
+Callbacks, the clock and destructors of users' objects run outside of its lock.
 
 Internal: other packages use it, users do not.
 """
@@ -33,19 +33,19 @@ __all__ = ["WheelEngine", "log_error"]
 Ts = TypeVarTuple("Ts")
 
 UNARMED: Final = -1
-"""Nothing is earlier, so nobody is woken until `arm` is called."""
+"""Earlier than any deadline: no set wakes the driver until `arm` is called."""
 
 
 class WheelEngine(BulkVerbs):
     """
-    Timers over a *wheel* of any design; `timers.contract.Engine` says what each method promises.
+    Timers over a *wheel* of any design; `timers.contract.Engine` documents the methods.
 
     An exception that a signal handler raises inside of the wheel, between two lines, may leave it inconsistent.
 
     Args:
-        wheel: An empty wheel, from now on this engine's alone.
-        clock: Where time comes from; the system's monotonic clock unless given.
-        max_pending: How many timers may be pending at once; None for any number.
+        wheel: An empty wheel that only this engine uses.
+        clock: Source of time; by default the system's monotonic clock.
+        max_pending: Maximum number of pending timers; None for no limit.
     """
 
     def __init__(self, wheel: Wheel, clock: Clock | None = None, *, max_pending: int | None = None) -> None:
@@ -73,9 +73,6 @@ class WheelEngine(BulkVerbs):
         return len(self._filing.live)
 
     def has(self, timer: WheelTimer) -> bool:
-        """
-        Return whether *timer* is pending.
-        """
         return timer in self._filing.live
 
     def call_at(
@@ -87,9 +84,6 @@ class WheelEngine(BulkVerbs):
         slack: Seconds = 0.0,
         context: Context | None = None,
     ) -> WheelTimer:
-        """
-        Call *callback* with *args* once the clock reads *when* seconds.
-        """
         deadline, slack_ns = to_deadline(when), to_deadline(slack, "slack")
         return self._set(self.loosened(deadline, slack_ns), callback, args, context)
 
@@ -102,28 +96,19 @@ class WheelEngine(BulkVerbs):
         slack: Seconds = 0.0,
         context: Context | None = None,
     ) -> WheelTimer:
-        """
-        Call *callback* with *args* in *delay* seconds.
-        """
         deadline, slack_ns = self.deadline_in(delay), to_deadline(slack, "slack")
         return self._set(self.loosened(deadline, slack_ns), callback, args, context)
 
     def deadline_in(self, delay: Seconds) -> int:
-        """
-        Return the deadline that is *delay* seconds from now.
-        """
         return self.deadlines_in([to_delay(delay)])[0]
 
     def deadlines_in(self, delays_ns: Iterable[int]) -> list[int]:
-        """
-        Return the deadlines that are so many nanoseconds from now, by one reading of the clock.
-        """
         now = self.clock.monotonic_ns()
         return [min(now + delay, NEVER) for delay in delays_ns]
 
     def loosened(self, deadline: int, slack_ns: int) -> int:
         """
-        Return the deadline to file instead of *deadline*, at most *slack_ns* later, and within the wheel's span.
+        Return the deadline to file instead of *deadline*: at most *slack_ns* later, and within the wheel's span.
         """
         if not slack_ns or self._span_ns is None:
             return loosened(deadline, slack_ns)
@@ -163,7 +148,7 @@ class WheelEngine(BulkVerbs):
 
     def _stand_at_now(self) -> None:
         """
-        Bring a wheel with ticks up to now, delivering nothing: it files, and measures its span, from its own time.
+        Advance a wheel with ticks to now: it files, and measures its span, from its own time.
         """
         if self._has_ticks:
             now = self.clock.monotonic_ns()
@@ -172,7 +157,7 @@ class WheelEngine(BulkVerbs):
 
     def _admit(self, timer: WheelTimer, count: int = 1) -> None:
         """
-        Make *timer*, the first of *count*, pending, or leave no trace of it.
+        Make *timer*, the first of *count*, pending; on an error nothing has changed.
         """
         if self._max_pending is not None and len(self) + count > self._max_pending:
             raise TooManyTimersError(self._max_pending)
@@ -185,7 +170,7 @@ class WheelEngine(BulkVerbs):
 
     def move(self, timer: WheelTimer, deadline: int) -> bool:
         """
-        Move *timer* to *deadline*, or begin a new life of one that is firing; return whether it is going to fire then.
+        Move *timer*, or schedule one that is firing once more; return True if it is going to fire at *deadline*.
         """
         self._stand_at_now()
         with self._lock:
@@ -211,9 +196,6 @@ class WheelEngine(BulkVerbs):
         return True
 
     def cancel(self, timer: WheelTimer) -> bool:
-        """
-        End *timer*; return whether this call did.
-        """
         with self._lock:
             live = self._filing.live
             if live.pop(timer, 0) is not None:
@@ -226,7 +208,7 @@ class WheelEngine(BulkVerbs):
 
     def _let_go(self, timer: WheelTimer) -> object:
         """
-        Take what a timer that has ended still holds, and return it: it is to be dropped without the lock.
+        Remove and return the references of an ended timer, which the caller drops outside of the lock.
         """
         if timer in self._filing.live or timer.is_due or timer.running:
             return None
@@ -235,24 +217,18 @@ class WheelEngine(BulkVerbs):
         return held
 
     def arm(self) -> int | None:
-        """
-        Return when to call `fire_due` next, and remember it.
-        """
         with self._lock:
             deadline = self._filing.next_expiration()
             self._armed = NEVER if deadline is None else deadline
             return deadline
 
     def disarm(self) -> None:
-        """
-        Have the next set or move wake the driver, whatever its deadline.
-        """
         with self._lock:
             self._armed = NEVER
 
     def _is_earlier(self, deadline: int) -> bool:
         """
-        Return whether the driver is to be woken, and if so forget what it waits for.
+        Return True if the driver must be woken; then it also becomes unarmed.
         """
         if deadline >= self._armed:
             return False
@@ -272,9 +248,6 @@ class WheelEngine(BulkVerbs):
                 raise
 
     def fire_due(self, limit: int | None = None) -> int:
-        """
-        Call what is due by the clock, read once at the start, and return how many were called.
-        """
         limit = checked_limit(limit)
         now, me = self.clock.monotonic_ns(), get_ident()
         with self._lock:
@@ -337,7 +310,7 @@ class WheelEngine(BulkVerbs):
 
     def run(self, timer: WheelTimer) -> Any:
         """
-        Call the callback of a timer that is due and was not called, cancelled or moved since; return what it returns.
+        Call the callback unless the timer was called, cancelled or moved since it became due; return its result.
         """
         with self._lock:
             if not timer.is_due:
@@ -371,9 +344,6 @@ class WheelEngine(BulkVerbs):
         (self.on_error or log_error)(error, timer)
 
     def pending(self, limit: int | None = None) -> list[Pending]:
-        """
-        Return what is pending, at most *limit* of it, in order.
-        """
         limit, now = checked_limit(limit), self.clock.monotonic_ns()
         with self._lock:
             live = list(self._filing.live)  # what looks at them may come back in
@@ -381,9 +351,6 @@ class WheelEngine(BulkVerbs):
             return [timer.described(now, None if isinstance(timer, BulkTimer) else timer) for timer in first]
 
     def drain(self) -> list[Pending]:
-        """
-        Cancel everything that is pending and return it in order.
-        """
         now = self.clock.monotonic_ns()
         with self._lock:
             timers, held = self._filing.take_all()
@@ -395,36 +362,21 @@ class WheelEngine(BulkVerbs):
         return drained
 
     def close(self) -> list[Pending]:
-        """
-        Drain, and refuse to set from now on.
-        """
         self._is_closed = True
         return self.drain()
 
     def closed(self) -> bool:
-        """
-        Return whether the engine was closed.
-        """
         return self._is_closed
 
     def after_fork(self) -> None:
-        """
-        Begin again in the child of a fork.
-        """
         if self._firing != get_ident():
             self._firing = None
         self.drain()
 
     def stats(self) -> dict[str, Any]:
-        """
-        Return the counters of engine and wheel.
-        """
         return {**self._filing.wheel.stats(), **self._counts, "pending": len(self), "lateness": list(self._lateness)}
 
     def check(self) -> None:
-        """
-        Verify the invariants of engine and wheel.
-        """
         with self._lock:
             self._filing.check()
             counts = self._counts

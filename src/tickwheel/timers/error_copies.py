@@ -1,7 +1,7 @@
 """
 Copies of one error for several waiters.
 
-An error that is raised once in each of them collects all their frames in its traceback, and so shows each the others'.
+If several waiters raised the same error object, its traceback would collect the frames of all of them.
 
 Internal: other packages use it, users do not.
 """
@@ -16,11 +16,11 @@ __all__ = ["copy_error"]
 _E = TypeVar("_E", bound=BaseException)
 
 _HEAP_TYPE: Final = 1 << 9
-"""The flag of a class that was made by a class statement (Py_TPFLAGS_HEAPTYPE)."""
+"""Flag of a class that was made by a class statement (Py_TPFLAGS_HEAPTYPE)."""
 _RAISED: Final = frozenset({
     "__cause__", "__context__", "__dict__", "__suppress_context__", "__traceback__", "__weakref__", "args",
 })  # fmt: skip
-"""Attributes that are not part of the error itself, or are copied on their own."""
+"""Attributes that raising sets, or that are copied separately."""
 _ABSENT: Final = object()
 
 
@@ -28,12 +28,13 @@ def copy_error(error: _E, traceback: TracebackType | None, outer: BaseException 
     """
     Return an error equal to *error* with a *traceback* of its own.
 
-    The copy has the same type, arguments and attributes, which are compared afterwards; neither `__init__` nor a
-    `__new__` of the type is called. Where they differ, *error* itself is returned, its traceback reset.
+    The copy has the same type, arguments and attributes, which are compared afterwards; neither `__init__` nor
+    `__new__`
+    of the type is called. If the copy differs, *error* itself is returned, with *traceback*.
 
     Args:
         error: Is not changed if it can be copied.
-        traceback: Where raising the copy adds frames.
+        traceback: The traceback to which raising the copy adds frames.
         outer: The error that was being handled before; the causes and contexts of the copy end before it.
     """
     twin = _twin(error)
@@ -95,7 +96,7 @@ def _state(error: BaseException) -> list[Any]:
 
 def _trace(value: Any) -> Any:
     """
-    Return what is the same for the same object, and for equal numbers, texts and tuples of the same objects.
+    Return a key that is equal for the same object, and for equal numbers, texts and tuples of the same objects.
     """
     if type(value) in {int, str}:
         return value
@@ -110,7 +111,7 @@ def _link(twin: BaseException, error: BaseException, outer: BaseException | None
 
 def _before(error: BaseException | None, outer: BaseException | None) -> BaseException | None:
     """
-    Return a cause or context whose own chain does not lead to *outer*: itself, or a copy of it, if that can be.
+    Return *error*, or a copy of it, with a chain of causes and contexts that does not lead to *outer*.
     """
     if error is None or error is outer:
         return None

@@ -1,10 +1,11 @@
 """
-Timers by key: one for each, with a value, and one function for all that expire.
+Timers by key: at most one per key, with a value, and one function for all that expire.
 
 Keys are looked up under a re-entrant lock, as `functools.lru_cache` does: their `__hash__` and `__eq__` may raise or
-come back in, but must not wait for another thread that uses the same wheel.
-A key that is pending on a native engine is set and moved without the lock, in one native step (`tickwheel._core.Keys`).
-So the holder of the lock must not look at a pending entry twice, and ends its timer before all else.
+re-enter, but must not wait for another thread that uses the same wheel.
+
+On a native engine, a pending key is set and moved without the lock, in one native step (`tickwheel._core.Keys`).
+So code that holds the lock must not read a pending entry twice, and ends its timer before anything else.
 
 Internal: other packages use it, users do not.
 """
@@ -45,15 +46,15 @@ class Keyed(Keys, Unique):
     """
     The keyed timers of an engine; all methods may be called from any thread.
 
-    An entry is ended by what takes the lock first: its firing, or a cancel, set or move that came in between.
-    A firing that finds its timer moved by then is void, so a move that said True is not followed by the old firing.
+    An entry ends by the operation that takes the lock first: its firing, or a cancel, set or move that preceded it.
+    A firing that then finds its timer moved is void, so the old firing never follows a move that returned True.
 
     Args:
-        engine: Whose timers they are.
-        on_expire: Called with key and value, holding no lock; None where nothing is going to be set.
+        engine: The engine that owns the timers.
+        on_expire: Called with key and value, holding no lock; None if `set` will not be used.
 
     Raises:
-        TypeError: If *on_expire* cannot be called, or is a coroutine function that nobody would await.
+        TypeError: If *on_expire* is not callable, or is a coroutine function that no event loop would await.
     """
 
     def __init__(self, engine: Engine, on_expire: Callable[[Any, Any], object] | None) -> None:
@@ -68,7 +69,7 @@ class Keyed(Keys, Unique):
 
     def _check_absent(self, key: Hashable) -> None:
         """
-        Raise TypeError if *key*, which is not pending, is a timer, or the id of one in bulk.
+        Raise TypeError if *key*, which is not pending, is a timer, or the id of a timer in bulk.
         """
         check_key(key)
         if self._is_id(key):
@@ -109,7 +110,7 @@ class Keyed(Keys, Unique):
 
     def _add(self, entry: _Entry, delay: Seconds, context: Context | None) -> bool:
         """
-        Set the timer of a new *entry*; return False, with nothing set, if its key has an entry by now.
+        Set the timer of a new *entry*; return False, with nothing set, if the key has got an entry since.
         """
         timer, other = None, None
         try:
@@ -137,9 +138,6 @@ class Keyed(Keys, Unique):
         return False
 
     def cancel(self, key: Hashable) -> bool:
-        """
-        Forget *key*; return True if it will never expire because of this call.
-        """
         with self._lock:
             entry = self._find(key)
             if entry is not None:
@@ -151,9 +149,6 @@ class Keyed(Keys, Unique):
         return False
 
     def get(self, key: Hashable, default: Any = None) -> Any:
-        """
-        Return the value of a pending *key*, or *default*.
-        """
         with self._lock:
             entry = self._find(key)
             if entry is not None:
@@ -162,9 +157,6 @@ class Keyed(Keys, Unique):
         return default
 
     def find(self, key: Hashable) -> tuple[Any, float] | None:
-        """
-        Return the value of a pending *key* and when it expires, in seconds of the engine's clock, or None.
-        """
         with self._lock:
             entry = self._find(key)
             if entry is not None:
@@ -173,9 +165,6 @@ class Keyed(Keys, Unique):
         return None
 
     def listed(self, limit: int | None) -> list[Pending]:
-        """
-        Return the pending keys, at most *limit* of them, with their values, in order of their deadlines.
-        """
         count = limit
         while True:
             pending = self._engine.pending(count)
@@ -186,9 +175,9 @@ class Keyed(Keys, Unique):
 
     def end(self, end: Callable[[], list[Pending]]) -> list[Pending]:
         """
-        Drain or close the engine by *end*, and return what it returned, as the user knows it.
+        Drain or close the engine by calling *end*, and return its result in the user's terms.
 
-        What leaves a callback of a context and is not an `Exception` is raised once all have ended.
+        If callbacks of a context raise exceptions other than `Exception`, one is raised once all timers have ended.
         """
         pending: list[Pending] = []
         try:
@@ -207,7 +196,7 @@ class Keyed(Keys, Unique):
 
     def _take_ended(self, pending: list[Pending]) -> list[_Entry]:
         """
-        Take out the entries that have ended with *pending*, and return all, to be let go without the lock.
+        Remove the entries that ended with *pending*, and return all, which the caller drops outside of the lock.
         """
         for each in pending:
             if isinstance(each.callback, _Entry):
@@ -222,13 +211,13 @@ class Keyed(Keys, Unique):
 
     def after_fork(self) -> None:
         """
-        Forget all keys in the child of a fork, where the engine has ended their timers.
+        Forget all keys: the engine has ended their timers in the child of the fork.
         """
         self._entries.clear()
 
     def _forget(self, entry: _Entry) -> None:
         """
-        Take an ended *entry* out of the keys, but not one that has come in its place meanwhile.
+        Remove an ended *entry*, unless its key has got another entry since.
         """
         other = self._entries.pop(entry.key, None)
         if other is not None and other is not entry and other.is_live:
@@ -240,20 +229,20 @@ class Keyed(Keys, Unique):
 
     def expire(self, entry: _Entry) -> object:
         """
-        Deliver *entry*, unless it was overtaken, and return what `on_expire` returned.
+        Deliver *entry*, unless it was overtaken, and return the result of `on_expire`.
         """
         assert self._on_expire is not None
         return self._end(entry, self._on_expire)
 
     def refuse(self, entry: _Entry) -> None:
         """
-        Let *entry* end, unless it was overtaken, without calling the user's code.
+        End *entry*, unless it was overtaken, without calling the user's code.
         """
         self._end(entry, self._on_expire.refused if isinstance(self._on_expire, KeyedStandIn) else None)
 
     def go_on(self, entry: _Entry) -> None:
         """
-        Let *entry*, whose end was interrupted before it began, be due again.
+        Make *entry* due again: its end was interrupted before it began.
         """
         with self._lock:
             if entry.is_live and not entry.timer.pending():
@@ -280,7 +269,7 @@ class _TimerInContext:
     """
     The timer of a key that was set with a context, which ends with this set.
 
-    The native part, which moves a pending timer and leaves the context that it has, does not know it.
+    The native part, which moves a pending timer and keeps its context, does not recognise this type.
     """
 
     __slots__ = ("_timer",)
@@ -294,7 +283,7 @@ class _TimerInContext:
 
 class _Entry(StandIn):
     """
-    One key with its value and its timer, of which it is the callback; the keys end it, under their lock.
+    One key with its value and timer. It is the timer's callback; `Keyed` ends it, under its lock.
     """
 
     __slots__ = ("is_live", "key", "keyed", "timer", "value")
@@ -313,21 +302,15 @@ class _Entry(StandIn):
     def given(self) -> tuple[None, tuple[Any, ...]]:
         return None, (self.key, self.value)
 
-    def handle(self, timer: Any) -> None:
-        """
-        Return None: a keyed timer is known by its key.
-        """
+    def handle(self, timer: Any) -> None: ...
 
     def refused(self) -> None:
         """
-        Expire unheard.
+        Expire without calling the user's code.
         """
         self.keyed.refuse(self)
 
     def failed(self) -> None:
-        """
-        Be due again, unless it has ended.
-        """
         self.keyed.go_on(self)
 
     def __repr__(self) -> str:

@@ -1,9 +1,9 @@
 """
-Locks that a fork finds free.
+Locks that are free in the child of a fork.
 
-The child of a fork has one thread. A lock that another thread held at that moment would stay shut in the child for
-ever, and what it guards would be half done. So the forking thread takes all of them first, outer before inner, as
-everyone does.
+The child of a fork has one thread. A lock that another thread held at that moment would stay locked in the child for
+ever, and the guarded data would be half changed. So the forking thread first takes all these locks, outer before inner,
+the order that all threads use.
 
 Internal: other packages use it, users do not.
 """
@@ -22,17 +22,17 @@ __all__ = ["INNER", "MIDDLE", "OUTER", "OUTERMOST", "Lock", "new_lock"]
 Lock: TypeAlias = "threading.RLock"
 
 OUTERMOST: Final = 0
-"""For what uses several wheels while it holds its own lock."""
+"""Rank of code that calls several wheels while it holds its own lock."""
 OUTER: Final = 1
-"""For what calls an engine while it holds its own lock."""
+"""Rank of code that calls an engine while it holds its own lock."""
 MIDDLE: Final = 2
-"""For a driver, which is woken by those."""
+"""Rank of a driver, which is woken under the locks above."""
 INNER: Final = 3
-"""For an engine, which calls nobody while it holds its lock."""
+"""Rank of an engine, which calls no other code under its lock."""
 
 _locks: Final[tuple[set[weakref.ref[Lock]], ...]] = tuple(set() for _ in range(4))
 _forking: Final = RLock()
-"""Held by the thread that forks: two would take locks of one rank in different orders."""
+"""Held by the forking thread: two threads would take locks of one rank in different orders."""
 _held: list[Lock] = []
 
 

@@ -1,5 +1,5 @@
 """
-The log for errors that nothing else receives.
+The log for errors that no handler receives.
 
 Internal: other packages use it, users do not.
 """
@@ -16,7 +16,7 @@ __all__ = ["log_error", "logger"]
 
 def logger() -> Logger:
     """
-    Return the logger `tickwheel`; logging is imported when there is something to log.
+    Return the logger `tickwheel`; logging is imported at the first use.
     """
     import logging  # noqa: PLC0415 - it would be a tenth of the cost of importing tickwheel
 
@@ -25,6 +25,6 @@ def logger() -> Logger:
 
 def log_error(error: BaseException, timer: object) -> None:
     """
-    Log what a callback raised to the logger `tickwheel`: the default where nothing else receives it.
+    Log the error of a callback: the default `on_error`.
     """
     logger().error("a callback raised: %r", timer, exc_info=error)

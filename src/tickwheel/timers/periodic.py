@@ -1,5 +1,5 @@
 """
-Timers that fire again and again: at an interval, or by the wall clock.
+Timers that fire repeatedly: at an interval, or by the wall clock.
 
 Internal: other packages use it, users do not.
 """
@@ -32,7 +32,7 @@ __all__ = ["Periodic", "checked_times"]
 
 def checked_times(times: int | None) -> int | None:
     """
-    Return *times*, or refuse it.
+    Validate the number of firings.
 
     Raises:
         TypeError: If it is neither an integer nor None.
@@ -53,7 +53,7 @@ def checked_times(times: int | None) -> int | None:
 
 class _Coming:
     """
-    The timer of a series that is being set, until its engine has answered.
+    Placeholder for the timer of a series that is being set, until the engine returns the timer.
     """
 
     __slots__ = ("_when",)
@@ -75,7 +75,7 @@ class _Coming:
 
 class _Firing:
     """
-    One firing of a series, known by its identity; an extra one is of `run_now`, and is at no time of the phase.
+    One firing of a series, compared by identity; an extra one is of `run_now`, outside of the phase.
     """
 
     __slots__ = ("is_extra",)
@@ -86,12 +86,12 @@ class _Firing:
 
 class Periodic(StandIn):
     """
-    The handle of a series: what `call_every`, `call_cron` and `call_at_wall` return.
+    The handle of a series: the result of `call_every`, `call_cron` and `call_at_wall`.
 
     All methods may be called from any thread.
 
     The next firing is set when the callback has returned, or the coroutine that it returned has ended: a series never
-    runs twice at once, and goes on if it raises.
+    runs twice at once, and continues if the callback raises.
     """
 
     def __init__(
@@ -111,9 +111,9 @@ class Periodic(StandIn):
         elif engine.captures_context:
             context = copy_context()
         self.fired = 0
-        """How many times it has fired."""
+        """Number of firings so far."""
         self.missed = 0
-        """How many firings were left out because their time had passed; by the wall clock at most 100 at once."""
+        """Number of firings that were left out because their time had passed; by the wall clock at most 100 per gap."""
         self._engine = engine
         self._phase = phase
         self._callback = callback
@@ -133,7 +133,7 @@ class Periodic(StandIn):
         """
         Set the first firing; called once, by the verb that made the series.
 
-        From here on other threads find it in its wheel, and it may fire.
+        From then on other threads find it in its wheel, and it may fire.
         """
         now = self._read()
         when = seconds(self._phase.time(now))
@@ -161,9 +161,9 @@ class Periodic(StandIn):
 
     def cancel(self) -> bool:
         """
-        End the series; return True if it would have fired again. A firing that is under way runs to its end.
+        End the series; return True if it would have fired again. A firing that is running completes.
 
-        Callback and arguments are let go at once, or at the end of that firing.
+        The callback and its arguments are released at once, or at the end of that firing.
         """
         with self._lock:
             if self._is_over:
@@ -176,13 +176,13 @@ class Periodic(StandIn):
 
     def cancelled(self) -> bool:
         """
-        Return whether the series was cancelled, by `cancel` or by its wheel's drain or close.
+        Return True if the series was cancelled, by `cancel` or by its wheel's drain or close.
         """
         return self._is_cancelled or self._is_lost()
 
     def pending(self) -> bool:
         """
-        Return whether the series is going to fire, or is firing and going to fire again.
+        Return True if the series is going to fire, or is firing and going to fire again.
 
         While it fires, its wheel neither counts nor drains it.
         """
@@ -190,13 +190,13 @@ class Periodic(StandIn):
 
     def paused(self) -> bool:
         """
-        Return whether the series waits for `resume`.
+        Return True if the series waits for `resume`.
         """
         return self._is_paused and not self._is_over
 
     def pause(self) -> bool:
         """
-        Stop firing until `resume`; return whether it was going to. A firing that is under way runs to its end.
+        Stop firing until `resume`; return True if it was going to fire. A firing that is running completes.
 
         A paused series is not pending: its wheel neither counts nor drains it.
         """
@@ -209,9 +209,10 @@ class Periodic(StandIn):
 
     def resume(self) -> bool:
         """
-        Go on after `pause`, with the next time in phase; return whether it was paused and goes on.
+        Continue after `pause`, with the next time in phase; return True if it was paused and continues.
 
-        Times that passed meanwhile are left out, and do not count as missed. The one of `call_at_wall` was its last.
+        Times that passed during the pause are left out, and do not count as missed. A series of `call_at_wall` has only
+        one.
 
         Raises:
             ClosedError: If its wheel was closed.
@@ -234,7 +235,7 @@ class Periodic(StandIn):
 
     def run_now(self) -> bool:
         """
-        Fire in the next turn as well, or, during a firing, after that; return whether it is going to.
+        Fire additionally in the next turn, or, during a firing, after that; return True if it is going to fire.
 
         The firings in phase stay as they are; this one counts as one of `times`. A series that is paused or over does
         not fire.
@@ -249,17 +250,18 @@ class Periodic(StandIn):
 
     def set_interval(self, interval: Seconds) -> bool:
         """
-        Fire every *interval* seconds from now on, the first time an interval from now; return False if it is over.
+        Fire every *interval* seconds, first in one interval from now; return False if the series is over.
 
-        Set during a firing it counts from now as well. A paused series stays paused. A series that followed the wall
-        clock no longer does. With an error nothing is changed.
+        The interval also counts from now if it is set during a firing. A paused series stays paused. A series that
+        followed
+        the wall clock no longer does. On an error nothing changes.
 
         Raises:
             ValueError: If *interval* is out of its range, or NaN.
-            SpanExceededError: If it is longer than the wheel can hold. Set while the series is paused or firing, that
-                shows only at the next firing's set: `resume` raises it, and a firing series ends by it.
+            SpanExceededError: If it is longer than the wheel can hold. While the series is paused or firing, this is
+                detected at the next set: `resume` raises it, and a firing series ends by it.
             TooManyTimersError: If the firing waits for a worker, and `max_pending` others are pending.
-            TypeError: If it is no number.
+            TypeError: If it is not a number.
         """
         now = self._read()
         phase = Phase(now[0], interval, self._phase.missed, self._phase.jitter, getattr(self._phase, "until", NEVER))
@@ -280,9 +282,9 @@ class Periodic(StandIn):
 
     def when(self) -> float:
         """
-        Return when it fires next, or was to fire last, in seconds of the wheel's clock; `inf` while it is paused.
+        Return the time of the next firing, or of the last, in seconds of the wheel's clock; `inf` while it is paused.
 
-        If it follows the wall clock, that is by the present readings of the two clocks.
+        For a series that follows the wall clock, the time is computed from the current readings of the two clocks.
         """
         if self.paused():
             return math.inf
@@ -293,15 +295,15 @@ class Periodic(StandIn):
 
     def next_at(self) -> datetime | None:
         """
-        Return the time of day of the next firing, in the zone of its cron line or datetime.
+        Return the wall-clock time of the next firing, in the zone of its cron line or datetime.
 
-        None if there is none, or if it does not follow the wall clock: see `when`.
+        None if there is no next firing, or if the series does not follow the wall clock: see `when`.
         """
         return self._phase.next_at() if self.pending() else None
 
     def __call__(self) -> object:
         """
-        Fire, and set the next firing; if the callback returns a coroutine, at the end of that.
+        Fire, and set the next firing; if the callback returns a coroutine, set it at the end of that.
         """
         # A series that only counts time fires with its timer, and asks no clock before.
         now = None if isinstance(self._phase, Phase) else self._read()
@@ -330,42 +332,33 @@ class Periodic(StandIn):
 
     def failed(self) -> None:
         """
-        Go on: wherever an exception from a signal has left the call, the series has fired, or is still due.
+        Continue after an exception of a signal handler: the series has fired, or is still due.
         """
         firing = self._firing
         if firing is None or self._awaited is not firing:
             self._go_on(firing)
 
     def given(self) -> tuple[Callback, tuple[Any, ...]]:
-        """
-        Return the user's callback with its arguments.
-        """
         return self._callback, self._args
 
     def handle(self, timer: Timer) -> Periodic:
-        """
-        Return this, which is what the user has of it.
-        """
         return self
 
     def times(self, pending: Pending) -> tuple[float, float]:
         """
-        Return when it fires, which need not be when its timer does.
+        Return the time of the firing, which may differ from its timer's.
         """
         when = self.when()
         return when, pending.remaining + (when - pending.deadline) if when < math.inf else when
 
     def ended(self) -> None:
-        """
-        End with the wheel.
-        """
         with self._lock:
             self._is_over = self._is_cancelled = True
         self._let_go()
 
     def refused(self) -> None:
         """
-        Leave this firing out, and set the next one: a pool that was full once does not end a series.
+        Leave this firing out, and set the next one: a full pool does not end a series.
         """
         now = self._read()
         with self._lock:
@@ -376,21 +369,21 @@ class Periodic(StandIn):
 
     def _is_lost(self) -> bool:
         """
-        Return whether its wheel was emptied without a word, as in the child of a fork.
+        Return True if its wheel was emptied without a notice, as in the child of a fork.
         """
         with self._lock:
             return not (self._is_over or self._is_paused or self._firing is not None) and self._timer.cancelled()
 
     def _set(self, when: float) -> None:
         """
-        Set the next firing, as a new life of the timer if that fires or waits for a worker, which is void then.
+        Set the next firing; if the timer fires or waits for a worker, that run becomes void.
         """
         if not self._timer.reschedule(when):
             self._timer = self._engine.call_at(when, self, context=self._context)
 
     def _go_on(self, firing: _Firing | None, now: Reading | None = None) -> None:
         """
-        Choose the next time if *firing* is under way, and set the next firing, unless that is done already.
+        If *firing* is running, choose the next time; then set the next firing, unless that is done.
         """
         now = now or self._read()
         try:
@@ -405,9 +398,9 @@ class Periodic(StandIn):
 
     def _pass(self, now: Reading, missed: int, *, is_extra: bool) -> None:
         """
-        Go on to the next time, unless this one *is_extra*.
+        Move to the next time, unless this firing *is_extra*.
 
-        All changes come in one line: an exception from a signal finds them made or not.
+        One line makes all changes: an exception of a signal handler comes before or after it.
         """
         phase = self._phase
         left_out, state = (0, phase.state) if is_extra or self._is_over else phase.following(now)
@@ -416,7 +409,7 @@ class Periodic(StandIn):
 
     def _let_go(self) -> None:
         """
-        Drop what is called, once it never is again; with no lock held, as it is the user's.
+        Drop callback and arguments after the end; outside of the lock, as they are the user's.
         """
         if self._is_over and self._firing is None:
             self._callback, self._args, self._context = bool, (), None
@@ -443,6 +436,6 @@ class Periodic(StandIn):
 
     def _read(self) -> Reading:
         """
-        Return what the clock reads; with no lock held, as it may be anybody's.
+        Read the clock; outside of the lock, as it may be the user's.
         """
         return self._phase.read(self._engine.clock)

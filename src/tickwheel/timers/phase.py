@@ -2,13 +2,13 @@
 The times of a series at an interval, in fixed phase.
 
 Firing number n has its time at first + n * interval, where the interval is a whole number of nanoseconds, rounded as a
-delay is: call_every(0.1) fires when call_later(n * 0.1) does, and nothing adds up, however long it runs. What happens
-when firings are missed is a choice; the three are those of tokio's `MissedTickBehavior`:
+delay is: call_every(0.1) fires when call_later(n * 0.1) does, and errors do not add up, however long it runs. The user
+chooses the policy for missed firings, as in tokio's `MissedTickBehavior`:
 
     time       0    1    2    3    4    5        the callback of 1 takes until 3.5
-    skip       x    x-----------)  x    x        goes on with the next one in phase
+    skip       x    x-----------)  x    x        continues with the next one in phase
     burst      x    x-----------)xxx    x        makes up for each, at once
-    delay      x    x-----------)    x    x      goes on an interval later, in a new phase
+    delay      x    x-----------)    x    x      continues an interval later, in a new phase
 
 Internal: other packages use it, users do not.
 """
@@ -23,10 +23,10 @@ from tickwheel.typing import Seconds
 __all__ = ["Missed", "Phase", "Reading", "to_jitter"]
 
 Missed: TypeAlias = Literal["skip", "burst", "delay"]
-"""What to do about firings whose time has passed."""
+"""Policy for firings whose time has passed."""
 
 Reading: TypeAlias = tuple[int, int]
-"""What a clock reads, in nanoseconds: its monotonic time and, where that is looked at, the time of day."""
+"""Readings of a clock in nanoseconds: its monotonic time and, if the phase needs it, the wall-clock time."""
 
 
 class Phase:
@@ -35,13 +35,13 @@ class Phase:
 
     Args:
         first: The time of firing 0.
-        interval: Seconds between two, more than 0, and finite.
-        missed: What to do about those that were missed.
-        jitter: By up to how many seconds each comes later.
-        until: The last time that a firing may have, jitter apart, in nanoseconds.
+        interval: Seconds between two firings, more than 0, and finite.
+        missed: Policy for missed firings.
+        jitter: Maximum random delay of each firing, in seconds.
+        until: The last time that a firing may have, without jitter, in nanoseconds.
 
     Raises:
-        ValueError: If *interval*, *missed* or *jitter* is none.
+        ValueError: If *interval*, *missed* or *jitter* is invalid.
     """
 
     def __init__(
@@ -61,40 +61,40 @@ class Phase:
         self._due = 0
         self._put_off = 0
         self.state = first, 0
-        """The time of firing 0, and the number of the next one: `following` has those of the one after it."""
+        """The time of firing 0, and the number of the next firing; `following` returns the state after that firing."""
 
     def is_over(self) -> bool:
         """
-        Return whether the next firing would come after the end.
+        Return True if the next firing would be after the end.
         """
         return self.until < NEVER and self._time_of(self.state[1]) > self.until
 
     def read(self, clock: Clock) -> Reading:
         """
-        Return what the clock reads; the time of day is nothing to this series.
+        Read the clock; a series at an interval does not use the wall-clock time.
         """
         return clock.monotonic_ns(), 0
 
     def look(self, now: Reading) -> tuple[int, tuple[int, int]]:
         """
-        Return 0 and the state as it is: no firing is left out before it is due.
+        Return 0 and the state unchanged: no firing is left out before it is due.
         """
         return 0, self.state
 
     def is_due(self, now: Reading) -> bool:
         """
-        Return True: where the timer fires, so does the series.
+        Return True: the series is due whenever its timer fires.
         """
         return True
 
     def next_at(self) -> None:
         """
-        Return None: nobody knows at what time of day.
+        Return None: the wall-clock time is unknown.
         """
 
     def time(self, now: Reading) -> int:
         """
-        Return the time of the firing that is next, with its jitter.
+        Return the time of the next firing, with its jitter.
         """
         time = self._time_of(self.state[1])
         if not self._jitter_ns:
@@ -108,7 +108,7 @@ class Phase:
 
     def following(self, now: Reading) -> tuple[int, tuple[int, int]]:
         """
-        Return how many firings are left out between the one that was next and the one after it, and its state.
+        Return the number of firings that are left out after the next one, and the state of the one after them.
         """
         time = now[0] - self._put_off  # jitter makes nothing late
         first, number = self.state
@@ -121,14 +121,14 @@ class Phase:
 
     def go_on(self, now: Reading) -> int:
         """
-        Go on to the firing after the one that was next, and return how many were left out.
+        Move past the next firing, and return how many firings were left out.
         """
         left_out, self.state = self.following(now)
         return left_out
 
     def pass_over(self, now: Reading) -> None:
         """
-        Leave out what has passed.
+        Leave out the firings whose time has passed.
         """
         first, number = self.state
         if self._time_of(number) <= now[0]:
@@ -143,7 +143,7 @@ class Phase:
 
 def to_jitter(jitter: Seconds) -> int:
     """
-    Return *jitter* in nanoseconds.
+    Convert *jitter* to nanoseconds.
 
     Raises:
         ValueError: If it is negative, infinite or NaN.

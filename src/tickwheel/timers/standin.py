@@ -1,5 +1,5 @@
 """
-Callbacks of ours that replace one of the user's.
+Internal callbacks that replace one of the user's.
 
 Internal: other packages use it, users do not.
 """
@@ -18,67 +18,64 @@ __all__ = ["KeyedStandIn", "StandIn", "end_all", "given", "listed", "shown"]
 
 class StandIn(ABC, Unique):
     """
-    A callable for an engine, where there is more to do than to call the user's function.
+    A callable for an engine that does more than call the user's function.
     """
 
     __slots__ = ()
 
     @abstractmethod
-    def __call__(self) -> object:
-        """
-        Do what is due.
-        """
+    def __call__(self) -> object: ...
 
     def given(self) -> tuple[Callback | None, tuple[Any, ...]]:
         """
-        Return the callback and the arguments that the user gave; None, with key and value, for a keyed timer.
+        Return the user's callback and arguments; for a keyed timer, None and (key, value).
 
-        Where no user gave any, it is this itself.
+        If there is no user's callback, it returns itself.
         """
         return self, ()
 
     def handle(self, timer: Any) -> Any:
         """
-        Return the handle that the user has, where that is not the engine's own *timer*.
+        Return the user's handle, if that is not the engine's own *timer*.
         """
         return timer
 
     def times(self, pending: Pending) -> tuple[float, float]:
         """
-        Return deadline and time that remains, where they are not those of its timer, which *pending* describes.
+        Return the deadline and the remaining time, which may differ from those of its timer, *pending*.
         """
         return pending.deadline, pending.remaining
 
     def ended(self) -> None:
         """
-        Note that its wheel was drained or closed.
+        Called when its wheel was drained or closed.
         """
 
     def failed(self) -> None:
         """
-        Note that its call, or `refused`, has raised, maybe as a signal's handler did at any line: do what is left.
+        Called after its call, or `refused`, has raised, perhaps in a signal handler at any line: complete the work.
 
-        The timer can still be rescheduled. What was done before is not done again.
+        The timer can still be rescheduled. Steps that were done are not repeated.
         """
 
     def refused(self) -> None:
         """
-        Note that an executor would not run it: what is ours is done nevertheless, the user's function is not called.
+        Called if an executor refused to run it: do the internal work, without calling the user's function.
 
-        The timer is still due, so it can be rescheduled; where it is not, it ends when this returns.
+        The timer is still due, so it can be rescheduled; otherwise it ends when this returns.
         """
 
 
 def given(callback: Callback | None, args: tuple[Any, ...]) -> tuple[Callback | None, tuple[Any, ...]]:
     """
-    Return the callback and the arguments that the user gave, of those that an engine has.
+    Return the user's callback and arguments for those that an engine has.
     """
     return callback.given() if isinstance(callback, StandIn) else (callback, args)
 
 
 def shown(pending: Pending) -> Pending:
     """
-    Return *pending*, which an engine describes, as the user knows it.
+    Convert an engine's description of a timer to the user's terms.
     """
     callback = pending.callback
     if not isinstance(callback, StandIn):
@@ -88,16 +85,16 @@ def shown(pending: Pending) -> Pending:
 
 def listed(pending: list[Pending]) -> list[Pending]:
     """
-    Return each as the user knows it, in order of the deadlines that the user knows.
+    Convert engines' descriptions to the user's terms, sorted by the deadlines that the user knows.
     """
     return sorted(map(shown, pending), key=attrgetter("deadline"))
 
 
 def end_all(pending: Iterable[Pending]) -> None:
     """
-    Let what is ours of those that an engine has drained note that.
+    Call `ended` of each `StandIn` among the drained timers.
 
-    What leaves a callback of a context and is not an `Exception` is raised once all have ended.
+    If callbacks of a context raise exceptions other than `Exception`, one is raised once all timers have ended.
     """
     failures: list[BaseException] = []
     for each in pending:
@@ -112,10 +109,10 @@ def end_all(pending: Iterable[Pending]) -> None:
 
 class KeyedStandIn(ABC):
     """
-    A callable for a wheel's `on_expire`, where there is more to do than to call the user's.
+    A callable for a wheel's `on_expire` that does more than call the user's function.
 
     Attributes:
-        callback: The user's.
+        callback: The user's function.
     """
 
     __slots__ = ("callback",)
@@ -123,13 +120,10 @@ class KeyedStandIn(ABC):
     callback: Callable[[Any, Any], object]
 
     @abstractmethod
-    def __call__(self, key: Any, value: Any, /) -> object:
-        """
-        Do what is to be done when *key* expires.
-        """
+    def __call__(self, key: Any, value: Any, /) -> object: ...
 
     @abstractmethod
     def refused(self, key: Any, value: Any, /) -> None:
         """
-        Note that *key* expired, and an executor would not report it.
+        Called if *key* expired and an executor refused to report it.
         """

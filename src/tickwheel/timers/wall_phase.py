@@ -1,15 +1,15 @@
 """
 The times of a series that follows the wall clock.
 
-The wheel counts monotonic time, and the wall clock may be set at any moment. So a series looks at it now and then, at
-the latest every minute, and aims again. It fires once the wall clock shows the instant, never before:
+The wheel counts monotonic time, and the wall clock may be set at any moment. So a series reads the wall clock at least
+once a minute, and computes its deadline again. It fires once the wall clock shows the instant, never before:
 
-    set forward past the instant    fires at the next look, or is left out, as the misfire rule says
-    set back                        the next firing is the next match from the corrected time on, also where that time
+    set forward past the instant    fires at the next reading, or is left out, as the misfire rule says
+    set back                        the next firing is the next match from the corrected time on, even if that time
                                     was shown before
-    there and back between looks    is not noticed
+    there and back between reads    is not noticed
 
-All looks of a machine are at the same instants, the whole minutes of the monotonic clock, and so share their wake-up.
+All series of a machine read at the same instants, the whole minutes of the monotonic clock, and so share wake-ups.
 
 Internal: other packages use it, users do not.
 """
@@ -36,21 +36,21 @@ __all__ = ["WallPhase", "at_instant", "by_cron"]
 NS_PER_MS: Final = 1_000_000
 
 Rule: TypeAlias = Callable[[int], int | None]
-"""The first instant later than the one given, in nanoseconds since the epoch, or None if there is none."""
+"""Returns the first instant after the given one, in nanoseconds since the epoch, or None if there is none."""
 
 State: TypeAlias = tuple[int, int | None, int]
 
 _LOOK_NS: Final = 60_000_000_000
-"""The wall clock is looked at after this long at the latest."""
+"""Maximum time between two readings of the wall clock."""
 _STEP_NS: Final = 250_000_000
-"""A clock that goes back by less was not set, but drifts; as for jobs."""
+"""A smaller step back is drift, not a change of the clock; the same limit as for jobs."""
 _LEAST_NS: Final = 100_000
-"""A wall clock that stops just before an instant is not asked more often than that."""
+"""Minimum time between two readings, if the wall clock stops just before an instant."""
 _GRACE_NS: Final = MISFIRE_GRACE_MS * NS_PER_MS
 _FIRST_NS: Final = (datetime.min.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1) * 1_000 + 2 * 86_400 * 10**9
-"""An instant before that is due at once as well; in some zones it could not be shown."""
+"""An earlier instant is due at once; some zones could not show it."""
 _COUNTED_MAX: Final = 100
-"""So many firings that were left out at once are counted; a second's line over a year has 31 million."""
+"""Maximum number of firings left out at once that are counted; a cron line of seconds has 31 million a year."""
 
 
 class WallPhase:
@@ -59,17 +59,17 @@ class WallPhase:
 
     Args:
         rule: The instants.
-        zone: What to show them in.
-        after: The first of them is later than this.
-        misfire: What to do about those that were missed.
-        jitter: By up to how many seconds each comes later.
+        zone: The zone for display.
+        after: Lower bound, exclusive, of the first instant.
+        misfire: Policy for missed firings.
+        jitter: Maximum random delay of each firing, in seconds.
 
     Raises:
         ValueError: If *jitter* is negative, infinite or NaN.
     """
 
     missed: Final[Missed] = "skip"
-    """For an interval that it is given later."""
+    """Policy of an interval that is set later."""
 
     def __init__(
         self, rule: Rule, zone: tzinfo, after: int, misfire: Misfire = Misfire.ONCE, jitter: Seconds = 0.0
@@ -80,26 +80,18 @@ class WallPhase:
         self._zone = zone
         self._misfire = misfire
         self.state = self._aim(after, after)
-        """
-        The instant after which the next one comes, that, and when it is due with its jitter: `following` has those of
-        the one after it.
-        """
+        """The instant before the next one, the next instant, and its due time with jitter; `following` returns the
+        state after it."""
 
     def is_over(self) -> bool:
-        """
-        Return whether there is no further firing.
-        """
         return self.state[1] is None
 
     def read(self, clock: Clock) -> Reading:
-        """
-        Return what the clock reads.
-        """
         return clock.monotonic_ns(), clock.wall_ns()
 
     def look(self, now: Reading) -> tuple[int, State]:
         """
-        Return how many firings are left out because the wall clock was set, or has passed them, and the state then.
+        Return how many firings are left out because the wall clock was set or passed them, and the new state.
         """
         wall, state = now[1], self.state
         after, _, due = state
@@ -112,14 +104,14 @@ class WallPhase:
 
     def is_due(self, now: Reading) -> bool:
         """
-        Return whether the wall clock shows the instant, or a later one.
+        Return True if the wall clock shows the instant, or a later one.
         """
         _, following, due = self.state
         return following is not None and due <= now[1]
 
     def time(self, now: Reading) -> int:
         """
-        Return when to look again.
+        Return the time of the next reading of the wall clock.
         """
         monotonic, wall = now
         due = self.state[2]
@@ -129,19 +121,16 @@ class WallPhase:
 
     def when(self, now: Reading) -> int:
         """
-        Return the time of the next firing on the monotonic clock, by the present readings of the two.
+        Return the monotonic time of the next firing, by the current readings of both clocks.
         """
         return min(now[0] + self.state[2] - now[1], NEVER)
 
     def next_at(self) -> datetime:
-        """
-        Return the instant of the next firing.
-        """
         return (EPOCH + timedelta(microseconds=self.state[2] // 1_000)).astimezone(self._zone)
 
     def following(self, now: Reading) -> tuple[int, State]:
         """
-        Return how many firings are left out between the one that was due and the one after it, and its state.
+        Return the number of firings that are left out after the due one, and the state of the one after them.
         """
         _, instant, due = self.state
         if self._misfire is Misfire.ALL and instant is not None:
@@ -149,16 +138,14 @@ class WallPhase:
         return self._leave_out(self.state, now[1])
 
     def pass_over(self, now: Reading) -> None:
-        """
-        Leave out what has passed.
-        """
         self.state = self._aim(now[1], self.state[2])
 
     def _leave_out(self, state: State, wall: int) -> tuple[int, State]:
         """
-        Return the first firing after the one that was due and after *wall*, behind how many are between.
+        Return the number of firings between the due one and *wall*, and the state of the first firing after *wall*.
 
-        Jitter makes nothing late: *wall* counts without that of the firing that was due, and none is due before it.
+        Jitter makes no firing late: *wall* excludes the jitter of the due firing, and no firing is due before its
+        instant.
         """
         _, reached, due = state
         assert reached is not None
@@ -171,7 +158,7 @@ class WallPhase:
 
     def _aim(self, after: int, due: int) -> State:
         """
-        Return the first firing after an instant; if there is none, the one that was *due* stays the last.
+        Return the first firing after an instant; if there is none, the firing that was *due* stays the last.
         """
         instant = self._rule(after)
         if instant is not None:
@@ -198,9 +185,6 @@ def by_cron(clock: Clock, line: str, tz: str | ZoneInfo, misfire: str, jitter: S
 
 
 def at_instant(clock: Clock, when: Instant) -> WallPhase:
-    """
-    Return the phase of a single instant.
-    """
     due, zone = instant(when)
     due = max(due, _FIRST_NS)
     return WallPhase(lambda after: due if after < due else None, zone, min(clock.wall_ns(), due - 1))
