@@ -200,7 +200,7 @@ class Context(Unique):
         """
         Call *callback* with *args* in *delay* seconds, unless the context ends before.
 
-        The errors are those of the wheel's verb. A callback that waits in a pool is not called either once the context has ended.
+        Errors are those of the wheel. A callback that waits in a pool is not called either once the context has ended.
         """
         return self._bound(callback, args).start(self.timers().call_later, delay)
 
