@@ -1,5 +1,5 @@
 """
-TimerWheel: an engine and what moves time.
+TimerWheel, the drivers that advance its time, and executors.
 """
 
 from __future__ import annotations

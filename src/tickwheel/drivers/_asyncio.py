@@ -1,5 +1,5 @@
 """
-The asyncio driver: one armed handle on a running loop, however many timers there are.
+The asyncio driver: one armed handle on a running loop for any number of timers.
 """
 
 from __future__ import annotations
@@ -20,24 +20,27 @@ __all__ = ["AsyncioDriver"]
 PAUSE_MIN_S: Final = 1e-6
 
 _Watched: TypeAlias = Callable[[], asyncio.Handle | None]
-"""Returns a timer's handle, or None once the loop has dropped it."""
+"""Returns a handle while the loop holds it, then None."""
 
 
 class AsyncioDriver(DriverInLoop):
     """
-    Fires on an event loop: asyncio's, uvloop's, any that has `call_later` and `call_soon_threadsafe`.
+    Fires on an event loop: asyncio's, uvloop's, or any other with `call_later` and `call_soon_threadsafe`.
 
-    Timers may be set from any thread; callbacks run in the loop's, in a copy of the context that they were set in, or,
-    set by `call_later_many`, in that of the wheel.
-    A coroutine that one returns becomes a task, which is cancelled if the wheel is closed meanwhile; the end of an
+    Timers may be set from any thread; callbacks run in the loop's thread, in a copy of the context in which they were
+    set.
+    Callbacks of `call_later_many` run in the wheel's context.
+    A coroutine that a callback returns becomes a task, which is cancelled if the wheel is closed; the end of an
     `async with` block, and `aclose`, wait for its end.
-    Time is the loop's: a `time` of its own, which a test may move, is followed from the moment that the driver is made.
-    An `Exception` of theirs goes to the loop's exception handler; anything else leaves the loop's run, as with its own
-    timers.
-    Loops may wake up early, by up to a millisecond; then nothing fires, and the rest of the time is waited for.
+    Time is the loop's: if the loop has a `time` of its own, which a test may move, the driver follows it from its
+    creation.
+    An `Exception` of a callback goes to the loop's exception handler; any other exception leaves the loop's run, as for
+    the
+    loop's own timers.
+    Loops may wake up to a millisecond early; then nothing fires, and the driver waits for the rest of the time.
 
     Args:
-        loop: Which loop; None for the one that is running.
+        loop: The event loop; None for the running one.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
@@ -60,14 +63,14 @@ class AsyncioDriver(DriverInLoop):
 
     def start(self, engine: Engine) -> None:
         """
-        Take *engine* over; what a callback raises goes to the loop.
+        Attach *engine*; errors of its callbacks go to the loop.
         """
         super().start(engine)
         engine.on_error = self._report
 
     def stop(self) -> None:
         """
-        Fire nothing more; take the handle from the loop, and cancel the tasks.
+        Cancel the handle and the tasks, and fire no more timers.
         """
         self._is_stopped = True
         if running_loop() is self._loop:
@@ -81,7 +84,7 @@ class AsyncioDriver(DriverInLoop):
 
     def abandon(self) -> None:
         """
-        Let go of what never fires, now or when the rest has fired; the loop holds what does.
+        Release timers that never fire, once the others have fired; the loop holds those.
         """
         self._is_abandoned = True
         if self._armed is None and self._engine is not None and not is_stepped(self._engine.clock):
@@ -89,7 +92,7 @@ class AsyncioDriver(DriverInLoop):
 
     def stats(self) -> dict[str, Any]:
         """
-        Return how many turns of the loop looked at the engine: `wakeups`; and how many tasks are under way.
+        Return `wakeups`, the number of loop turns that checked the engine, and the number of running tasks.
         """
         return {"wakeups": self._wakeups, "tasks": len(self._tasks)}
 
@@ -132,9 +135,9 @@ class AsyncioDriver(DriverInLoop):
 
     def _watch(self, handle: asyncio.Handle) -> _Watched:
         """
-        Notice when the loop drops *handle*, as most loops do with all when they are closed.
+        Detect that the loop drops *handle*, as most loops do with all handles when they are closed.
 
-        If its handles cannot be watched, each set asks the loop: none is accepted on a closed one.
+        If its handles cannot be watched, each set checks whether the loop is closed.
         """
         try:
             return weakref.ref(handle, self._dropped)
@@ -167,7 +170,7 @@ class AsyncioDriver(DriverInLoop):
 
     def _pause(self, now: int) -> float:
         """
-        Return how long to wait at least: a loop's own clock may be coarse, and still read the same when it wakes.
+        Return the minimum wait: a coarse loop clock may not have moved when the loop wakes.
         """
         self._pause_s = max(2 * self._pause_s, PAUSE_MIN_S) if now == self._read_ns else 0.0
         self._read_ns = now

@@ -1,8 +1,8 @@
 """
-Waiting on CLOCK_BOOTTIME: a machine that wakes from suspend finds its timers due.
+Waits on CLOCK_BOOTTIME, which counts suspend: a machine that resumes finds its timers due.
 
-Every other wait counts the time that the machine was awake. Linux has one that does not: a timerfd.
-Python knows it from 3.13 on, so it is called through the C library.
+Other waits exclude the time of a suspend. Linux has one that includes it: a timerfd.
+Python supports it from 3.13 on, so it is called through the C library.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NS_PER_S = 1_000_000_000
 
 class BootWaiter:
     """
-    Waits on a timerfd, and on an eventfd as its token.
+    Waits on a timerfd, with an eventfd as its token.
     """
 
     def __init__(self) -> None:
@@ -39,14 +39,11 @@ class BootWaiter:
     @staticmethod
     def is_available() -> bool:
         """
-        Return whether this system has what it takes.
+        Return True if this system has timerfd and eventfd.
         """
         return sys.platform == "linux" and hasattr(time, "CLOCK_BOOTTIME") and hasattr(_libc(), "timerfd_create")
 
     def wait(self, deadline_ns: int | None) -> bool:
-        """
-        Wait until CLOCK_BOOTTIME reads *deadline_ns*, or a wake-up.
-        """
         # A timerfd set to 0 is disarmed; time 1 has passed as well.
         seconds, ns = (0, 0) if deadline_ns is None else divmod(max(deadline_ns, 1), NS_PER_S)
         setting = (ctypes.c_long * 4)(0, 0, seconds, ns)

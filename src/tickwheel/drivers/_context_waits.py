@@ -1,5 +1,5 @@
 """
-Contexts for coroutines, of asyncio or of trio.
+Contexts for coroutines of asyncio and trio.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 async def ended(context: Context) -> TickwheelError:
     """
-    Wait until *context* ends, and return why; in a task of asyncio or of trio.
+    Wait until *context* ends, and return the reason; in a task of asyncio or of trio.
     """
     if _trio.is_in_trio():
         await _trio.ended(context)
@@ -39,11 +39,11 @@ async def ended(context: Context) -> TickwheelError:
 
 async def within(context: Context, awaitable: Awaitable[T]) -> T:
     """
-    Await *awaitable* as long as *context* lasts, and return its result; in a task of asyncio or of trio.
+    Await *awaitable* until *context* ends, and return its result; in a task of asyncio or of trio.
 
     Raises:
-        ContextCancelledError: If the context was cancelled meanwhile; the awaitable was cancelled for it.
-        DeadlineExceededError: If its deadline passed meanwhile; likewise.
+        ContextCancelledError: If the context was cancelled first; the awaitable was then cancelled.
+        DeadlineExceededError: If the context's deadline passed first; the awaitable was then cancelled.
     """
     if context.done() and not asyncio.isfuture(awaitable):  # before it begins, which an eager task does when it is made
         if isinstance(awaitable, Coroutine):

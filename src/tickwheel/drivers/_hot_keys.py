@@ -1,9 +1,9 @@
 """
-Hot keys: the heaviest hitters of a stream, in a table of fixed size.
+Hot keys: the most frequent keys of a stream, in a table of fixed size.
 
 Space-saving (A. Metwally, D. Agrawal, A. El Abbadi, "Efficient Computation of Frequent and Top-k Elements in Data
-Streams", 2005): a key that is not in a full table takes the place, and the count, of the least. So no key that makes up
-more than 1/size of the stream is missed, and no count is too low.
+Streams", 2005): a new key replaces the least frequent key of a full table, and inherits its count. So no key above
+1/size of the stream is missed, and no count is too low.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Final
 __all__ = ["HotKeys"]
 
 SIZE: Final = 64
-"""Keys in the table: what makes up less than a 64th of the operations is nobody's problem."""
+"""Number of keys in the table: a key with less than 1/64 of the operations is never hot."""
 
 WINDOW: Final = 4_096
-"""After this many operations all counts are halved, so that a key that was hot cools down."""
+"""Number of operations after which all counts are halved, so that hot keys cool down."""
 
 
 class HotKeys:
     """
-    Counts operations by key and says which keys are hot. Its owner holds a lock for every call.
+    Counts operations by key and reports hot keys. Its owner holds a lock for every call.
 
     Args:
-        share: The share of the operations from which on a key is hot, more than 1/64.
+        share: Minimum share of the operations of a hot key, more than 1/64.
     """
 
     def __init__(self, share: float) -> None:
@@ -39,7 +39,7 @@ class HotKeys:
 
     def count(self, key: Hashable) -> bool:
         """
-        Count one operation on *key*, and return whether the key is hot now. O(1), and O(64) for a key that is new.
+        Count one operation on *key*, and return True if the key is hot now. O(1), and O(64) for a new key.
         """
         counts = self._counts
         if key in counts or len(counts) < SIZE:
@@ -55,13 +55,13 @@ class HotKeys:
 
     def is_cold(self, key: Hashable) -> bool:
         """
-        Return whether *key* is far from hot.
+        Return True if *key* is far below the share of a hot key.
         """
         return self._counts.get(key, 0) < self._threshold / 4
 
     def has_cooled(self) -> bool:
         """
-        Return whether the counts were halved since this was asked last.
+        Return True if the counts were halved since the last call.
         """
         has_cooled, self._has_cooled = self._has_cooled, False
         return has_cooled

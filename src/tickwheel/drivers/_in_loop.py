@@ -1,5 +1,5 @@
 """
-The base of the drivers that fire inside an event loop, which somebody else runs.
+The base of the drivers that fire inside an event loop of the user's.
 """
 
 from __future__ import annotations
@@ -20,22 +20,18 @@ from tickwheel.typing import Unique
 __all__ = ["DELAY_MAX_S", "DriverInLoop"]
 
 _TURN_MAX: Final = 1024
-"""So many callbacks in one turn of the loop at most; then its other work gets its turn."""
+"""Maximum number of callbacks in one turn of the loop; then its other work has its turn."""
 
 DELAY_MAX_S: Final = 86_400.0 * 365
-"""Longer waits are taken in parts: a loop that counts milliseconds in 32 bits has no trouble with a year."""
+"""Maximum wait, in seconds; longer waits are split, as some loops count milliseconds in 32 bits."""
 
 
 class DriverInLoop(Unique, ABC):
-    """
-    Fires in the thread of one event loop; timers may be set from any.
-    """
-
     fires_itself = True
 
     def __init__(self, clock: Clock | None) -> None:
         self.clock = clock
-        """The loop's clock, which a wheel gets that was given none; None where that is the system's."""
+        """The loop's clock, for a wheel without one; None if it is the system's."""
         self._engine: Engine | None = None
         self._context = copy_context()
         self._is_stopped = False
@@ -45,7 +41,7 @@ class DriverInLoop(Unique, ABC):
 
     def start(self, engine: Engine) -> None:
         """
-        Take *engine* over; with a clock that is moved by hand it fires where that is moved.
+        Attach *engine*; with a manual clock it fires whenever the clock is moved.
         """
         if self._engine is not None:
             message = "this driver has an engine already: make a new driver for each wheel"
@@ -62,27 +58,24 @@ class DriverInLoop(Unique, ABC):
 
     def join(self, timeout: float | None = None) -> bool:
         """
-        Return at once whether no callback and no coroutine is running: to wait would be to hold the loop.
+        Return immediately: True if no callback and no coroutine is running. A wait would block the loop.
         """
         return not (self._is_firing or self._has_tasks())
 
     @abstractmethod
     async def wait_closed(self, timeout: float | None, *, is_shielded: bool) -> bool:  # noqa: ASYNC109 - it is not a cancellation
         """
-        Wait until the coroutines of the stopped driver have ended, at most *timeout* seconds; return whether they have.
+        Wait until the coroutines of the stopped driver have ended, at most *timeout* seconds; return True if they have.
 
-        A coroutine of the driver may ask: neither it is waited for, nor another one that asks.
+        A coroutine of the driver may call it; it does not wait for itself, nor for other callers.
 
         Args:
-            timeout: How many seconds; None for as long as it takes.
-            is_shielded: Whether a cancellation of the caller comes through only once they have ended.
+            timeout: Maximum wait in seconds; None for no limit.
+            is_shielded: True to delay a cancellation of the caller until the coroutines have ended.
         """
 
     @abstractmethod
-    def _has_tasks(self) -> bool:
-        """
-        Return whether a coroutine is running, that of the caller apart.
-        """
+    def _has_tasks(self) -> bool: ...
 
     def after_fork(self) -> None:
         if self._engine is not None:
@@ -97,7 +90,7 @@ class DriverInLoop(Unique, ABC):
 
     def _wake(self) -> None:
         """
-        Look again in the loop's next turn: the engine's `on_earlier`.
+        Check the engine again in the loop's next turn: the engine's `on_earlier`.
         """
         if not self._soon(self._look):
             assert self._engine is not None
@@ -107,17 +100,14 @@ class DriverInLoop(Unique, ABC):
     @abstractmethod
     def _soon(self, step: Callable[..., object], *args: Any) -> bool:
         """
-        Run *step* in the loop's thread; return False if the loop is over.
+        Run *step* in the loop's thread; return False if the loop is closed.
         """
 
     @abstractmethod
-    def _look(self) -> None:
-        """
-        See when the engine has to fire next; called in the loop's thread.
-        """
+    def _look(self) -> None: ...
 
     @abstractmethod
     def _await(self, coroutine: Coroutine[Any, Any, Any], timer: object) -> None:
         """
-        Run what a callback returned: the engine's `on_coroutine`.
+        Run a coroutine that a callback returned: the engine's `on_coroutine`.
         """

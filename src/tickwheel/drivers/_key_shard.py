@@ -1,5 +1,5 @@
 """
-The route from a key to its shard, the shard where it is, and the callback by which a shard says that a key expires.
+The route from a key to its shard, the current shard of a key, and the shards' callback for expired keys.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ __all__ = ["KeyShard", "OnExpire", "jump_hash", "stable_hash"]
 
 class KeyShard:
     """
-    The shard of a key that is pending or expiring. Its wheel has it with (`KeyShard`, value) as the value.
+    The shard of a key that is pending or expiring. Its wheel stores (`KeyShard`, value) as the value of the key.
 
-    A life begins when the key is set, and ends when it was cancelled or its `on_expire` has returned. On its way from
-    the wheel to `on_expire` a life is in no list; so lives are counted, and a key changes its wheel only without one.
-
-    The wheel's thread holds what is pending, and so this: neither may hold the wheel, or it would never be let go.
+    A life of the key begins when it is set, and ends when it was cancelled or its `on_expire` has returned. Between the
+    wheel and `on_expire` a life is in no list; so lives are counted, and a key changes its wheel only if it has none.
+    The wheel's thread holds pending timers, and so this object: neither may hold the wheel, or it would never be
+    released.
     """
 
     __slots__ = ("_wheel", "lives")
@@ -47,7 +47,7 @@ class KeyShard:
 
 class OnExpire(KeyedStandIn):
     """
-    The callback of the shards for a key that expires: the user's, and then *end_life*, a method that is held weakly.
+    The shards' callback for an expired key: calls the user's, and then *end_life*, a method that is held weakly.
     """
 
     __slots__ = ("_end_life",)
@@ -65,9 +65,6 @@ class OnExpire(KeyedStandIn):
             self.refused(key, item)
 
     def refused(self, key: Hashable, item: Any, /) -> None:
-        """
-        Note that this life of *key* has ended.
-        """
         end_life = self._end_life()
         if end_life is not None:  # else the shards were dropped, and nobody asks them any more
             end_life(key, item[0])
@@ -75,9 +72,9 @@ class OnExpire(KeyedStandIn):
 
 def stable_hash(key: Hashable) -> int:
     """
-    Return a number for *key* that is the same in every process for text, bytes and integers; for others `hash(key)`.
+    Return a hash of *key* that is the same in every process for text, bytes and integers; for others `hash(key)`.
 
-    Keys that are equal have the same number: 1, 1.0 and True too.
+    Equal keys have equal hashes, including 1, 1.0 and True.
     """
     if isinstance(key, str):
         return zlib.crc32(key.encode("utf-8", "surrogatepass"))
@@ -88,7 +85,7 @@ def stable_hash(key: Hashable) -> int:
 
 def jump_hash(number: int, shards: int) -> int:
     """
-    Return a shard in 0..*shards* - 1 for a number, such that one shard more moves only the keys that it gets.
+    Return a shard in 0..*shards* - 1 for a number, such that an additional shard moves only the keys that it receives.
 
     J. Lamping, E. Veach, "A Fast, Minimal Memory, Consistent Hash Algorithm", 2014. O(log shards).
     """

@@ -13,7 +13,7 @@ from tickwheel.typing import K, Seconds, V
 __all__ = ["HOT_KEYED_VERBS", "KeyedVerbs"]
 
 HOT_KEYED_VERBS: Final = ("move", "set")
-"""What a wheel takes over from its keys as it is, a Python call cheaper."""
+"""Methods that a wheel copies from its keys as they are, which saves a Python call."""
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ _ABSENT: Final = object()
 
 class KeyedVerbs(Generic[K, V]):
     """
-    The verbs of a wheel for timers with a key, of which there is one for each key.
+    The methods of a wheel for timers with a key; each key has at most one timer.
     """
 
     _keyed: Keyed
@@ -31,16 +31,16 @@ class KeyedVerbs(Generic[K, V]):
         """
         Let *key* expire in *delay* seconds: `on_expire(key, value)` is called.
 
-        A key that is pending is moved and takes the new value, and the new context.
+        A pending key is moved, and gets the new value and the new context.
 
         Args:
-            key: Anything that can be hashed.
-            value: What `on_expire` gets with it.
+            key: Any hashable object.
+            value: The second argument of `on_expire`.
             delay: Seconds, or a timedelta; negative counts as 0, and `inf` as never.
-            context: The `contextvars.Context` to run `on_expire` in; None as for `call_later`.
+            context: The `contextvars.Context` of the call of `on_expire`; None as for `call_later`.
 
         Raises:
-            TypeError: If *key* cannot be hashed, *delay* is no number, or the wheel has no `on_expire`.
+            TypeError: If *key* is not hashable, *delay* is not a number, or the wheel has no `on_expire`.
             InvalidDelayError: If *delay* is NaN.
             ClosedError: After `close`.
             TooManyTimersError: If `max_pending` are pending and *key* is not one of them.
@@ -53,10 +53,10 @@ class KeyedVerbs(Generic[K, V]):
 
     def move(self, key: K, delay: Seconds) -> bool:
         """
-        Let *key* expire in *delay* seconds from now instead, with the value it has; return whether it was pending.
+        Let *key* expire in *delay* seconds from now, with its current value; return True if it was pending.
 
         Raises:
-            TypeError: If *key* cannot be hashed or *delay* is no number.
+            TypeError: If *key* is not hashable or *delay* is not a number.
             InvalidDelayError: If *delay* is NaN.
         """
         return self._keyed.move(key, delay)
@@ -83,16 +83,16 @@ class KeyedVerbs(Generic[K, V]):
 
     def find(self, key: K) -> tuple[V, float] | None:
         """
-        Return the value of a pending *key* and when it expires, in seconds of `time()`, or None.
+        Return the value of a pending *key* and its expiry in seconds of `time()`, or None.
         """
         return self._keyed.find(key)
 
     def keys(self, limit: int | None = 100) -> list[K]:
         """
-        Return the keys that are pending, in order of their deadlines.
+        Return the pending keys, in order of their deadlines.
 
         Args:
-            limit: How many at most; None for all. It costs O(n) either way.
+            limit: Maximum number of keys; None for all. The cost is O(n) in both cases.
 
         Raises:
             ValueError: If *limit* is negative.
@@ -101,12 +101,9 @@ class KeyedVerbs(Generic[K, V]):
 
     def items(self, limit: int | None = 100) -> list[tuple[K, V]]:
         """
-        Return the keys that are pending, each with its value, in order of their deadlines; arguments as of `keys`.
+        Return the pending keys with their values, in order of their deadlines; arguments as for `keys`.
         """
         return [(pending.args[0], pending.args[1]) for pending in self._keyed.listed(limit)]
 
     def __contains__(self, key: K) -> bool:
-        """
-        Return whether *key* is pending.
-        """
         return self._keyed.get(key, _ABSENT) is not _ABSENT

@@ -1,5 +1,5 @@
 """
-The clock of an event loop, where that is not the system's: one that a test moves, or that jumps over idle time.
+The clock of an event loop that does not use the system's: a test moves it, or it skips idle time.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 __all__ = ["LoopClock", "is_system_time"]
 
 _SYSTEM_LOOPS = ("asyncio", "uvloop", "rloop")
-"""The packages whose loops read the system's monotonic clock."""
+"""Packages whose loops read the system's monotonic clock."""
 
 
 class LoopClock:
     """
-    The time of an event loop, as its own timers have it; readable from any thread.
+    The time of an event loop, as its own timers see it; readable from any thread.
 
-    Its time of day is that of the system when the clock was made, and goes on with the loop's time.
+    Its wall-clock time starts with the system's and advances with the loop's time.
 
     Args:
         read_s: Returns the loop's time in seconds.
@@ -35,7 +35,7 @@ class LoopClock:
 
     def monotonic_ns(self) -> int:
         """
-        Return the loop's time, rounded down: nothing is due before the loop says so.
+        Return the loop's time, rounded down so that no timer is early.
         """
         now_s = self._read_s()
         now = math.floor(now_s * 1e9)
@@ -45,14 +45,14 @@ class LoopClock:
 
     def wall_ns(self) -> int:
         """
-        Return the time of day, as the loop's time makes it.
+        Return the wall-clock time, derived from the loop's time.
         """
         return self._wall_ns + self.monotonic_ns()
 
 
 def is_system_time(loop: Any) -> bool:
     """
-    Return whether the `time` of an asyncio *loop* is the system's monotonic clock.
+    Return True if the `time` of an asyncio *loop* is the system's monotonic clock.
     """
     if "time" in getattr(loop, "__dict__", ()) or not isinstance(time.monotonic, BuiltinFunctionType):
         return False

@@ -1,5 +1,5 @@
 """
-The manual driver: nothing fires unless somebody says so.
+The manual driver: timers fire only on request.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["ManualDriver"]
 
 class ManualDriver(Unique):
     """
-    Fires when a stepped clock is moved, or when `TimerWheel.fire_due()` is called: for tests and loops of one's own.
+    Fires when a manual clock is moved, or when `TimerWheel.fire_due()` is called: for tests and custom loops.
     """
 
     fires_itself = False
@@ -29,7 +29,7 @@ class ManualDriver(Unique):
 
     def start(self, engine: Engine) -> None:
         """
-        Attach *engine* to its clock, if that is moved by hand.
+        Attach *engine* to its clock, if that is a manual clock.
         """
         if self._engine is not None:
             message = "this driver has an engine already: make a new driver for each wheel"
@@ -48,12 +48,12 @@ class ManualDriver(Unique):
 
     def abandon(self) -> None:
         """
-        Leave everything as it is: the clock holds what is pending.
+        Do nothing: the clock holds the pending timers.
         """
 
     def join(self, timeout: float | None = None) -> bool:
         """
-        Return True: only those fire who move the clock or call `fire_due`, and they know when they are done.
+        Return True: callbacks run only within calls that move the clock or call `fire_due`.
         """
         return True
 
@@ -63,6 +63,6 @@ class ManualDriver(Unique):
 
     def stats(self) -> dict[str, Any]:
         """
-        Return no wake-ups, as nobody sleeps.
+        Return `wakeups`, which is 0: no thread sleeps.
         """
         return {"wakeups": 0}

@@ -1,5 +1,5 @@
 """
-Running callbacks with a watch in hand: what all executors share.
+Timing of callbacks, which all executors share.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from tickwheel.typing import Seconds, Unique
 __all__ = ["Executor", "InlineExecutor", "MeasuredExecutor", "SlowHandler"]
 
 SlowHandler: TypeAlias = Callable[[DueTimer, float], object]
-"""Gets a timer whose callback was slow, and how many seconds it took."""
+"""Receives a timer whose callback was slow, and the seconds that it took."""
 
 
 class Executor(Protocol):
     """
-    The base of everything that runs the callbacks of wheels.
+    The protocol of executors, which run the callbacks of wheels.
     """
 
     def serve(self, engine: Engine) -> None:
         """
-        Run the callbacks of *engine* from now on.
+        Start to run the callbacks of *engine*.
         """
 
     def stats(self) -> dict[str, Any]:
         """
-        Return counts, whose names begin with `executor_`.
+        Return counters, whose names begin with `executor_`.
         """
 
 
 class MeasuredExecutor(Unique):
     """
-    Runs timers in the thread that hands them over, and reports the slow ones.
+    Runs timers in the calling thread, and reports slow ones.
     """
 
     def __init__(self, slow_s: Seconds | None, on_slow: SlowHandler | None) -> None:
@@ -61,7 +61,7 @@ class MeasuredExecutor(Unique):
 
     def run(self, timer: DueTimer) -> Any:
         """
-        Run a timer here and now, and return what its callback returned.
+        Run a timer in this thread, and return the result of its callback.
         """
         begun = time.monotonic()
         try:
@@ -75,14 +75,14 @@ class MeasuredExecutor(Unique):
 
     def stats(self) -> dict[str, Any]:
         """
-        Return how many callbacks have run, and how many of them were slow.
+        Return the number of callbacks that have run, and of those that were slow.
         """
         return {"executor_ran": self._ran, "executor_slow": self._slow}
 
 
 class InlineExecutor(MeasuredExecutor):
     """
-    Calls in the driver's thread, and reports slow callbacks: what a wheel does without an executor, measured.
+    Calls in the driver's thread, like a wheel without an executor, and reports slow callbacks.
 
     Args:
         slow_s: Callbacks that take longer are reported.

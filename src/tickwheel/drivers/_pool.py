@@ -1,5 +1,5 @@
 """
-A pool of workers with a queue that has an end.
+A pool of worker threads with a bounded queue.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from tickwheel.wheels.contract import checked_count
 __all__ = ["PoolExecutor", "WhenFull"]
 
 WhenFull: TypeAlias = Literal["block", "reject", "run"]
-"""What a pool does with a callback when its queue is full."""
+"""Policy for a callback when the queue is full."""
 
 
 class _Queue:
     """
-    The callbacks that wait for a worker. The workers know this, not the pool, so a pool that nobody holds can go.
+    The callbacks that wait for a worker. Workers hold it, but not the pool, so an unreferenced pool can be collected.
     """
 
     def __init__(self, size_max: int) -> None:
@@ -46,21 +46,18 @@ class _Queue:
         call_after_fork(self)
 
     def is_full(self) -> bool:
-        """
-        Return whether there is no room.
-        """
         return len(self.waiting) >= self.size_max
 
     def put(self, timer: DueTimer) -> None:
         """
-        Add one more; the caller holds the lock.
+        Add a timer; the caller holds the lock.
         """
         self.waiting.append(timer)
         self.has_more.notify()
 
     def take(self) -> DueTimer | None:
         """
-        Return the next one as soon as there is one, or None once there will be none.
+        Wait for the next timer and return it, or None once the queue is closed and empty.
         """
         if self.is_forked:
             return None
@@ -74,7 +71,7 @@ class _Queue:
 
     def close(self) -> None:
         """
-        Let everybody who waits look again.
+        Wake all waiting threads.
         """
         with self.lock:
             self.is_closed = True
@@ -83,9 +80,9 @@ class _Queue:
 
     def after_fork(self) -> None:
         """
-        Have nothing more in the child, for a worker that forked: what waited runs in the parent.
+        Be empty in the child, for a worker that forked: waiting callbacks run in the parent.
 
-        The lock is left alone, as another thread may have held it.
+        The lock is not touched, as another thread may have held it.
         """
         self.is_forked = True
         self.waiting.clear()
@@ -93,26 +90,27 @@ class _Queue:
 
 class PoolExecutor(MeasuredExecutor):
     """
-    Calls in worker threads, so that a slow callback holds up neither the driver nor the others.
+    Calls in worker threads, so that a slow callback delays neither the driver nor other callbacks.
 
-    Callbacks begin in the order in which they fell due; they end as they please. Workers start as they are needed.
-    What a callback raises that is not an `Exception` goes to `threading.excepthook`, and its worker goes on.
+    Callbacks start in the order in which they became due, and may end in any order. Workers start on demand.
+    An exception of a callback that is not an `Exception` goes to `threading.excepthook`, and its worker continues.
     All methods may be called from any thread.
 
     Args:
-        workers: How many threads at most.
-        queue_max: How many callbacks may wait for one.
-        when_full: What happens to one more. "block": it holds the driver until there is room. "reject": it is not
-            called, and `on_error` gets an ExecutorFullError; a series goes on, and a context's deadline comes.
-            "run": it is called in the driver's thread.
+        workers: Maximum number of threads.
+        queue_max: Maximum number of callbacks that wait for a worker.
+        when_full: Policy for a callback when the queue is full. "block": it blocks the driver until there is room.
+            "reject": it is not called, and `on_error` receives an ExecutorFullError; a series continues, and a
+            context's
+            deadline is not lost. "run": it is called in the driver's thread.
         slow_s: Callbacks that take longer are reported; None for no report.
         on_slow: Called with each report, in the worker's thread; None for a warning in the logger `tickwheel`.
-        name: What the threads are called, with a number.
-        context: The `contextvars.Context` of which each callback without one of its own gets a copy; None for the
+        name: Prefix of the threads' names.
+        context: The `contextvars.Context` that is copied for each callback without a context of its own; None for the
             worker's.
 
     Raises:
-        ValueError: If *workers* or *queue_max* is below 1, or *when_full* is none of the three.
+        ValueError: If *workers* or *queue_max* is below 1, or *when_full* is not one of the three.
         TypeError: If *workers* or *queue_max* is not an integer.
     """
 
@@ -151,7 +149,7 @@ class PoolExecutor(MeasuredExecutor):
 
     def submit(self, timer: DueTimer) -> None:
         """
-        Queue a due timer, or do what the policy says.
+        Queue a due timer, or apply the policy for a full queue.
 
         Raises:
             ExecutorFullError: If the queue is full and the policy is to reject.
@@ -174,7 +172,7 @@ class PoolExecutor(MeasuredExecutor):
 
     def run(self, timer: DueTimer) -> Any:
         """
-        Run a timer here and now, in a copy of the pool's context, and return what its callback returned.
+        Run a timer in this thread, in a copy of the pool's context, and return the result of its callback.
         """
         if self._context is None:
             return super().run(timer)
@@ -195,13 +193,13 @@ class PoolExecutor(MeasuredExecutor):
 
     def close(self) -> None:
         """
-        Take nothing more; what was taken is called, then the workers end. Twice is allowed.
+        Refuse further callbacks; queued ones are called, then the workers end. May be called twice.
         """
         self._queue.close()
 
     def join(self, timeout: Seconds | None = None) -> bool:
         """
-        Wait until the closed pool has called all it took, at most *timeout* seconds; return whether it has.
+        Wait until the closed pool has called all queued callbacks, at most *timeout* seconds; return True if it has.
         """
         wait_s = to_timeout(timeout)
         deadline = None if wait_s is None else time.monotonic() + wait_s
@@ -222,9 +220,9 @@ class PoolExecutor(MeasuredExecutor):
 
     def after_fork(self) -> None:
         """
-        Begin again in the child, without threads and without what was waiting.
+        Start again in the child, without threads and without queued callbacks.
 
-        Forked inside a callback of this pool, the child has its worker, which ends with that callback.
+        If the fork was made inside a callback of this pool, the child has its worker, which ends with that callback.
         """
         queue = _Queue(self._queue.size_max)
         queue.is_closed = self._queue.is_closed
@@ -233,7 +231,7 @@ class PoolExecutor(MeasuredExecutor):
 
     def stats(self) -> dict[str, Any]:
         """
-        Return how many callbacks have run, were slow, rejected, and are waiting, and how many workers there are.
+        Return the numbers of callbacks that have run, were slow, were rejected and are waiting, and of workers.
         """
         return {
             **super().stats(),

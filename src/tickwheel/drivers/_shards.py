@@ -1,13 +1,13 @@
 """
-Shards: several wheels, each with its own thread, behind the keyed verbs of one.
+Shards: several wheels, each with its own thread, behind the keyed methods of one.
 
 A key belongs to one shard, by a hash that is the same in every process for text, bytes and integers. Its callbacks run
-there one after the other: what expires of one key is in order, and a callback that blocks holds up its own shard only.
+there one after the other: expiries of one key keep their order, and a blocking callback delays only its own shard.
 
-Where a key is, as long as it is pending or expiring, is written down; where it belongs may change, by a shard more or
-because it became hot. It goes there with its next set or move, unless it is expiring at that moment: then it stays
-until that is over, as the other shard's thread might overtake. So nothing is copied when a shard is added, and nobody
-waits.
+The current shard of a pending or expiring key is recorded. The shard that it belongs to may change when a shard is
+added or the key becomes hot. The key moves there with its next set or move, unless it is expiring at that moment: then
+it stays until the callback has returned, as the other shard's thread might overtake it. So adding a shard copies
+nothing and blocks no thread.
 """
 
 from __future__ import annotations
@@ -38,15 +38,16 @@ class ShardedWheel(Unique, Generic[K, V]):
     """
     Keyed timers over several wheels. All methods may be called from any thread.
 
-    A key that changes its wheel keeps its instant, to the rounding of a float: a few nanoseconds later, never earlier.
+    A key that changes its wheel keeps its deadline up to float rounding: a few nanoseconds later, never earlier.
 
     Args:
-        shards: How many wheels to begin with.
+        shards: Initial number of wheels.
         on_expire: Called with key and value when a key expires, in the thread of its shard.
-        hot_share: Keys that get more than this share of the sets and moves get a wheel of their own, as long as that
-            lasts; more than 1/64. None: none do.
-        hot_max: How many keys may have one at once.
-        make_wheel: Returns a wheel of some design for each shard; None for the native one.
+        hot_share: Keys with more than this share of the sets and moves get a wheel of their own while they are hot;
+            more
+            than 1/64. None disables that.
+        hot_max: Maximum number of keys with a wheel of their own.
+        make_wheel: Returns a wheel for each shard; None for the native one.
         clock: As for `TimerWheel`.
         on_error: As for `TimerWheel`.
         max_pending: As for `TimerWheel`, for each shard.
@@ -54,7 +55,7 @@ class ShardedWheel(Unique, Generic[K, V]):
 
     Raises:
         ValueError: If *shards* is below 1, *hot_max* below 0, or *hot_share* is outside of its range.
-        TypeError: If *shards* or *hot_max* is no integer, or *hot_share* no number.
+        TypeError: If *shards* or *hot_max* is not an integer, or *hot_share* is not a number.
     """
 
     def __init__(
@@ -96,33 +97,24 @@ class ShardedWheel(Unique, Generic[K, V]):
         return f"<{type(self).__name__} {state} on {self.shards()} shards>"
 
     def __len__(self) -> int:
-        """
-        Return how many keys are pending.
-        """
         with self._lock:
             return sum(len(wheel) for wheel in self._wheels())
 
     def __bool__(self) -> bool:
-        """
-        Return True: a wheel without timers is a wheel.
-        """
         return True
 
     def __contains__(self, key: K) -> bool:
-        """
-        Return whether *key* is pending.
-        """
         return self.find(key) is not None
 
     def shards(self) -> int:
         """
-        Return how many shards there are, the wheels of hot keys not counted.
+        Return the number of shards, without the wheels of hot keys.
         """
         return len(self._shards)
 
     def set(self, key: K, value: V, delay: Seconds) -> None:
         """
-        Let *key* expire in *delay* seconds; a pending key is moved and takes the new value.
+        Let *key* expire in *delay* seconds; a pending key is moved and gets the new value.
 
         Errors are those of `TimerWheel.set`.
         """
@@ -135,7 +127,7 @@ class ShardedWheel(Unique, Generic[K, V]):
 
     def move(self, key: K, delay: Seconds) -> bool:
         """
-        Let *key* expire in *delay* seconds from now, with the value it has; return whether it was pending.
+        Let *key* expire in *delay* seconds from now, with its current value; return True if it was pending.
 
         Errors are those of `TimerWheel.move`.
         """
@@ -172,7 +164,7 @@ class ShardedWheel(Unique, Generic[K, V]):
 
     def find(self, key: K) -> tuple[V, float] | None:
         """
-        Return the value of a pending *key* and when it expires, in seconds of the shards' clock, or None.
+        Return the value of a pending *key* and its expiry in seconds of the shards' clock, or None.
         """
         with self._lock:
             key_shard = self._key_shards.get(key)
@@ -183,19 +175,19 @@ class ShardedWheel(Unique, Generic[K, V]):
 
     def keys(self, limit: int | None = 100) -> list[K]:
         """
-        Return the keys that are pending, in order of their deadlines; arguments as of `TimerWheel.keys`.
+        Return the pending keys, in order of their deadlines; arguments as for `TimerWheel.keys`.
         """
         return [key for key, _ in self.items(limit)]
 
     def items(self, limit: int | None = 100) -> list[tuple[K, V]]:
         """
-        Return the keys that are pending, each with its value, in order of their deadlines; as `keys`.
+        Return the pending keys with their values, in order of their deadlines; arguments as for `keys`.
         """
         return [(pending.args[0], pending.args[1]) for pending in self.pending(limit)]
 
     def pending(self, limit: int | None = 100) -> list[Pending]:
         """
-        Return what is pending, in order of the deadlines: keys with their values; as `keys`.
+        Return the pending keys with their values, in order of their deadlines; arguments as for `keys`.
         """
         with self._lock:
             found = [pending for wheel in self._wheels() for pending in wheel.pending(limit)]
@@ -203,7 +195,7 @@ class ShardedWheel(Unique, Generic[K, V]):
 
     def add_shard(self) -> None:
         """
-        Take one wheel more. Keys that belong there go there with their next set or move; nothing waits for that.
+        Add a wheel. Keys that belong to it move there with their next set or move; nothing waits for that.
 
         Raises:
             ClosedError: After `close`.
@@ -215,7 +207,7 @@ class ShardedWheel(Unique, Generic[K, V]):
 
     def drain(self, fn: Callable[[K, V], object] | None = None) -> list[Pending]:
         """
-        Cancel everything that is pending and return it in order of its deadlines; *fn* as of `TimerWheel.drain`.
+        Cancel all pending keys and return them in order of their deadlines; *fn* as for `TimerWheel.drain`.
         """
         drained = self._end(TimerWheel.drain)
         if fn is not None:
@@ -224,7 +216,7 @@ class ShardedWheel(Unique, Generic[K, V]):
 
     def close(self) -> list[Pending]:
         """
-        Cancel everything that is pending, return it, and refuse to set from now on. Twice is allowed.
+        Cancel and return all pending keys, and refuse further sets. May be called twice.
         """
         with self._lock:
             self._is_closed = True
@@ -232,7 +224,7 @@ class ShardedWheel(Unique, Generic[K, V]):
 
     def join(self, timeout: Seconds | None = None) -> bool:
         """
-        Wait until the closed shards call nothing any more, at most *timeout* seconds each; return whether that is so.
+        Wait until the closed shards run no callback, at most *timeout* seconds each; return True if they do not.
         """
         return all(wheel.join(timeout) for wheel in self._wheels())
 
@@ -247,7 +239,7 @@ class ShardedWheel(Unique, Generic[K, V]):
 
     def stats(self) -> dict[str, Any]:
         """
-        Return the number of `shards`, the keys `pending`, the `hot` keys, and the statistics of each shard: `by_shard`.
+        Return the number of `shards`, the `pending` and the `hot` keys, and the statistics of each shard: `by_shard`.
         """
         with self._lock:
             by_shard = [shard.stats() for shard in self._shards]
@@ -255,7 +247,7 @@ class ShardedWheel(Unique, Generic[K, V]):
 
     def check(self) -> None:
         """
-        Verify the invariants of each shard, and that each key is where it is written down, and only there.
+        Verify the invariants of each shard, and that each key is in its recorded shard only.
         """
         with self._lock:
             wheels = self._wheels()
@@ -268,7 +260,7 @@ class ShardedWheel(Unique, Generic[K, V]):
 
     def after_fork(self) -> None:
         """
-        Forget in the child of a fork where keys were: all wheels are empty there.
+        Forget the shards of all keys: all wheels are empty in the child of a fork.
         """
         self._key_shards.clear()
         self._retiring.clear()
@@ -292,9 +284,9 @@ class ShardedWheel(Unique, Generic[K, V]):
 
     def _move_to(self, home: TimerWheel, key: Hashable, delay: Seconds) -> bool:
         """
-        Move *key* to *home*, if it is pending and no life of it is on its way; return whether it was pending.
+        Move *key* to *home*, if it is pending and none of its lives is being delivered; return True if it was pending.
 
-        What expires meanwhile was not moved: the wheel's own verbs say which came first.
+        A key that expires in the meantime is not moved: the methods of the wheel decide which came first.
         """
         key_shard = self._key_shards.get(key)
         if key_shard is None:
@@ -320,7 +312,7 @@ class ShardedWheel(Unique, Generic[K, V]):
         cancelled: tuple[Any, float] | None,
     ) -> None:
         """
-        Set *key*, which was on *former*, on *wheel*; where that fails, what was *cancelled* is pending again as it was.
+        Set *key*, which was on *former*, on *wheel*; if that fails, restore the *cancelled* value and deadline.
         """
         key_shard = item[0]
         try:
@@ -337,7 +329,7 @@ class ShardedWheel(Unique, Generic[K, V]):
 
     def _belongs(self, key: Hashable) -> TimerWheel:
         """
-        Return the wheel that *key* belongs on, and count it.
+        Return the wheel that *key* belongs on, and count the operation.
         """
         if self._hot_keys is not None:
             is_hot = self._hot_keys.count(key)
@@ -355,7 +347,7 @@ class ShardedWheel(Unique, Generic[K, V]):
 
     def _cool(self, key: Hashable) -> None:
         """
-        Take a key's wheel away, and the key home; where there is no room for it, it stays until it expires.
+        Remove a key's own wheel and move the key back; if there is no room, it stays until it expires.
         """
         wheel = self._hot.pop(key)
         self._retiring.append(wheel)
@@ -367,7 +359,7 @@ class ShardedWheel(Unique, Generic[K, V]):
 
     def _retire(self, wheel: TimerWheel) -> None:
         """
-        Close a wheel that belonged to a hot key, once nothing is there any more.
+        Close the wheel of a formerly hot key once it is empty.
         """
         if wheel in self._retiring and not any(each.wheel is wheel for each in self._key_shards.copy().values()):
             self._retiring.remove(wheel)
@@ -375,7 +367,7 @@ class ShardedWheel(Unique, Generic[K, V]):
 
     def _end_life(self, key: Hashable, key_shard: KeyShard) -> None:
         """
-        Count a life that has ended; with the last one, forget where the key was.
+        Count the end of a life; with the last one, forget the key's shard.
         """
         with self._lock:
             key_shard.lives -= 1
@@ -406,7 +398,7 @@ class ShardedWheel(Unique, Generic[K, V]):
 
 def _shown(pending: Pending) -> Pending:
     """
-    Return what a shard said of a key as the user knows it: without its shard.
+    Remove the `KeyShard` from a shard's description of a key.
     """
     key, (_, value) = pending.args
     return Pending(None, (key, value), pending.deadline, pending.remaining)

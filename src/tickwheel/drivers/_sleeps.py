@@ -1,5 +1,5 @@
 """
-Timers for coroutines to await: one, and a series of them.
+Awaitable timers for coroutines: a single one, and a series.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ __all__ = ["Sleep", "Ticks"]
 
 class Sleep(StandIn):
     """
-    A timer to await: what `TimerWheel.sleep` returns.
+    An awaitable timer: the result of `TimerWheel.sleep`.
 
-    Any number of coroutines may await it, of asyncio or of trio, also once it has ended. All get the same answer: True
-    if its time has come, False if it was cancelled, by `cancel` or by its wheel's drain or close.
+    Any number of coroutines of asyncio or trio may await it, also after its end. All get the same result: True if it
+    fired,
+    False if it was cancelled, by `cancel` or by its wheel's drain or close.
     The methods are those of `Timer`, and may be called from any thread.
     """
 
@@ -38,7 +39,7 @@ class Sleep(StandIn):
 
     def start(self, delay: Seconds) -> Self:
         """
-        Set the timer; called once, by the verb that made this.
+        Set the timer; called once, by the method that made it.
         """
         self._timer = self._engine.call_later(delay, self)
         return self
@@ -71,7 +72,7 @@ class Sleep(StandIn):
 
     def cancel(self) -> bool:
         """
-        End it; return True if it will never fire because of this call. Awaiting it then gives False.
+        End it; return True if it will never fire because of this call. Awaiting it then returns False.
         """
         is_cancelled = self._set_timer.cancel()
         if is_cancelled:
@@ -80,25 +81,25 @@ class Sleep(StandIn):
 
     def cancelled(self) -> bool:
         """
-        Return whether it was cancelled.
+        Return True if it was cancelled.
         """
         return self._set_timer.cancelled()
 
     def pending(self) -> bool:
         """
-        Return whether it is still going to fire.
+        Return True if it is still going to fire.
         """
         return self._set_timer.pending()
 
     def when(self) -> float:
         """
-        Return when it fires or was to fire, in seconds of the wheel's clock.
+        Return the time at which it fires or was to fire, in seconds of the wheel's clock.
         """
         return self._set_timer.when()
 
     def reschedule(self, when: Seconds) -> bool:
         """
-        Move it to a new time; return whether it is going to fire then: not if it has ended.
+        Move it to a new time; return True if it is going to fire then, False if it has ended.
         """
         return self._has_fired is None and self._set_timer.reschedule(when)
 
@@ -114,29 +115,23 @@ class Sleep(StandIn):
         return self._timer
 
     def handle(self, timer: Any) -> Sleep:
-        """
-        Return this, which is what the user has of it.
-        """
         return self
 
     def __call__(self) -> None:
         self._end(has_fired=True)
 
     def ended(self) -> None:
-        """
-        End with the wheel.
-        """
         self._end(has_fired=False)
 
     def refused(self) -> None:
         """
-        Fire here and now: there is no function of the user's that a full pool could not take.
+        Fire in this thread: a full pool need not run any user's function.
         """
         self()
 
     def failed(self) -> None:
         """
-        Wake those that wait, again: once awake they do not notice.
+        Wake the waiting tasks again, which is harmless if they are awake.
         """
         self()
 
@@ -149,10 +144,10 @@ class Sleep(StandIn):
 
 class Ticks:
     """
-    An asynchronous iterator of the times of a series: what `TimerWheel.every` returns.
+    An asynchronous iterator over the times of a series: the result of `TimerWheel.every`.
 
-    Each item is the time that its tick had, in seconds of the wheel's clock. Nothing is pending between two of them,
-    so an iteration may be left at any point. It ends with its wheel.
+    Each item is the scheduled time of its tick, in seconds of the wheel's clock. No timer is pending between two items,
+    so an iteration may be abandoned at any point. It ends with its wheel.
     """
 
     def __init__(self, engine: Engine, phase: Phase, times: int | None) -> None:
@@ -161,7 +156,7 @@ class Ticks:
         self._left = times
         self._begun = False
         self.missed = 0
-        """How many ticks were left out because their time had passed."""
+        """Number of ticks that were left out because their time had passed."""
 
     def __aiter__(self) -> Self:
         return self
@@ -190,7 +185,7 @@ class Ticks:
 
 def _signal() -> tuple[Callable[[], object], Callable[[], Any]]:
     """
-    Return what wakes the coroutine that asks, from any thread, and what it awaits.
+    Return a function that wakes the current task, from any thread, and a function that waits for it.
     """
     if _trio.is_in_trio():
         return _trio.signal()

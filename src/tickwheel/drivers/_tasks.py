@@ -1,5 +1,5 @@
 """
-Callbacks as asyncio tasks: the executor, and the tasks that it and the asyncio driver make of coroutines.
+Callbacks as asyncio tasks: the executor, and the set of tasks that it shares with the asyncio driver.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ class TaskExecutor(MeasuredExecutor):
         wheel = TimerWheel(executor=TaskExecutor())
         wheel.call_later(5, fetch, url)    # an async function
 
-    That is for a wheel that fires elsewhere, and to have slow callbacks reported: `TimerWheel.asyncio()` makes its own
-    tasks. Callbacks and coroutines run in a copy of the context that they were set in.
-    An error of a task goes where its wheel's errors go; a cancelled one is not an error. The tasks are the
-    executor's: closing a wheel does not cancel them.
+    Use it for a wheel that fires in another thread, or to get reports of slow callbacks: `TimerWheel.asyncio()` makes
+    tasks without it. Callbacks and coroutines run in a copy of the context in which they were set.
+
+    An error of a task goes where its wheel's errors go; a cancelled task is not an error. The tasks belong to the
+    executor: closing a wheel does not cancel them.
 
     Args:
-        loop: Which loop; None for the one that is running.
-        slow_s: Callbacks that hold the loop longer in one call are reported; None for no report.
+        loop: The event loop; None for the running one.
+        slow_s: Callbacks that block the loop longer in one call are reported; None for no report.
         on_slow: Called with each report; None for a warning in the logger `tickwheel`.
 
     Raises:
@@ -54,7 +55,7 @@ class TaskExecutor(MeasuredExecutor):
 
     def serve(self, engine: Engine) -> None:
         """
-        Take every due timer and every coroutine of *engine*, and report to its `on_error` what tasks raise.
+        Run due timers and coroutines of *engine*, and report errors of tasks to its `on_error`.
         """
 
         def submit(timer: DueTimer) -> None:
@@ -69,14 +70,14 @@ class TaskExecutor(MeasuredExecutor):
 
     def stats(self) -> dict[str, Any]:
         """
-        Return how many callbacks have run, how many were slow, and how many tasks are under way.
+        Return the numbers of callbacks that have run, of slow ones, and of running tasks.
         """
         return {**super().stats(), "executor_tasks": len(self._tasks)}
 
 
 class TaskSet:
     """
-    Tasks of one loop, held until they are done, because the loop itself holds them weakly. Used in the loop's thread.
+    Strong references to running tasks, because the loop's are weak. Used only in the loop's thread.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -90,7 +91,7 @@ class TaskSet:
 
     def start(self, engine: Engine, coroutine: Coroutine[Any, Any, Any], timer: object) -> None:
         """
-        Make a task of *coroutine*, and give what it raises, unless it is cancelled, to the `on_error` of *engine*.
+        Make a task of *coroutine*; its error, unless it is cancelled, goes to the `on_error` of *engine*.
         """
         task = self._loop.create_task(coroutine)
         self._tasks.add(task)
@@ -106,7 +107,7 @@ class TaskSet:
 
     def cancel(self) -> None:
         """
-        Cancel all of them, each once, but the one that asks for it.
+        Cancel all tasks once, except the current one.
         """
         current = self._current()
         for task in self._tasks - self._cancelled - {current}:
@@ -115,13 +116,13 @@ class TaskSet:
 
     def has_others(self) -> bool:
         """
-        Return whether there is one that is not the one that asks.
+        Return True if there is a task other than the current one.
         """
         return bool(self._tasks - {self._current()})
 
     async def wait(self, timeout: float | None, *, is_shielded: bool) -> bool:  # noqa: ASYNC109 - it is not a cancellation
         """
-        Wait until all have ended but those that wait here, at most *timeout* seconds; return whether they have.
+        Wait at most *timeout* seconds for all tasks except those that wait here; return True if they have ended.
 
         A cancellation of the caller is raised at once or, if *is_shielded*, when they have ended.
         """
@@ -153,7 +154,7 @@ class TaskSet:
 
 async def result_in_thread(wait: Callable[[], T]) -> T:
     """
-    Return what *wait* returns, which blocks, without holding up the loop, of asyncio or trio, that runs here.
+    Run the blocking function *wait* in a thread and await its result, in asyncio or trio.
     """
     if running_loop() is not None:
         return await asyncio.to_thread(wait)
@@ -165,9 +166,6 @@ async def result_in_thread(wait: Callable[[], T]) -> T:
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """
-    Return the loop that runs in this thread, or None.
-    """
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

@@ -1,8 +1,8 @@
 """
 The thread driver: one daemon thread, started by the first timer, asleep until the next deadline.
 
-Life of the thread: none -> running -> none. It ends when the driver is stopped, or when nobody holds the wheel any more
-and nothing is pending; should something be set after all, by a method that somebody kept, the next one starts.
+The thread ends when the driver is stopped, or when the wheel is unreferenced and no timer is pending. If a timer is set
+after that, through a bound method that is still referenced, a new thread starts.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from tickwheel.typing import Unique
 __all__ = ["ThreadDriver"]
 
 TURN_MAX: Final = 1024
-"""Callbacks in one turn at most. A turn's other work is bounded by it too, so that a crowd falling due never holds the
-interpreter for long; the next turn follows at once."""
+"""Maximum number of callbacks in one turn. It also bounds the other work of a turn, so that many due timers never hold
+the
+interpreter for long; the next turn follows immediately."""
 
 PAUSE_S: Final = 0.1
-"""How long the thread waits when clock or design have raised, so that one that always does costs little."""
+"""Pause in seconds after an error of the clock or the wheel, so that a permanent error costs little."""
 
 GRACE_S: Final = 1.0
-"""How long the end of the interpreter waits for callbacks that are running; after that they die with it."""
+"""Seconds that the exit of the interpreter waits for running callbacks; after that they die with it."""
 
 _is_ending: Final = Event()
 _running: weakref.WeakSet[ThreadDriver] = weakref.WeakSet()
@@ -42,16 +43,18 @@ class ThreadDriver(Unique):
     """
     Fires in a thread of its own.
 
-    Callbacks run one after the other, in that thread. What leaves one and is no `Exception` (KeyboardInterrupt and
-    SystemExit among them) goes to `threading.excepthook`, as in any thread, and the driver goes on: a callback that
-    calls `sys.exit()` ends itself, not the timers of others. What a clock or a design raises in that thread goes there
-    too, and the driver tries again a tenth of a second later.
+    Callbacks run one after the other, in that thread. An exception of a callback that is not an `Exception`, such as
+    KeyboardInterrupt or SystemExit, goes to `threading.excepthook`, as in any thread, and the driver continues: a
+    callback
+    that calls `sys.exit()` ends only itself. Errors of a clock or a wheel design go there too, and the driver tries
+    again
+    after 0.1 seconds.
 
-    The child of a fork has the wheel without its timers, and a new thread when it sets one. Forked inside a callback,
-    its one thread is the one that would have to fire: there the wheel is closed.
+    In the child of a fork the wheel is empty, and gets a new thread with its first timer. If the fork was made inside a
+    callback, the only thread of the child is the one that would have to fire, so the wheel is closed there.
 
     Args:
-        name: What the thread is called.
+        name: Name of the thread.
     """
 
     fires_itself = True
@@ -73,7 +76,7 @@ class ThreadDriver(Unique):
 
     def start(self, engine: Engine) -> None:
         """
-        Take *engine* over; the thread starts with the first timer.
+        Attach *engine*; the thread starts with the first timer.
         """
         refuse_eventlet()
         if self._engine is not None:
@@ -90,14 +93,14 @@ class ThreadDriver(Unique):
 
     def stop(self) -> None:
         """
-        Fire nothing more; the thread ends after the callback that it is running.
+        Fire no more timers; the thread ends after the running callback.
         """
         self._is_stopped = True
         self._notify()
 
     def abandon(self) -> None:
         """
-        End the thread once nothing is going to fire, and let go of what never does.
+        End the thread after the last timer that will fire, and release timers that never fire.
         """
         self._is_abandoned = True
         self._notify()
@@ -114,7 +117,7 @@ class ThreadDriver(Unique):
 
     def after_fork(self) -> None:
         """
-        Forget the thread, which the child does not have; or end, if the child has nothing but this thread.
+        Forget the thread, which the child lacks; or stop, if the child has only this thread.
         """
         if self._engine is None:
             return
@@ -130,7 +133,7 @@ class ThreadDriver(Unique):
 
     def stats(self) -> dict[str, Any]:
         """
-        Return `wakeups`, and how many of them were because of an earlier deadline or the end: `notices`.
+        Return `wakeups`, and `notices`: the wake-ups for an earlier deadline or the end.
         """
         return {"wakeups": self._wakeups, "notices": self._notices}
 
@@ -140,7 +143,7 @@ class ThreadDriver(Unique):
 
     def _wake(self) -> None:
         """
-        See that the thread looks at its engine: the engine's `on_earlier`.
+        Wake the thread: the engine's `on_earlier`.
         """
         with self._lock:
             if self._thread is None and not self._is_stopped:
@@ -204,7 +207,7 @@ def _report(thread: Thread) -> None:
 
 def _stop_all() -> None:
     """
-    End the threads while the interpreter is whole: one that is caught asleep later would die somewhere in native code.
+    End the threads before the interpreter shuts down: a sleeping thread would later die in native code.
     """
     _is_ending.set()
     drivers = list(_running)

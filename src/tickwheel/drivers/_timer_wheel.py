@@ -1,5 +1,5 @@
 """
-TimerWheel: what users hold.
+TimerWheel, the front door for timers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TimerWheel", "hand_out"]
 _engines: Final[weakref.WeakValueDictionary[int, WheelEngine]] = weakref.WeakValueDictionary()
-"""The engines over wheels of some design, by the id of the wheel, which each holds."""
+"""The engine of each wheel of a design in Python, by the id of the wheel, which the engine holds."""
 
 
 class TimerWheel(TimerVerbs, KeyedVerbs[K, V], Unique):
@@ -51,20 +51,20 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], Unique):
     Callbacks may do anything: set, move and cancel timers, drain or close the wheel, raise. They run one after the
     other, in order of their deadlines, first set first among equals.
     A wheel that is no longer held fires what is pending, then ends; a ResourceWarning says so. Timers that never fire
-    and series without an end are let go then. What a clock moved by hand fires stays as it is.
+    and series without an end are released then. Timers on a manual clock stay pending.
 
     Args:
-        wheel: A wheel of some design, empty and this one's alone; None for the native one.
-        clock: Where time comes from; None for the system's monotonic clock, which stops during suspend, or, on an
+        wheel: An empty wheel of any design that no other TimerWheel uses; None for the native one.
+        clock: Source of time; None for the system's monotonic clock, which stops during suspend, or, on an
             event loop with a clock of its own, for that. `BootClock` counts suspend.
-        driver: What makes time pass; None for a thread, or, with a clock that is moved by hand, for nobody else.
+        driver: The driver, which waits and fires; None for a thread, or for the manual driver with a manual clock.
         on_expire: Called with key and value when a keyed timer expires; `set` needs it.
-        on_error: Gets every `Exception` that a callback raises, and the timer. None: it is logged to the logger
+        on_error: Receives every `Exception` that a callback raises, and the timer. None: it is logged to the logger
             `tickwheel`, or on an event loop given to the loop's exception handler.
-        max_pending: How many timers may be pending at once; None for any number. A series whose next firing finds so
-            many ends, with TooManyTimersError for `on_error`.
-        executor: Where callbacks run; None for the driver's thread. It stays its maker's: `close` leaves it open, and
-            what it has taken over is its own: it runs, whatever is cancelled, drained or closed here.
+        max_pending: Maximum number of pending timers; None for no limit. A series that cannot set its next firing
+            ends, with TooManyTimersError for `on_error`.
+        executor: Runs the callbacks; None for the driver's thread. The wheel does not own it: `close` leaves it open,
+            and callbacks that it has accepted run, even if the timer is cancelled or the wheel drained or closed.
     """
 
     def __init__(
@@ -134,13 +134,13 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], Unique):
         Return a wheel that fires on an event loop.
 
         Args:
-            loop: Which one; None for the one that is running.
-            wheel: As for the class, and so are the others.
+            loop: The event loop; None for the running one.
+            wheel: As for the class.
             clock: None for the loop's.
-            on_expire: See the class.
-            on_error: See the class.
-            max_pending: See the class.
-            executor: See the class.
+            on_expire: As for the class.
+            on_error: As for the class.
+            max_pending: As for the class.
+            executor: As for the class.
 
         Raises:
             RuntimeError: If no loop is given and none is running.
@@ -169,7 +169,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], Unique):
         executor: Executor | None = None,
     ) -> TimerWheel[KeyT, ValueT]:
         """
-        Return a wheel that fires in the trio that is running; arguments as of `asyncio`.
+        Return a wheel that fires in the running trio; arguments as for `asyncio`.
 
         Raises:
             MissingExtraError: If trio is not installed.
@@ -199,9 +199,9 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], Unique):
         executor: Executor | None = None,
     ) -> TimerWheel[KeyT, ValueT]:
         """
-        Return a wheel for the back end of anyio that is running: `trio()` in a task of trio, else `asyncio()`.
+        Return a wheel for the running back end of anyio: `trio()` in a task of trio, else `asyncio()`.
 
-        Arguments are theirs.
+        The arguments are those of `asyncio`.
 
         Raises:
             RuntimeError: If neither is running.
@@ -237,35 +237,32 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], Unique):
     @property
     def clock(self) -> Clock:
         """
-        Return where the wheel's time comes from.
+        Return the wheel's source of time.
         """
         return self._engine.clock
 
     @property
     def awaits_coroutines(self) -> bool:
         """
-        Return whether a callback may be a coroutine function: there is an event loop that awaits what it returns.
+        Return True if a callback may be a coroutine function: an event loop awaits its result.
         """
         return self._engine.on_coroutine is not None
 
     def __len__(self) -> int:
         """
-        Return how many timers are pending.
+        Return the number of pending timers.
         """
         return len(self._engine)
 
     def __bool__(self) -> bool:
-        """
-        Return True: a wheel without timers is a wheel.
-        """
         return True
 
     def pending(self, limit: int | None = 100) -> list[Pending]:
         """
-        Return what is pending, in order of the deadlines: callback, arguments and handle, or key and value.
+        Return the pending timers, in order of the deadlines: callback, arguments and handle, or key and value.
 
         Args:
-            limit: How many at most; None for all. It costs O(n) either way.
+            limit: Maximum number of timers; None for all. The cost is O(n) in both cases.
 
         Raises:
             ValueError: If *limit* is negative.
@@ -278,18 +275,18 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], Unique):
 
     def next_expiration(self) -> float | None:
         """
-        Return when something is due next, in seconds of `time()`, or None if nothing is going to be.
+        Return the next time at which a timer is due, in seconds of `time()`, or None.
 
-        A series by the wall clock is due at each of its looks at that.
+        A series by the wall clock is due whenever it reads that clock.
         """
         deadline = self._engine.arm()
         return None if deadline is None else seconds(deadline)
 
     def fire_due(self, limit: int | None = None) -> int:
         """
-        Fire what is due, at most *limit* of it, and return how many were fired; for the manual driver.
+        Fire at most *limit* due timers, and return their number; for the manual driver.
 
-        What a callback sets is not fired by this call.
+        Timers that a callback sets are not fired by this call.
 
         Raises:
             RuntimeError: If the wheel's driver fires automatically.
@@ -302,15 +299,17 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], Unique):
 
     def drain(self, fn: Callable[[K, V], object] | None = None) -> list[Pending]:
         """
-        Cancel everything that is pending, and return it in order of its deadlines.
+        Cancel all pending timers, and return them in order of their deadlines.
 
-        A series that is firing has no timer just then: it is not returned, and goes on. `close` ends it, too.
+        A series that is firing has no timer at that moment: it is not returned, and continues. `close` also ends the
+        series.
 
         Args:
-            fn: Called with key and value of each keyed timer, in order, once all are cancelled: what it sets stays.
+            fn: Called with key and value of each keyed timer, in order, once all are cancelled; timers that it sets
+                stay.
 
         Raises:
-            ExceptionGroup: What *fn* raised; it was called for each key nevertheless.
+            ExceptionGroup: The errors of *fn*; it was called for each key nevertheless.
         """
         drained = self._keyed.end(self._engine.drain)
         if fn is not None:
@@ -319,10 +318,11 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], Unique):
 
     def close(self) -> list[Pending]:
         """
-        Cancel everything that is pending, return it, and refuse to set from now on.
+        Cancel all pending timers, return them, and refuse further timers.
 
-        A callback that is running runs on: `join()` waits for it. A series that is firing is over then, and not
-        returned. Closing twice is allowed and returns [].
+        A running callback completes: `join()` waits for it. A series that is firing ends then, and is not returned. May
+        be
+        called twice and then returns [].
         """
         try:
             return self._keyed.end(self._engine.close)
@@ -332,20 +332,21 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], Unique):
 
     def closed(self) -> bool:
         """
-        Return whether the wheel was closed.
+        Return True if the wheel was closed.
         """
         return self._engine.closed()
 
     def join(self, timeout: Seconds | None = None) -> bool:
         """
-        Wait until the closed wheel calls nothing any more; in a coroutine, `await aclose()` does.
+        Wait until the closed wheel runs no callback; in a coroutine, use `await aclose()`.
 
         Args:
-            timeout: How many seconds to wait at most; None for as long as it takes.
+            timeout: Maximum wait in seconds; None for no limit.
 
         Returns:
-            Whether no callback is running, and no coroutine of the wheel, an executor's apart. On an event loop, and
-            inside a callback, this is answered at once; inside one that a pool runs it waits, and as the driver may be
+            True if no callback is running, and no coroutine of the wheel, except those of an executor. On an event
+            loop, and
+            inside a callback, it returns immediately; inside a callback that a pool runs it waits. As the driver may be
             waiting for room in that pool, pass a *timeout* there.
         """
         return self._driver.join(to_timeout(timeout))
@@ -370,20 +371,20 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], Unique):
 
     async def aclose(self, timeout: Seconds | None = None) -> list[Pending]:  # noqa: ASYNC109 - it is not a cancellation
         """
-        Cancel what is pending and the coroutines that run, wait until those have ended, and return what was pending.
+        Cancel timers and coroutines, wait until the coroutines have ended, and return the timers that were pending.
 
-        Afterwards the wheel refuses to set. A coroutine of the wheel may call it, and is neither cancelled nor waited
-        for. A cancellation of the caller comes through at once. Closing twice is allowed. On a wheel with a thread it
-        waits for the callback that is running.
+        Afterwards the wheel refuses timers. A coroutine of the wheel may call it, and is neither cancelled nor waited
+        for. A cancellation of the caller takes effect at once. May be called twice. On a wheel with a thread it
+        waits for the running callback.
 
-        At the end of an `async with` block the same is done without a timeout; there a cancellation comes through when
+        The end of an `async with` block does the same without a timeout; there a cancellation takes effect when
         the coroutines have ended, as in a TaskGroup.
 
         Args:
-            timeout: How many seconds to wait at most; None for as long as it takes.
+            timeout: Maximum wait in seconds; None for no limit.
 
         Raises:
-            TimeoutError: If something still runs then. The wheel is closed.
+            TimeoutError: If a callback or a coroutine still runs then. The wheel is closed.
         """
         wait_s = to_timeout(timeout)
         pending = self.close()
@@ -404,14 +405,14 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], Unique):
 
     def stats(self) -> dict[str, Any]:
         """
-        Return the counts of engine, wheel and driver, without stopping any of them.
+        Return the counters of engine, wheel and driver, without stopping any of them.
         """
         executor = {} if self._executor is None else self._executor.stats()
         return {**self._engine.stats(), **self._driver.stats(), **executor}
 
     def check(self) -> None:
         """
-        Verify every invariant, and raise AssertionError where one is broken; walks all that is pending.
+        Verify every invariant, and raise AssertionError if one is broken; O(n).
         """
         self._engine.check()
 
@@ -433,9 +434,9 @@ def _new_engine(wheel: Wheel | None, clock: Clock | None, max_pending: int | Non
 
 def _held_weakly(on_error: ErrorHandler) -> ErrorHandler:
     """
-    Return what an engine calls for *on_error* without keeping its object, which may be what holds the wheel.
+    Wrap *on_error* so that its object is held weakly, as that object may hold the wheel.
 
-    The driver's thread holds the engine, so such a wheel would never be let go.
+    The driver's thread holds the engine, so a strong reference would keep such a wheel alive indefinitely.
     """
     if not isinstance(on_error, MethodType):
         return on_error
@@ -449,7 +450,7 @@ def _held_weakly(on_error: ErrorHandler) -> ErrorHandler:
 
 def hand_out(drained: list[Pending], fn: Callable[[Any, Any], object]) -> None:
     """
-    Call *fn* with key and value of each keyed timer that was drained; raise what it raised as a group, at the end.
+    Call *fn* with key and value of each drained keyed timer; raise its errors as a group at the end.
     """
     failures = []
     for pending in drained:

@@ -26,14 +26,16 @@ T = TypeVar("T")
 
 class TrioDriver(DriverInLoop):
     """
-    Fires in a system task of the trio that is running, which ends with the main task.
+    Fires in a system task of the running trio, which ends with the main task.
 
-    Timers may be set from any thread; callbacks run in trio's, in a copy of the context that they were set in, or, set
-    by `call_later_many`, in that of the wheel. A coroutine that one returns runs in a system task of its own, which is
-    cancelled if the wheel is closed meanwhile; the end of an `async with` block, and `aclose`, wait for its end.
+    Timers may be set from any thread; callbacks run in trio's, in a copy of the context in which they were set; those
+    of
+    `call_later_many` in the wheel's. A coroutine that a callback returns runs in a system task of its own, which is
+    cancelled if the wheel is closed; the end of an `async with` block, and `aclose`, wait for its end.
     Time is that of the run's clock, such as a `MockClock`.
-    An `Exception` goes to the wheel's `on_error`, by default the logger `tickwheel`; anything else ends the run, as
-    trio has it for system tasks.
+    An `Exception` goes to the wheel's `on_error`, by default the logger `tickwheel`; any other exception ends the run,
+    as
+    for any system task.
 
     Raises:
         MissingExtraError: If trio is not installed.
@@ -62,7 +64,7 @@ class TrioDriver(DriverInLoop):
 
     def start(self, engine: Engine) -> None:
         """
-        Take *engine* over, with a system task unless its clock is moved by hand.
+        Attach *engine*, and start a system task unless its clock is a manual one.
         """
         super().start(engine)
         if not is_stepped(engine.clock):
@@ -70,7 +72,7 @@ class TrioDriver(DriverInLoop):
 
     def stop(self) -> None:
         """
-        Fire nothing more; end the system tasks.
+        Fire no more timers, and end the system tasks.
         """
         self._is_stopped = True
         if self._engine is not None and is_stepped(self._engine.clock):
@@ -79,7 +81,7 @@ class TrioDriver(DriverInLoop):
 
     def abandon(self) -> None:
         """
-        Let go of what never fires, once the rest has fired.
+        Release timers that never fire, once the others have fired.
         """
         self._is_abandoned = True
         if self._is_running:
@@ -87,7 +89,7 @@ class TrioDriver(DriverInLoop):
 
     def stats(self) -> dict[str, Any]:
         """
-        Return how often the task woke up to look at the engine: `wakeups`; and how many coroutines are under way.
+        Return `wakeups`, the number of times the task checked the engine, and the number of running coroutines.
         """
         return {"wakeups": self._wakeups, "tasks": len(self._scopes)}
 
@@ -163,7 +165,7 @@ class TrioDriver(DriverInLoop):
 
     def _task(self) -> Any:
         """
-        Return the task that calls, if it is one of this run of trio.
+        Return the calling task, if it belongs to this run of trio.
         """
         low = self._trio.lowlevel
         return low.current_task() if low.in_trio_task() and low.current_trio_token() is self._token else None
@@ -200,9 +202,6 @@ class TrioDriver(DriverInLoop):
 
 
 def is_in_trio() -> bool:
-    """
-    Return whether this is called in a task of trio.
-    """
     trio = sys.modules.get("trio")
     return trio is not None and bool(trio.lowlevel.in_trio_task())
 
@@ -222,7 +221,7 @@ async def ended(context: Context) -> None:
 
 async def within(context: Context, awaitable: Awaitable[T]) -> T:
     """
-    Await *awaitable* in a task of trio as long as *context* lasts; see `tickwheel.within`.
+    Await *awaitable* in a task of trio until *context* ends; see `tickwheel.within`.
     """
     trio = import_module("trio")
     with trio.CancelScope() as scope:
@@ -237,7 +236,7 @@ async def within(context: Context, awaitable: Awaitable[T]) -> T:
 
 def signal() -> tuple[Callable[[], object], Callable[[], Any]]:
     """
-    Return what wakes the task that asks, from any thread, and what it awaits.
+    Return a function that wakes the current task, from any thread, and a function that waits for it.
     """
     trio = import_module("trio")
     event = trio.Event()
@@ -246,7 +245,7 @@ def signal() -> tuple[Callable[[], object], Callable[[], Any]]:
 
 def _in_this_run(trio: Any, call: Callable[[], object]) -> Callable[[], None]:
     """
-    Return what makes *call* in the run of trio that is running now, from whichever thread; not once it has ended.
+    Return a function that schedules *call* in the current run of trio, from any thread; not once it has ended.
     """
     token = trio.lowlevel.current_trio_token()
 

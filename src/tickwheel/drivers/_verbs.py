@@ -1,5 +1,5 @@
 """
-The verbs that set timers: one, many, again and again.
+The methods that set timers: single, in bulk, and series.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ __all__ = ["HOT_VERBS", "TimerVerbs"]
 Ts = TypeVarTuple("Ts")
 
 HOT_VERBS: Final = ("call_at", "call_later", "call_later_many", "cancel_many", "move_many")
-"""What a wheel takes over from its engine as it is, a Python call cheaper."""
+"""Methods that a wheel copies from its engine as they are, which saves a Python call."""
 
 
 class TimerVerbs:
     """
-    The verbs of a wheel for timers without a key.
+    The methods of a wheel for timers without a key.
     """
 
     _engine: Engine
@@ -42,7 +42,7 @@ class TimerVerbs:
 
     def time(self) -> float:
         """
-        Return what the wheel's clock reads, in seconds: the time that `call_at` and `Timer.when` speak of.
+        Return the reading of the wheel's clock in seconds: the time that `call_at` and `Timer.when` use.
         """
         return seconds(self._engine.clock.monotonic_ns())
 
@@ -59,16 +59,16 @@ class TimerVerbs:
         Call *callback* with *args* in *delay* seconds.
 
         Args:
-            delay: Seconds, or a timedelta, as for every verb. Negative counts as 0, which fires in the next turn, and
-                `inf` as never. On a design with ticks it fires at the end of a tick, also where it is 0.
-            callback: What to call; its result is ignored.
-            args: What to call it with.
-            slack: By how many seconds it may be later, so that several timers share one wake-up.
-            context: The `contextvars.Context` to run it in; None for the driver's.
+            delay: Seconds, or a timedelta, as for every method. Negative counts as 0, which fires in the next turn, and
+                `inf` as never. A design with ticks fires it at the end of a tick, also if it is 0.
+            callback: The function to call; its result is ignored.
+            args: Arguments of the callback.
+            slack: Maximum additional delay in seconds, so that several timers share one wake-up.
+            context: The `contextvars.Context` of the callback; None for the driver's.
 
         Raises:
             InvalidDelayError: If *delay* is NaN.
-            TypeError: If *delay* is no number or *callback* cannot be called.
+            TypeError: If *delay* is not a number or *callback* is not callable.
             ClosedError: After `close`.
             TooManyTimersError: If `max_pending` are pending.
         """
@@ -108,24 +108,24 @@ class TimerVerbs:
 
         Args:
             interval: Seconds between two firings, more than 0.
-            callback: What to call. While it runs the next firing is not set: a series never runs twice at once.
-            args: What to call it with.
-            first: In how many seconds to begin, 0 for at once; None for one interval.
+            callback: The function to call. While it runs the next firing is not set: a series never runs twice at once.
+            args: Arguments of the callback.
+            first: Delay of the first firing in seconds, 0 for now; None for one interval.
             until: The time, in seconds of `time()`, after which it no longer fires; None for no end.
-            times: How often to fire; None for no end.
-            missed: What to do about firings whose time passed while the callback, or another, ran: "skip" them and go
-                on in phase, "burst" to make up for each at once, or "delay" to go on an interval after now.
-            jitter: By up to how many seconds each firing is put off at random, so that many series do not fire as one.
-                Where it is longer than the interval, a firing waits for the one before, and none is left out. The last
-                one may come after *until* by it.
+            times: Number of firings; None for no end.
+            missed: Policy for firings whose time passed while this or another callback ran: "skip" leaves them out and
+                continues in phase, "burst" makes up for each at once, and "delay" continues one interval after now.
+            jitter: Maximum random delay of each firing in seconds, so that many series do not fire together.
+                If it is longer than the interval, a firing waits for the one before, and none is left out. It may delay
+                the last firing past *until*.
             context: As in `call_later`, for every firing.
 
         Returns:
-            A handle with `cancel()`, `run_now()`, `when()`, and the counts `fired` and `missed`.
+            A handle with `cancel()`, `run_now()`, `when()`, and the counters `fired` and `missed`.
 
         Raises:
             ValueError: If one of the numbers is out of its range, or NaN, or *until* is before the first firing.
-            TypeError: If one is no number, or *callback* cannot be called.
+            TypeError: If one is not a number, or *callback* is not callable.
             ClosedError: After `close`.
             TooManyTimersError: If `max_pending` are pending.
         """
@@ -153,13 +153,15 @@ class TimerVerbs:
         jitter: Seconds = 0.0,
     ) -> Ticks:
         """
-        Return an asynchronous iterator that waits for a time every *interval* seconds, in fixed phase, without drift.
+        Return an asynchronous iterator with an item every *interval* seconds, in fixed phase, without drift.
 
             async for tick in wheel.every(1.0):
                 await send_heartbeat()
 
-        For coroutines of asyncio or trio, on a wheel with any driver. The next tick is waited for when the body of the
-        loop has ended, so *missed* is about a body that takes long. The loop ends when the wheel is drained or closed.
+        For coroutines of asyncio or trio, on a wheel with any driver. The wait for the next tick begins when the body
+        of the
+        loop has ended, so *missed* applies to a body that takes long. The loop ends when the wheel is drained or
+        closed.
 
         Arguments and errors are those of `call_every`.
         """
@@ -169,7 +171,7 @@ class TimerVerbs:
 
     def sleep(self, delay: Seconds) -> Sleep:
         """
-        Return a timer to await, which fires in *delay* seconds.
+        Return an awaitable timer, which fires in *delay* seconds.
 
             sleep = wheel.sleep(5.0)
             sleep.restart(9.0)
@@ -196,33 +198,34 @@ class TimerVerbs:
         context: Context | None = None,
     ) -> Periodic:
         """
-        Call *callback* with *args* whenever the wall clock of a zone shows what a cron line says, never before.
+        Call *callback* with *args* whenever the wall clock of a zone matches a cron line, never before.
 
         The lines, zones and rules are those of a `Scheduler`'s recurring jobs. The wall clock may be set at any time:
-        it is looked at once a minute and at each firing, which is all that an idle series costs; `stats()` counts a
-        look as a firing. So what a step of the clock or a suspend jumped over comes up to a minute after that.
+        a series reads it once a minute and at each firing, which is the whole cost of an idle series; `stats()` counts
+        each reading as a firing. So a firing that a step of the clock or a suspend skipped comes up to a minute later.
 
         Args:
             line: Five fields, minute first, or six, second first; or `@daily` and its likes.
-            callback: What to call. While it runs the next firing is not set: a series never runs twice at once.
-            args: What to call it with.
-            tz: The IANA zone whose wall clock counts, by its name or as a ZoneInfo.
-            misfire: What to do about firings that were missed because the callback ran, or the clock was set forward:
-                "once", one late firing replaces all; "all", each is made up for at once; "skip", what is more than a
-                minute late is left out.
-            times: How often to fire; None for no end.
-            jitter: By up to how many seconds each firing is put off at random, so that many machines do not fire as
-                one; as in `call_every`.
+            callback: The function to call. While it runs the next firing is not set: a series never runs twice at once.
+            args: Arguments of the callback.
+            tz: The IANA zone of the wall clock, by its name or as a ZoneInfo.
+            misfire: Policy for firings that were missed because the callback ran, or the clock was set forward:
+                "once", one late firing replaces all; "all", each is made up for at once; "skip", firings that are more
+                than
+                a minute late are left out.
+            times: Number of firings; None for no end.
+            jitter: Maximum random delay of each firing in seconds, so that many machines do not fire together; as in
+                `call_every`.
             context: As in `call_later`, for every firing.
 
         Returns:
-            The handle of a series; `next_at()` is the time of day of its next firing.
+            The handle of a series; `next_at()` is the wall-clock time of its next firing.
 
         Raises:
             RecurrenceError: If *line* cannot be read, or never fires, or *tz* is unknown.
             ValueError: If one of the other values is out of its range.
-            MissingExtraError: If cronsim is not installed, which the extra `cron` brings.
-            TypeError: If *times* or *jitter* is no number, or *callback* cannot be called.
+            MissingExtraError: If cronsim is not installed, which the extra `cron` installs.
+            TypeError: If *times* or *jitter* is not a number, or *callback* is not callable.
             ClosedError: After `close`.
             TooManyTimersError: If `max_pending` are pending.
         """
@@ -236,21 +239,21 @@ class TimerVerbs:
         """
         Call *callback* with *args* once, when the wall clock shows *when*; a past instant fires in the next turn.
 
-        The wall clock is looked at as by `call_cron`, so setting it counts: the timer comes earlier or later by that.
+        The wall clock is read as by `call_cron`, so if it is set, the timer fires earlier or later accordingly.
 
         Args:
             when: An aware datetime, ISO 8601 text with an offset, or seconds since the epoch.
-            callback: What to call; its result is ignored.
-            args: What to call it with.
+            callback: The function to call; its result is ignored.
+            args: Arguments of the callback.
             context: As in `call_later`.
 
         Returns:
-            The handle of a series of one.
+            The handle of a series with one firing.
 
         Raises:
-            InvalidValueError: If *when* is a naive datetime, text that names no instant, or past the year 2262.
+            InvalidValueError: If *when* is a naive datetime, text that is not an instant, or past the year 2262.
             InvalidDelayError: If it is NaN.
-            TypeError: If it is none of these, or *callback* cannot be called.
+            TypeError: If it is none of these types, or *callback* is not callable.
             ClosedError: After `close`.
             TooManyTimersError: If `max_pending` are pending.
         """
@@ -278,18 +281,19 @@ class TimerVerbs:
         self, delays: Iterable[Seconds], callback: Callable[[array[int]], object], /, *, slack: Seconds = 0.0
     ) -> array[int]:
         """
-        Set a timer for each of *delays* in one call, a million if need be, and return their ids, in an `array("q")`.
+        Set a timer for each of *delays* in one call, even a million, and return their ids in an `array("q")`.
 
-        Timers that are named by ids have no handle, and are the cheapest there are.
+        Timers that are named by ids have no handle, and are the cheapest.
 
         Args:
             delays: Seconds; `array("d")` and NumPy's doubles are read without a Python object for each.
-            callback: Called with the ids of those that expired one after the other, in an `array("q")`.
-            slack: By how many seconds each may be put off so that several expire together, as in `call_later`.
+            callback: Called with the ids of timers that expired in succession, in an `array("q")`.
+            slack: Maximum additional delay of each timer in seconds, so that several expire together, as in
+                `call_later`.
 
         Raises:
             InvalidDelayError: If one of *delays*, or *slack*, is NaN. With this and every error nothing is set.
-            TypeError: If one is no number, or *callback* cannot be called.
+            TypeError: If one is not a number, or *callback* is not callable.
             ClosedError: After `close`.
             TooManyTimersError: If not all of them fit below `max_pending`.
         """
@@ -309,15 +313,15 @@ class TimerVerbs:
         Move *timers*, by handle or by id, to new delays from now; return how many of them are going to fire then.
 
         Args:
-            timers: Which.
+            timers: Handles and ids.
             delays: Seconds; one for all, or one for each.
 
         Raises:
             InvalidDelayError: If a delay is NaN. With this and every error but the last nothing was moved.
-            TypeError: If a timer is neither handle nor id, or a delay is no number.
-            ValueError: If there are neither one delay nor as many as timers.
+            TypeError: If a timer is neither handle nor id, or a delay is not a number.
+            ValueError: If the number of delays is neither one nor the number of timers.
             SpanExceededError: If a delay is longer than the wheel can hold.
-            TooManyTimersError: If a new life of one that is firing would be one more than `max_pending`. Those before
-                it were moved.
+            TooManyTimersError: If a timer that fires would be pending once more beyond `max_pending`. Earlier ones were
+                moved.
         """
         return self._engine.move_many(timers, delays)

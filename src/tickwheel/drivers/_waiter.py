@@ -1,8 +1,8 @@
 """
-The wait of the thread driver: until a time, or until it is woken, whichever comes first.
+The wait of the thread driver: until a deadline, or until it is woken, whichever comes first.
 
-A waiter keeps one token. `wake()` puts it there, `wait()` takes it: a wake-up between computing a deadline and waiting
-for it is not lost, and a thousand of them are one.
+A waiter keeps one token. `wake()` sets it, `wait()` takes it: a wake-up between computing a deadline and waiting
+for it is not lost, and a thousand wake-ups count as one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["ClockWaiter", "Waiter", "new_waiter"]
 
 PAUSE_MIN_NS: Final = 250_000
 PAUSE_MAX_NS: Final = 16_000_000
-"""The coarsest tick that systems have is 15.6 ms."""
+"""Maximum pause; the coarsest clock tick of common systems is 15.6 ms."""
 
 
 class Waiter(Protocol):
@@ -27,24 +27,25 @@ class Waiter(Protocol):
 
     def wait(self, deadline_ns: int | None) -> bool:
         """
-        Wait until the clock reads *deadline_ns* (None: without end) or the token is there, and take the token.
+        Wait until the clock reads *deadline_ns* (None: no deadline) or the token is set, and take the token.
 
         Returns:
-            Whether the token was there.
+            True if the token was set.
         """
 
     def wake(self) -> None:
         """
-        Put the token there; never blocks.
+        Set the token; never blocks.
         """
 
 
 class ClockWaiter:
     """
-    Waits on any clock by the time that is missing on it; its owner looks again when it wakes.
+    Waits on any clock for the difference that it shows; the caller reads the clock again after the wait.
 
-    A coarse clock may still read the same then. It is looked at again after pauses that double, so that a tick of it
-    costs few wake-ups, and nothing is later than twice the tick.
+    A coarse clock may not have moved then. Pauses double until it does, so that a tick of the clock costs few wake-ups,
+    and
+    no wait is longer than twice the tick.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -66,7 +67,7 @@ class ClockWaiter:
 
 def new_waiter(clock: Clock) -> Waiter:
     """
-    Return what waits on *clock* most exactly.
+    Return the most exact waiter for *clock*.
     """
     if type(clock) is MonotonicClock:
         return MonotonicWaiter()

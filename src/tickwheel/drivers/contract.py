@@ -1,5 +1,5 @@
 """
-The protocol of a driver, which makes time pass for one engine.
+The protocol of a driver, which waits and fires for one engine.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ __all__ = ["Driver", "SteppedClock", "is_stepped"]
 @runtime_checkable
 class SteppedClock(Clock, Protocol):
     """
-    A clock that is moved by hand and fires what is attached to it as it moves; nobody can wait on it.
+    A clock that is moved manually and fires the attached engines as it moves; a thread cannot wait on it.
     """
 
     def attach(self, attached: Engine) -> None:
         """
-        Fire *attached* from now on, as time moves.
+        Fire *attached* whenever the time moves.
         """
 
     def detach(self, attached: Engine) -> None:
         """
-        Leave *attached* alone from now on.
+        Stop firing *attached*.
         """
 
 
 def is_stepped(clock: object) -> TypeGuard[SteppedClock]:
     """
-    Return whether *clock* is moved by hand.
+    Return True if *clock* is a `SteppedClock`.
 
-    `isinstance` would ask the same, but from Python 3.12 on it loads `inspect` for it.
+    `isinstance` would do, but from Python 3.12 on it imports `inspect`.
     """
     return hasattr(clock, "attach") and hasattr(clock, "detach")
 
@@ -42,45 +42,45 @@ class Driver(Protocol):
     """
     A driver calls an engine's `fire_due` when its clock says so.
 
-    Made, then started once with the engine that it is to drive. All methods may be called from any thread.
+    It is constructed, then started once with its engine. All methods may be called from any thread.
     """
 
     fires_itself: bool
-    """Whether timers fire without anybody calling `fire_due`."""
+    """True if timers fire without calls of `fire_due` by the user."""
 
     def start(self, engine: Engine) -> None:
         """
-        Take *engine* over: see to its `on_earlier`, and to `on_error` where the surroundings have a place for errors.
+        Attach *engine*: set its `on_earlier`, and its `on_error` if the environment has a place for errors.
 
         Raises:
-            RuntimeError: If this driver has an engine already, or its surroundings are missing.
+            RuntimeError: If this driver has an engine already, or its environment is missing.
             ValueError: If it cannot wait on the engine's clock.
         """
 
     def stop(self) -> None:
         """
-        Fire nothing more, for good; a callback that is running runs on. Twice is allowed, and so is before `start`.
+        Fire no more timers; a running callback completes. May be called twice, and before `start`.
         """
 
     def abandon(self) -> None:
         """
-        Nobody holds the wheel any more: fire what is pending, then give everything back, what never fires included.
+        The wheel is unreferenced: fire pending timers, then release everything, including timers that never fire.
         """
 
     def join(self, timeout: float | None = None) -> bool:
         """
-        Wait until the stopped driver calls nothing any more, at most *timeout* seconds.
+        Wait until the stopped driver runs no callback, at most *timeout* seconds.
 
         Returns:
-            Whether that is so. From inside a callback of the driver: False, at once.
+            True if it runs none. From inside a callback of the driver: False, immediately.
         """
 
     def after_fork(self) -> None:
         """
-        Begin again in the child of a fork, with the engine empty.
+        Start again in the child of a fork, with an empty engine.
         """
 
     def stats(self) -> dict[str, Any]:
         """
-        Return at least `wakeups`: how often this driver woke up to look at its engine.
+        Return at least `wakeups`: the number of times this driver woke up to check its engine.
         """

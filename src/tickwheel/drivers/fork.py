@@ -15,13 +15,10 @@ __all__ = ["call_after_fork"]
 
 class Forked(Protocol):
     """
-    An object that has to know when it is in the child of a fork.
+    An object with a hook for the child of a fork.
     """
 
-    def after_fork(self) -> None:
-        """
-        Begin again in the child.
-        """
+    def after_fork(self) -> None: ...
 
 
 _forked: weakref.WeakSet[Forked] = weakref.WeakSet()
@@ -29,7 +26,7 @@ _forked: weakref.WeakSet[Forked] = weakref.WeakSet()
 
 def call_after_fork(forked: Forked) -> None:
     """
-    Call *forked*'s `after_fork` in the child of every fork, as long as it lives.
+    Call `after_fork` of *forked* in the child of every fork, as long as the object exists.
     """
     _forked.add(forked)
 

@@ -1,5 +1,5 @@
 """
-The late driver: a manual driver whose timers also fire when they were set too late for the move that passed them.
+The late driver: a manual driver that also fires timers that were set too late for a move of the clock.
 
 Internal: other packages use it, users do not.
 """
@@ -17,7 +17,7 @@ from tickwheel.timers.contract import Engine
 __all__ = ["LateDriver"]
 
 _EVERY_S: Final = 0.01
-"""Seconds between two looks for timers that were set too late."""
+"""Seconds between two checks for such timers."""
 
 
 class _Series(Protocol):
@@ -26,9 +26,9 @@ class _Series(Protocol):
 
 class LateDriver(ManualDriver):
     """
-    Fires when a stepped clock is moved, and fires timers that threads set once the clock has passed them.
+    Fires when a manual clock is moved, and fires timers that threads set after the clock has passed them.
 
-    A move of the clock does not wait for threads. A timer that one of them sets a moment after its deadline was passed
+    A move of the clock does not wait for threads. A timer that a thread sets a moment after its deadline was passed
     would wait for the next move, which a test may never make.
 
     Args:
@@ -52,7 +52,7 @@ class LateDriver(ManualDriver):
 
     def stop(self) -> None:
         """
-        Detach from the clock, and look no more.
+        Detach from the clock, and end the checks.
         """
         if self._series is not None:
             self._series.cancel()
@@ -60,23 +60,17 @@ class LateDriver(ManualDriver):
             self._engine.clock.detach(cast("Engine", self))
 
     def join(self, timeout: float | None = None) -> bool:
-        """
-        Wait for the thread that fires.
-        """
         is_free = self._firing.acquire(timeout=-1 if timeout is None else timeout)
         if is_free:
             self._firing.release()
         return is_free
 
     def arm(self) -> int | None:
-        """
-        Return the next deadline of the engine.
-        """
         return None if self._engine is None else self._engine.arm()
 
     def fire_due(self, limit: int | None = None) -> int:
         """
-        Fire what is due, at most *limit* timers; another thread that fires is waited for.
+        Fire at most *limit* due timers; waits for another thread that fires.
         """
         with self._firing:
             return 0 if self._engine is None else self._engine.fire_due(limit)
