@@ -1,5 +1,5 @@
 """
-asyncio on the wheel.
+asyncio with its timers in the wheel.
 """
 
 from __future__ import annotations

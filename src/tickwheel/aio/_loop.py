@@ -29,14 +29,14 @@ class EventLoop(TimerLoop, asyncio.SelectorEventLoop):
     """
     `asyncio.SelectorEventLoop` with its timers in the wheel.
 
-    `call_later`, `call_at` and `cancel()` cost O(1), and a cancelled timer leaves at once.
+    `call_later`, `call_at` and `cancel()` cost O(1), and a cancelled timer is removed at once.
     Timers are real `asyncio.TimerHandle`s, due exactly at their instant by `self.time()`, which may be overridden or
     patched.
-    Everything that is not about timers is asyncio's.
+    Everything else is asyncio's.
 
     Args:
-        selector: What waits for files and sockets; None: the most exact one of this system. Another one wakes as
-            exactly as it can, never early.
+        selector: Waits for files and sockets; None: the most exact one of this system. Any other wakes as exactly as it
+            can, never early.
     """
 
     # What asyncio's loops have and its stubs do not show.
@@ -62,7 +62,7 @@ class EventLoop(TimerLoop, asyncio.SelectorEventLoop):
     @property
     def _scheduled(self) -> Scheduled | list[WakeUp]:
         """
-        The pending timers; a view that is made when it is asked for, since a loop that held it would be a cycle.
+        The pending timers; the view is made on access, since a stored one would make a cycle.
         """
         if type(self)._run_once is _RUN_ONCE:  # noqa: SLF001 - the loop's own
             return Scheduled(self)
@@ -74,12 +74,12 @@ class EventLoop(TimerLoop, asyncio.SelectorEventLoop):
     @_scheduled.setter
     def _scheduled(self, _timers: object) -> None:
         """
-        Ignore the list that asyncio's constructor brings.
+        Ignore the list that asyncio's constructor sets.
         """
 
     def close(self) -> None:
         """
-        Close the loop; pending timers are dropped, also if the selector or a socket fails to close.
+        Close the loop and drop pending timers, also if the selector or a socket fails to close.
         """
         try:
             super().close()
@@ -90,7 +90,7 @@ class EventLoop(TimerLoop, asyncio.SelectorEventLoop):
 
     def _run_once(self) -> None:
         """
-        Run one turn: wait, take in what came from files and from the wheel, and run what is ready.
+        Run one turn: wait, collect events of files and due timers, and run the ready handles.
         """
         self._process_events(self._selector.select(self._pause()))
         self._deliver()
@@ -101,7 +101,7 @@ class EventLoop(TimerLoop, asyncio.SelectorEventLoop):
 
     def _run_ready_watched(self) -> None:
         """
-        Run what is ready, and report what takes long: the debug mode's way.
+        Run the ready handles, and report slow ones; debug mode only.
         """
         for _ in range(len(self._ready)):
             handle = self._ready.popleft()
@@ -121,20 +121,20 @@ class EventLoop(TimerLoop, asyncio.SelectorEventLoop):
 
     def _check_timer(self, callback: Callable[..., object]) -> None:
         """
-        Check what the debug mode checks before a timer is set.
+        Run the checks of debug mode before a timer is set.
         """
         self._check_thread()
         self._check_callback(callback, "call_at")
 
     def _trace_timer(self, handle: Any) -> None:
         """
-        Note where a timer was set: the debug mode's way.
+        Record where a timer was set; debug mode only.
         """
         handle._source_traceback = format_helpers.extract_stack(sys._getframe(1))  # noqa: SLF001 a loop and its handles are one
 
     def _callback_failed(self, handle: Any, error: BaseException) -> None:
         """
-        Report to the exception handler what a callback raised.
+        Report an error of a callback to the exception handler.
         """
         words = {"debug": self._debug} if SHOWS_ARGS_IN_DEBUG_ONLY else {}
         source = format_helpers._format_callback_source(handle._callback, handle._args, **words)  # noqa: SLF001 a loop and its handles are one
@@ -160,7 +160,7 @@ def run(main: Coroutine[Any, Any, T], *, debug: bool | None = None) -> T:
 
     Args:
         main: A coroutine.
-        debug: Whether the loop is in debug mode; None: as asyncio decides.
+        debug: True for debug mode; None for asyncio's default.
 
     Raises:
         RuntimeError: If a loop is running in this thread.

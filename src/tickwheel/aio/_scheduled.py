@@ -1,5 +1,5 @@
 """
-`loop._scheduled`, which users walk: the pending timers of a loop as a sequence.
+`loop._scheduled`, which some programs read: the pending timers of a loop as a sequence.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["Scheduled", "WakeUp"]
 
 class WakeUp:
     """
-    Runs what is due in the wheel, in place of a timer's handle, for a turn of the loop that is not ours.
+    Replaces a timer's handle in a `_run_once` that is not ours: runs due timers.
     """
 
     _cancelled = False
@@ -30,10 +30,10 @@ class WakeUp:
 
 class Scheduled(Sequence[TimerHandle]):
     """
-    A view of a loop's pending timers, the earliest first; read from the wheel again whenever it is walked.
+    A view of a loop's pending timers, the earliest first; each iteration reads the wheel again.
 
     `len` costs O(1), everything else O(n log n).
-    It is not a list: `heapq` refuses it, and there is nothing to push, since cancelled timers leave at once.
+    It is not a list: `heapq` refuses it, and cancelled timers need no cleanup, as they are removed at once.
     """
 
     def __init__(self, loop: TimerLoop) -> None:

@@ -1,5 +1,5 @@
 """
-The selector of a loop that wants to be woken to the microsecond.
+A selector that wakes with microsecond precision.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if hasattr(selectors, "EpollSelector"):
 
     class AlarmSelector(selectors.EpollSelector):
         """
-        An epoll selector with an alarm beside its files.
+        An epoll selector with a timerfd.
 
-        `epoll_wait` counts whole milliseconds, and rounding up makes every timer late by half a one.
+        `epoll_wait` counts whole milliseconds, and rounding up makes every timer half a millisecond late on average.
         `epoll_pwait2` counts nanoseconds, but the kernel lets it oversleep by a thousandth of the wait, at least 50 us.
-        The alarm, a `timerfd`, has no such slack.
+        A `timerfd` has no such slack.
         """
 
         _selector: select.epoll
@@ -33,16 +33,13 @@ if hasattr(selectors, "EpollSelector"):
             self._selector.register(self.alarm.fileno(), select.EPOLLIN | select.EPOLLET)
 
         def close(self) -> None:
-            """
-            Close the alarm and the selector.
-            """
             self.alarm.close()
             super().close()
 
 
 def default_selector() -> selectors.BaseSelector:
     """
-    Return the selector that wakes most exactly on this system.
+    Return the most exact selector of this system.
     """
     if hasattr(selectors, "EpollSelector"):
         with suppress(OSError):  # there is no timerfd

@@ -1,5 +1,5 @@
 """
-The turn from a timeout's cancellation into TimeoutError, as asyncio of this Python does it.
+The conversion of a timeout's cancellation into TimeoutError, as asyncio of this Python does it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 __all__ = ["settle"]
 
 IS_DEEP: Final = sys.version_info >= (3, 13)
-"""From 3.13 on, a cancellation that another exception covers becomes a TimeoutError in that one's context."""
+"""True from 3.13 on: a cancellation in the context of another exception also becomes a TimeoutError there."""
 
 
 def settle(kind: type[BaseException], error: BaseException) -> None:
@@ -19,8 +19,8 @@ def settle(kind: type[BaseException], error: BaseException) -> None:
     Raise TimeoutError if *error* is the cancellation; the core calls this at the end of the block.
 
     Args:
-        kind: The type of what left the block.
-        error: What left the block.
+        kind: The type of the exception that left the block.
+        error: That exception.
     """
     if issubclass(kind, CancelledError) if IS_DEEP else kind is CancelledError:
         raise TimeoutError from error
@@ -32,7 +32,7 @@ def settle(kind: type[BaseException], error: BaseException) -> None:
 
 def _insert(error: BaseException) -> None:
     """
-    Put a TimeoutError before the first cancellation in the chain of contexts.
+    Insert a TimeoutError before the first cancellation in the chain of contexts.
     """
     while error.__context__ is not None:
         if isinstance(error.__context__, CancelledError):

@@ -24,14 +24,14 @@ T = TypeVar("T")
 
 async def wait_for(fut: Awaitable[T], timeout: Seconds | None) -> T:  # noqa: ASYNC109 - asyncio's signature
     """
-    Wait for *fut*, and cancel it when it takes longer than *timeout* seconds.
+    Wait for *fut*, and cancel it if it takes longer than *timeout* seconds.
 
-    As `asyncio.wait_for` of this Python: since 3.12 a coroutine is awaited in this task, before it is wrapped in one.
+    As `asyncio.wait_for` of this Python: since 3.12 a coroutine is awaited in this task instead of a new one.
     On Python 3.11 it is that function itself, which on uvloop may end up to 1.5 ms early; since 3.12 it never does.
 
     Args:
-        fut: A coroutine, future or task; it is called so in asyncio.
-        timeout: Seconds or a timedelta; None: wait forever. At 0 or below, only what is done already counts.
+        fut: A coroutine, future or task, named as in asyncio.
+        timeout: Seconds or a timedelta; None: no limit. At 0 or below, only a finished future succeeds.
 
     Raises:
         TimeoutError: If the time was up, once *fut* has been cancelled.
@@ -55,7 +55,7 @@ async def wait_for(fut: Awaitable[T], timeout: Seconds | None) -> T:  # noqa: AS
 
 async def _cancel_and_wait(future: Future[Any]) -> None:
     """
-    Cancel *future* and wait until it has ended, however long it takes.
+    Cancel *future* and wait until it has ended, without a timeout.
     """
     ended = asyncio.get_running_loop().create_future()
 
@@ -84,11 +84,11 @@ async def sleep(delay: Seconds, result: Any = None) -> Any:
     Return *result* after *delay* seconds: `asyncio.sleep`, with NaN refused on every Python.
 
     On `EventLoop` it is a timer in the wheel; on another loop it is that loop's timer, and if that wakes early, as
-    uvloop's does, the rest is waited for.
+    uvloop's does, it waits for the rest.
 
     Args:
         delay: Seconds or a timedelta; at 0 or below, the other tasks get one turn.
-        result: What to return.
+        result: The result.
 
     Raises:
         InvalidDelayError: If *delay* is NaN.

@@ -23,21 +23,21 @@ from tickwheel.typing import Callback
 __all__ = ["Alarm"]
 
 BATCH: Final = 4096
-"""So many entries expire in one turn, half a millisecond or so; then other timers and threads have theirs."""
+"""Maximum number of entries that expire in one turn, about half a millisecond of work."""
 
 _AGAIN_S: Final = 0.05
-"""After which an executor that was full is asked again."""
+"""Delay before another attempt, if an executor was full."""
 
 
 class Alarm(StandIn):
     """
-    Rings when something in a cache is due, and removes it.
+    Removes expired entries of a cache when a timer fires.
 
-    It does not keep the cache alive. A wheel that is closed leaves a cache that expires when it is used.
+    It does not keep the cache alive. If its wheel is closed, the cache still expires entries when it is used.
 
     Args:
-        cache: Whose entries.
-        wheel: Where the timer is set; the cache goes by the same clock.
+        cache: The cache.
+        wheel: The wheel of the timer; the cache uses its clock.
     """
 
     def __init__(self, cache: _core.Cache, wheel: TimerWheel) -> None:
@@ -49,7 +49,7 @@ class Alarm(StandIn):
 
     def set(self) -> None:
         """
-        Set the timer to what is due next: the cache's `on_earlier`.
+        Set the timer to the next deadline: the cache's `on_earlier`.
         """
         try:
             held(self._lock, self._set)  # so that of two threads the one that read the earlier deadline sets it last
@@ -70,15 +70,9 @@ class Alarm(StandIn):
                 self._timer = self._wheel.call_at(when, self)
 
     def after_fork(self) -> None:
-        """
-        Begin again in the child of a fork, whose wheels are empty.
-        """
         self.ended()
 
     def __call__(self) -> None:
-        """
-        Remove what is due.
-        """
         cache = self._cache()
         if cache is not None:
             cache._purge(limit=BATCH)
@@ -86,19 +80,16 @@ class Alarm(StandIn):
 
     def failed(self) -> None:
         """
-        Set the timer to what is due next: whatever has failed, the expiry goes on.
+        Set the timer to the next deadline: the expiry continues after any error.
         """
         self.set()
 
     def given(self) -> tuple[Callback, tuple[Any, ...]]:
-        """
-        Return this itself.
-        """
         return self, ()
 
     def ended(self) -> None:
         """
-        Forget the timer: the next set that needs one sets it, unless the wheel was closed.
+        Forget the timer: the next set makes a new one, unless the wheel was closed.
         """
         held(self._lock, self._forget)
 
@@ -110,7 +101,7 @@ class Alarm(StandIn):
 
     def refused(self) -> None:
         """
-        Come again in a moment: a full pool does not end the expiry.
+        Try again soon: a full pool does not end the expiry.
         """
         held(self._lock, self._restart)
 

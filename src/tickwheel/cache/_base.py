@@ -1,8 +1,8 @@
 """
 The base of all caches: a mapping whose entries expire automatically.
 
-Storage, expiry and eviction are native (`tickwheel._core.Cache`); here the arguments get their meaning, and here is
-what is not worth native code.
+Storage, expiry and eviction are native (`tickwheel._core.Cache`). This module converts the arguments, and has the
+methods that need no native code.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ D = TypeVar("D")
 
 _NOTHING: Final = object()
 _SHOWN: Final = 20
-"""So many items a repr shows."""
+"""Maximum number of items in a repr."""
 
 
 class BaseCache(NativeCache[K, V]):
     """
-    A bounded mapping whose entries expire automatically; `TTLCache` and `TLRUCache` say when.
+    A bounded mapping whose entries expire automatically; `TTLCache` and `TLRUCache` determine the deadlines.
 
-    Every method may be called from any thread; each is one step, whatever other threads do meanwhile.
-    `take` and its variants are the exception: their loaders run outside.
+    Every method may be called from any thread, and is atomic.
+    `take` and its variants are the exception: their loaders run outside of the lock.
     """
 
     _options: Options
@@ -56,7 +56,7 @@ class BaseCache(NativeCache[K, V]):
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         """
-        Give a subclass with item methods of its own the verbs that go through them.
+        Override the bulk methods of a subclass that overrides item methods, so that they call those.
         """
         super().__init_subclass__(**keywords)
         if not cls.__module__.startswith("tickwheel.cache") and ITEM_METHODS & vars(cls).keys():
@@ -107,29 +107,30 @@ class BaseCache(NativeCache[K, V]):
     @abstractmethod
     def _life_rules(self) -> dict[str, Any]:
         """
-        Return how long entries live, as keywords of `_open`.
+        Return the lifetime of entries, as keyword arguments of `_open`.
 
-        That is `life_ns`, or `lifetime`, a function of key and value that returns time and deadline in nanoseconds.
+        That is `life_ns`, or `lifetime`, a function of key and value that returns the current time and the deadline in
+        nanoseconds.
         """
 
     @staticmethod
     def getsizeof(value: Any) -> float:  # noqa: ARG004 - a subclass looks at it
         """
-        Return how much of maxsize a value takes: 1, unless a subclass or the argument of this name says otherwise.
+        Return the size of a value, in units of maxsize: 1, unless a subclass or the argument overrides it.
         """
         return 1
 
     @property
     def maxsize(self) -> float:
         """
-        Return the bound of `currsize`.
+        Return the maximum of `currsize`.
         """
         return self._options.maxsize
 
     @property
     def currsize(self) -> float:
         """
-        Return the size of all values together; sizes are added up as floats, which is exact up to 2**53.
+        Return the sum of the sizes of all values; a float sum, which is exact up to 2**53.
         """
         size = self._size()
         return int(size) if size.is_integer() else size
@@ -137,33 +138,33 @@ class BaseCache(NativeCache[K, V]):
     @property
     def timer(self) -> CacheTimer:
         """
-        Return the function that returns the time.
+        Return the time function.
         """
         return self._timer
 
     def __missing__(self, key: K) -> V:
         """
-        Be asked for the value of a key that is not there, by `cache[key]` alone; a subclass may have an answer.
+        Called by `cache[key]` if *key* is missing; a subclass may return a value.
         """
         raise KeyError(key)
 
     def __iter__(self) -> Iterator[K]:
         """
-        Go through the keys that are there now, the one used longest ago first.
+        Iterate over the current keys, the least recently used first.
 
-        What leaves or expires before its turn is left out, what is added meanwhile too. No use of a key.
+        Keys that leave, expire or are added during the iteration are not yielded. Does not count as a use.
         """
         return self._iterate(KEYS)
 
     def items(self) -> ItemsView[K, V]:
         """
-        Return a view of keys and values; going through it is as `__iter__`.
+        Return a view of keys and values; iterates like `__iter__`.
         """
         return CacheItems(self, self._iterate, self._find_loaded)
 
     def values(self) -> ValuesView[V]:
         """
-        Return a view of the values; going through it is as `__iter__`.
+        Return a view of the values; iterates like `__iter__`.
         """
         return CacheValues(self, self._iterate)
 
@@ -194,9 +195,9 @@ class BaseCache(NativeCache[K, V]):
 
     def popitem(self) -> tuple[K, V]:
         """
-        Remove the key used longest ago, and return it with its value.
+        Remove and return the least recently used key with its value.
 
-        A subclass with its own `popitem` has it called for each eviction.
+        Each eviction calls the `popitem` of a subclass that overrides it.
 
         Raises:
             KeyError: If the cache is empty.
@@ -209,32 +210,34 @@ class BaseCache(NativeCache[K, V]):
 
     def expire(self, time: Any = None) -> list[tuple[K, V]]:
         """
-        Remove what has expired and return it, in order of the deadlines.
+        Remove all expired entries and return them, in order of the deadlines.
 
-        A subclass with its own `expire` has it called before every set.
+        Each set first calls the `expire` of a subclass that overrides it.
 
         Args:
-            time: As of when, by `timer`; None for now.
+            time: The time that counts, by `timer`; None for now.
         """
         return self._expire(None if time is None else self._time_ns(time))
 
     def remaining(self, key: K) -> float | None:
         """
-        Return how many seconds *key* still lives, `inf` if it never expires, None if it is not there; no use of it.
+        Return the remaining life of *key* in seconds, `inf` if unlimited, None if it is missing; not a use.
         """
         left = self._remaining_ns(key)
         return None if left is None else seconds(left)
 
     def take(self, key: K, loader: Callable[[K], V]) -> V:
         """
-        Return the value of *key*; where there is none, that of `loader(key)`, which is then kept.
+        Return the value of *key*; if it is missing, call `loader(key)`, store the result and return it.
 
-        Of all threads and tasks that miss a key, here or in `take_async`, one calls its loader, and the others wait.
-        What it raises is raised in all of them, in each a copy, and nothing is kept; only a KeyboardInterrupt and its
-        like stays with its thread, and another one loads. A value that does not fit in is returned and not kept. Nor is
-        one whose key was set, removed or touched to death while it was loaded: then the value that was set is returned,
-        and who asks after that does not get the older one. A loader may return a `Loaded`, a value with a lifetime of
-        its own.
+        If several threads and tasks miss a key, here or in `take_async`, one calls its loader, and the others wait.
+        An error of the loader is raised in all of them, a copy in each, and nothing is stored; a KeyboardInterrupt or
+        the like is raised only in its own thread, and another one loads. A value that does not fit is returned and not
+        stored.
+        If the key was set, removed or touched to expiry during the load, the loaded value is not stored: a value that
+        was
+        set is returned instead, and later callers do not get the older one. A loader may return a `Loaded`, a value
+        with its own lifetime.
 
         Raises:
             ReentrantError: If the loader takes the key that it is loading.
@@ -248,11 +251,13 @@ class BaseCache(NativeCache[K, V]):
 
     async def take_async(self, key: K, loader: Callable[[K], Awaitable[V]]) -> V:
         """
-        Return the value of *key*; where there is none, that of `await loader(key)`, which is then kept.
+        Return the value of *key*; if it is missing, await `loader(key)`, store the result and return it.
 
-        The load is a task of its own, shared as that of `take`. A cancellation from inside the loader, and whatever
-        else is not an Exception, is raised in all tasks of the loop. A task that is cancelled while it waits leaves the
-        load to the others; with the last one the load is cancelled, as it is after the cache's `load_timeout`. Errors
+        The load is a task of its own, shared as in `take`. A cancellation from inside the loader, and any other
+        exception
+        that is not an Exception, is raised in all tasks of the loop. If a task is cancelled while it waits, the load
+        continues
+        for the others; with the last waiter the load is cancelled, as it is after the cache's `load_timeout`. Errors
         are those of `take`.
         """
         if not self._loads.has_rules:
@@ -263,16 +268,16 @@ class BaseCache(NativeCache[K, V]):
 
     def take_many(self, keys: Iterable[K], loader: Callable[[list[K]], Mapping[K, V]]) -> dict[K, V]:
         """
-        Return a dict of the values of *keys*; those that are missing are loaded together, and kept.
+        Return a dict of the values of *keys*; missing ones are loaded together, and stored.
 
         Args:
-            keys: Which; each once.
-            loader: Called at most once, with the list of keys that are missing and that nobody else is loading; returns
-                a mapping of those that it has found. The others are not in the result, and not kept.
+            keys: The keys; each is loaded once.
+            loader: Called at most once, with the list of missing keys that no other caller is loading; returns
+                a mapping of those that it has found. The others are not in the result, and not stored.
 
         Raises:
             ReentrantError: If the loader takes a key that it is loading.
-            TypeError: If the loader returns no mapping.
+            TypeError: If the loader does not return a mapping.
         """
         return self._loads.take(self, keys, loader)
 
@@ -280,15 +285,15 @@ class BaseCache(NativeCache[K, V]):
         self, keys: Iterable[K], loader: Callable[[list[K]], Awaitable[Mapping[K, V]]]
     ) -> dict[K, V]:
         """
-        Return a dict of the values of *keys*; those that are missing are loaded together by a loader that is awaited.
+        Return a dict of the values of *keys*; missing ones are loaded together by an async loader, and stored.
 
-        Otherwise as `take_many`, and as `take_async`.
+        Otherwise as `take_many` and `take_async`.
         """
         return await self._loads.take_async(self, keys, loader)
 
     def stats(self) -> CacheStats:
         """
-        Return the counts.
+        Return the counters.
         """
         hits, misses, left = self._counts()
         evictions = dict(zip(REASONS[1:], left[1:], strict=True))
@@ -303,13 +308,13 @@ class BaseCache(NativeCache[K, V]):
 
     def _restart_info(self) -> None:
         """
-        Let `_info` count from 0.
+        Reset the hits and misses of `_info`.
         """
         self._since = self._counts()[:2]
 
     def _find_loaded(self, key: Any) -> tuple[Any] | None:
         """
-        Return `(value,)` if *key* has one, else None, and count nothing: for the loads of `take`.
+        Return `(value,)` if *key* has a value, else None; counts no hit or miss.
         """
         if self._has_item_methods:  # then they count
             return (self[key],) if key in self else None
@@ -329,9 +334,9 @@ class BaseCache(NativeCache[K, V]):
 
     def __getstate__(self) -> dict[str, Any]:
         """
-        Return what a pickle needs: the lives that are left, since no two machines share a monotonic clock.
+        Return the state of a pickle: remaining lifetimes, since monotonic clocks of two machines differ.
 
-        The copy expires when it is used: a wheel or clock stays with its process.
+        The copy expires entries only when it is used: wheel and clock are not pickled.
         """
         ours = ("_options", "_timer", "_clock", "_loads", "_since", "_wheel", "_has_item_methods")
         state: Any = super().__getstate__()
@@ -344,9 +349,6 @@ class BaseCache(NativeCache[K, V]):
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """
-        Begin with what `__getstate__` has returned.
-        """
         vars(self).update(state["attributes"])
         for name, value in state["slots"].items():
             setattr(self, name, value)
@@ -357,7 +359,7 @@ class BaseCache(NativeCache[K, V]):
 
 def _register_with_cachetools() -> None:
     """
-    Let ours be caches of cachetools, whose decorators ask, if anybody has imported that; it is not imported here.
+    Register with the base class of cachetools, whose decorators check it, if cachetools is already imported.
     """
     base = getattr(sys.modules.get("cachetools"), "Cache", None)
     if base is not None and not issubclass(BaseCache, base):

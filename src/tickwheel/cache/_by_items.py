@@ -1,8 +1,8 @@
 """
-get, pop, setdefault and the bulk forms for subclasses that have their own way with single items.
+get, pop, setdefault and the bulk methods for subclasses that override the access to single items.
 
-The native ones reach into the storage. A subclass with its own `__getitem__`, say, expects them to come through there,
-as they do in cachetools.
+The native methods access the storage directly. A subclass that overrides `__getitem__` expects them to call it, as in
+cachetools.
 """
 
 from __future__ import annotations
@@ -18,16 +18,10 @@ _NOTHING: Final = object()
 
 
 def get(self: Any, key: Any, default: Any = None) -> Any:
-    """
-    Return the value of *key*, or *default*.
-    """
     return self[key] if key in self else default  # noqa: SIM401 - this is `get`
 
 
 def pop(self: Any, key: Any, default: Any = _NOTHING) -> Any:
-    """
-    Remove *key* and return its value, or *default*; without one, raise KeyError.
-    """
     if key in self:
         value = self[key]
         del self[key]
@@ -40,9 +34,6 @@ def pop(self: Any, key: Any, default: Any = _NOTHING) -> Any:
 
 
 def setdefault(self: Any, key: Any, default: Any = None) -> Any:
-    """
-    Return the value of *key*; if it has none, set *default* and return that.
-    """
     if key in self:
         return self[key]
     self[key] = default
@@ -50,16 +41,10 @@ def setdefault(self: Any, key: Any, default: Any = None) -> Any:
 
 
 def get_many(self: Any, keys: Iterable[Any]) -> dict[Any, Any]:
-    """
-    Return a dict of those of the *keys* that are there, with their values.
-    """
     return {key: self[key] for key in keys if key in self}
 
 
 def set_many(self: Any, items: Mapping[Any, Any], ttl: Any = None) -> None:
-    """
-    Set all items of a mapping, as `set` does.
-    """
     if not hasattr(items, "items"):
         message = f"items is {items!r}: pass a mapping of keys to values"
         raise TypeError(message)

@@ -1,5 +1,5 @@
 """
-A decorator that keeps what a function returns.
+A decorator that caches the results of a function.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ R_co = TypeVar("R_co", covariant=True)
 
 class CachedFunction(Protocol[P, R_co]):
     """
-    A function whose results are kept, as `cached` returns it: a function with these attributes.
+    A function with cached results, as `cached` returns it: a function with these attributes.
     """
 
     cache: BaseCache[Any, Any]
-    """Where they are kept."""
+    """The cache of the results."""
     cache_key: Callable[..., Hashable]
     """Makes the key of a call from its arguments."""
     __name__: str
@@ -37,22 +37,22 @@ class CachedFunction(Protocol[P, R_co]):
     @property
     def __wrapped__(self) -> Callable[P, R_co]:
         """
-        Return the function itself.
+        Return the original function.
         """
 
     def __call__(self, *args: P.args, **keywords: P.kwargs) -> R_co:
         """
-        Return the result, kept or new.
+        Return the cached or a new result.
         """
 
     def cache_clear(self) -> None:
         """
-        Remove everything from the cache, and let `cache_info` count from 0.
+        Remove all entries, and reset the counters of `cache_info`.
         """
 
     def cache_info(self) -> CacheInfo:
         """
-        Return hits and misses of the cache, its bound and its size.
+        Return hits, misses, maximum and current size of the cache.
         """
 
     @overload
@@ -67,24 +67,27 @@ def cached(
     cache: BaseCache[Any, Any] | None, *, key: Callable[..., Hashable] | None = None, typed: bool = False
 ) -> Callable[[Callable[P, R]], CachedFunction[P, R]]:
     """
-    Keep what a function, or a coroutine function, returns, in *cache*.
+    Cache the results of a function, or a coroutine function, in *cache*.
 
         @cached(TTLCache(maxsize=1000, ttl=60.0))
         def rate(currency): ...
 
-    Calls at the same time with the same arguments are one: see `TTLCache.take` and `take_async`. What raises is not
-    kept, and a result that does not fit in is returned nevertheless. The function gets the attributes of
+    Simultaneous calls with the same arguments run the function once: see `TTLCache.take` and `take_async`. Errors are
+    not
+    cached, and a result that does not fit is returned nevertheless. The function gets the attributes of
     `CachedFunction`.
 
     Args:
-        cache: Where; several functions that share one need keys that differ. None keeps nothing: each call calls.
-        key: Makes a key of the arguments; None for `call_key`, for which all must be hashable.
-        typed: Whether 1, 1.0 and True are different arguments: `typed_call_key`.
+        cache: The cache; several functions that share one need distinct keys. None caches nothing: each call runs.
+        key: Makes a key of the arguments; None for `call_key`, which needs hashable arguments.
+        typed: True if 1, 1.0 and True are different arguments: `typed_call_key`.
 
     Raises:
-        TypeError: If *cache* is neither one of ours nor None, both *key* and *typed* are given, or the function is a
-            generator, whose result can be used only once. By a call, if what is not a coroutine function returns a
-            coroutine.
+        TypeError: If *cache* is neither a cache of tickwheel nor None, both *key* and *typed* are given, or the
+            function
+            is a generator, whose result can be used only once. At a call, if a function that is not a coroutine
+            function
+            returns a coroutine.
     """
     make_key = chosen_key(key, is_typed=typed)
     if cache is None:
@@ -104,7 +107,7 @@ def cached(
 
 def found(cache: BaseCache[Any, Any] | None) -> BaseCache[Any, Any]:
     """
-    Return *cache*, and for None one that keeps nothing; raise TypeError for anything that is not a cache of ours.
+    Return *cache*, or for None a cache that stores nothing; raise TypeError for other objects.
     """
     if cache is None:
         from tickwheel.cache._ttl import TTLCache  # noqa: PLC0415 - which is built on this
@@ -127,7 +130,7 @@ def refuse_generators(function: Callable[..., Any]) -> None:
 
 def is_async(function: Callable[..., Any]) -> bool:
     """
-    Return whether *function* is a coroutine function, or an object that is called by one.
+    Return True if *function* is a coroutine function, or an object with an async `__call__`.
     """
     return _is_any(function, inspect.iscoroutinefunction)
 
@@ -138,7 +141,7 @@ def _is_any(function: Callable[..., Any], *kinds: Callable[[Any], bool]) -> bool
 
 def chosen_key(key: Callable[..., Hashable] | None, *, is_typed: bool) -> Callable[..., Hashable]:
     """
-    Return what makes the keys.
+    Return the key function.
     """
     if key is not None and is_typed:
         message = f"key is {key!r} and typed is True: let the key have the types of the arguments in it"
@@ -152,7 +155,7 @@ def _no_key(*_args: object, **_keywords: object) -> Hashable:
 
 def clear(cache: BaseCache[Any, Any]) -> None:
     """
-    Remove everything, and let the cache's `_info` count from 0.
+    Remove all entries, and reset the counters of `_info`.
     """
     cache.clear()
     cache._restart_info()

@@ -1,5 +1,5 @@
 """
-A decorator that keeps what a method returns, in a cache of its object.
+A decorator that caches the results of a method, in a cache of its object.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ S = TypeVar("S")
 
 class CachedMethod(Generic[S, P, R]):
     """
-    A method whose results are kept in a cache of its object, as `cachedmethod` returns it.
+    A method whose results are stored in a cache of its object, as `cachedmethod` returns it.
 
     Args:
-        method: Whose results.
+        method: The method.
         cache: Returns the cache of an object.
-        key: Makes the key of a call from its arguments, the object apart.
+        key: Makes the key of a call from its arguments without the object.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class CachedMethod(Generic[S, P, R]):
 
     def __call__(self, instance: S, /, *args: P.args, **keywords: P.kwargs) -> R:
         """
-        Return the result for an object, kept or new.
+        Return the cached or a new result for an object.
         """
         return self._bind(instance)(*args, **keywords)
 
@@ -56,7 +56,7 @@ class CachedMethod(Generic[S, P, R]):
     def __get__(self, instance: S, owner: Any = None, /) -> CachedFunction[P, R]: ...
     def __get__(self, instance: S | None, owner: Any = None, /) -> Self | CachedFunction[P, R]:
         """
-        Return the method of an object; of the class, this.
+        Return the method of an object, or for the class this descriptor.
         """
         return self if instance is None else self._bind(instance)
 
@@ -67,7 +67,7 @@ class CachedMethod(Generic[S, P, R]):
 
 class _Bound:
     """
-    The method of one object: made for each look-up, so it is small. What else one asks of it, the method answers.
+    The method of one object. It is made for each look-up, so it is small; other attributes come from the method.
     """
 
     __slots__ = ("_instance", "_method", "cache", "cache_key")
@@ -81,9 +81,6 @@ class _Bound:
         self.cache_key = key
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
-        """
-        Return the result, kept or new.
-        """
         method, instance = self._method, self._instance
         return self.cache.take(self.cache_key(*args, **keywords), lambda _: method(instance, *args, **keywords))
 
@@ -92,9 +89,6 @@ class _Bound:
 
     @property
     def __self__(self) -> Any:
-        """
-        Return the object.
-        """
         return self._instance
 
     def __eq__(self, other: object) -> bool:
@@ -107,7 +101,7 @@ class _Bound:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """
-        Return what a copy or pickle needs: the object, of which it looks up the method again.
+        Pickle the object only: the copy looks up the method again.
         """
         return getattr, (self._instance, self._method.__name__)
 
@@ -116,35 +110,19 @@ class _Bound:
 
     @property
     def __wrapped__(self) -> Any:
-        """
-        Return the method without the cache.
-        """
         return self._method.__get__(self._instance)
 
     def cache_info(self) -> CacheInfo:
-        """
-        Return hits and misses of the object's cache, its bound and its size.
-        """
         return self.cache._info()
 
     def cache_clear(self) -> None:
-        """
-        Remove everything from the object's cache, and let `cache_info` count from 0.
-        """
         clear(self.cache)
 
 
 class _BoundAsync(_Bound):
-    """
-    The coroutine method of one object.
-    """
-
     __slots__ = ()
 
     async def __call__(self, /, *args: Any, **keywords: Any) -> Any:
-        """
-        Return the result, kept or new.
-        """
         method, instance = self._method, self._instance
         key = self.cache_key(*args, **keywords)
         return await self.cache.take_async(key, lambda _: method(instance, *args, **keywords))
@@ -161,7 +139,7 @@ def cachedmethod(
     typed: bool = False,
 ) -> Callable[[Callable[Concatenate[S, P], R]], CachedMethod[S, P, R]]:
     """
-    Keep what a method, or a coroutine method, returns, in a cache of its object.
+    Cache the results of a method, or a coroutine method, in a cache of its object.
 
         class Prices:
             def __init__(self):
@@ -171,15 +149,15 @@ def cachedmethod(
             def rate(self, currency): ...
 
     Unlike `cached` on a method it keeps no object alive, and objects need not be hashable. Otherwise as `cached`:
-    `prices.rate.cache_info()` and `cache_clear()` are about the cache of that object.
+    `prices.rate.cache_info()` and `cache_clear()` refer to the cache of that object.
 
     Args:
-        cache: Returns the cache of an object, None to keep nothing; methods that share one need keys that differ.
-        key: Makes a key of the arguments, the object apart; None for `call_key`.
+        cache: Returns the cache of an object, or None to cache nothing; methods that share one need distinct keys.
+        key: Makes a key of the arguments without the object; None for `call_key`.
         typed: As for `cached`.
 
     Raises:
-        TypeError: As for `cached`; for what *cache* returns, when the method is looked up.
+        TypeError: As for `cached`; for the result of *cache*, when the method is looked up.
     """
     if not callable(cache):
         message = f"cache is {cache!r}: pass a function of the object that returns its cache"

@@ -1,10 +1,10 @@
 """
-One call of a loader that is under way, and the keys that it loads.
+One call of a loader that is running, and the keys that it loads.
 
-An exception from a signal, such as a time limit or Ctrl-C, may come between any two lines. So that no key is left
-behind by one, code in C keeps whether a flight is under way: a lock that its thread holds, or a task that has not
-ended. What is noted beside that, and who is woken, is undone twice where an exception may have come in between, and
-otherwise by who finds it next.
+An exception of a signal handler, such as a time limit or Ctrl-C, may come between any two lines. So that no key stays
+blocked, objects in C record whether a flight is running: a lock that its thread holds, or a task that has not
+ended. Other records and wake-ups are undone twice where an exception may have come in between, and otherwise by the
+next caller that finds them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 Ticket: TypeAlias = tuple[int, list[int]]
-"""Since when the cache watches which hashes, as `_core.Cache._begin_load` returns it."""
+"""The time from which the cache watches hashes, and these hashes, as `_core.Cache._begin_load` returns them."""
 
 OPEN: Final = object()
-"""The outcome of a load that has none yet."""
+"""The outcome of a load that has not ended."""
 
 
 def held(lock: Any, step: Callable[P, T], *args: P.args, **keywords: P.kwargs) -> T:
@@ -52,12 +52,12 @@ class FailedLoadError(Exception):
 
 class Failure:
     """
-    An error as the outcome of a load, of which each waiter gets a copy.
+    An error as the outcome of a load; each waiter gets a copy.
 
     Args:
-        error: As the loader raised it.
+        error: The error that the loader raised.
         outer: The error that the thread was handling when it called the loader.
-        is_given: Whether the thread that loads raises the error itself; otherwise the first waiter gets it.
+        is_given: True if the loading thread raises the error itself; otherwise the first waiter gets it.
     """
 
     __slots__ = ("_first", "_template", "_traceback", "is_exception")
@@ -80,7 +80,7 @@ class Failure:
 
 def _from_the_loader(traceback: TracebackType | None) -> TracebackType | None:
     """
-    Return the part of a traceback that begins in the loader: what is above belongs to one caller.
+    Return the part of a traceback that begins in the loader: the frames above belong to one caller.
     """
     while traceback is not None and str(traceback.tb_frame.f_globals.get("__name__")).startswith("tickwheel.cache."):
         traceback = traceback.tb_next
@@ -92,9 +92,9 @@ class Flight:
     One call of a loader: a function in a thread, or a coroutine in a task of its loop.
 
     Args:
-        loop: Where the task runs; None for a thread.
-        is_background: Whether it goes on when nobody waits for it.
-        timeout_s: After how long nobody waits for it any more; None for never.
+        loop: The loop of the task; None for a thread.
+        is_background: True if it continues without waiters.
+        timeout_s: Maximum time that a waiter waits; None for no limit.
     """
 
     __slots__ = (
@@ -129,9 +129,9 @@ class Flight:
         self.timeout_s = timeout_s
         self.until = None if timeout_s is None else time.monotonic() + timeout_s
         self.gate = threading.Lock()
-        """Held while the loads are begun, and by a thread while it loads."""
+        """Held while the loads are registered, and by a thread while it loads."""
         self.is_queued = False
-        """Whether a worker of the pool is going to load."""
+        """True while it waits for a worker of the pool."""
         self.is_ended = False
         self.is_abandoned = False
         self.loads: dict[Any, Load] = {}
@@ -140,11 +140,11 @@ class Flight:
         self.on_failure: Callable[[Any, list[Any]], object] | None = None
         """Called with the cache and the keys before the end of a load that fails."""
         self.waiters: dict[object, Callable[[], object]] = {}
-        """The waiters, and how to wake each."""
+        """The waiters, each with a function that wakes it."""
 
     def is_over(self) -> bool:
         """
-        Return whether it has ended, or was cut short, or never will end, as its loop was closed.
+        Return True if it has ended, was interrupted, or can never end because its loop was closed.
         """
         if self.is_ended or self.is_lost():
             return True
@@ -156,21 +156,22 @@ class Flight:
 
     def is_lost(self) -> bool:
         """
-        Return whether it will never end, as its loop was closed.
+        Return True if it can never end because its loop was closed.
         """
         return self.loop is not None and self.loop.is_closed()
 
     def is_late(self) -> bool:
         """
-        Return whether it takes longer than it may.
+        Return True if it takes longer than its timeout.
         """
         return self.until is not None and time.monotonic() >= self.until
 
     def can_be_waited_for(self, loop: asyncio.AbstractEventLoop | None) -> bool:
         """
-        Return whether this thread, or a task of *loop* on it, would see the end.
+        Return True if this thread, or a task of *loop* on it, would see the end.
 
-        A thread cannot wait for a task of the loop that it runs itself, and nobody for one whose loop is blocked.
+        A thread cannot wait for a task of the loop that it runs itself, and no thread can wait for one whose loop is
+        blocked.
         """
         if self.is_abandoned:
             return False
@@ -179,9 +180,6 @@ class Flight:
         return self.loop.is_running() and self.thread != threading.get_ident()
 
     def wake(self) -> None:
-        """
-        Wake all that wait.
-        """
         while self.waiters:
             try:
                 _, wake = self.waiters.popitem()
@@ -191,7 +189,7 @@ class Flight:
 
     def leave(self, waiter: object) -> None:
         """
-        Give up waiting; the last one cancels the task.
+        Stop waiting; the last waiter cancels the task.
         """
         self.waiters.pop(waiter, None)
         if self.waiters or self.is_background or self.is_ended:
@@ -209,7 +207,7 @@ class Flight:
 
 class Load:
     """
-    One key of a flight. Its outcome is `(value,)`, a `Failure`, or None where somebody else has to load.
+    One key of a flight. Its outcome is `(value,)`, a `Failure`, or None if another caller has to load.
     """
 
     __slots__ = ("flight", "outcome", "ticket")

@@ -1,5 +1,5 @@
 """
-One load for each missing key: who asks while it runs waits for it, thread or task.
+One load for each missing key: callers that ask for it while it runs wait for it, in threads and tasks.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from tickwheel.timers.locks import OUTER, new_lock
 __all__ = ["Flights", "Loading", "LoadsAll"]
 
 _LOOK_AGAIN_S: Final = 1.0
-"""After so many seconds a thread, or a task of another loop, looks whether what it waits for still runs."""
+"""Interval in seconds at which a thread, or a task of another loop, checks that the load still runs."""
 
 LoadsAll: TypeAlias = Callable[[list[Any]], Any]
-"""Gets keys, returns a mapping of those that it has found, or something to await that does."""
+"""Receives keys, and returns a mapping of those that it has found, or an awaitable of it."""
 
 
 _SWEEP_FROM: Final = 64
-"""With fewer loads than this nobody looks for those that were cut short."""
+"""With fewer loads than this, interrupted loads are not searched for."""
 
 
 class Loading(Protocol):
     """
-    The part of a cache that its loads use.
+    The methods of a cache that its loads use.
     """
 
     def _find_loaded(self, key: Any) -> tuple[Any] | None:
         """
-        Return `(value,)` if the key has got a value by now, else None, which counts as no miss.
+        Return `(value,)` if the key has a value, else None; counts no miss.
         """
 
     def _begin_load(self, key: Any, /) -> Ticket: ...
@@ -52,14 +52,15 @@ class Loading(Protocol):
 
 class Flights:
     """
-    The loads that are under way for one cache, by key.
+    The running loads of one cache, by key.
 
-    The cache is handed in with each call: to hold it here would make a cycle of it.
-    An error that is raised holds the frames that it has come through, and a load holds the error; so these frames let
-    go of their loads, or both would stay until the collector comes.
+    The cache is an argument of each call: a reference to it here would make a cycle.
+    A raised error holds the frames that it has passed, and a load holds the error; so these frames delete their
+    references
+    to loads, or both would stay until the next garbage collection.
 
     Args:
-        timeout_s: How long a load may take; None for as long as it likes.
+        timeout_s: Maximum time of a load; None for no limit.
     """
 
     def __init__(self, timeout_s: float | None = None) -> None:
@@ -74,7 +75,7 @@ class Flights:
 
     def after_fork(self) -> None:
         """
-        Forget the loads of threads that are not in this process, and of tasks, whose loop does not run on in it.
+        Forget loads of threads and event loops, which do not exist in the child.
         """
         here = threading.get_ident()
         flights = {key: load.flight for key, load in self._loads.items()}
@@ -85,9 +86,6 @@ class Flights:
             self._orphans += flight.tickets
 
     def count(self, name: str, number: int = 1) -> None:
-        """
-        Add to a count of `LoadStats`.
-        """
         held(self.lock, self._count, name, number)
 
     def _count(self, name: str, number: int) -> None:
@@ -95,10 +93,10 @@ class Flights:
 
     def take(self, cache: Loading, keys: Iterable[Hashable], load_all: LoadsAll) -> dict[Any, Any]:
         """
-        Return the values of *keys*; of those that nobody loads yet by `load_all`, called in this thread.
+        Return the values of *keys*; those without a running load are loaded by `load_all`, called in this thread.
 
         Raises:
-            FailedLoadError: With the error of a load, here or by another one.
+            FailedLoadError: With the error of a load, of this or another caller.
         """
         todo: list[Any] = list(keys)
         values: dict[Any, Any] = {}
@@ -125,7 +123,7 @@ class Flights:
 
     def _wait(self, theirs: dict[Any, Load], values: dict[Any, Any]) -> list[Any]:
         """
-        Wait for the loads of others, note their values, and return the keys that have to be loaded here.
+        Wait for the loads of others, store their values, and return the keys that have to be loaded here.
         """
         todo: list[Any] = []
         if not theirs:
@@ -150,7 +148,7 @@ class Flights:
 
     async def take_async(self, cache: Loading, keys: Iterable[Hashable], load_all: LoadsAll) -> dict[Any, Any]:
         """
-        Do the same by `await load_all`, run in a task of its own, which ends early only if nobody waits any more.
+        Do the same with `await load_all`, in a task of its own, which is cancelled only if no waiter is left.
         """
         todo: list[Any] = list(keys)
         values: dict[Any, Any] = {}
@@ -200,9 +198,9 @@ class Flights:
 
     def board(self, cache: Loading, keys: Iterable[Hashable], flight: Flight) -> int:
         """
-        Begin a load of *flight* for each of the *keys* that nobody loads yet, and return the number of them.
+        Register a load of *flight* for each of the *keys* without a running load, and return their number.
 
-        This is for the background. The caller holds the lock and the flight's gate.
+        For background loads. The caller holds the lock and the flight's gate.
         """
         self._tidy(cache)
         mine = [key for key in keys if not self._is_loaded(cache, self._loads.get(key))]
@@ -247,7 +245,7 @@ class Flights:
 
     def _tidy(self, cache: Loading) -> None:
         """
-        Forget what exceptions have cut short before it could say so, as often as loads become more.
+        Remove interrupted loads that could not report their end, whenever the number of loads has grown.
         """
         if self._orphans:
             cache._end_loads(self._orphans)
@@ -259,7 +257,7 @@ class Flights:
 
     def run(self, cache: Loading, flight: Flight, load_all: LoadsAll) -> dict[Any, Any]:
         """
-        Load in this thread and return the values, or raise FailedLoadError; `end` wakes all that wait.
+        Load in this thread and return the values, or raise FailedLoadError; `end` wakes all waiters.
         """
         outer = sys.exception()
         try:
@@ -353,9 +351,9 @@ class Flights:
 
     def end(self, cache: Loading, flight: Flight) -> None:
         """
-        Let a flight end: waiters for a load that is open get the failure, or load instead where there is none.
+        End a flight: waiters for an unfinished load get the failure, or load themselves if there is none.
 
-        Callers do so twice, in one `finally` around the other: an exception from a signal may come in between.
+        Callers call it twice, in one `finally` around the other: an exception of a signal handler may come in between.
         """
         if not flight.is_ended:
             for load in list(flight.loads.values()):
@@ -369,7 +367,7 @@ class Flights:
 
     def give_up(self, cache: Loading, flight: Flight) -> None:
         """
-        Let a flight end that has not got off.
+        End a flight that has not started.
         """
         if flight.task is not None:
             flight.task.cancel()
@@ -377,7 +375,7 @@ class Flights:
 
     def _strike(self, cache: Loading, flight: Flight) -> None:
         """
-        Take a flight's loads out, and watch their keys no longer. The caller holds the lock.
+        Remove a flight's loads, and stop watching their keys. The caller holds the lock.
         """
         for key, load in list(flight.loads.items()):
             if self._loads.get(key) is load:
@@ -417,7 +415,7 @@ async def _in_time(flight: Flight, load_all: LoadsAll) -> Any:
 
 def _pause_s(flight: Flight) -> float:
     """
-    Return how long to wait before another look; raise LoadTimeoutError if the load takes longer than it may.
+    Return the time until the next check; raise LoadTimeoutError if the load takes longer than its timeout.
     """
     if flight.until is None or flight.timeout_s is None:
         return _LOOK_AGAIN_S
@@ -460,7 +458,8 @@ def _opened(load: Load, loop: asyncio.AbstractEventLoop | None) -> tuple[Any] | 
     """
     Return the outcome of a load that has ended, or raise FailedLoadError, as a thread or a task of *loop* sees it.
 
-    What ended another loop's task without being an Exception, such as its cancellation, is None: load here instead.
+    If an exception that is not an Exception, such as a cancellation, ended a task of another loop, return None: load
+    here.
     """
     outcome: Any = load.outcome
     try:

@@ -15,7 +15,7 @@ V = TypeVar("V")
 
 class Loaded(NamedTuple, Generic[V]):
     """
-    A value with a lifetime of its own, for a loader to return: `take` and its variants return the value alone.
+    The result of a loader with a lifetime of its own: `take` and its variants return only the value.
 
         def resolve(name):
             answer = ask(name)
@@ -23,7 +23,7 @@ class Loaded(NamedTuple, Generic[V]):
 
     Attributes:
         value: The value.
-        ttl: How long it lives, in seconds or a timedelta; None for as long as the cache's rule says, 0 to keep nothing.
+        ttl: Its lifetime, in seconds or a timedelta; None for the cache's default, 0 to store nothing.
     """
 
     value: V

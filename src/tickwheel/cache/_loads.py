@@ -1,5 +1,5 @@
 """
-Taking values: those that are there, those that are loaded, and those loaded in the background.
+`take` and its variants: cached values, foreground loads and background loads.
 """
 
 from __future__ import annotations
@@ -23,34 +23,28 @@ __all__ = ["Loads"]
 _Start: TypeAlias = "Callable[[Taking, Flight, LoadsAll], None]"
 
 _RESTS_KEPT: Final = 64
-"""With fewer keys than this that rest, none is looked at for having rested long enough."""
+"""With fewer resting keys than this, ended rests are not searched for."""
 
 
 class Taking(Loading, Protocol):
     """
-    The part of a cache that `take` and its variants use.
+    The methods of a cache that `take` and its variants use.
     """
 
-    def get_many(self, keys: Iterable[Any], /) -> dict[Any, Any]:
-        """
-        Return what is there.
-        """
+    def get_many(self, keys: Iterable[Any], /) -> dict[Any, Any]: ...
 
     def _grade(self, key: Any, /) -> tuple[Any, int, int] | None: ...
 
-    def _now_ns(self) -> int:
-        """
-        Return the time.
-        """
+    def _now_ns(self) -> int: ...
 
 
 class Loads:
     """
-    The loads of one cache, by its rules of refreshing.
+    The loads of one cache, by its refresh rules.
 
     Args:
-        refresh: The rules, or None to load what is missing and nothing else.
-        timeout_s: How long a load may take; None for as long as it likes.
+        refresh: The rules, or None to load only missing keys.
+        timeout_s: Maximum time of a load; None for no limit.
     """
 
     def __init__(self, refresh: Refresh | None, timeout_s: float | None = None) -> None:
@@ -63,21 +57,18 @@ class Loads:
         self._loads_max = rules.loads_max
         self._retry_ns = rules.retry_ns
         self._resting: dict[Any, int] = {}
-        """Until when a key whose load has failed is answered without another one."""
+        """The end of the rest of each key whose load has failed: until then no other load begins."""
         self._rests_kept = _RESTS_KEPT
         self._background: set[Flight] = set()
         self._pool: PoolExecutor | None = None
         call_after_fork(self)
 
     def after_fork(self) -> None:
-        """
-        Forget the loads of threads that are not in this process.
-        """
         self._background.clear()
 
     def take_one(self, cache: Taking, key: Any, loader: Callable[[Any], Any]) -> Any:
         """
-        Return the value of a *key*, whose lookup, where there are no rules, has missed it.
+        Return the value of *key*; without rules, the caller's lookup has missed it.
         """
         if self.has_rules:
             return self.take(cache, (key,), _One(loader))[key]
@@ -92,7 +83,7 @@ class Loads:
 
     async def take_one_async(self, cache: Taking, key: Any, loader: Callable[[Any], Any]) -> Any:
         """
-        Do the same with a loader that is awaited.
+        Do the same with an async loader.
         """
         if self.has_rules:
             return (await self.take_async(cache, (key,), _OneAwaited(loader)))[key]
@@ -107,7 +98,7 @@ class Loads:
 
     def take(self, cache: Taking, keys: Iterable[Hashable], load_all: LoadsAll) -> dict[Any, Any]:
         """
-        Return the values of *keys*, each once, without those that `load_all` has not found.
+        Return the values of *keys*, without those that `load_all` has not found.
         """
         wanted = dict.fromkeys(keys)
         values, missing = self._look(cache, wanted, lambda due: self._refresh(cache, due, load_all))
@@ -126,7 +117,7 @@ class Loads:
 
     async def take_async(self, cache: Taking, keys: Iterable[Hashable], load_all: LoadsAll) -> dict[Any, Any]:
         """
-        Do the same with a loader that is awaited.
+        Do the same with an async loader.
         """
         wanted = dict.fromkeys(keys)
         values, missing = self._look(cache, wanted, lambda due: self._refresh_async(cache, due, load_all))
@@ -147,7 +138,7 @@ class Loads:
         self, cache: Taking, keys: Iterable[Any], refresh: Callable[[list[Any]], None]
     ) -> tuple[dict[Any, Any], list[Any]]:
         """
-        Return what can be answered at once, and what has to be loaded.
+        Return the values that need no load, and the keys that do.
         """
         if not self.has_rules:
             values = cache.get_many(keys)
@@ -170,7 +161,7 @@ class Loads:
 
     def _ahead_of(self, life_ns: int) -> int:
         """
-        Return how long before its end a life is renewed: within half of one that is no longer than `ahead`.
+        Return how long before its end a life is renewed: `ahead`, or half the life if that is not longer.
         """
         return self._ahead_ns if self._ahead_ns < life_ns else life_ns // 2
 
@@ -180,7 +171,7 @@ class Loads:
 
     def _rest(self, cache: Taking, keys: Iterable[Any]) -> None:
         """
-        Let keys whose load has just failed be answered without another load for a while.
+        Suspend loads of *keys*, whose load has just failed, for `retry_after`.
         """
         if not self._retry_ns:
             return
@@ -194,7 +185,7 @@ class Loads:
 
     def _fall_back(self, cache: Taking, values: dict[Any, Any], missing: list[Any], error: BaseException) -> bool:
         """
-        Answer what is there now, once loading it has failed; return whether that is all.
+        Return stale values after a failed load; return True if they cover all missing keys.
         """
         if not self._error_ns or not isinstance(error, Exception):
             return False
@@ -286,7 +277,7 @@ def _log_failure(loads: dict[Any, Load], load_all: LoadsAll) -> None:
 
 class _One:
     """
-    The loader of a single key as one of many.
+    Adapts the loader of a single key to many keys.
     """
 
     def __init__(self, loader: Callable[[Any], Any]) -> None:
@@ -301,17 +292,13 @@ class _One:
 
 
 class _OneAwaited(_One):
-    """
-    The same for a loader that is awaited.
-    """
-
     async def __call__(self, keys: list[Any]) -> Any:
         return {key: await self._loader(key) for key in keys}
 
 
 class _Job:
     """
-    A background load as an executor takes it.
+    A background load, in the form that an executor takes.
     """
 
     def __init__(self, run: Callable[[], None]) -> None:

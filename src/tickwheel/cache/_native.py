@@ -1,5 +1,5 @@
 """
-The native storage as a mapping from keys of one type to values of another, which `_native.pyi` says.
+The native storage as a generic mapping; the types are in `_native.pyi`.
 """
 
 from __future__ import annotations

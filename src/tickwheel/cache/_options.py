@@ -1,5 +1,5 @@
 """
-The options of a cache, checked.
+Validation of the options of a cache.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ class Options:
     The options of a cache; the classes describe each of them.
 
     Raises:
-        ValueError: If maxsize is NaN, negative or past all floats, jitter is not in 0..1, or a limit is not over 0.
-        TypeError: If one of them is no number, a callback cannot be called or is a coroutine function, or time would
-            come from two places.
+        ValueError: If maxsize is NaN, negative or larger than any float, jitter is not in 0..1, or a limit is not above
+            0.
+        TypeError: If one of them is not a number, a callback is not callable or is a coroutine function, or several
+            sources
+            of time are given.
     """
 
     maxsize: float
@@ -48,9 +50,6 @@ class Options:
 
     @property
     def load_timeout_s(self) -> float | None:
-        """
-        Return `load_timeout` in seconds.
-        """
         if self.load_timeout is None or (ns := duration_ns(self.load_timeout, "load_timeout")) >= NEVER:
             return None
         return seconds(ns)
@@ -106,10 +105,10 @@ def _check_number(name: str, value: object, remedy: str) -> None:
 
 class Leaving:
     """
-    Calls the callbacks for each entry that has left; what they raise is logged, so that no lookup or other call fails.
+    Calls the callbacks for each entry that has left; errors of callbacks are logged, so that no lookup fails.
 
     Args:
-        options: With the callbacks, `on_expire` for what has expired and `on_evict` for everything else.
+        options: The options with the callbacks, `on_expire` for expired entries and `on_evict` for all others.
     """
 
     def __init__(self, options: Options) -> None:
@@ -117,7 +116,7 @@ class Leaving:
 
     def __call__(self, key: Any, value: Any, code: int) -> None:
         """
-        Report one entry; *code* is a place in `REASONS`.
+        Report one entry; *code* is an index of `REASONS`.
         """
         callback = self._callbacks[code]
         if callback is not None:

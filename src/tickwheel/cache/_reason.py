@@ -1,5 +1,5 @@
 """
-The reason for which an entry has left a cache.
+The reasons for which an entry leaves a cache.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ class Reason(StrEnum):
     """
 
     EXPIRED = "expired"
-    """Its life was over."""
+    """Its deadline passed."""
     SIZE = "size"
-    """Another one needed the room, and this one was used longest ago."""
+    """A new entry needed the room, and this one was the least recently used."""
     REPLACED = "replaced"
     """Its key was set to another value."""
     REMOVED = "removed"
-    """Somebody took it out: `del`, `pop`, `popitem`, `clear`."""
+    """A caller removed it: `del`, `pop`, `popitem`, `clear`."""
 
 
 REASONS: Final = tuple(Reason)
-"""The reasons in the order of the numbers that the native core gives them."""
+"""The reasons in the order of the native core's numbers."""

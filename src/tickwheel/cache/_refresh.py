@@ -1,5 +1,5 @@
 """
-Loading before a life ends, and what is answered after it.
+Rules for loading a value before it expires, and for returning expired values.
 """
 
 from __future__ import annotations
@@ -19,23 +19,24 @@ _YEAR_NS: Final = 366 * 24 * 3600 * 1_000_000_000
 @dataclass(frozen=True, slots=True)
 class Refresh:
     """
-    The rules by which `take`, its variants and `cached` renew a value whose life is about to end, or is over.
+    The rules by which `take`, its variants and `cached` renew a value that is about to expire or has expired.
 
         TTLCache(1000, ttl=60.0, refresh=Refresh(ahead=5.0, stale_while_revalidate=30.0, stale_if_error=600.0))
 
-    The second and third are those of RFC 5861. Only loads see a value after its life; for `cache[key]`, `get` and all
-    others it is gone. It counts in `currsize` and leaves, with `on_expire`, when it may no longer be returned.
-    A background load runs in a thread of the cache's, or, for `take_async`, in a task of the loop; what it raises is
-    logged and counted, and the old value stays for as long as it may.
+    The second and third are those of RFC 5861. Only loads return an expired value; for `cache[key]`, `get` and all
+    other methods it is missing. It counts in `currsize` and leaves, with `on_expire`, once it may no longer be
+    returned.
+    A background load runs in a thread of the cache's, or, for `take_async`, in a task of the loop; its errors are
+    logged and counted, and the old value stays as long as it may be returned.
 
     Args:
         ahead: In the last seconds of its life a value is returned, and a new one loaded in the background. For a life
-            that is no longer than this, it is the second half.
+            that is not longer than this, it is the second half.
         stale_while_revalidate: The same for this many seconds after its end.
-        stale_if_error: For this many seconds after its end a value is returned if loading another one fails: the one
-            that is there by then. One that was removed meanwhile is not.
-        loads_max: How many loads run in the background at once; while they do, no other is begun.
-        retry_after: For so many seconds after a load of a key has failed no other is begun while there is a value that
+        stale_if_error: For this many seconds after its end a value is returned if loading another one fails, unless it
+            was removed during the load.
+        loads_max: Maximum number of background loads at once; no other background load starts then.
+        retry_after: Seconds after a failed load of a key before another one starts, if there is a value that
             may be returned: callers get that. 0 to try at each take.
 
     Raises:

@@ -1,5 +1,5 @@
 """
-Counts of what a cache has done.
+Counters of a cache.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ class LoadStats:
     Attributes:
         loaded: Keys whose loader has returned.
         failed: Calls of loaders that raised.
-        uncached: Values that did not fit in, and were returned without being kept.
-        overtaken: Values that were not kept because their key was written or removed while they were loaded.
+        uncached: Values that did not fit, and were returned without being stored.
+        overtaken: Values that were not stored because their key was written or removed during the load.
         stale: Values that were returned after their life, by `Refresh.stale_while_revalidate` or `stale_if_error`.
-        refreshes: Loads begun in the background.
-        shared: Keys that a call waited for while another thread or task loaded them, instead of loading them itself.
-        refused: Loads not begun in the background because `Refresh.loads_max` were running, or for want of a thread.
+        refreshes: Background loads that started.
+        shared: Keys for which a call waited for the load of another thread or task.
+        refused: Background loads that did not start because `Refresh.loads_max` were running, or no thread was
+            available.
     """
 
     loaded: int = 0
@@ -41,13 +42,13 @@ class LoadStats:
 
 class CacheInfo(NamedTuple):
     """
-    The counters that `functools.lru_cache` gives a function as `cache_info()`.
+    The counters of `cache_info()`, as `functools.lru_cache` has them.
 
     Attributes:
-        hits: Calls that were answered by the cache.
-        misses: All others.
-        maxsize: The bound of the cache.
-        currsize: Its size.
+        hits: Calls that were answered from the cache.
+        misses: All other calls.
+        maxsize: The maximum size of the cache.
+        currsize: Its current size.
     """
 
     hits: int
@@ -59,15 +60,16 @@ class CacheInfo(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class CacheStats:
     """
-    The counts of a cache since it was made.
+    The counters of a cache since it was made.
 
     Attributes:
-        hits: Lookups that found a value: `cache[key]`, `get`, `setdefault`, `take`, one for each key of the bulk forms.
-        misses: Lookups that did not; also one that is answered by a value after its life. A cache with
-            `Refresh.stale_if_error` looks once more when a load has failed.
-        expirations: Entries whose life was over, counted when they were removed.
-        evictions: All others that have left, by their reason.
-        loads: What loaders have done.
+        hits: Lookups that found a value: `cache[key]`, `get`, `setdefault`, `take`, one for each key of the bulk
+            methods.
+        misses: All other lookups, including those that returned a stale value. A cache with
+            `Refresh.stale_if_error` does a second lookup after a failed load.
+        expirations: Expired entries, counted when they were removed.
+        evictions: Other entries that have left, by reason.
+        loads: Counters of the loaders.
     """
 
     hits: int
@@ -79,7 +81,7 @@ class CacheStats:
     @property
     def hit_rate(self) -> float:
         """
-        Return hits by lookups, 0 before the first one.
+        Return hits divided by lookups, 0 before the first lookup.
         """
         lookups = self.hits + self.misses
         return self.hits / lookups if lookups else 0.0

@@ -1,5 +1,5 @@
 """
-A timer of one's own as the time of a cache: any function whose results can be compared and added to.
+A user's time function as the clock of a cache: its results need comparison and addition only.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _REMEDY: Final = "or give the cache a clock, whose nanoseconds are known by its 
 
 class CacheTimer:
     """
-    The time of a cache as `cache.timer`: call it for the time, or enter it to freeze that time for a while.
+    The time of a cache, `cache.timer`: a call returns the time, and a `with` block freezes it.
 
-    Attributes are those of the function. While entered it returns the same time to every thread; a cache that goes by
-    a function of its own is frozen then too, one that goes by the system's clock does not.
+    Attributes are those of the function. Within the block it returns the same time to every thread. A cache with
+    a time function of its own is frozen too, a cache on the system's clock is not.
 
     Args:
         function: Returns the time.
@@ -38,9 +38,6 @@ class CacheTimer:
         self._frozen: Any = None
 
     def __call__(self) -> Any:
-        """
-        Return the time.
-        """
         return self._frozen if self._depth else self._function()
 
     def __enter__(self) -> Any:
@@ -54,9 +51,6 @@ class CacheTimer:
 
     @property
     def function(self) -> Callable[[], Any]:
-        """
-        Return the function.
-        """
         return self._function
 
     def __repr__(self) -> str:
@@ -73,12 +67,12 @@ class CacheTimer:
 
 class TimerClock:
     """
-    The clock that a timer makes: its readings in nanoseconds, for the wheel.
+    The readings of a time function in nanoseconds, as a clock for the wheel.
 
-    What counts is the difference to the first reading, a number of seconds or a timedelta; what is before that is that.
+    Time is the difference to the first reading, a number of seconds or a timedelta; earlier readings count as that one.
 
     Args:
-        timer: Returns the time; it is read once.
+        timer: Returns the time; it is called once.
 
     Raises:
         TypeError: If it is one of the standard library's functions that return nanoseconds.
@@ -110,9 +104,10 @@ class TimerClock:
 
     def _compare(self, reading: Any, since: Any, begun_s: float) -> None:
         """
-        Refuse a timer that runs a thousand times as fast as the system's clock, twice, before its range is used up.
+        Refuse a timer that twice runs a thousand times as fast as the system's clock, before its range is used up.
 
-        Milliseconds would be past 292 years of seconds after 107 days. A timer that a test moves keeps no such rate.
+        A timer of milliseconds would overflow the range of 292 years of seconds after 107 days. A manual timer has no
+        such rate.
         """
         now_s = time.monotonic()
         passed_s = now_s - begun_s
@@ -128,13 +123,13 @@ class TimerClock:
 
     def wall_ns(self) -> int:
         """
-        Return the same: a timer knows no other time.
+        Return the same time: a timer has no wall-clock time.
         """
         return self.monotonic_ns()
 
     def to_ns(self, reading: Any) -> int:
         """
-        Return a reading of the timer in nanoseconds, never below 0; of two readings the one that is more is never less.
+        Convert a reading to nanoseconds, at least 0; monotonic: order is preserved.
         """
         passed = reading if reading in ENDS else reading - self._first
         return duration_ns(passed, "time", is_signed=True)
@@ -149,12 +144,12 @@ def _refuse_nanoseconds(timer: CacheTimer) -> None:
 
 def duration_ns(duration: Any, name: str, *, is_signed: bool = False) -> int:
     """
-    Return a duration in nanoseconds, rounded up; `inf` is NEVER.
+    Convert a duration to nanoseconds, rounded up; `inf` is NEVER.
 
     Args:
         duration: A number of seconds, or a timedelta of Python, NumPy or pandas.
-        name: What to call it in an error.
-        is_signed: Whether a negative one counts as 0.
+        name: Name of the argument in error messages.
+        is_signed: True if a negative duration counts as 0.
 
     Raises:
         ValueError: If it is NaN or negative.

@@ -1,5 +1,5 @@
 """
-TLRUCache: a function says for each entry until when it may be used.
+TLRUCache: a function determines the deadline of each entry.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ V = TypeVar("V")
 
 class TLRUCache(BaseCache[K, V]):
     """
-    A mapping whose entries each have a time until which they may be used; otherwise as `TTLCache`.
+    A mapping whose entries have deadlines of their own; otherwise as `TTLCache`.
 
         cache = TLRUCache(maxsize=100, ttu=lambda key, answer, now: now + answer.max_age)
 
     Args:
         maxsize: As for `TTLCache`.
-        ttu: Called with key, value and the time, returns the deadline by the same timer. One that is not after the
-            time keeps nothing, and removes what the key had.
+        ttu: Called with key, value and the time; returns the deadline by the same timer. A deadline that is not after
+            the time stores nothing, and removes the key.
         timer: Returns the time; None for the monotonic clock in seconds.
         getsizeof: As for `TTLCache`, as are the others.
         on_expire: As for `TTLCache`.
@@ -44,7 +44,7 @@ class TLRUCache(BaseCache[K, V]):
 
     Raises:
         ValueError: If *maxsize* is NaN or negative.
-        TypeError: If it is no number, *ttu* cannot be called, or time would come from two places.
+        TypeError: If it is not a number, *ttu* is not callable, or several sources of time are given.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class TLRUCache(BaseCache[K, V]):
     @property
     def ttu(self) -> Callable[[K, V, Any], Any]:
         """
-        Return the function that says until when an entry may be used.
+        Return the function that determines the deadline of an entry.
         """
         return self._ttu
 

@@ -1,5 +1,5 @@
 """
-TTLCache: every entry lives for the same time, unless it is set for another.
+TTLCache: all entries have the same lifetime, unless a set overrides it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ V = TypeVar("V")
 
 class TTLCache(BaseCache[K, V]):
     """
-    A mapping whose entries live for *ttl* seconds, of which the least recently used go first when room is needed.
+    A mapping whose entries live for *ttl* seconds; when room is needed, the least recently used is evicted.
 
         cache = TTLCache(maxsize=10_000, ttl=300.0)
         cache["a"] = 1
@@ -31,32 +31,35 @@ class TTLCache(BaseCache[K, V]):
 
     An entry is gone exactly at its deadline: no lookup finds it from then on. It is removed, and `on_expire` called,
     when the cache is used next; with a *wheel* or *clock*, at the deadline.
-    Everything is O(1). Keys may do what they like in `__hash__` and `__eq__`.
+
+    Every operation is O(1). `__hash__` and `__eq__` of keys may use the cache.
 
     Args:
-        maxsize: How many entries there may be, or the sum of their sizes; `math.inf` for no bound, 0 to keep nothing.
-        ttl: How long an entry lives, in seconds or a timedelta; `math.inf` for no end.
+        maxsize: Maximum number of entries, or maximum sum of their sizes; `math.inf` for no limit, 0 to store nothing.
+        ttl: Lifetime of an entry, in seconds or a timedelta; `math.inf` for no end.
         timer: Returns the time, in seconds; None for the monotonic clock. One that returns datetimes needs a timedelta
-            as *ttl*. For nanoseconds there is *clock*. One that turns out to count milliseconds or less, by a minute of
-            the system's clock, is refused then.
+            as *ttl*. For nanoseconds there is *clock*. A timer of milliseconds or smaller units is refused after a
+            minute
+            of the system's clock.
         getsizeof: Returns the size of a value, 0 or more; None: each counts 1.
-        sliding: Whether a lookup starts the entry's ttl again.
-        jitter: By what fraction a life is shorter or longer, at random: 0.05 spreads what was set together over 10 %
-            of the ttl, so that they are not all loaded again at once. A *timer* of datetimes goes without.
-        on_expire: Called with key, value and `Reason.EXPIRED`, with no lock held; no coroutine function. What it raises
-            is logged.
-        on_evict: Called so for entries that leave before their time, with another reason.
-        wheel: Expires entries on time, in its thread or loop; the cache goes by its clock.
-        clock: As *wheel*: a new one on this clock.
-        refresh: How loads go about values that are about to end, or have ended; None: not at all.
-        max_age: How long an entry lives after it was set at most, in seconds or a timedelta, however often a lookup or
-            `touch` restarts its life: with *sliding*, *ttl* is the longest idle time and this the longest time of all.
-        load_timeout: How long a load may take, in seconds or a timedelta. A task is then cancelled; a thread cannot be
-            ended, but nobody waits for it any more, and who asks next loads. None for no limit.
+        sliding: True if a lookup restarts the entry's ttl.
+        jitter: Maximum fraction by which a lifetime is shorter or longer, at random: 0.05 spreads entries that were set
+            together over 10 % of the ttl, so that they are not all loaded again at once. Not for a *timer* of
+            datetimes.
+        on_expire: Called with key, value and `Reason.EXPIRED`, with no lock held; not a coroutine function. Its errors
+            are logged.
+        on_evict: Called in the same way for entries that leave for another reason.
+        wheel: Expires entries on time, in its thread or loop; the cache uses its clock.
+        clock: As *wheel*: a new wheel on this clock.
+        refresh: Rules for values that are about to expire, or have expired; None for none.
+        max_age: Maximum lifetime of an entry after it was set, in seconds or a timedelta, however often a lookup or
+            `touch` restarts it: with *sliding*, *ttl* is the idle timeout and this the absolute one.
+        load_timeout: Maximum time of a load, in seconds or a timedelta. A task is then cancelled; a thread cannot be
+            ended, but callers stop waiting for it, and the next caller loads. None for no limit.
 
     Raises:
         ValueError: If a number is NaN, negative, or a *jitter* over 1.
-        TypeError: If one is not a number, time would come from two places, *timer* returns nanoseconds, or a callback
+        TypeError: If one is not a number, several sources of time are given, *timer* returns nanoseconds, or a callback
             is a coroutine function.
     """
 
@@ -86,7 +89,7 @@ class TTLCache(BaseCache[K, V]):
     @property
     def ttl(self) -> Any:
         """
-        Return how long an entry lives unless it is set for another time.
+        Return the default lifetime of an entry.
         """
         return self._ttl
 

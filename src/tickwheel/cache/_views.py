@@ -1,5 +1,5 @@
 """
-Items and values of a cache, seen without using them.
+Views of a cache's items and values that do not count as use.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ KEYS: Final = 0
 VALUES: Final = 1
 ITEMS: Final = 2
 RECORDS: Final = 3
-"""Key, value, life, how much of that is left, and how much of the longest age, in nanoseconds."""
+"""Key, value, lifetime, the part of it that is left, and the part of the maximum age that is left, in nanoseconds."""
 
 
 class CacheItems(ItemsView[K, V]):
