@@ -272,7 +272,8 @@ class Transport:
             import httpx  # noqa: PLC0415  an extra, loaded on first use
         except ImportError:
             raise MissingExtraError("httpx", "client") from None
-        headers = {"accept": "application/json"}
+        # Near the service, where clients usually are, compression costs both sides more than it saves.
+        headers = {"accept": "application/json", "accept-encoding": "identity"}
         if self._token is not None:
             headers["authorization"] = f"Bearer {self._token}"
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=_AT_ONCE_MAX)

@@ -31,7 +31,7 @@ from tickwheel.service.manifests import Manifests
 from tickwheel.service.methods import KeyMethods, Methods
 from tickwheel.service.openapi import openapi
 from tickwheel.service.options import ServiceOptions
-from tickwheel.service.pages import Files, page, problem_page
+from tickwheel.service.pages import Files, compressed, page, problem_page
 from tickwheel.service.peers import FORWARDED, Peers
 from tickwheel.service.problems import ProblemError, show
 from tickwheel.service.pull import Pulls
@@ -100,7 +100,7 @@ class Service:
                 Route("/openapi.json", Methods(idempotency, GET=_always(document))),
                 Route("/problems/{name}", Methods(idempotency, GET=problem_page)),
                 Route("/", Methods(idempotency, GET=page)),
-                Mount("/static", Files()),
+                Mount("/static", compressed(Files())),
             ],
             redirect_slashes=False,
             default=_nothing,

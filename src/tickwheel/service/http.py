@@ -7,6 +7,8 @@ job, so operations have these instead.
 
 from __future__ import annotations
 
+import gzip
+import re
 from collections.abc import Callable
 from typing import Final
 
@@ -19,6 +21,13 @@ ALWAYS: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"
 
 SEND_AT_ONCE: Final = "tickwheel.send_at_once"
 """Under this name the scope of a request may have what sends a `Reply` as a whole, and returns whether it did."""
+
+_COMPRESSED_MIN: Final = 1_000
+"""Smaller bodies fit into a packet or two."""
+_COMPRESSED_MAX: Final = 256_000
+"""Compressing more would hold up the event loop for longer than 5 ms."""
+_LEVEL: Final = 4
+_GZIP: Final = re.compile(rb"\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))", re.IGNORECASE)
 
 
 class Request:
@@ -81,7 +90,24 @@ class Reply:
         """
         Send it: at once where the server can, in one write instead of two.
         """
+        reply = self._compressed() if self._is_worth_it and _takes_gzip(scope) else self
         send_at_once: Callable[[Reply], bool] | None = scope.get(SEND_AT_ONCE)
-        if send_at_once is None or not send_at_once(self):
-            await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
-            await send({"type": "http.response.body", "body": self.body})
+        if send_at_once is None or not send_at_once(reply):
+            await send({"type": "http.response.start", "status": reply.status, "headers": reply.headers})
+            await send({"type": "http.response.body", "body": reply.body})
+
+    @property
+    def _is_worth_it(self) -> bool:
+        return _COMPRESSED_MIN <= len(self.body) <= _COMPRESSED_MAX
+
+    def _compressed(self) -> Reply:
+        body = gzip.compress(self.body, _LEVEL, mtime=0)
+        encoded = ((b"content-encoding", b"gzip"), (b"vary", b"accept-encoding"))
+        return Reply(self.status, self.kind, body, *self.extra, *encoded)
+
+
+def _takes_gzip(scope: Scope) -> bool:
+    """
+    Return whether the client of this request reads gzip.
+    """
+    return any(name == b"accept-encoding" and _GZIP.search(value) for name, value in scope["headers"])

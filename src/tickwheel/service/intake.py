@@ -211,6 +211,12 @@ async def read_body(call: Request, limit: int, *, is_json: bool = True) -> bytes
     headers = call.headers
     if is_json and headers.get(b"content-type") != b"application/json":
         _check_type(headers.get(b"content-type", b"").decode("latin-1"))
+    coding = headers.get(b"content-encoding", b"identity")
+    if coding.lower() != b"identity":
+        message, remedy = f"Content-Encoding is {show(coding.decode('latin-1'))}", "send the body as it is"
+        raise ProblemError(
+            "unsupported_media_type", f"{message}: {remedy}", value=coding.decode("latin-1"), remedy=remedy
+        )
     length = int(headers.get(b"content-length", b"0"))  # the server has checked that it is a number
     if length > _DRAINED_MAX or (length > limit and b"expect" in headers):
         raise _too_large(limit, _CLOSE)

@@ -10,14 +10,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
 
 from tickwheel.service.http import Reply, Request
 from tickwheel.service.problems import PROBLEM_TYPES, ProblemError, show
 from tickwheel.service.replies import document_reply
 
-__all__ = ["PAGE_HEADERS", "Files", "page", "problem_page"]
+__all__ = ["PAGE_HEADERS", "Files", "compressed", "page", "problem_page"]
 
 STATIC: Final = Path(__file__).with_name("static")
 
@@ -59,11 +61,18 @@ class Files(StaticFiles):
         return response
 
 
-async def page(_call: Request) -> Response:
+def compressed(files: ASGIApp) -> ASGIApp:
+    """
+    Return *files* so that they are sent as gzip to a client that reads it.
+    """
+    return GZipMiddleware(files, minimum_size=500)
+
+
+async def page(_call: Request) -> ASGIApp:
     """
     Return the page.
     """
-    return FileResponse(STATIC / "index.html", headers=PAGE_HEADERS)
+    return compressed(FileResponse(STATIC / "index.html", headers=PAGE_HEADERS))
 
 
 async def problem_page(call: Request) -> Reply:
