@@ -236,4 +236,4 @@ def test_the_lane_of_a_job():
     assert lane_of("pull", "a/b") == "pull:a/b"
     assert lane_of("webhook", "https://a.example:8443/b?c=d#e") == "webhook:https://a.example:8443"
     assert lane_of("webhook", "https://a?b=c/d") == "webhook:https://a"
-    assert lane_of("nats", "jobs.mail") == "nats:jobs.mail"
+    assert lane_of("nats", "jobs.mail") == lane_of("nats", "jobs.bill") == "nats:"

@@ -13,6 +13,7 @@ import pytest
 
 from tickwheel.observe.events import JobDied, JobFired, JobSucceeded
 from tickwheel.scheduler import InvalidJobError, Outcome, RetryPolicy, SchedulerOptions, SetRequest
+from tickwheel.targets import Call, Limits
 from tickwheel.testing import ManualClock
 
 
@@ -132,6 +133,75 @@ def test_rate(scheduler, events):
     told.wait_for(lambda: sum(isinstance(each, JobSucceeded) for each in told.items) == 30)
     lateness = sorted(each.lateness_ms for each in told.of(JobFired))
     assert all(late >= 10 * n for n, late in enumerate(lateness))
+
+
+class Paced:
+    """
+    A target with a rate.
+    """
+
+    def __init__(self, rate):
+        self._limits = Limits(rate=rate)
+
+    def check(self, handler):
+        """
+        Take any name.
+        """
+
+    def limits(self, handler):
+        """
+        Return the rate.
+        """
+        return self._limits
+
+    def resolve(self, handler):
+        """
+        Return the call.
+        """
+
+        async def send(_):
+            pass
+
+        return Call(send, is_async=True)
+
+    async def close(self):
+        """
+        Nothing is open.
+        """
+
+
+@pytest.mark.parametrize("handlers", [("orders", "mails", "bills"), [f"amqp://a/{n}" for n in range(3)]])
+def test_the_rate_of_a_target(url, make, events, handlers):
+    """
+    All jobs for one receiver share the rate of its target, whichever queue or path they name.
+    """
+    scheduler = make(url, targets={"there": Paced(100)}).start()
+    told = events(scheduler)
+    at = time.time() + 0.1
+    scheduler.set_many([SetRequest(f"k{n}", at=at, target="there", handler=handlers[n % 3]) for n in range(30)])
+    told.wait_for(lambda: sum(isinstance(each, JobSucceeded) for each in told.items) == 30)
+    lateness = sorted(each.lateness_ms for each in told.of(JobFired))
+    assert all(late >= 10 * n for n, late in enumerate(lateness))
+
+
+def test_receivers_have_rates_of_their_own_and_are_forgotten(make, events):
+    """
+    The rate of one address does not delay another, and ever new addresses do not fill the memory.
+    """
+    scheduler = make("memory://", targets={"there": Paced(1)}).start()
+    told = events(scheduler)
+    lanes = scheduler._core._owner._armer._lanes
+    for start in (0, 1_000, 2_000):
+        wanted = [
+            SetRequest(f"k{n}", delay=0, target="there", handler=f"http://a{n}/") for n in range(start, start + 1_000)
+        ]
+        scheduler.set_many(wanted)
+        told.wait_for(lambda n=start + 1_000: sum(isinstance(each, JobSucceeded) for each in told.items) == n)
+    for lane in lanes._lanes.values():
+        lane.next_at = 0.0  # as after a second
+    scheduler.set_many([SetRequest(f"j{n}", delay=0, target="there", handler=f"http://b{n}/") for n in range(2_000)])
+    told.wait_for(lambda: sum(isinstance(each, JobSucceeded) for each in told.items) == 5_000)
+    assert len(lanes._lanes) <= 3_000
 
 
 def test_a_job_that_is_admitted_twice(make, record):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Final
 
 from tickwheel.engine._staged_job import Phase, StagedJob, Waiting
@@ -69,12 +70,11 @@ class Lane:
         places = self.limits.places
         return self.busy < self.width and (places is None or self.busy < places())
 
-    @property
-    def is_forgettable(self) -> bool:
+    def is_forgettable(self, now: float) -> bool:
         """
-        True if it is as good as a new one.
+        Return whether it is as good as a new one.
         """
-        return not (self.busy or self.waiting or self.has_more) and self.limits.rate is None
+        return not (self.busy or self.waiting or self.has_more) and self.next_at <= now
 
 
 class Lanes:
@@ -165,7 +165,7 @@ class Lanes:
                     if self._short:
                         self._changed.update(self._short)
                         self._short.clear()
-                    if lane.waiting or lane.has_more or len(self._lanes) > _LANES_MAX:
+                    if lane.waiting or lane.has_more:
                         self._changed[lane] = None
 
     def widen(self, target: str, handler: str) -> None:
@@ -198,8 +198,6 @@ class Lanes:
                     lane.has_more, is_wanted = False, True
                 if lane.waiting and len(admitted) == count:
                     self._changed[lane] = None
-                elif lane.is_forgettable and len(self._lanes) > _LANES_MAX:
-                    self._lanes.pop(lane.name, None)
         if is_wanted:
             self._on_more()
         return admitted
@@ -264,6 +262,18 @@ class Lanes:
         return entry.fire_at - self._window_ms > now
 
     def _add_lane(self, job: Job) -> Lane:
+        if len(self._lanes) >= _LANES_MAX:
+            self._forget_some()
         name = lane_of(job.target, job.handler)
         lane = self._lanes[name] = Lane(name, self._limits_of(job) or _USUAL, self._usual_width)
         return lane
+
+    def _forget_some(self) -> None:
+        """
+        Look at the two lanes that were looked at longest ago: there are never many more than were busy at once.
+        """
+        now = self._clock.now()
+        for name in list(islice(self._lanes, 2)):
+            lane = self._lanes.pop(name)
+            if not lane.is_forgettable(now):
+                self._lanes[name] = lane

@@ -18,7 +18,7 @@ from tickwheel.jobs.model import EVERYTHING, Job, RetryPolicy
 from tickwheel.jobs.retry import check_policy
 from tickwheel.observe.events import Event
 from tickwheel.stores import Skill
-from tickwheel.targets import USUAL, Call, Checking, Choosy, Limits, Naming, Reporting, Requiring, Target
+from tickwheel.targets import USUAL, Call, Checking, Choosy, Limiting, Limits, Naming, Reporting, Requiring, Target
 from tickwheel.targets.handler import HandlerTarget
 from tickwheel.targets.log import LogTarget
 from tickwheel.targets.pull import PullTarget
@@ -57,10 +57,7 @@ class Registry:
         self._choosy = {name: each for name, each in self._targets.items() if isinstance(each, Choosy)}
         # Once, since isinstance with a protocol costs as much as the rest of a set.
         self._checking = {name: each for name, each in self._targets.items() if isinstance(each, Checking)}
-        self._limits: dict[str, Callable[[str], Limits | None]] = {
-            "handler": self.handlers.limits,
-            "pull": self.pulls.limits,
-        }
+        self._limiting = {name: each for name, each in self._targets.items() if isinstance(each, Limiting)}
         self._calls: dict[tuple[str, str], Call] = {}
         self._skills: tuple[Skill, ...] = ()
         self._lacking: dict[str, str] = {}
@@ -106,8 +103,8 @@ class Registry:
         """
         Return what the handler of *job* may not exceed, if it is limited.
         """
-        limits = self._limits.get(job.target)
-        return None if limits is None else limits(job.handler)
+        target = self._limiting.get(job.target)
+        return None if target is None else target.limits(job.handler)
 
     def call_of(self, job: Job) -> Call:
         """

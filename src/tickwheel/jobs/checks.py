@@ -48,6 +48,7 @@ __all__ = [
     "delay_ms",
     "encode_payload",
     "epoch_seconds",
+    "limit_rate",
     "limit_s",
     "noted",
     "positive_s",
@@ -171,6 +172,13 @@ def check_rate(rate: object) -> float:
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not _RATES[0] <= rate <= _RATES[1]:
         raise InvalidJobError("rate", rate, f"pass how many a second, {_RATES[0]:g} to {_RATES[1]:g}")
     return rate
+
+
+def limit_rate(rate: object) -> float | None:
+    """
+    Return *rate* as `check_rate` does, or None if there is no limit.
+    """
+    return None if rate is None else check_rate(rate)
 
 
 def choice(name: str, value: str, kind: type[_Choice]) -> _Choice:

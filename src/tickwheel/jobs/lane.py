@@ -14,16 +14,21 @@ __all__ = ["lane_of"]
 
 _ORIGIN: Final = re.compile(r".*?://[^/?#]*", re.DOTALL)
 _NAMED: Final = ("handler", "pull")
-"""Targets whose handlers are names. A handler of any other target may be an address."""
+"""Targets with a lane for each handler. A handler of any other target may be an address."""
 
 
 @lru_cache(maxsize=4_096)
 def lane_of(target: str, handler: str) -> str:
     """
-    Return the lane of the jobs of *target* and *handler*, such as "handler:mail" or "webhook:https://example.com".
+    Return the lane of the jobs of *target* and *handler*.
 
-    The lane of an address is its receiver: scheme, host and port as they are written. The stores compute the same in
-    their own languages, see the method `scan`.
+    It is a handler ("handler:mail"), a pull queue ("pull:video"), or a receiver. The receiver of an address is its
+    scheme, host and port as they are written ("webhook:https://example.com"). Every other target sends to one receiver,
+    such as a broker, and has one lane ("rabbitmq:").
+
+    The stores compute the same in their own languages, see the method `scan`.
     """
-    origin = None if target in _NAMED else _ORIGIN.match(handler)
-    return f"{target}:{handler if origin is None else origin[0]}"
+    if target in _NAMED:
+        return f"{target}:{handler}"
+    origin = _ORIGIN.match(handler)
+    return f"{target}:{'' if origin is None else origin[0]}"

@@ -24,7 +24,7 @@ from tickwheel.jobs.errors import DeliveryError
 from tickwheel.observe.events import Event
 from tickwheel.targets._breaker import Breakers, Wait, back_off
 from tickwheel.targets._not_taken import NotTakenError, put_off, waited_s
-from tickwheel.targets.contract import Call, DeadLetter, Firing, Snooze
+from tickwheel.targets.contract import Call, DeadLetter, Firing, Limits, Snooze
 
 __all__ = ["Link", "Linked"]
 
@@ -295,6 +295,13 @@ class Linked:
     """
 
     _link: Link[Any]
+    _rate: float | None
+
+    def limits(self, _handler: str) -> Limits | None:
+        """
+        Return the rate of the receiver, if it was given one.
+        """
+        return None if self._rate is None else Limits(rate=self._rate)
 
     async def close(self) -> None:
         """

@@ -1,5 +1,5 @@
 """
-The pace of a receiver that takes only so many messages in a second: learned from its refusals, or given.
+The pace of a receiver that takes a limited number of messages a second, learned from its refusals.
 
 The first refusal shows about how many it takes: those that it took within the last second. From then on each message
 has a turn of its own, a little slower than that. That may be much less than it can take: it may have been offered no
@@ -53,16 +53,12 @@ _TURNS_MAX: Final = 100_000
 class Pace:
     """
     The turns of the messages for one receiver. Not thread-safe.
-
-    Args:
-        rate: How many in a second; None: as many as it takes.
     """
 
-    def __init__(self, rate: float | None = None) -> None:
-        self._fixed = rate
-        self._limit = rate
+    def __init__(self) -> None:
+        self._limit: float | None = None
         """The pace at the last refusal, which is grown from; None while there is none."""
-        self._is_known = rate is not None
+        self._is_known = False
         """True once a second refusal has shown that there is a limit."""
         self._refused_at = 0.0
         self._open_at = 0.0
@@ -82,7 +78,7 @@ class Pace:
         """
         if self._limit is None:
             return None
-        if self._fixed is None and now - self._refused_at > _FORGET_S and self._last_turn < now:
+        if now - self._refused_at > _FORGET_S and self._last_turn < now:
             self._limit, self._refusals, self._is_known = None, 0, False
             return None
         if self._refusals >= _BLIND:
@@ -108,7 +104,7 @@ class Pace:
         """
         self._taken.append(now)
         if self._refusals >= _BLIND:
-            self._limit, self._is_known = self._fixed, self._fixed is not None
+            self._limit, self._is_known = None, False
             self._turns.clear()
             self._last_turn = self._open_at = self._earliest = 0.0
         self._refusals = 0
@@ -131,10 +127,7 @@ class Pace:
             self._is_known = self._is_known or (self._limit is not None and not self._refusals)
             self._since = self._since if self._refusals else now
             self._refusals += 1
-            if self._fixed is None:
-                self._limit = max(taken, before, _RATE_MIN)
-            else:
-                self._limit = self._fixed
+            self._limit = max(taken, before, _RATE_MIN)
             self._refused_at = now
         pause = after_s
         if pause is None:
@@ -162,8 +155,6 @@ class Pace:
         Return how many messages are sent in a second.
         """
         assert self._limit is not None
-        if self._fixed is not None:
-            return self._fixed
         calm = max(0.0, now - max(self._refused_at, self._open_at))
         if not self._is_known:
             return self._limit * _CAUTION * math.pow(_GROWTH_UNKNOWN, min(calm, _GROWN_S))
@@ -173,7 +164,7 @@ class Pace:
         """
         Return the pace that a refusal has shown, and for how long all wait; None where there was none.
         """
-        if self._limit is None or not self._refused_at:
+        if self._limit is None:
             return None
         left = max(0.0, self._open_at - now)
         return {"state": "full", "failures": self._refusals, "open_s": left, "rate": round(self.rate(now), 2)}

@@ -60,8 +60,9 @@ class TaskTarget(Linked, Target):
     _example: ClassVar[str] = "tasks.send_mail"
     _close: Callable[[], object] | None = None
 
-    def __init__(self, shown: str, timeout_s: Duration) -> None:
+    def __init__(self, shown: str, timeout_s: Duration, rate: float | None) -> None:
         self._timeout_s = checks.positive_s("timeout_s", timeout_s)
+        self._rate = checks.limit_rate(rate)
         self._link: Link[Threads] = Link(shown, self._timeout_s, self._connect, Threads.close)
 
     def check(self, handler: str) -> None:

@@ -31,7 +31,7 @@ from tickwheel.targets._headers import headers
 from tickwheel.targets._library import library
 from tickwheel.targets._link import Link, Linked
 from tickwheel.targets._not_taken import NotTakenError
-from tickwheel.targets._url import TargetUrl, UrlForm, seconds
+from tickwheel.targets._url import TargetUrl, UrlForm, number, seconds
 from tickwheel.targets.contract import Call, DeadLetter, Firing, Snooze
 from tickwheel.typing import Duration
 
@@ -122,14 +122,22 @@ class AmqpTarget(Linked):
     Args:
         url: Such as "amqp://user:password@localhost:5672/vhost".
         timeout_s: How long connecting may take, and how long an attempt waits for the confirm.
+        rate: Maximum number of messages a second, evenly spaced; None for no limit.
 
     Raises:
         InvalidJobError: For a URL of another kind, or a timeout that is not positive.
     """
 
-    def __init__(self, url: str = "amqp://guest:guest@localhost:5672/", *, timeout_s: Duration = 10.0) -> None:
+    def __init__(
+        self,
+        url: str = "amqp://guest:guest@localhost:5672/",
+        *,
+        timeout_s: Duration = 10.0,
+        rate: float | None = None,
+    ) -> None:
         self._destination = Destination.of_url(url, ("amqp", "amqps"), "amqp://guest:guest@localhost:5672/")
         self._timeout_s = checks.positive_s("timeout_s", timeout_s)
+        self._rate = checks.limit_rate(rate)
         self._link: Link[_Open] = Link(
             self._destination.shown,
             self._timeout_s,
@@ -300,8 +308,9 @@ def _message(pika: Any, firing: Firing) -> Any:
 
 
 def _of_url(url: TargetUrl) -> AmqpTarget:
-    found = url.take({"timeout_s": seconds})
-    url.refuse_others(("timeout_s",), _OPTIONS)
+    readers = {"timeout_s": seconds, "rate": number}
+    found = url.take(readers)
+    url.refuse_others(readers, _OPTIONS)
     url.check_port(URL_FORM.example)
     return AmqpTarget(url.rest(), **found)
 

@@ -18,7 +18,7 @@ from tickwheel.targets._library import library, missing
 from tickwheel.targets._options import Kind, check_headers, check_options, count, flag, mapping, seconds, text
 from tickwheel.targets._task import Task, TaskTarget
 from tickwheel.targets._threads import Threads
-from tickwheel.targets._url import TargetUrl, UrlForm
+from tickwheel.targets._url import TargetUrl, UrlForm, number
 from tickwheel.targets._url import seconds as seconds_of
 from tickwheel.targets._url import text as text_of
 from tickwheel.targets.contract import Firing
@@ -56,16 +56,17 @@ class CeleryTarget(TaskTarget):
     Args:
         app: The `celery.Celery` application, whose broker and routes are used.
         timeout_s: How long sending one may take.
+        rate: Maximum number of messages a second, evenly spaced; None for no limit.
     """
 
     _library = "celery"
 
-    def __init__(self, app: Any, *, timeout_s: Duration = 30.0) -> None:
+    def __init__(self, app: Any, *, timeout_s: Duration = 30.0, rate: float | None = None) -> None:
         if not hasattr(app, "send_task"):
             raise InvalidJobError("app", app, "pass the celery.Celery application")
         self._app = app
         self._producers: Any = None
-        super().__init__("the broker of Celery", timeout_s)
+        super().__init__("the broker of Celery", timeout_s, rate)
 
     def __repr__(self) -> str:
         return f"<CeleryTarget of {getattr(self._app, 'main', None)!r}>"
@@ -83,7 +84,7 @@ class CeleryTarget(TaskTarget):
             raise missing(error, "kombu", "celery") from None
 
     @classmethod
-    def of_url(cls, url: str, *, queue: str = "celery", timeout_s: Duration = 30.0) -> Self:
+    def of_url(cls, url: str, *, queue: str = "celery", timeout_s: Duration = 30.0, rate: float | None = None) -> Self:
         """
         Return a target of an application of its own, with the broker at *url*.
 
@@ -91,6 +92,7 @@ class CeleryTarget(TaskTarget):
             url: As Celery's `broker_url`.
             queue: Where tasks go whose job names no queue.
             timeout_s: As above.
+            rate: As above.
 
         Raises:
             InvalidJobError: For a timeout that no socket takes.
@@ -105,7 +107,7 @@ class CeleryTarget(TaskTarget):
         app.conf.task_default_queue = queue
         app.conf.broker_connection_timeout = patience_s
         app.conf.broker_transport_options = options
-        return cls(app, timeout_s=patience_s)
+        return cls(app, timeout_s=patience_s, rate=rate)
 
     async def close(self) -> None:
         """
@@ -143,7 +145,7 @@ class CeleryTarget(TaskTarget):
 
 
 def _of_url(url: TargetUrl) -> CeleryTarget:
-    found = url.take({"queue": text_of, "timeout_s": seconds_of})
+    found = url.take({"queue": text_of, "timeout_s": seconds_of, "rate": number})
     return CeleryTarget.of_url(url.inner(("amqp", "amqps", "redis", "rediss"), URL_FORM.example), **found)
 
 

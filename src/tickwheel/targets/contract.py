@@ -30,6 +30,7 @@ __all__ = [
     "End",
     "FinalError",
     "Firing",
+    "Limiting",
     "Limits",
     "Naming",
     "Reporting",
@@ -372,6 +373,21 @@ class Naming(Protocol):
     def names(self) -> list[str]:
         """
         Return the names of all; from any thread.
+        """
+
+
+@runtime_checkable
+class Limiting(Protocol):
+    """
+    The method of a target that limits its jobs.
+    """
+
+    def limits(self, handler: str) -> Limits | None:
+        """
+        Return the limits of the lane of *handler*, or None; from any thread, and always the same for one lane.
+
+        The jobs of a target share one lane. Those whose handlers are addresses share one for each scheme, host and
+        port.
         """
 
 

@@ -15,7 +15,7 @@ from tickwheel.targets._headers import headers
 from tickwheel.targets._library import library
 from tickwheel.targets._options import Kind, check_options, count, flag, mapping, text
 from tickwheel.targets._task import Task, TaskTarget
-from tickwheel.targets._url import REDIS_OPTIONS, REDIS_SCHEMES, TargetUrl, UrlForm, seconds
+from tickwheel.targets._url import REDIS_OPTIONS, REDIS_SCHEMES, TargetUrl, UrlForm, number, seconds
 from tickwheel.targets._url import text as text_of
 from tickwheel.targets.contract import Firing
 from tickwheel.typing import Duration
@@ -48,23 +48,26 @@ class DramatiqTarget(TaskTarget):
         broker: A `dramatiq.Broker`; the code that made it closes it.
         queue: The name of the queue; a job's option "queue_name" takes precedence, and that of a known actor follows.
         timeout_s: How long enqueuing one may take.
+        rate: Maximum number of messages a second, evenly spaced; None for no limit.
     """
 
     _library = "dramatiq"
     _example = "send_mail"
 
-    def __init__(self, broker: Any, *, queue: str = "default", timeout_s: Duration = 30.0) -> None:
+    def __init__(
+        self, broker: Any, *, queue: str = "default", timeout_s: Duration = 30.0, rate: float | None = None
+    ) -> None:
         if not hasattr(broker, "enqueue"):
             raise InvalidJobError("broker", broker, "pass a dramatiq.Broker")
         self._broker = broker
         self._queue = queue
-        super().__init__("the broker of Dramatiq", timeout_s)
+        super().__init__("the broker of Dramatiq", timeout_s, rate)
 
     def __repr__(self) -> str:
         return f"<DramatiqTarget of {type(self._broker).__name__}, queue {self._queue!r}>"
 
     @classmethod
-    def of_url(cls, url: str, *, queue: str = "default", timeout_s: Duration = 30.0) -> Self:
+    def of_url(cls, url: str, *, queue: str = "default", timeout_s: Duration = 30.0, rate: float | None = None) -> Self:
         """
         Return a target with a broker of its own, in the Redis at *url*.
 
@@ -76,7 +79,7 @@ class DramatiqTarget(TaskTarget):
         redis = library("redis", "redis").Redis
         client = redis.from_url(url, socket_timeout=patience_s, socket_connect_timeout=patience_s)
         broker = library("dramatiq.brokers.redis", "dramatiq").RedisBroker(client=client, middleware=[])
-        made = cls(broker, queue=queue, timeout_s=patience_s)
+        made = cls(broker, queue=queue, timeout_s=patience_s, rate=rate)
         made._close = client.close
         return made
 
@@ -104,7 +107,7 @@ class DramatiqTarget(TaskTarget):
 
 
 def _of_url(url: TargetUrl) -> DramatiqTarget:
-    readers = {"queue": text_of, "timeout_s": seconds}
+    readers = {"queue": text_of, "timeout_s": seconds, "rate": number}
     found = url.take(readers)
     url.refuse_others(readers, REDIS_OPTIONS)
     return DramatiqTarget.of_url(url.inner(REDIS_SCHEMES, URL_FORM.example), **found)

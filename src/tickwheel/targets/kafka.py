@@ -22,7 +22,7 @@ from tickwheel.targets._headers import headers
 from tickwheel.targets._library import library
 from tickwheel.targets._link import Link, Linked
 from tickwheel.targets._not_taken import NotTakenError
-from tickwheel.targets._url import TargetUrl, UrlForm, seconds
+from tickwheel.targets._url import TargetUrl, UrlForm, number, seconds
 from tickwheel.targets.contract import Call, DeadLetter, Firing, Snooze
 from tickwheel.threads import Condition, Thread
 from tickwheel.typing import Duration
@@ -68,13 +68,19 @@ class KafkaTarget(Linked):
         servers: The first brokers to ask, such as "localhost:9092" or "one:9092,two:9092".
         config: Further settings of librdkafka, such as {"security.protocol": "SASL_SSL", ...}.
         timeout_s: How long a record may wait to be stored, its repeats included.
+        rate: Maximum number of messages a second, evenly spaced; None for no limit.
 
     Raises:
         InvalidJobError: For a setting that would take the guarantees away, or a timeout that it does not have.
     """
 
     def __init__(
-        self, servers: str = "localhost:9092", *, config: Mapping[str, Any] | None = None, timeout_s: Duration = 30.0
+        self,
+        servers: str = "localhost:9092",
+        *,
+        config: Mapping[str, Any] | None = None,
+        timeout_s: Duration = 30.0,
+        rate: float | None = None,
     ) -> None:
         config = dict(config or {})
         for name in _FIXED:
@@ -95,6 +101,7 @@ class KafkaTarget(Linked):
             "enable.idempotence": True,
         }
         self._is_checked = False
+        self._rate = checks.limit_rate(rate)
         self._link: Link[_Producer] = Link(
             self._destination.shown, patience_s + _MARGIN_S, self._connect, _Producer.close, lambda held: held.is_open
         )
@@ -233,7 +240,7 @@ def _of_url(url: TargetUrl) -> KafkaTarget:
         raise InvalidJobError("url", url.shown, remedy)
     if not servers or "/" in servers:
         raise InvalidJobError("url", url.shown, f"it names no brokers: write as in {URL_FORM.example!r}")
-    found = url.take({"timeout_s": seconds})
+    found = url.take({"timeout_s": seconds, "rate": number})
     return KafkaTarget(servers, config={name: unquote(value) for name, value in url.options}, **found)
 
 

@@ -24,7 +24,7 @@ from tickwheel.targets._headers import headers
 from tickwheel.targets._library import library
 from tickwheel.targets._link import Link, Linked
 from tickwheel.targets._not_taken import NotTakenError
-from tickwheel.targets._url import TargetUrl, UrlForm, flag, seconds
+from tickwheel.targets._url import TargetUrl, UrlForm, flag, number, seconds
 from tickwheel.targets.contract import Call, DeadLetter, Firing, Snooze
 from tickwheel.typing import Duration
 
@@ -49,17 +49,24 @@ class NatsTarget(Linked):
         url: Such as "nats://user:password@localhost:4222"; with tls://, a server without TLS is refused.
         jetstream: Whether a stream is to store it; False for all that listen.
         timeout_s: How long connecting may take, and how long an attempt waits for the answer.
+        rate: Maximum number of messages a second, evenly spaced; None for no limit.
 
     Raises:
         InvalidJobError: For a URL of another kind, or a timeout that is not positive.
     """
 
     def __init__(
-        self, url: str = "nats://localhost:4222", *, jetstream: bool = True, timeout_s: Duration = 10.0
+        self,
+        url: str = "nats://localhost:4222",
+        *,
+        jetstream: bool = True,
+        timeout_s: Duration = 10.0,
+        rate: float | None = None,
     ) -> None:
         self._destination = Destination.of_url(url, ("nats", "tls"), "nats://localhost:4222")
         self._is_jetstream = jetstream
         self._timeout_s = checks.positive_s("timeout_s", timeout_s)
+        self._rate = checks.limit_rate(rate)
         self._link: Link[_Connection] = Link(
             self._destination.shown,
             self._timeout_s,
@@ -245,7 +252,7 @@ def _size(fields: dict[str, str]) -> int:
 
 
 def _of_url(url: TargetUrl) -> NatsTarget:
-    readers = {"jetstream": flag, "timeout_s": seconds}
+    readers = {"jetstream": flag, "timeout_s": seconds, "rate": number}
     found = url.take(readers)
     url.refuse_others(readers)
     url.check_port(URL_FORM.example)

@@ -30,7 +30,7 @@ from tickwheel.targets._headers import headers
 from tickwheel.targets._library import library
 from tickwheel.targets._link import Link, Linked
 from tickwheel.targets._not_taken import NotTakenError
-from tickwheel.targets._url import REDIS_OPTIONS, REDIS_SCHEMES, TargetUrl, UrlForm, seconds, whole
+from tickwheel.targets._url import REDIS_OPTIONS, REDIS_SCHEMES, TargetUrl, UrlForm, number, seconds, whole
 from tickwheel.targets.contract import Call, DeadLetter, Firing, Snooze
 from tickwheel.typing import Duration
 
@@ -59,6 +59,7 @@ class RedisStreamTarget(Linked):
         length_max: How long a stream may become, about (`MAXLEN ~`); None: as long as it will.
         once_s: For how many seconds a repeat is known and not added again; rounded up.
         timeout_s: How long connecting may take, and how long an attempt waits for the answer.
+        rate: Maximum number of messages a second, evenly spaced; None for no limit.
 
     Raises:
         InvalidJobError: For a URL of another kind, a time that is not positive, or a length out of range.
@@ -71,12 +72,14 @@ class RedisStreamTarget(Linked):
         length_max: int | None = None,
         once_s: Duration = 3_600,
         timeout_s: Duration = 10.0,
+        rate: float | None = None,
     ) -> None:
         self._destination = Destination.of_url(url, REDIS_SCHEMES, "redis://localhost:6379/0")
         most = checks.NUMBER_MAX
         self._length_max = 0 if length_max is None else checks.check_count("length_max", length_max, most)
         self._once_s = math.ceil(checks.span_ms("once_s", once_s) / 1000)
         self._timeout_s = checks.positive_s("timeout_s", timeout_s)
+        self._rate = checks.limit_rate(rate)
         self._add_once = Path(__file__).with_name("add_once.lua").read_bytes()
         self._link: Link[_Pipe] = Link(
             self._destination.shown, self._timeout_s, self._connect, _Pipe.close, lambda pipe: pipe.is_open
@@ -242,7 +245,7 @@ def _mark(stream: str, message_id: str) -> str:
 
 
 def _of_url(url: TargetUrl) -> RedisStreamTarget:
-    readers = {"length_max": whole, "once_s": seconds, "timeout_s": seconds}
+    readers = {"length_max": whole, "once_s": seconds, "timeout_s": seconds, "rate": number}
     found = url.take(readers)
     url.refuse_others(readers, REDIS_OPTIONS)
     url.check_port(URL_FORM.example)

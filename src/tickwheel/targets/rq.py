@@ -15,7 +15,7 @@ from tickwheel.targets._headers import headers
 from tickwheel.targets._library import library
 from tickwheel.targets._options import Kind, check_headers, check_options, flag, mapping, text
 from tickwheel.targets._task import Task, TaskTarget
-from tickwheel.targets._url import REDIS_OPTIONS, REDIS_SCHEMES, TargetUrl, UrlForm, seconds
+from tickwheel.targets._url import REDIS_OPTIONS, REDIS_SCHEMES, TargetUrl, UrlForm, number, seconds
 from tickwheel.targets._url import text as text_of
 from tickwheel.targets.contract import Firing
 from tickwheel.typing import Duration
@@ -53,22 +53,25 @@ class RqTarget(TaskTarget):
         connection: A `redis.Redis` for RQ; the code that made it closes it.
         queue: The name of the queue; a job's option "queue" takes precedence.
         timeout_s: How long enqueuing one may take.
+        rate: Maximum number of messages a second, evenly spaced; None for no limit.
     """
 
     _library = "rq"
 
-    def __init__(self, connection: Any, *, queue: str = "default", timeout_s: Duration = 30.0) -> None:
+    def __init__(
+        self, connection: Any, *, queue: str = "default", timeout_s: Duration = 30.0, rate: float | None = None
+    ) -> None:
         if not hasattr(connection, "connection_pool"):
             raise InvalidJobError("connection", connection, "pass a redis.Redis")
         self._connection = connection
         self._queue = queue
-        super().__init__("the Redis of RQ", timeout_s)
+        super().__init__("the Redis of RQ", timeout_s, rate)
 
     def __repr__(self) -> str:
         return f"<RqTarget, queue {self._queue!r}>"
 
     @classmethod
-    def of_url(cls, url: str, *, queue: str = "default", timeout_s: Duration = 30.0) -> Self:
+    def of_url(cls, url: str, *, queue: str = "default", timeout_s: Duration = 30.0, rate: float | None = None) -> Self:
         """
         Return a target with a connection of its own, to the Redis at *url*.
 
@@ -80,7 +83,7 @@ class RqTarget(TaskTarget):
         patience_s = checks.positive_s("timeout_s", timeout_s, checks.SOCKET_S_MAX)
         redis = library("redis", "rq").Redis
         client = redis.from_url(url, socket_timeout=patience_s, socket_connect_timeout=patience_s)
-        made = cls(client, queue=queue, timeout_s=patience_s)
+        made = cls(client, queue=queue, timeout_s=patience_s, rate=rate)
         made._close = client.close
         return made
 
@@ -134,7 +137,7 @@ class RqTarget(TaskTarget):
 
 
 def _of_url(url: TargetUrl) -> RqTarget:
-    readers = {"queue": text_of, "timeout_s": seconds}
+    readers = {"queue": text_of, "timeout_s": seconds, "rate": number}
     found = url.take(readers)
     url.refuse_others(readers, REDIS_OPTIONS)
     return RqTarget.of_url(url.inner(REDIS_SCHEMES, URL_FORM.example), **found)

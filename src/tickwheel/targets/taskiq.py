@@ -40,13 +40,15 @@ class TaskiqTarget(Linked):
     Args:
         broker: A `taskiq.AsyncBroker`, started and shut down here; make one for this target alone.
         timeout_s: How long kicking one may take.
+        rate: Maximum number of messages a second, evenly spaced; None for no limit.
     """
 
-    def __init__(self, broker: Any, *, timeout_s: Duration = 30.0) -> None:
+    def __init__(self, broker: Any, *, timeout_s: Duration = 30.0, rate: float | None = None) -> None:
         if not hasattr(broker, "kick"):
             raise InvalidJobError("broker", broker, "pass a taskiq.AsyncBroker")
         self._timeout_s = checks.positive_s("timeout_s", timeout_s)
         self._broker = broker
+        self._rate = checks.limit_rate(rate)
         self._link: Link[_Started] = Link(_SHOWN, self._timeout_s, self._start, lambda held: held.broker.shutdown())
 
     def __repr__(self) -> str:

@@ -41,7 +41,7 @@ from tickwheel.targets._not_taken import NotTakenError, put_off, waited_s
 from tickwheel.targets._pace import Pace
 from tickwheel.targets._signing import read_secret, signature
 from tickwheel.targets._url import TargetUrl, UrlForm, number, seconds, whole
-from tickwheel.targets.contract import Call, DeadLetter, Firing, Snooze
+from tickwheel.targets.contract import Call, DeadLetter, Firing, Limits, Snooze
 from tickwheel.typing import Duration
 
 if TYPE_CHECKING:
@@ -68,7 +68,6 @@ _RETRY_AFTER_MAX_S = 86_400.0
 """A receiver may ask for a wait of a day; a longer one is cut to that."""
 _BROKEN = 500
 """From this status on, it is the receiver that does not work, and not what was sent to it."""
-_ORIGIN_SLASHES = 2
 _LENGTH_MAX_S = 86_400
 _FAILURES_MAX = 1_000_000
 _LABEL_MAX = 63
@@ -103,7 +102,7 @@ class WebhookTarget:
         timeout_s: How long one attempt may take.
         failures_max: After how many failures in a row a receiver is left alone.
         open_s: For how long at most; at first for a second.
-        rate: How many requests a receiver gets in a second; None: as many as it takes.
+        rate: Maximum number of requests a second for each receiver, evenly spaced; None for no limit.
 
     Raises:
         InvalidJobError: If a secret is too short or unreadable, a bound is not positive, or a time is over a day.
@@ -123,7 +122,7 @@ class WebhookTarget:
         failures_max = checks.check_count("failures_max", failures_max, _FAILURES_MAX)
         self._open_s = checks.positive_s("open_s", open_s, _LENGTH_MAX_S)
         self._breakers = Breakers(failures_max, self._open_s)
-        self._rate = None if rate is None else checks.check_rate(rate)
+        self._rate = checks.limit_rate(rate)
         self._paces: OrderedDict[str, Pace] = OrderedDict()
         self._full: WeakKeyDictionary[Pace, set[str]] = WeakKeyDictionary()
         """The addresses that are full, by the pace of their receiver."""
@@ -158,6 +157,12 @@ class WebhookTarget:
         self.check(handler)
         library("aiohttp", "webhook")
         return Call(self._post, is_async=True, wants_payload=False, wants_firing=True)
+
+    def limits(self, _handler: str) -> Limits | None:
+        """
+        Return the rate of each receiver, if there is one.
+        """
+        return None if self._rate is None else Limits(rate=self._rate)
 
     async def close(self) -> None:
         """
@@ -229,7 +234,7 @@ class WebhookTarget:
         now, message = self._breakers.clock(), firing.message_id
         whole = self._pace(receiver)
         wait = whole.enter(message, now)
-        if wait is not None or (whole.is_set and self._rate is None):
+        if wait is not None or whole.is_set:
             return wait
         return self._pace(_address(firing.job.handler)).enter(message, now)
 
@@ -250,7 +255,7 @@ class WebhookTarget:
         full.intersection_update(each for each in full.copy() if each in self._paces and self._paces[each].is_set)
         full.add(address)
         pace = self._pace(address)
-        if (whole.is_set and self._rate is None) or len(full) >= _FULL_ADDRESSES:
+        if whole.is_set or len(full) >= _FULL_ADDRESSES:
             pace.note_nothing()
             pace = whole
         else:
@@ -265,7 +270,7 @@ class WebhookTarget:
         """
         found = self._paces.get(name)
         if found is None:
-            found = self._paces[name] = Pace(self._rate if name.count("/") == _ORIGIN_SLASHES else None)
+            found = self._paces[name] = Pace()
             if len(self._paces) > _PACES_MAX:
                 self._paces.popitem(last=False)
         else:

@@ -56,6 +56,34 @@ def test_kinds(url, kind, fields):
 
 
 @pytest.mark.parametrize(
+    "url",
+    [
+        *("redis://h", "amqp://h", "nats://h", "kafka://h:9092", "webhook:", "celery+amqp://h", "celery+redis://h"),
+        *("rq+redis://h", "dramatiq+redis://h"),
+    ],
+)
+def test_rates(url):
+    """
+    Each target takes a rate.
+    """
+    for made, rate in ((make_target(url), None), (make_target(f"{url}?rate=0.5"), 0.5)):
+        limits = made.limits("tickwheel")
+        assert (limits and limits.rate) == rate
+        asyncio.run(made.close())
+
+
+def test_the_rate_of_an_object():
+    """
+    The target for taskiq, which has no URL, takes a rate as well.
+    """
+    taskiq = pytest.importorskip("taskiq", reason="taskiq is not installed: pip install 'tickwheel[taskiq]'")
+    assert TaskiqTarget(taskiq.InMemoryBroker(), rate=20).limits("tasks:mail").rate == 20
+    for rate in (0, -1, float("inf"), True, "20"):
+        with pytest.raises(InvalidJobError, match="rate is "):
+            TaskiqTarget(taskiq.InMemoryBroker(), rate=rate)
+
+
+@pytest.mark.parametrize(
     ("lacks", "message"),
     [
         ("packaging", r"packaging, which kombu needs, is not installed: pip install 'tickwheel\[celery\]'"),
@@ -140,7 +168,7 @@ def test_secrets_of_webhooks():
         ("celery://h", "its scheme is one of"),
         ("amqp+redis://h", "its scheme is one of"),
         ("amqp://u:hunter2/x@h/", "its host or port cannot be read: .* with %-escapes"),
-        ("amqp://u:hunter2?x@h/", "option is '\\*\\*\\*': the options are timeout_s, heartbeat"),
+        ("amqp://u:hunter2?x@h/", "option is '\\*\\*\\*': the options are timeout_s, rate, heartbeat"),
         ("redis://h?lenght_max=1", "option is 'lenght_max': the options are length_max, once_s, timeout_s"),
         ("redis://h?length_max=99999999999999999999", "length_max is 99999999999999999999: pass an integer in 1.."),
         ("rq+redis://h?timeout_s=inf", "timeout_s is inf: pass seconds, more than 0 and at most 2147483"),
@@ -158,10 +186,13 @@ def test_secrets_of_webhooks():
         ("webhook://example.com/", "each job names its own address"),
         ("webhook:?secret=hunter2", "write the key in base64"),
         ("webhook:?allow=10.0.0.300", "allow is '10.0.0.300': .* write a network such as 10.1.0.0/16"),
+        ("nats://h?rate=fast", "rate is 'fast': write a number, such as 20"),
+        ("kafka://h:9092?rate=0", "rate is 0.0: pass"),
+        ("celery+redis://h?rate=nan", "rate is nan: pass"),
         ("celery+sqs://h", "celery goes by celery\\+amqp://"),
         ("dramatiq+amqp://u:hunter2@h", "dramatiq goes by dramatiq\\+redis://"),
         ("rq+redis:h", "rq goes by rq\\+redis://"),
-        ("rq+redis://h/0?protocol=3", "option is 'protocol': the options are queue, timeout_s, db"),
+        ("rq+redis://h/0?protocol=3", "option is 'protocol': the options are queue, timeout_s, rate, db"),
     ],
 )
 def test_refused(url, message):

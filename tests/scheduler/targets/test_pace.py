@@ -20,8 +20,8 @@ class World:
     A limiter, the jobs that want to go there, and what became of them.
     """
 
-    def __init__(self, starts, *, limit, after, window=1.0, outage=(0.0, 0.0), rate=None):
-        self.pace = Pace(rate)
+    def __init__(self, starts, *, limit, after, window=1.0, outage=(0.0, 0.0)):
+        self.pace = Pace()
         self.limit, self.after, self.window, self.outage = limit, after, window, outage
         self.requests = [0] * len(starts)
         self.windows = {}
@@ -111,16 +111,6 @@ def test_it_takes_nothing_for_a_while(after):
     assert world.done == 300
     assert world.refused <= 30
     assert world.ended <= 33
-
-
-def test_a_rate_that_is_given():
-    """
-    A rate that the user gives is kept from the first message on.
-    """
-    world = World([0.0] * 100, limit=10**9, after=None, rate=20)
-    assert world.done == 100
-    assert max(world.windows.values()) <= 20 * 1.5 + 1
-    assert world.ended >= 4
 
 
 def test_a_pace_is_forgotten():

@@ -58,8 +58,8 @@ LEFT JOIN LATERAL (
         WHERE shard = number AND due_at < %(until)s AND (due_at, generation) > (instant, last) AND state = 0
         ORDER BY due_at, generation LIMIT %(rows)s
     ) AS read
-    WHERE (target || ':' || CASE WHEN target IN ('handler', 'pull') OR strpos(handler, '://') = 0 THEN handler ELSE
-        left(handler, strpos(handler, '://') + 1
+    WHERE (target || ':' || CASE WHEN target IN ('handler', 'pull') THEN handler WHEN strpos(handler, '://') = 0 THEN ''
+        ELSE left(handler, strpos(handler, '://') + 1
             + strpos(translate(substr(handler, strpos(handler, '://') + 3), '?#', '//') || '/', '/')) END
         = ANY(%(lanes)s::text[])) = %(inside)s
     ORDER BY due_at, generation LIMIT %(limit)s

@@ -19,7 +19,7 @@ ORDER BY instant, generation LIMIT ?;
 SELECT @columns(due_at = instant)
 FROM tickwheel_live
 WHERE shard = -4 AND due_at = ? AND instant < ? AND (instant, generation) > (?, ?) AND (instant, generation) <= (?, ?)
-    AND (target || ':' || CASE WHEN target IN ('handler', 'pull') OR NOT instr(handler, '://') THEN handler ELSE
+    AND (target || ':' || CASE WHEN target IN ('handler', 'pull') THEN handler WHEN NOT instr(handler, '://') THEN '' ELSE
         substr(handler, 1, instr(handler, '://') + 1 + instr(
             replace(replace(substr(handler, instr(handler, '://') + 3), char(63), '/'), '#', '/') || '/', '/'
         )) END IN (SELECT value FROM json_each(?))) = ?

@@ -113,7 +113,7 @@ SELECT @columns FROM (
     )
     ORDER BY due_at, generation LIMIT ?
 )
-WHERE (target || ':' || CASE WHEN target IN ('handler', 'pull') OR NOT instr(handler, '://') THEN handler ELSE
+WHERE (target || ':' || CASE WHEN target IN ('handler', 'pull') THEN handler WHEN NOT instr(handler, '://') THEN '' ELSE
     substr(handler, 1, instr(handler, '://') + 1 + instr(
         replace(replace(substr(handler, instr(handler, '://') + 3), char(63), '/'), '#', '/') || '/', '/'
     )) END IN (SELECT value FROM json_each(?))) = ?

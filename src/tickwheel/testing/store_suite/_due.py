@@ -223,7 +223,7 @@ HANDLERS: Final = (
             *("https://a:8/1", "https://ab/1", "http://a/1", "HTTPS://a/1", "://a/b", "https:///b", "a/://b/c", "x"),
         )
     ),
-    ("other", "amqp://a/b"),
+    *(("other", name) for name in ("amqp://a/b", "orders", "mails")),
 )
 
 
