@@ -1,5 +1,5 @@
 """
-The dumbest engine that keeps the promise: a list, searched from end to end, whatever the question.
+The simplest engine that keeps the promise: a list and linear searches.
 """
 
 from __future__ import annotations
@@ -31,9 +31,6 @@ class ModelTimer:
         self.state = "pending"
 
     def cancel(self) -> bool:
-        """
-        End a pending timer.
-        """
         if self.state != "pending":
             return False
         self.state = "cancelled"
@@ -41,26 +38,17 @@ class ModelTimer:
         return True
 
     def pending(self) -> bool:
-        """
-        Return whether it is pending.
-        """
         return self.state == "pending"
 
     def cancelled(self) -> bool:
-        """
-        Return whether it was cancelled.
-        """
         return self.state == "cancelled"
 
     def when(self) -> float:
-        """
-        Return the deadline in seconds.
-        """
         return seconds(self.deadline)
 
     def reschedule(self, when: float) -> bool:
         """
-        Move a pending timer, or give a firing one a new life.
+        Move a pending timer, or schedule a firing one once more.
         """
         if self.state == "firing" and not self.model.is_closed:
             self.model.admit()
@@ -77,7 +65,7 @@ class ModelTimer:
 
 class EngineModel:
     """
-    A model of an engine, by the letter of its contract; time is set from outside.
+    A model of an engine, written from its contract; the caller sets the time.
     """
 
     def __init__(self, now: int, max_pending: int | None) -> None:
@@ -91,23 +79,17 @@ class EngineModel:
         self._arrivals = 0
 
     def arrive(self) -> int:
-        """
-        Return the number of the next arrival.
-        """
         self._arrivals += 1
         return self._arrivals
 
     def admit(self) -> None:
         """
-        Refuse one timer too many.
+        Raise an error if the engine is full.
         """
         if self.max_pending is not None and len(self) >= self.max_pending:
             raise TooManyTimersError(self.max_pending)
 
     def call_at(self, when: float, callback: Callable[..., object], *args: Any, slack: float = 0.0) -> ModelTimer:
-        """
-        Set a timer.
-        """
         if self.is_closed:
             raise ClosedError
         self.admit()
@@ -118,22 +100,16 @@ class EngineModel:
         return timer
 
     def due(self) -> list[ModelTimer]:
-        """
-        Return what is due, in order.
-        """
         return [timer for timer in self.in_order() if timer.deadline <= min(self.now, NEVER - 1)]
 
     def in_order(self) -> list[ModelTimer]:
-        """
-        Return what is pending, by deadline, then arrival.
-        """
         self.timers = [timer for timer in self.timers if timer.state in {"pending", "firing"}]
         pending = [timer for timer in self.timers if timer.state == "pending"]
         return sorted(pending, key=lambda timer: (timer.deadline, timer.arrival))
 
     def fire_due(self, count: int) -> None:
         """
-        Fire the first *count* of what is due and was set before this turn.
+        Fire the first *count* timers that are due and were set before this turn.
         """
         if self.is_firing:
             raise ReentrantError("fire_due")
@@ -160,9 +136,6 @@ class EngineModel:
             self.on_error(failure, timer)
 
     def drain(self) -> list[Pending]:
-        """
-        Cancel and return what is pending.
-        """
         drained = []
         for timer in self.in_order():
             timer.cancel()
@@ -171,9 +144,6 @@ class EngineModel:
         return drained
 
     def close(self) -> list[Pending]:
-        """
-        Drain, and refuse from now on.
-        """
         self.is_closed = True
         return self.drain()
 

@@ -1,5 +1,5 @@
 """
-The moves of a random program for an engine.
+The operations of a random program for an engine.
 """
 
 from __future__ import annotations
@@ -18,24 +18,18 @@ and, in callbacks, again (delay), nest (), fail (), leave ().
 """
 
 START_MAX = 2**49
-"""Below it seconds in a float distinguish nanoseconds, with room for what a program adds."""
+"""Upper bound of start times: below it a float of seconds distinguishes nanoseconds, with room for a program's
+delays."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """
-    Operations for an engine that is made at *start*.
-    """
-
     start: int
     max_pending: int | None
     operations: tuple[Operation, ...]
 
 
 def draw_program(rng: random.Random, size: int) -> Program:
-    """
-    Return a program of *size* operations.
-    """
     start = rng.choice((0, rng.getrandbits(rng.randrange(1, 50)), START_MAX - rng.getrandbits(20)))
     max_pending = rng.choice((None, None, None, 3, 10, 40))
     unit = rng.choice((1, 10, 1_000, 2**20))
@@ -45,7 +39,7 @@ def draw_program(rng: random.Random, size: int) -> Program:
 
 class _Drawer:
     """
-    Draws operations around one unit of time, so that many of them meet.
+    Draws operations around one unit of time, so that many of them coincide.
     """
 
     def __init__(self, rng: random.Random, unit: int) -> None:
@@ -53,9 +47,6 @@ class _Drawer:
         self._unit = unit
 
     def draw(self) -> Operation:
-        """
-        Return an operation for the top of a program.
-        """
         chance = self._rng.random()
         if chance < 0.40:
             return self._set(depth=0)

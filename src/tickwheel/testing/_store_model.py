@@ -1,7 +1,7 @@
 """
-A store as a dictionary and a list of cases: what the real ones are compared with.
+A model of a store, as a dictionary and a list of cases, which real stores are compared with.
 
-It is written from the protocol, not from the stores' rules, with dumb loops and without a clock.
+It is written from the protocol, not from the stores' rules, with simple loops and without a clock.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ from tickwheel.jobs.model import (
 __all__ = ["LENGTH", "NEW", "StoreModel", "is_same_series"]
 
 LENGTH = ',"expires_ms":'
-"""Before the length of a run that was tried again, at the end of its recurrence."""
+"""Separates the length of a run that was retried, at the end of its recurrence."""
 
 _STATE: Final = frozenset(
     ("anchor_at", "runs", "run_at", "next_at", "nominal_at", "expires_ms", "then", "ended", "failures", "succeeded_at")
 )
-"""The facts of a recurrence that are not of its rule, or only say where a new series begins."""
+"""Fields of a recurrence that are not part of its rule, or only say where a new series begins."""
 
 NEW: Final = -1
-"""A place for a generation, or a time of the store's clock, that the model cannot know."""
+"""Placeholder for a generation, or a time of the store's clock, that the model cannot know."""
 
 
 class StoreModel:
     """
-    The jobs that a store should have after the writes so far.
+    The expected jobs of a store after the writes so far.
     """
 
     def __init__(self, shard_of: Callable[[str], int]) -> None:
@@ -62,13 +62,13 @@ class StoreModel:
 
     def shard_of(self, key: str) -> int:
         """
-        Return the shard of *key*, or the one where its job was taken up, or left.
+        Return the shard of *key*, or the shard that claimed or kept its job.
         """
         return self.away.get(key, self._shard_of(key))
 
     def grow(self, shard_of: Callable[[str], int]) -> None:
         """
-        Use *shard_of* to find the shard of a key from now on; jobs stay where they are.
+        From now on find the shard of a key with *shard_of*; existing jobs stay where they are.
         """
         live = [job.key for job in self.jobs.values() if job.state == "running" or _is_due(job)]
         places = {key: self.shard_of(key) for key in live}
@@ -76,14 +76,11 @@ class StoreModel:
         self.away = {key: place for key, place in places.items() if place != shard_of(key)}
 
     def epoch_of(self, key: str) -> int:
-        """
-        Return the epoch of that shard.
-        """
         return self.epochs[self.shard_of(key)]
 
     def expect(self, write: JobWrite) -> tuple[Outcome, Job | None]:
         """
-        Return how *write* should be answered, and the job that its key should have then.
+        Return the expected answer of *write*, and the expected job of its key afterwards.
         """
         key = key_of(write)
         job = self.jobs.get(key)
@@ -101,7 +98,7 @@ class StoreModel:
 
     def rescue(self, shard: int | None = None) -> int:
         """
-        Make pending what runs, in *shard* or anywhere; return how many did.
+        Make running jobs pending, in *shard* or everywhere; return their number.
         """
         running = [job for job in self.jobs.values() if job.state == "running"]
         running = [job for job in running if shard in (None, self.shard_of(job.key))]
@@ -271,7 +268,7 @@ def _as_known(write: Contested, job: Job) -> Job:
 
 def is_same_series(write: Set, before: Job | None) -> bool:
     """
-    Return whether *write* states the rule and the payload again that the live job *before* has.
+    Return True if *write* has the rule and the payload of the live job *before*.
     """
     if before is None or before.state == "dead":
         return False

@@ -1,5 +1,5 @@
 """
-The dumb model that random operations on a wheel are compared with: a dict, and a heap of all that was ever filed.
+The model for random operations on a wheel: a dict, and a heap of all entries that were ever filed.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class _Filed(NamedTuple):
 
 class WheelModel:
     """
-    A model of what a wheel of these *abilities* must answer.
+    A model of a wheel with these *abilities*.
 
-    A cancelled or moved entry stays in the heap until it surfaces, which is what no wheel may do and a model can.
+    A cancelled or moved entry stays in the heap until it surfaces; a model may do that, a wheel may not.
     """
 
     def __init__(self, abilities: Abilities) -> None:
@@ -38,30 +38,21 @@ class WheelModel:
 
     def admits(self, deadline: int) -> bool:
         """
-        Return whether a design of this span takes *deadline*.
+        Return True if a design of this span accepts *deadline*.
         """
         span_ns = self.abilities.span_ns
         return span_ns is None or deadline == NEVER or deadline - self.latest <= span_ns
 
     def insert(self, id: int, deadline: int, payload: int) -> None:
-        """
-        File *payload* under the id that the wheel gave.
-        """
         self._file(id, deadline, payload)
         self.counts["sets"] += 1
 
     def cancel(self, id: int) -> bool:
-        """
-        Forget an entry.
-        """
         was_pending = self.pending.pop(id, None) is not None
         self.counts["cancels"] += was_pending
         return was_pending
 
     def reschedule(self, id: int, deadline: int) -> bool:
-        """
-        File an entry again.
-        """
         filed = self.pending.get(id)
         if filed is not None:
             self._file(id, deadline, filed.payload)
@@ -69,15 +60,12 @@ class WheelModel:
         return filed is not None
 
     def deadline(self, id: int) -> int | None:
-        """
-        Look an entry up.
-        """
         filed = self.pending.get(id)
         return None if filed is None else filed.deadline
 
     def advance(self, now: int, limit: int | None) -> list[tuple[int, int, int]]:
         """
-        Take out what is due, as (id, deadline, payload).
+        Remove and return due entries as (id, deadline, payload).
         """
         self.latest = max(self.latest, now)
         expired: list[tuple[int, int, int]] = []
@@ -90,7 +78,7 @@ class WheelModel:
 
     def next_expiration(self) -> int | None:
         """
-        Return when the first entry is due, having let go of what is filed elsewhere by now.
+        Return the time of the first entry, after dropping stale heap items.
         """
         heap = self._heap
         while heap:
@@ -102,9 +90,6 @@ class WheelModel:
         return None
 
     def drain(self) -> list[tuple[int, int, int]]:
-        """
-        Take out everything, by deadline then arrival.
-        """
         everything = sorted(self.pending.items(), key=lambda item: item[1])
         self.counts["cancels"] += len(everything)
         self.pending.clear()

@@ -1,5 +1,5 @@
 """
-The moves of a random run: operations, and deadlines drawn where wheels break.
+The operations of a random run, with deadlines at the instants where wheels break.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ POPULATION_MAX = 200
 
 def draw_start(rng: random.Random) -> int:
     """
-    Return where a run's time begins: zero, just before the edge of some level, or anywhere.
+    Return the initial time of a run: zero, just before the edge of a level, or any.
     """
     kind = rng.randrange(4)
     if kind == 0:
@@ -42,7 +42,7 @@ class Operations:
     """
     An endless choice of operations that keeps some hundred entries pending.
 
-    What it draws depends only on the random source and on what the model holds, so a seed repeats it.
+    It depends only on the random source and the model's contents, so a seed repeats it.
     """
 
     def __init__(self, rng: random.Random, model: WheelModel, start: int) -> None:
@@ -70,9 +70,6 @@ class Operations:
         )
 
     def draw(self) -> Operation:
-        """
-        Return the next operation.
-        """
         chance = self._rng.random()
         if chance < 0.35:
             return self._insert() if len(self._model.pending) < POPULATION_MAX else ("cancel", self._oldest(), 0)

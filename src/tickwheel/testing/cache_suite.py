@@ -1,14 +1,14 @@
 """
-The contract suite of caches in their surroundings: threads, loops, clocks, contexts, errors and interruptions.
+The contract suite of caches with threads, event loops, clocks, contexts, errors and interruptions.
 
-A cache's tests are a subclass, which pytest collects. It says how to make a cache of which an entry lives for a minute:
+A cache's tests are a subclass, which pytest collects. It makes a cache whose entries live for a minute:
 
     class TestMyCache(CacheSuite):
         def make(self, clock, **options):
             return MyCache(1000, ttl=60.0, timer=clock.monotonic, **options)
 
-The suite imports no test library; `pytest.register_assert_rewrite("tickwheel.testing.cache_suite")` makes it explain
-its assertions.
+The suite imports no test library; `pytest.register_assert_rewrite("tickwheel.testing.cache_suite")` makes pytest
+explain its assertions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tickwheel.testing.manual_clock import ManualClock
 __all__ = ["CacheSuite", "Interruption"]
 
 PATIENCE_S: Final = 30.0
-"""How long to wait for what should come at once; only a failure takes that long."""
+"""Maximum wait in seconds for an immediate event; only a failure takes that long."""
 _ROOM: Final = str(Path(tickwheel.cache.__file__).parent)
 _WAITERS: Final = 8
 _tenant: ContextVar[str] = ContextVar("_tenant", default="none")
@@ -41,11 +41,11 @@ _tenant: ContextVar[str] = ContextVar("_tenant", default="none")
 
 class Interruption:
     """
-    Raises an exception at chosen lines of the code of caches, counted from its begin, as a signal's handler may.
+    Raises an exception at chosen lines of the cache's code, counted from its start, as a signal handler may.
 
     Args:
         error: The exception's type.
-        numbers: The lines.
+        numbers: The numbers of the lines.
     """
 
     def __init__(self, error: type[BaseException], *numbers: int) -> None:
@@ -83,22 +83,22 @@ class _Zap(BaseException):
 
 class CacheSuite:
     """
-    Verify that a cache leaves its callers their surroundings.
+    The promises of a cache to its callers.
     """
 
     @abstractmethod
     def make(self, clock: ManualClock, **options: Any) -> TTLCache[Any, Any] | TLRUCache[Any, Any]:
         """
-        Return an empty cache that goes by *clock*, and whose entries live for sixty seconds.
+        Return an empty cache on *clock* whose entries live for sixty seconds.
 
         Args:
-            clock: Moved by hand.
+            clock: A manual clock.
             options: `on_expire`, `on_evict`, `refresh` or `load_timeout` as for `TTLCache`.
         """
 
     def test_threads_share_a_load(self) -> None:
         """
-        Of many threads that miss a key, one loads it, and those that waited are counted.
+        If many threads miss a key, one loads it, and the waiting threads are counted.
         """
         cache, calls = self.make(ManualClock()), []
         begun, go_on = threading.Event(), threading.Event()
@@ -119,7 +119,7 @@ class CacheSuite:
 
     def test_each_thread_gets_an_error_of_its_own(self) -> None:
         """
-        The error of a load shows each waiter its own frames and those of the loader, and none of another caller.
+        Each waiter's traceback has its own frames and the loader's, and none of another caller.
         """
         cache = self.make(ManualClock())
         begun, go_on = threading.Event(), threading.Event()
@@ -156,7 +156,7 @@ class CacheSuite:
 
     def test_each_task_gets_an_error_of_its_own(self) -> None:
         """
-        So it is for tasks: the tracebacks do not grow with their number.
+        The same holds for tasks: tracebacks do not grow with their number.
         """
         cache = self.make(ManualClock())
         secrets = [f"secret of {number}" for number in range(_WAITERS)]
@@ -180,7 +180,7 @@ class CacheSuite:
 
     def test_a_refresh_sees_the_callers_context(self) -> None:
         """
-        A value that is loaded in the background is made with the caller's context variables and decimal precision.
+        A background load has the caller's context variables and decimal precision.
         """
         clock = ManualClock()
         cache = self.make(clock, refresh=Refresh(ahead=30.0))
@@ -208,7 +208,7 @@ class CacheSuite:
 
     def test_a_failing_refresh_rests(self) -> None:
         """
-        After a load has failed, a value that is there is returned without another load, until `retry_after` is over.
+        After a failed load, the current value is returned without another load, until `retry_after` has passed.
         """
         clock, calls = ManualClock(), []
         rules = Refresh(stale_if_error=600.0, retry_after=5.0)
@@ -235,7 +235,7 @@ class CacheSuite:
 
     def test_a_loaded_value_has_a_life_of_its_own(self) -> None:
         """
-        A loader that returns a `Loaded` says how long its value lives, alone or among others, in a thread or a task.
+        The ttl of a `Loaded` counts for one key and for many, in threads and tasks.
         """
         clock = ManualClock()
         cache = self.make(clock)
@@ -252,7 +252,7 @@ class CacheSuite:
 
     def test_a_late_load_of_a_thread_is_not_waited_for(self) -> None:
         """
-        Threads and tasks that wait for it get a TimeoutError, and the next call loads.
+        Waiting threads and tasks get a TimeoutError, and the next call loads.
         """
         cache = self.make(ManualClock(), load_timeout=0.01)
         begun, go_on = threading.Event(), threading.Event()
@@ -275,7 +275,7 @@ class CacheSuite:
 
     def test_a_late_load_of_a_task_is_cancelled(self) -> None:
         """
-        All that wait get a TimeoutError, and the next call loads.
+        All waiters get a TimeoutError, and the next call loads.
         """
         cache, ended = self.make(ManualClock(), load_timeout=0.001), []
 
@@ -300,7 +300,7 @@ class CacheSuite:
 
     def test_what_has_expired_leaves_as_expired(self) -> None:
         """
-        Whatever removes an entry whose life is over reports and counts it so, before its key gets another value.
+        An expired entry is reported and counted as expired, whatever removes it, before its key gets another value.
         """
         acts: dict[str, Callable[[Any], object]] = {
             "set": lambda cache: cache.set("key", "new"),
@@ -333,7 +333,7 @@ class CacheSuite:
 
     def test_reads_remove_what_has_expired(self) -> None:
         """
-        A cache that is only read keeps nothing whose life is over, whichever key is looked up.
+        Lookups of any key remove all expired entries.
         """
         reads: list[Callable[[Any], object]] = [
             lambda cache: cache["hot"],
@@ -355,7 +355,7 @@ class CacheSuite:
 
     def test_an_interrupted_load_leaves_no_key_behind(self) -> None:
         """
-        Whatever line of a load raises, its keys can be loaded afterwards, by this thread, by others and by tasks.
+        After an exception at any line of a load, threads and tasks can load its keys.
         """
         calls: list[Callable[[Any], object]] = [
             lambda cache: cache.take("key", str.upper),
@@ -394,10 +394,6 @@ class CacheSuite:
 
 
 class _Call:
-    """
-    A call in a thread of its own.
-    """
-
     def __init__(self, function: Callable[..., Any], *args: Any) -> None:
         self._outcomes: list[Any] = []
         self._thread = threading.Thread(target=self._run, args=(function, *args), daemon=True)
@@ -410,9 +406,6 @@ class _Call:
             self._outcomes.append(error)
 
     def outcome(self) -> Any:
-        """
-        Return what the call has returned or raised.
-        """
         self._thread.join(PATIENCE_S)
         assert self._outcomes, "a thread hangs"
         return self._outcomes[0]

@@ -28,7 +28,7 @@ MakeEngine: TypeAlias = Callable[[ManualClock, int | None], Engine]
 """Returns a new engine on a clock, with its max_pending."""
 
 EPISODE = 300
-"""Operations on one engine, the callbacks' own not counted."""
+"""Operations per engine, without those of callbacks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ class EngineReport:
     A run without a divergence.
 
     Attributes:
-        seed: What repeats it.
-        operations: How many there were at the top; callbacks did others.
-        events: How much happened: answers, firings, errors.
-        fired: How many timers fired.
+        seed: Repeats the run.
+        operations: Number of top-level operations, without those of callbacks.
+        events: Number of answers, firings and errors.
+        fired: Number of timers that fired.
     """
 
     seed: int
@@ -51,13 +51,10 @@ class EngineReport:
 
 class EngineDivergenceError(AssertionError):
     """
-    An engine did something else than the model, or broke an invariant.
+    An engine differed from the model, or broke an invariant.
     """
 
     def __init__(self, seed: int, program: Program, complaint: str) -> None:
-        """
-        Say how to repeat it.
-        """
         self.seed = seed
         self.program = program
         steps = "\n".join(f"    {operation!r}," for operation in program.operations)
@@ -69,13 +66,13 @@ class EngineDivergenceError(AssertionError):
 
 class _ExitError(BaseException):
     """
-    An exit that a callback raises, which is not an Exception.
+    An exception of a callback that is not an Exception.
     """
 
 
 class _Player:
     """
-    Plays operations on an engine or on the model, and writes down what happens.
+    Runs operations on an engine or on the model, and records the events.
     """
 
     def __init__(self, engine: Any, now: Callable[[], int], fire: Callable[[int | None], None]) -> None:
@@ -87,9 +84,6 @@ class _Player:
         engine.on_error = self._on_error
 
     def play(self, operation: Operation) -> None:
-        """
-        Do one operation and write down its answer.
-        """
         name, *arguments = operation
         try:
             answer = getattr(self, name)(*arguments)
@@ -107,67 +101,40 @@ class _Player:
         self.timers[number] = self.engine.call_at(when, self._fired, number, script, slack=slack_ns / 1e9)
 
     def cancel(self, back: int) -> object:
-        """
-        Cancel one of the last timers.
-        """
         timer = self._timer(back)
         return timer and timer.cancel()
 
     def move(self, back: int, delay_ns: int) -> object:
-        """
-        Move one of the last timers.
-        """
         timer = self._timer(back)
         return timer and timer.reschedule(seconds(max(self.now() + delay_ns, 0)))
 
     def look(self, back: int) -> object:
         """
-        Ask one of the last timers all that it can be asked.
+        Call all accessors of one of the last timers.
         """
         timer = self._timer(back)
         return timer and (timer.pending(), timer.cancelled(), timer.when(), len(self.engine))
 
     def again(self, delay_ns: int) -> object:
-        """
-        Move the timer that fires.
-        """
         fired = [event[1] for event in self.trace if isinstance(event, tuple) and event[0] == "fired"]
         return bool(fired) and self.timers[fired[-1]].reschedule(seconds(max(self.now() + delay_ns, 0)))
 
     def nest(self) -> None:
-        """
-        Fire inside a firing.
-        """
         self.engine.fire_due(0)
 
     def drain(self) -> object:
-        """
-        Drain, and record what was returned.
-        """
         return [(each.args[0], each.deadline, each.remaining) for each in self.engine.drain()]
 
     def close(self) -> object:
-        """
-        Close, and record what was returned.
-        """
         return [(each.args[0], each.deadline, each.remaining) for each in self.engine.close()]
 
     def fail(self) -> None:
-        """
-        Raise an Exception.
-        """
         raise LookupError
 
     def leave(self) -> None:
-        """
-        Raise what is none.
-        """
         raise _ExitError
 
     def turn(self, limit: int | None) -> None:
-        """
-        Fire what is due.
-        """
         try:
             self.fire(limit)
         except _ExitError:
@@ -187,10 +154,6 @@ class _Player:
 
 
 class _Run:
-    """
-    An engine and its model, side by side.
-    """
-
     def __init__(self, make_engine: MakeEngine, program: Program) -> None:
         self._clock = ManualClock(program.start)
         self._engine = make_engine(self._clock, program.max_pending)
@@ -201,22 +164,13 @@ class _Run:
 
     @property
     def events(self) -> int:
-        """
-        Return the number of events.
-        """
         return len(self._real.trace)
 
     @property
     def fired(self) -> int:
-        """
-        Return the number of timers that fired.
-        """
         return self._model.counts["fires"]
 
     def step(self, operation: Operation) -> None:
-        """
-        Do it to both and compare what happened.
-        """
         before = len(self._real.trace)
         if operation[0] == "pass":
             self._clock.jump(operation[1] / 1e9)
@@ -257,7 +211,7 @@ class _Run:
 
 def run_engine_machine(make_engine: MakeEngine, seed: int, operations: int) -> EngineReport:
     """
-    Play random programs of that many *operations* in all.
+    Run random programs of *operations* operations in all.
 
     Raises:
         EngineDivergenceError: At the first difference, shrunk.
@@ -279,7 +233,7 @@ def run_engine_machine(make_engine: MakeEngine, seed: int, operations: int) -> E
 
 def replay_engine(make_engine: MakeEngine, program: Program) -> _Run:
     """
-    Play *program* and raise where the engine diverges.
+    Run *program* and raise if the engine diverges.
     """
     run = _Run(make_engine, program)
     for operation in program.operations:

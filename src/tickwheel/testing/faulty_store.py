@@ -1,5 +1,5 @@
 """
-A store that fails on request, over one that works.
+A store that fails on request, wrapped around a real one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["FaultyStore"]
 
 class FaultyStore:
     """
-    A store's calls, with faults in between; a real store does the work.
+    A wrapper of a real store that injects faults.
 
     Attributes:
         calls: The names of all calls so far, in order.
@@ -38,14 +38,14 @@ class FaultyStore:
         self, call: str, times: int = 1, *, after: bool = False, is_transient: bool = True, is_unknown: bool = False
     ) -> None:
         """
-        Let the next calls of one kind raise `StoreError`.
+        Let the next calls of one method raise `StoreError`.
 
         Args:
             call: The method's name.
-            times: How many of the next calls.
-            after: Whether the call takes effect before it raises.
-            is_transient: What the error says about repeating the call.
-            is_unknown: What the error says of its effect.
+            times: Number of calls that fail.
+            after: True if the call takes effect before it raises.
+            is_transient: The error's `is_transient`.
+            is_unknown: The error's `is_unknown`.
         """
         error = StoreError(f"{call} failed", "try again", is_transient=is_transient, is_unknown=is_unknown)
         self._faults.setdefault(call, []).extend([(after, error)] * times)
@@ -53,7 +53,7 @@ class FaultyStore:
     @contextmanager
     def held(self) -> Iterator[Callable[[], bool]]:
         """
-        Hold every call of `apply` that begins meanwhile, and let them go at the end; lends what waits for the next one.
+        Hold all calls of `apply` until the end of the block; the yielded function waits for the next one.
         """
         self._gate.clear()
         try:

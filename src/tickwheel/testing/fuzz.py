@@ -40,21 +40,21 @@ def _standing_at(make: Callable[..., Wheel], options: Mapping[str, float]) -> Ma
 DESIGNS: dict[str, tuple[MakeWheel, ...]] = {
     name: tuple(_standing_at(card.make, options) for options in card.trials) for name, card in CARDS.items()
 }
-"""Each design by its name, in the geometries that are worth a run; they share its operations."""
+"""The designs by name, in the geometries that are worth a run; they share its operations."""
 
 ENGINES: dict[str, MakeEngine] = {
     "native-engine": lambda clock, max_pending: NativeEngine(clock, max_pending=max_pending),
     "heap-engine": lambda clock, max_pending: WheelEngine(HeapWheel(), clock, max_pending=max_pending),
 }
-"""Each engine by its name: the native one, and the one for every other wheel."""
+"""The engines by name: the native one, and the one for every other wheel."""
 
 OPERATIONS = {"native": 10_000_000}
-"""How many operations a subject gets where nothing else is said; a million if it is not here."""
+"""Default number of operations by subject; others get a million."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """
-    Run the designs asked for and return how many diverged, at most 1.
+    Run the requested designs; return 1 if any diverged, else 0.
     """
     parser = argparse.ArgumentParser(prog="python -m tickwheel.testing.fuzz", description=__doc__)
     parser.add_argument("--wheel", action="append", choices=[*DESIGNS, *ENGINES], help="what to run; default: all")

@@ -21,10 +21,6 @@ __all__ = ["AsyncInlineScheduler", "InlineScheduler"]
 
 
 class _Inline:
-    """
-    The part that both schedulers have beside the face that they are made of.
-    """
-
     clock: ManualClock
     _core: Any
 
@@ -44,13 +40,13 @@ class _Inline:
         Assert that the job of *key* is pending and calls *task*, and return it.
 
         Args:
-            task: A task, or a call of it, whose arguments are compared, too.
-            key: The job's.
-            delay: How far off its instant is now, exactly to the millisecond; None for any.
-            at: Its instant; None for any.
+            task: A task, or a call of it, whose arguments are compared too.
+            key: The job's key.
+            delay: Expected delay from now, exact to the millisecond; None for any.
+            at: Expected due time; None for any.
 
         Raises:
-            AssertionError: Naming what is there in its place.
+            AssertionError: With the actual job.
         """
         names = (task.handler,) if isinstance(task, TaskCall) else names_of(task)
         job: Job | None = self._core.client.get(key)
@@ -81,15 +77,17 @@ class InlineScheduler(_Inline, Scheduler):
     """
     A `Scheduler` in memory whose jobs fire in the thread that moves the clock, one after the other.
 
-    They fire inside `clock.advance` and `clock.jump`; what is due when it starts fires at `clock.advance(0)`.
+    They fire inside `clock.advance` and `clock.jump`; jobs that are due at the start fire at `clock.advance(0)`.
+
     Attempts, retries, recurrence, expiry, stops and counts are those of a `Scheduler`. An async handler runs on an
-    event loop of its own. What a handler raises is a failed attempt; an AssertionError also comes out of the call that
-    moves the time. Limits and timeouts of handlers do not apply. Where the clock reads whole milliseconds, `delay=60`
+    event loop of its own. An error of a handler is a failed attempt; an AssertionError also propagates from the call
+    that
+    moves the time. Limits and timeouts of handlers do not apply. If the clock reads whole milliseconds, `delay=60`
     fires after exactly 60 s.
 
     Args:
-        clock: What moves the time.
-        options: The knobs; of these only the retry policy and the history matter.
+        clock: The manual clock.
+        options: Only the retry policy and the history have an effect.
         targets: Further targets.
     """
 
@@ -102,16 +100,16 @@ class InlineScheduler(_Inline, Scheduler):
 
 class AsyncInlineScheduler(_Inline, AsyncScheduler):
     """
-    An `AsyncScheduler` in memory whose jobs fire as the clock moves, as those of an `InlineScheduler` do.
+    An `AsyncScheduler` in memory whose jobs fire as the clock moves, like those of an `InlineScheduler`.
 
-    `await scheduler.advance(60)` moves the clock and runs async handlers on the running loop, that of the test. Where
+    `await scheduler.advance(60)` moves the clock and runs async handlers on the running loop, that of the test. If
     the test has no loop, as with the `TestClient` of FastAPI and Starlette, `clock.advance(60)` runs them on the loop
     on which the scheduler was started, which is that of the application.
 
     Args:
-        clock: What moves the time.
+        clock: The manual clock.
         options: As for `InlineScheduler`.
-        targets: See there.
+        targets: As for `InlineScheduler`.
     """
 
     def __init__(
@@ -122,7 +120,7 @@ class AsyncInlineScheduler(_Inline, AsyncScheduler):
 
     def __enter__(self) -> Self:
         """
-        Fire as the clock moves, in a test without an event loop.
+        Start to fire as the clock moves, in a test without an event loop.
         """
         self._core.handlers.prepare()
         self._core.start(None, "owner")
@@ -133,7 +131,7 @@ class AsyncInlineScheduler(_Inline, AsyncScheduler):
 
     async def start(self, *, role: StartRole = "owner") -> Self:
         """
-        Fire as the clock moves, and run async handlers on this loop from now on; again on another loop, on that.
+        Start to fire as the clock moves, and run async handlers on the running loop; a later call changes the loop.
         """
         self._core.handlers.prepare()
         loop = asyncio.get_running_loop()
@@ -145,9 +143,9 @@ class AsyncInlineScheduler(_Inline, AsyncScheduler):
 
     async def advance(self, delay: Seconds) -> None:
         """
-        Let *delay* seconds pass, as `ManualClock.advance`, and return when all that was due has ended.
+        Move the clock by *delay* seconds, as `ManualClock.advance`, and return when all due jobs have ended.
 
-        Other tasks of the loop go on meanwhile, between the jobs.
+        Other tasks of the loop run between the jobs.
         """
         await self.start()
         await asyncio.to_thread(self.clock.advance, delay)
@@ -155,10 +153,11 @@ class AsyncInlineScheduler(_Inline, AsyncScheduler):
 
 class _JustBefore:
     """
-    The clock as those see it who set jobs: a nanosecond earlier.
+    The clock that callers of the scheduler see: a nanosecond earlier.
 
-    Instants are whole milliseconds, and a millisecond that has begun is never counted as whole. So a delay from a whole
-    one would end a millisecond after it, and `advance(60)` would not fire what was set with `delay=60`.
+    Due times are whole milliseconds, rounded up. So a delay from the start of a millisecond would end a millisecond
+    late,
+    and `advance(60)` would not fire a job that was set with `delay=60`.
     """
 
     def __init__(self, clock: ManualClock) -> None:

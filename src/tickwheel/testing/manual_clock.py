@@ -1,5 +1,5 @@
 """
-A clock that moves when a test says so, and fires what is attached to it as it moves.
+A clock that a test moves, and that fires attached engines as it moves.
 
 The idea of stepping from deadline to deadline is that of trio's `MockClock`.
 """
@@ -18,22 +18,22 @@ from tickwheel.wheels.contract import checked_deadline
 __all__ = ["Attached", "ManualClock"]
 
 TURNS_MAX: Final = 20_000
-"""Maximum number of turns without progress, at deadlines reached before or past the target: more never end."""
+"""Number of turns without progress after which advance() reports an endless loop."""
 
 
 class Attached(Protocol):
     """
-    An object that a clock can move along: an engine, or anything with its two methods.
+    An object that moves with a clock: an engine, or any object with its two methods.
     """
 
     def arm(self) -> int | None:
         """
-        Return when `fire_due` has something to do, in clock nanoseconds; None for not at all.
+        Return the next time to call `fire_due`, in clock nanoseconds, or None.
         """
 
     def fire_due(self, limit: int | None = None) -> int:
         """
-        Fire what is due by the clock and return how much that was.
+        Fire due timers and return their number.
         """
 
 
@@ -41,19 +41,21 @@ class ManualClock(Unique):
     """
     Time for tests: it moves only when you move it.
 
-    It starts at a random offset, so that no test can lean on zero; `repr()` shows it, for a run that is to be repeated.
+    It starts at a random offset, so that no test depends on zero; `repr()` shows it, to repeat a run.
     A `TimerWheel` made with this clock attaches itself, and fires inside `advance` and `jump`, in the calling thread.
-    Called from inside a callback, they only move the time: that is how a test plays a slow callback.
-    All methods may be called from any thread; a second one that moves the time waits for the first. So a callback in a
-    pool's worker must not move it where the pool may be full and blocks: the first would wait for that callback.
+    Inside a callback, these methods only move the time: a test can simulate a slow callback.
+
+    All methods may be called from any thread; a second thread that moves the time waits for the first. So a callback in
+    a
+    pool's worker must not move it if the pool may be full and blocks: the first thread would wait for that callback.
 
     Args:
-        start_ns: What the monotonic clock reads first, in nanoseconds; None for a random offset of hours to days.
-        wall: What the time of day is then, in seconds since the epoch.
+        start_ns: First reading of the monotonic clock, in nanoseconds; None for a random offset of hours to days.
+        wall: First reading of the wall clock, in seconds since the epoch.
 
     Raises:
-        ValueError: If *start_ns* or *wall* is outside of 0..NEVER, or NEVER itself.
-        TypeError: If *start_ns* is no integer, or *wall* no number.
+        ValueError: If *start_ns* or *wall* is outside of 0..NEVER, or is NEVER.
+        TypeError: If *start_ns* is not an integer, or *wall* is not a number.
     """
 
     def __init__(self, start_ns: int | None = None, *, wall: float = 1_000_000_000.0) -> None:
@@ -86,13 +88,13 @@ class ManualClock(Unique):
 
     def wall_ns(self) -> int:
         """
-        Return the time of day in nanoseconds since the epoch; it goes along with the monotonic time.
+        Return the wall-clock time in nanoseconds since the epoch; it moves with the monotonic time.
         """
         return self._now + self._wall_offset
 
     def set_wall(self, wall: float) -> None:
         """
-        Set the time of day to *wall* seconds since the epoch; monotonic time does not notice.
+        Set the wall clock to *wall* seconds since the epoch; monotonic time does not change.
 
         Errors are those of the class.
         """
@@ -101,7 +103,7 @@ class ManualClock(Unique):
 
     def step_wall(self, step: Seconds) -> None:
         """
-        Step the time of day by *step* seconds, which may be negative; monotonic time does not notice.
+        Move the wall clock by *step* seconds, which may be negative; monotonic time does not change.
 
         Raises:
             ValueError: If *step* is NaN, or 292 years or more.
@@ -124,17 +126,17 @@ class ManualClock(Unique):
 
     def detach(self, attached: Attached) -> None:
         """
-        Stop firing *attached*; what was never attached is ignored.
+        Stop firing *attached*; does nothing if it is not attached.
         """
         with self._noting:
             self._attached = [each for each in self._attached if each is not attached]
 
     def advance(self, delay: Seconds) -> None:
         """
-        Let *delay* seconds pass, stopping at each deadline on the way to fire what is due there.
+        Move the time by *delay* seconds, stopping at each deadline on the way to fire its timers.
 
         Args:
-            delay: Seconds, 0 or more. 0 fires what is already due, and what that sets with no delay.
+            delay: Seconds, 0 or more. 0 fires due timers, and timers that they set with no delay.
 
         Raises:
             ValueError: If *delay* is negative, NaN or infinite.
@@ -144,7 +146,7 @@ class ManualClock(Unique):
 
     def jump(self, delay: Seconds) -> None:
         """
-        Let *delay* seconds pass in one step, as when a machine was busy elsewhere, then fire all that became due.
+        Move the time by *delay* seconds in one step, as if the machine was busy, then fire all due timers.
 
         Arguments and errors are those of `advance`.
         """
@@ -155,7 +157,7 @@ class ManualClock(Unique):
         Jump to the next deadline and fire it.
 
         Returns:
-            How many seconds that was, or None if nothing is pending.
+            The distance in seconds, or None if no timer is pending.
         """
         with self._moving:
             deadline = self._next()
@@ -214,7 +216,7 @@ class ManualClock(Unique):
 
 def _wall_ns(wall: float) -> int:
     """
-    Return *wall* in nanoseconds, to the microsecond: a float of today's date has no finer digits than that.
+    Convert *wall* to nanoseconds, rounded to microseconds, the precision of a float of today's date.
     """
     read_ns = to_ns(wall, "wall")
     wall_ns = (read_ns + 500) // 1000 * 1000

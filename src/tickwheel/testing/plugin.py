@@ -1,8 +1,8 @@
 """
-The pytest plugin: fixtures for time that a test moves. pytest finds it where tickwheel is installed.
+The pytest plugin: fixtures for time that a test moves. pytest finds it if tickwheel is installed.
 
-It imports nothing of tickwheel until a test asks for a fixture. A fixture of the same name in a `conftest.py` or a test
-module takes its place.
+It imports tickwheel only when a test requests a fixture. A fixture of the same name in a `conftest.py` or a test
+module overrides it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def wheel(manual_clock: ManualClock) -> Iterator[TimerWheel]:
     """
     Return a `TimerWheel` that fires as `manual_clock` moves; it is closed when the test ends.
 
-    An AssertionError of a callback comes out of the call that moves the time; what else it raises is logged.
+    An AssertionError of a callback propagates from the call that moves the time; other errors are logged.
     """
     from tickwheel import TimerWheel  # noqa: PLC0415  so that a run without it does not pay for it
 

@@ -1,14 +1,14 @@
 """
-The promise, checked on a run of your own.
+Check the promise on a run of your own.
 
     log = PromiseLog(wheel)
     timer = log.call_later(0.5, work)
     ...
     check_promise(log.events)
 
-A `PromiseLog` sets timers on a wheel and writes down what happens to them. `check_promise` reads such a log, or one
-that you wrote yourself from any timer system, and says where it breaks the promise: early, twice, after a cancel that
-said True, out of order, too late, or never.
+A `PromiseLog` sets timers on a wheel and records their events. `check_promise` reads such a log, or one
+that you wrote from any timer system, and reports where it breaks the promise: early, twice, after a cancel that
+returned True, out of order, too late, or never.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ Kind: TypeAlias = Literal["set", "move", "cancel", "fire", "end"]
 @dataclass(slots=True)
 class Event:
     """
-    One thing that happened; a log lists them in the order in which they began.
+    One event; a log lists events in order of their beginnings.
 
     Attributes:
-        kind: "set" and "move" give a deadline, "cancel" ends, "fire" is the begin of a callback. "end", whose timer is
-            None, says that by then all that was due had its chance to fire.
-        timer: Which timer.
-        begun: When, in seconds of the wheel's clock.
-        ended: When the call had returned; as *begun* where that is not known apart.
+        kind: "set" and "move" give a deadline, "cancel" ends, "fire" is the start of a callback. "end", whose timer is
+            None, means that by then all due timers had a chance to fire.
+        timer: The timer.
+        begun: Start time in seconds of the wheel's clock.
+        ended: Time at which the call had returned; equal to *begun* if unknown.
         deadline: Of a set or move.
-        answer: Of a move or cancel: what the call said. Those that said False change nothing.
+        answer: The result of a move or cancel. Calls that returned False change nothing.
     """
 
     kind: Kind
@@ -56,16 +56,13 @@ class PromiseBrokenError(AssertionError):
     """
 
     def __init__(self, breaches: list[str]) -> None:
-        """
-        List the *breaches*.
-        """
         self.breaches = breaches
         super().__init__(f"the promise is broken {len(breaches)} times:\n" + "\n".join(breaches))
 
 
 class LoggedTimer:
     """
-    The handle of a timer whose events are written down.
+    The handle of a timer whose events are recorded.
     """
 
     def __init__(self, log: PromiseLog, number: int) -> None:
@@ -78,7 +75,7 @@ class LoggedTimer:
 
     def cancel(self) -> bool:
         """
-        Cancel, and write down what it said.
+        Cancel the timer, and record the result.
         """
         answer = self.timer.cancel()
         self._log.note(Event("cancel", self.number, self._log.time(), answer=answer))
@@ -86,13 +83,13 @@ class LoggedTimer:
 
     def reschedule(self, when: float) -> bool:
         """
-        Move, and write down what it said.
+        Move the timer, and record the result.
         """
         return self._move(self.timer.reschedule, when)
 
     def restart(self, delay: float) -> bool:
         """
-        Move, and write down what it said.
+        Move the timer, and record the result.
         """
         return self._move(self.timer.restart, delay)
 
@@ -118,10 +115,10 @@ class LoggedTimer:
 
 class PromiseLog:
     """
-    Sets timers on a wheel and writes down what happens, from any thread.
+    Sets timers on a wheel and records their events, from any thread.
 
     Attributes:
-        events: What happened so far.
+        events: The events so far.
     """
 
     def __init__(self, wheel: Timers) -> None:
@@ -142,19 +139,19 @@ class PromiseLog:
 
     def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> LoggedTimer:
         """
-        Set a timer that is written down.
+        Set a recorded timer.
         """
         return self._set(self._wheel.call_later, delay, callback, args)
 
     def call_at(self, when: float, callback: Callable[..., object], *args: Any) -> LoggedTimer:
         """
-        Set a timer that is written down.
+        Set a recorded timer.
         """
         return self._set(self._wheel.call_at, when, callback, args)
 
     def end(self) -> None:
         """
-        Say that all that is due by now should have fired.
+        Record that all timers that are due by now should have fired.
         """
         self.note(Event("end", None, self.time()))
 
@@ -178,8 +175,9 @@ class _Life:
     """
     A pending timer, as the reader of a log sees it.
 
-    Until the call that began a life has returned, a firing may be that of the life before, if this was due. Where it
-    could be either's, it is not known whether this life has fired.
+    Until the call that set or moved it has returned, a firing may belong to the earlier deadline, if that was due. In
+    that
+    case it is unknown whether this deadline has fired.
     """
 
     deadline: float
@@ -193,7 +191,7 @@ class _Life:
 @dataclass(slots=True)
 class _Reader:
     """
-    Goes through a log and notes what is wrong.
+    Reads a log and records breaches.
     """
 
     lateness_max_s: float
@@ -205,9 +203,6 @@ class _Reader:
     arrivals: int = 0
 
     def read(self, event: Event) -> None:
-        """
-        Take the next event.
-        """
         self.counts[event.kind] = self.counts.get(event.kind, 0) + event.answer
         if event.answer:
             getattr(self, f"_{event.kind}")(event)
@@ -280,12 +275,12 @@ def check_promise(
     Check that a log keeps the promise. Costs O(n * p) for n events and p timers pending.
 
     Args:
-        events: What happened, in order.
+        events: The events, in order.
         lateness_max_s: A firing later than this after its deadline, or after it was set, is a breach.
-        is_ordered: Whether one turn fires by deadline, then first set; False for shards, pools, and designs with ticks.
+        is_ordered: True if one turn fires by deadline, then arrival; False for shards, pools, and designs with ticks.
 
     Returns:
-        How many events there were of each kind; moves and cancels that said False are not counted.
+        The number of events of each kind, without moves and cancels that returned False.
 
     Raises:
         PromiseBrokenError: With all breaches.

@@ -1,10 +1,11 @@
 """
-Random writes on a store, compared with a dumb model after each batch.
+Random writes on a store, compared with a model after each batch.
 
     report = run_store_machine(make_store, seed=7, writes=20_000)
 
-The store is given up and taken again at random, as another object where `reopen` says how: what was running must then
-be pending. The first answer or job that differs ends the run as a `StoreDivergenceError`, whose text holds the seed.
+At random points the store is released and acquired again, as another object if `reopen` returns one: running jobs must
+then be pending. The first answer or job that differs ends the run with a `StoreDivergenceError`, whose text has the
+seed.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _OWNERS = ("one", "two", "three")
 
 class StoreDivergenceError(AssertionError):
     """
-    A store did not do what the model did.
+    A store differed from the model.
     """
 
 
@@ -60,8 +61,8 @@ class StoreReport:
     A run without a divergence.
 
     Attributes:
-        outcomes: How often which kind of write was answered how.
-        takeovers: How often the store changed hands.
+        outcomes: Number of writes per kind and answer.
+        takeovers: Number of times the store changed its owner.
     """
 
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -231,14 +232,14 @@ def run_store_machine(
     make_store: Callable[[], Store], seed: int, writes: int, reopen: Callable[[Store], Store] | None = None
 ) -> StoreReport:
     """
-    Run *writes* random writes on an empty store and compare all that can be seen.
+    Run *writes* random writes on an empty store and compare everything observable.
 
     Args:
         make_store: Returns an empty store, not open.
-        seed: What repeats the run.
-        writes: How many.
-        reopen: Returns another object on the data of a closed store, not open, which may have more shards; None where
-            they end with the object.
+        seed: Repeats the run.
+        writes: Number of writes.
+        reopen: Returns another object on the data of a closed store, not open, which may have more shards; None if
+            the data ends with the object.
 
     Raises:
         StoreDivergenceError: If anything differs.
@@ -271,9 +272,9 @@ def run_store_machine(
 
 def timed(job: Job, former: Job | None, stored: Job | None) -> Job:
     """
-    Return *job* with the times that only the store knows: when its pause began, or when it was asked to stop.
+    Return *job* with the times that only the store knows: the start of its pause, or of a request to stop.
 
-    What is asked to stop expires then, and not later than it did as the *former* job.
+    A job that is asked to stop expires then, or earlier if the *former* job did.
     """
     if stored is None:
         return job
@@ -287,18 +288,12 @@ def timed(job: Job, former: Job | None, stored: Job | None) -> Job:
 
 
 def later(found: int, former: int, what: str) -> None:
-    """
-    Raise `StoreDivergenceError` unless *found* is larger than *former*.
-    """
     if found <= former:
         message = f"{what}: the store says {found!r} after {former!r}"
         raise StoreDivergenceError(message)
 
 
 def same(found: object, expected: object, what: str) -> None:
-    """
-    Raise `StoreDivergenceError` unless *found* is *expected*.
-    """
     if found != expected:
         message = f"{what}: the store says {found!r}, the model {expected!r}"
         raise StoreDivergenceError(message)

@@ -1,7 +1,7 @@
 """
-The contract suite of targets that send to somebody else: brokers, queues, webhooks.
+The contract suite of targets that send to a receiver: brokers, queues, webhooks.
 
-A target's tests are a subclass, which pytest collects. It says how to reach a real receiver:
+A target's tests are a subclass, which pytest collects. It provides a real receiver:
 
     class TestMyTarget(TargetSuite):
         bad_handlers = ("", "no topic")
@@ -35,19 +35,19 @@ from tickwheel.targets import Reporting
 __all__ = ["Received", "Receiver", "TargetSuite"]
 
 PATIENCE_S = 30.0
-"""How long to wait for what should come at once; only a failure takes that long."""
+"""Maximum wait in seconds for an immediate event; only a failure takes that long."""
 _LOOK_S = 0.01
 _RETRY = RetryPolicy(attempts=1000, kind="list", waits_ms=(30,), jitter=0)
 
 
 class Received(NamedTuple):
     """
-    A message as the receiver has it.
+    A message that has arrived.
 
     Attributes:
-        message_id: The same for all attempts, or "" where the receiver has none.
+        message_id: The same for all attempts, or "" if the receiver has none.
         fire_id: Of the attempt that sent it, percent-encoded as on the wire, or "".
-        value: What was put into the payload.
+        value: The value in the payload.
     """
 
     message_id: str
@@ -57,11 +57,11 @@ class Received(NamedTuple):
 
 class Receiver(Protocol):
     """
-    A real receiver, the way to it, and the target that goes there.
+    A real receiver, the connection to it, and the target that uses it.
 
     Attributes:
-        handler: What jobs name to reach it.
-        secret: What no message may show; "" where the target is given none.
+        handler: The handler of jobs for it.
+        secret: A text that no message may show; "" if there is no secret.
     """
 
     handler: str
@@ -69,7 +69,7 @@ class Receiver(Protocol):
 
     def make_target(self) -> Target:
         """
-        Return a new target that reaches the receiver by the way that can be cut.
+        Return a new target that reaches the receiver through the connection that can be cut.
         """
 
     def payload(self, value: Any) -> Any:
@@ -79,42 +79,42 @@ class Receiver(Protocol):
 
     def received(self) -> list[Received]:
         """
-        Return all that has arrived, in order.
+        Return all messages that have arrived, in order.
         """
 
     def go_away(self) -> None:
         """
-        Let nobody reach the receiver, and break what is connected.
+        Make the receiver unreachable, and break its connections.
         """
 
     def come_back(self) -> None:
         """
-        Let it be reached again.
+        Make the receiver reachable again.
         """
 
     def lose_confirms(self) -> None:
         """
-        From now on let messages arrive and their confirms be lost; a connection is open.
+        From now on deliver messages and drop their confirms; a connection is open.
         """
 
     def stall(self) -> None:
         """
-        Take what comes and do nothing with it until `go_on`, as a process that is stopped; a connection is open.
+        Accept data and process nothing until `go_on`, like a stopped process; a connection is open.
         """
 
     def go_on(self) -> None:
         """
-        Do what was left undone, and go on.
+        Process the accepted data, and continue.
         """
 
     def reset_all(self) -> None:
         """
-        Break what is connected, and each new connection at once; `come_back` ends it.
+        Break all connections, and each new one at once, until `come_back`.
         """
 
     def resets(self) -> int:
         """
-        Return how many connections were broken so.
+        Return the number of connections that `reset_all` broke.
         """
 
     def fill(self) -> None:
@@ -142,7 +142,7 @@ class Rig:
 
     def change_scheduler(self) -> None:
         """
-        Stop the scheduler, and give its target to another.
+        Stop the scheduler, and use its target in another.
         """
         self.scheduler.stop()
         self.scheduler = self._started()
@@ -150,9 +150,6 @@ class Rig:
     def set(
         self, key: str, value: Any, retry: RetryPolicy = _RETRY, handler: str | None = None, delay: float = 0
     ) -> None:
-        """
-        Set a job that is due in *delay* seconds.
-        """
         self.scheduler.set(
             key,
             delay=delay,
@@ -176,7 +173,7 @@ class Rig:
 
     def arrived(self, count: int) -> list[Received]:
         """
-        Return what the receiver has once that is *count* messages; it gives no signal, so it is asked.
+        Poll the receiver until it has *count* messages, and return them.
         """
         give_up = time.monotonic() + PATIENCE_S
         while len(found := self.receiver.received()) < count:
@@ -186,7 +183,7 @@ class Rig:
 
     def texts(self) -> str:
         """
-        Return all that the target has said.
+        Return all messages of the target.
         """
         said = (str(getattr(each, name, "")) for each in self.events for name in ("error", "reason"))
         return "\n".join([repr(self.target), *said])
@@ -204,17 +201,17 @@ class Rig:
 
 class TargetSuite:
     """
-    The promises of every such target, as tests; a subclass provides `make_receiver`, and what it is.
+    The promises of every such target, as tests; a subclass provides `make_receiver`, and these attributes.
 
     Attributes:
-        library: The third-party module that it imports on use, as tickwheel's own targets do; "" where there is none.
-        extra: The extra of tickwheel that brings that.
-        bad_handlers: Names that no job of it can have.
-        knows_repeats: Whether the receiver drops a repeat of a message it has.
-        takes_largest: Whether the receiver takes the largest payload that a job can have.
+        library: The third-party module that it imports on use, as tickwheel's own targets do; "" if there is none.
+        extra: The extra of tickwheel that installs it.
+        bad_handlers: Invalid handler names.
+        knows_repeats: True if the receiver drops duplicates.
+        takes_largest: True if the receiver accepts the largest payload of a job.
         can_be_full: True if the receiver refuses messages while it has no room.
         connections_at_once: Maximum number of connections before the first one shows that the receiver is unreachable.
-        connections_per_s: How many new ones there may be in a second while it is.
+        connections_per_s: Maximum number of new connections per second while it is.
     """
 
     library: ClassVar[str] = ""
@@ -227,15 +224,12 @@ class TargetSuite:
     connections_per_s: ClassVar[float] = 1.0
 
     def make_receiver(self) -> Receiver:
-        """
-        Return a receiver that has got nothing yet.
-        """
         raise NotImplementedError(type(self).__name__)  # not abstract: pytest passes over such classes in silence
 
     @contextmanager
     def rig(self, receiver: Receiver | None = None) -> Iterator[Rig]:
         """
-        Yield a started rig, with a receiver of its own if none is given, and stop it.
+        Yield a started rig, with a new receiver if none is given, and stop it.
         """
         rig = Rig(self.make_receiver() if receiver is None else receiver)
         try:
@@ -245,7 +239,7 @@ class TargetSuite:
 
     def test_delivered_once(self) -> None:
         """
-        With all well, every job arrives once, as it was set, and two can be distinguished.
+        Without faults, every job arrives once, as it was set.
         """
         with self.rig() as rig:
             for number in range(20):
@@ -261,7 +255,7 @@ class TargetSuite:
 
     def test_many_at_once(self) -> None:
         """
-        A herd of jobs arrives without a failed attempt.
+        A burst of jobs arrives without a failed attempt.
         """
         with self.rig() as rig:
             for number in range(300):
@@ -272,7 +266,7 @@ class TargetSuite:
 
     def test_receiver_away(self) -> None:
         """
-        A receiver that cannot be reached costs no attempt, and the job says why it waits; it arrives afterwards.
+        An unreachable receiver costs no attempt, and the job has the reason; it arrives afterwards.
         """
         with self.rig() as rig:
             rig.receiver.go_away()
@@ -287,13 +281,13 @@ class TargetSuite:
 
     def test_outage(self) -> None:
         """
-        While the receiver is unreachable, its jobs lose no attempt of the usual policy; they arrive once, soon after.
+        During an outage jobs lose no attempt of the default policy; they arrive once, soon after.
         """
         self.outage(2.0, 40)
 
     def outage(self, length_s: float, count: int, soon_s: float = PATIENCE_S) -> None:
         """
-        Let the receiver be away for *length_s* while *count* jobs come due, and see all arrive within *soon_s* of it.
+        Make the receiver unreachable for *length_s* while *count* jobs are due; all arrive within *soon_s* afterwards.
         """
         with self.rig() as rig:
             scheduler = rig.scheduler
@@ -318,7 +312,7 @@ class TargetSuite:
 
     def test_receiver_stalls(self) -> None:
         """
-        A receiver that does nothing for a while gets each message once, and no attempt is lost.
+        A receiver that stalls for a while gets each message once, and no attempt is lost.
         """
         with self.rig() as rig:
             rig.set("before", -1)
@@ -356,7 +350,7 @@ class TargetSuite:
 
     def test_connections_are_reset(self) -> None:
         """
-        A receiver that breaks each connection gets about one in a second, however many jobs there are.
+        A receiver that breaks each connection gets about one per second, however many jobs there are.
         """
         with self.rig() as rig:
             rig.set("before", -1)
@@ -375,7 +369,7 @@ class TargetSuite:
 
     def test_receiver_breaks_and_comes_back(self) -> None:
         """
-        A connection that broke while nothing was sent is made again.
+        A connection that broke while it was idle is made again.
         """
         with self.rig() as rig:
             rig.set("first", 1)
@@ -407,7 +401,7 @@ class TargetSuite:
 
     def test_the_largest_payload(self) -> None:
         """
-        The largest payload arrives, or its job is dead with a reason that says so, at once and not after its attempts.
+        The largest payload arrives, or its job is dead at once, with the reason.
         """
         with self.rig() as rig:
             size = len(json.dumps(rig.receiver.payload(""), separators=(",", ":")))
@@ -428,7 +422,7 @@ class TargetSuite:
 
     def test_bad_handlers(self) -> None:
         """
-        A name that nothing there can have is refused when the job is set, with the remedy, and nothing is stored.
+        An invalid handler is refused when the job is set, with the remedy, and nothing is stored.
         """
         with self.rig() as rig:
             for handler in self.bad_handlers:
@@ -439,7 +433,7 @@ class TargetSuite:
 
     def test_missing_library(self) -> None:
         """
-        Without the library, if it is imported on use, a job cannot be run, and the error names the extra.
+        Without a library that is imported on use, a job cannot run, and the error names the extra.
         """
         if not self.library:
             return
@@ -452,7 +446,7 @@ class TargetSuite:
 
     def test_closed_cleanly(self) -> None:
         """
-        A stop leaves no thread of the target behind, and a target that was never used is closed, too.
+        A stop leaves no thread of the target, and closes also a target that was never used.
         """
         receiver = self.make_receiver()
         before = set(threading.enumerate())
@@ -470,7 +464,7 @@ class TargetSuite:
 
     def test_used_again(self) -> None:
         """
-        Once its scheduler has stopped, another may have the target, with many jobs at once as before.
+        After its scheduler has stopped, another may use the target, with many jobs at once.
         """
         with self.rig() as rig:
             for number in range(20):
@@ -485,7 +479,7 @@ class TargetSuite:
 
     def test_secrets_are_masked(self) -> None:
         """
-        No message of the target shows its secret, whether it is let in, cut off or alone.
+        No message of the target shows its secret, whether it is accepted, refused or unreachable.
         """
         with self.rig() as rig:
             rig.set("one", 1)

@@ -1,11 +1,11 @@
 """
-Random operations on a wheel, compared with a dumb model after each step.
+Random operations on a wheel, compared with a simple model after each step.
 
     report = run_machine(make_wheel, seed=7, operations=100_000)
 
-A run is cut into episodes, each with a new wheel that starts at another nasty instant. The first answer that differs,
-or the first broken invariant, ends the run as a `DivergenceError`, whose text holds the seed and the shortest list of
-operations that still shows it; `replay(make_wheel, case)` plays such a list.
+A run consists of episodes, each with a new wheel that starts at another critical instant. The first difference,
+or the first broken invariant, ends the run with a `DivergenceError`, whose text has the seed and the shortest list of
+operations that still shows it; `replay(make_wheel, case)` runs such a list.
 
 After Caffeine's `TimerWheelFuzzer`; shrunk after A. Zeller, "Simplifying and Isolating Failure-Inducing Input", 2002.
 """
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 __all__ = ["Case", "DivergenceError", "MachineReport", "MakeWheel", "replay", "run_machine"]
 
 MakeWheel: TypeAlias = "Callable[[int], Wheel]"
-"""Returns a new wheel at the time given."""
+"""Returns a new wheel at the given time."""
 
 EPISODE = 2_000
-"""Operations with one wheel: enough to fill it several times over, few enough to shrink in a second."""
+"""Operations per wheel: enough to fill it several times, few enough to shrink in a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,11 @@ class MachineReport:
     A run without a divergence.
 
     Attributes:
-        seed: What repeats it.
-        operations: How many there were.
-        episodes: On how many wheels.
-        kinds: How often which operation.
-        expired: How many entries expired.
+        seed: Repeats the run.
+        operations: Number of operations.
+        episodes: Number of wheels.
+        kinds: Number of operations by kind.
+        expired: Number of expired entries.
     """
 
     seed: int
@@ -68,13 +68,10 @@ class MachineReport:
 
 class DivergenceError(AssertionError):
     """
-    A wheel answered something else than the model, or broke an invariant.
+    A wheel differed from the model, or broke an invariant.
     """
 
     def __init__(self, seed: int, episode: int, case: Case, complaint: str) -> None:
-        """
-        Say how to repeat it.
-        """
         self.seed = seed
         self.episode = episode
         self.case = case
@@ -87,16 +84,10 @@ class DivergenceError(AssertionError):
 
 
 class _MismatchError(AssertionError):
-    """
-    Wheel and model differ.
-    """
+    pass
 
 
 class _Run:
-    """
-    A wheel and its model, side by side.
-    """
-
     def __init__(self, make_wheel: MakeWheel, start: int) -> None:
         self.wheel = make_wheel(start)
         self.model = WheelModel(self.wheel.abilities)
@@ -114,9 +105,6 @@ class _Run:
         }
 
     def step(self, operation: Operation) -> None:
-        """
-        Do it to both and compare.
-        """
         name, first, second = operation
         expected, got = self._steps[name](first, second)
         if expected != got:
@@ -127,9 +115,6 @@ class _Run:
             raise _MismatchError(message)
 
     def check(self) -> None:
-        """
-        Verify the wheel's invariants and counts.
-        """
         self.wheel.check()
         stats = self.wheel.stats()
         expected = {"pending": len(self.model.pending), **self.model.counts}
@@ -184,13 +169,13 @@ class _Run:
 
 def run_machine(make_wheel: MakeWheel, seed: int, operations: int, check_every: int = 1) -> MachineReport:
     """
-    Do that many random *operations*, comparing each answer with the model's.
+    Run random *operations*, comparing each answer with the model's.
 
     Args:
-        make_wheel: Returns a new wheel at the time given.
+        make_wheel: Returns a new wheel at the given time.
         seed: Repeats the run, whatever *check_every* is.
-        operations: How many, over all episodes.
-        check_every: Verify the invariants after so many operations; a divergence found late is pinned down by 1.
+        operations: Number of operations, over all episodes.
+        check_every: Number of operations between two checks of the invariants; a late divergence is located with 1.
 
     Raises:
         DivergenceError: At the first difference, shrunk.
@@ -213,9 +198,9 @@ def run_machine(make_wheel: MakeWheel, seed: int, operations: int, check_every: 
 
 def replay(make_wheel: MakeWheel, case: Case) -> None:
     """
-    Play *case* and raise where the wheel diverges.
+    Run *case* and raise if the wheel diverges.
 
-    Operations on an entry that the case never inserted meet an unknown id.
+    Operations on an entry that the case never inserted use an unknown id.
     """
     run = _Run(make_wheel, case.start)
     for operation in case.operations:
@@ -225,7 +210,7 @@ def replay(make_wheel: MakeWheel, case: Case) -> None:
 
 class _Episode:
     """
-    One wheel's share of a run; playing it twice is the same twice.
+    One wheel's share of a run, which is deterministic.
     """
 
     def __init__(self, make_wheel: MakeWheel, seed: str, size: int) -> None:
@@ -237,7 +222,7 @@ class _Episode:
 
     def play(self, check_every: int) -> int:
         """
-        Return how many entries expired; leave in `operations` what was done.
+        Return the number of expired entries; the operations are in `operations`.
         """
         rng = random.Random(self._seed)
         self.start = draw_start(rng)
@@ -255,7 +240,7 @@ class _Episode:
 
     def failing_case(self) -> Case:
         """
-        Play it again, checked after each step, and return it up to where it fails.
+        Run it again, checked after each step, and return it up to the failure.
         """
         with suppress(BaseException):
             self.play(check_every=1)

@@ -1,5 +1,5 @@
 """
-A wire between a client and a server on the loopback interface, which a test can cut.
+A TCP relay between a client and a server on the loopback interface, which a test can cut.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ class Wire:
     """
     Relays TCP connections to *port* from a port of its own.
 
-    It may be cut and mended, on the same port, and it may swallow answers: what the client sends still arrives, and
-    what comes back does not, as when a server dies after it has done its work and before it can say so. It may stall,
-    as a server does that is stopped, and it may reset each connection, as a proxy does whose server is gone.
+    It can be cut and mended, on the same port, and it can swallow answers: the server still receives requests, and
+    the client gets no answer, as if the server died between its work and its answer. It can stall, like a stopped
+    server,
+    and it can reset each connection, like a proxy whose server is gone.
 
     Attributes:
-        port: Where clients connect.
-        resets: How many connections it has reset at once.
+        port: The port for clients.
+        resets: Number of connections that `reset_all` has reset.
     """
 
     def __init__(self, port: int, host: str = "127.0.0.1") -> None:
@@ -47,32 +48,32 @@ class Wire:
     @property
     def connections(self) -> int:
         """
-        Return the number of connections that it relays.
+        Return the number of relayed connections.
         """
         with self._lock:
             return len(self._ends) // 2
 
     def swallow(self, after: int = 0) -> None:
         """
-        Let so many more answers through, and then none until it is mended.
+        Relay the given number of further answers, and then none until `mend`.
         """
         self._answers = after
 
     def stall(self) -> None:
         """
-        Take connections and what comes on them, and pass nothing on until `go_on`.
+        Accept connections and data, and forward nothing until `go_on`.
         """
         self._moves.clear()
 
     def go_on(self) -> None:
         """
-        Pass on what was held back, and what comes from now on.
+        Forward the held data, and all further data.
         """
         self._moves.set()
 
     def reset_all(self) -> None:
         """
-        Reset all connections, and each new one at once, until it is mended.
+        Reset all connections, and each new one at once, until `mend`.
         """
         self.cut()
         self._resets_all = True
@@ -97,7 +98,7 @@ class Wire:
 
     def mend(self) -> None:
         """
-        Relay as at first; connections that were reset stay so.
+        Relay as at first; connections that were reset stay closed.
         """
         self._answers = None
         self._resets_all = False

@@ -1,8 +1,8 @@
 """
-The contract suite of drivers: what makes time pass for a TimerWheel.
+The contract suite of drivers, which wait and fire for a TimerWheel.
 
-A driver's tests are a subclass, which pytest collects; unittest does if it derives from `TestCase` as well. It says how
-a wheel is made, where a scenario runs, and how one waits there:
+A driver's tests are a subclass, which pytest collects; unittest does if it derives from `TestCase` as well. It defines
+how to make a wheel, where a scenario runs, and how to wait there:
 
     class TestMyDriver(DriverSuite):
         def make_wheel(self, **options):
@@ -14,7 +14,7 @@ a wheel is made, where a scenario runs, and how one waits there:
         async def until(self, signal):
             assert signal.wait(PATIENCE_S)
 
-The suite waits for signals, never for time; what it counts is counted, not timed.
+The suite waits for signals, never for time, and counts events instead of measuring time.
 """
 
 from tickwheel.testing.driver_suite._base import PATIENCE_S, play_here
@@ -30,5 +30,5 @@ class DriverSuite(FireTests, InsideTests, SurroundingsTests, EndTests):
     """
     The promises of every driver, as tests; a subclass provides `make_wheel`, `play` and `until`.
 
-    It may say more of its surroundings: `runs_here`, `now` and, on an event loop, `clean_up`.
+    It may override more: `runs_here`, `now` and, on an event loop, `clean_up`.
     """

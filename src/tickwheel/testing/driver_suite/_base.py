@@ -1,5 +1,5 @@
 """
-The base of a driver's tests: ways to make a wheel, to play a scenario, and to wait in it.
+Base class of a driver's tests: makes wheels, runs scenarios, and waits.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ from tickwheel.drivers import TimerWheel
 __all__ = ["PATIENCE_S", "DriverTests", "play_here"]
 
 PATIENCE_S: Final = 20.0
-"""A wait of this many seconds means that something hangs."""
+"""Maximum wait in seconds; a longer one means that something hangs."""
 
 
 class DriverTests:
     """
-    The base of a driver's tests: they get their wheels here, and wait by it.
+    Base class of a driver's tests.
 
     A scenario is a coroutine, so that the same one runs on an event loop and beside a thread.
     """
 
     runs_here: bool | None = None
-    """Whether callbacks run in the thread of the scenario; None for a driver that does not say."""
+    """True if callbacks run in the thread of the scenario; None if the driver leaves it open."""
 
     def now(self) -> float | None:
         """
-        Return the time of the surroundings, in seconds; None if nothing else has one. From any thread.
+        Return the event loop's time in seconds; None if the driver has no other clock. From any thread.
         """
         return None
 
     async def clean_up(self) -> None:
         """
-        Wait for a moment in a coroutine that is being cancelled; for drivers that run coroutines.
+        Await briefly in a coroutine that is being cancelled; for drivers that run coroutines.
         """
 
     def make_wheel(self, **options: Any) -> TimerWheel:
@@ -63,7 +63,7 @@ class DriverTests:
 
     async def settle(self, wheel: TimerWheel) -> None:
         """
-        Wait until a timer set now has fired: what was due before it has, by then.
+        Wait until a timer set now has fired: all earlier ones have fired by then.
         """
         signal = threading.Event()
         wheel.call_later(0, signal.set)

@@ -1,5 +1,5 @@
 """
-Close is clean, from outside.
+A clean close, from outside of callbacks.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ __all__ = ["EndTests"]
 
 class EndTests(DriverTests):
     """
-    Drain, close, and wheels that are let go.
+    Drain, close, and unreferenced wheels.
     """
 
     def test_close(self) -> None:
         """
-        A close returns what was pending; then nothing fires, set raises, cancel is harmless, and closing is allowed.
+        A close returns pending timers; then nothing fires, set raises, and cancel and close are harmless.
         """
 
         async def scenario() -> None:
@@ -43,10 +43,6 @@ class EndTests(DriverTests):
         self.play(scenario())
 
     def test_close_before_use(self) -> None:
-        """
-        A wheel that never had a timer closes as any other.
-        """
-
         async def scenario() -> None:
             wheel = self.make_wheel()
             assert wheel.close() == []
@@ -56,7 +52,7 @@ class EndTests(DriverTests):
 
     def test_a_with_block(self) -> None:
         """
-        Leaving a with block closes the wheel, also by an error, which comes through.
+        Leaving a with block closes the wheel, also by an error, which propagates.
         """
 
         async def scenario() -> None:
@@ -80,7 +76,7 @@ class EndTests(DriverTests):
 
     def test_drain(self) -> None:
         """
-        A drain returns what was pending, and the wheel goes on.
+        A drain returns pending timers, and the wheel remains usable.
         """
 
         async def scenario() -> None:
@@ -96,7 +92,7 @@ class EndTests(DriverTests):
 
     def test_let_go(self) -> None:
         """
-        A wheel that nobody holds fires what is pending.
+        An unreferenced wheel fires its pending timers.
         """
 
         async def scenario() -> None:
@@ -109,7 +105,7 @@ class EndTests(DriverTests):
 
     def test_a_kept_method(self) -> None:
         """
-        A method that was kept sets timers that fire, though nobody holds the wheel.
+        A bound method that is still referenced sets timers that fire, though the wheel is not referenced.
         """
 
         async def scenario() -> None:
@@ -123,10 +119,6 @@ class EndTests(DriverTests):
         self.play(scenario())
 
     def test_counts(self) -> None:
-        """
-        The statistics have the counts of the engine and of the driver.
-        """
-
         async def scenario() -> None:
             wheel = self.make_wheel()
             for _ in range(3):

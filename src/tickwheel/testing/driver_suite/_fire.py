@@ -1,5 +1,5 @@
 """
-Timers fire: at their time, in order, from whichever thread they were set.
+Timers fire on time and in order, whichever thread sets them.
 """
 
 from __future__ import annotations
@@ -14,13 +14,9 @@ __all__ = ["FireTests"]
 
 
 class FireTests(DriverTests):
-    """
-    Timers fire in time, in order and as often as they should.
-    """
-
     def test_a_timer_fires(self) -> None:
         """
-        A timer fires once, with its arguments, and its handle says so.
+        A timer fires once, with its arguments, and its handle shows it.
         """
 
         async def scenario() -> None:
@@ -42,7 +38,7 @@ class FireTests(DriverTests):
 
     def test_none_is_early(self) -> None:
         """
-        Of five hundred timers of 0 to 20 ms each fires once, none while the clock reads less than its time.
+        Each of five hundred timers of 0 to 20 ms fires once, none before its time by the clock.
         """
 
         async def scenario() -> None:
@@ -71,7 +67,7 @@ class FireTests(DriverTests):
 
     def test_none_is_early_by_the_wall_clock(self) -> None:
         """
-        Of a hundred instants of the wall clock none fires before that shows it, nor does a cron line.
+        None of a hundred wall-clock instants fires before the wall clock shows it, nor does a cron line.
         """
 
         async def scenario() -> None:
@@ -106,7 +102,7 @@ class FireTests(DriverTests):
 
     def test_in_order(self) -> None:
         """
-        What is due together fires by deadline, then first set.
+        Timers that are due together fire by deadline, then in order of arrival.
         """
 
         async def scenario() -> None:
@@ -129,7 +125,7 @@ class FireTests(DriverTests):
 
     def test_an_earlier_one_is_not_kept_waiting(self) -> None:
         """
-        A timer that is set, or moved, before the one that the driver waits for fires first; the other stays.
+        A timer that is set or moved before the armed deadline fires first; the other one stays.
         """
 
         async def scenario() -> None:
@@ -184,7 +180,7 @@ class FireTests(DriverTests):
 
     def test_again_after_idleness(self) -> None:
         """
-        A wheel that ran out of timers still fires the next one.
+        A wheel that had become empty fires the next timer.
         """
 
         async def scenario() -> None:
@@ -199,7 +195,7 @@ class FireTests(DriverTests):
 
     def test_never(self) -> None:
         """
-        A timer for never waits quietly, and can be moved into time.
+        A timer for never can be moved to a finite time.
         """
 
         async def scenario() -> None:
@@ -214,10 +210,6 @@ class FireTests(DriverTests):
         self.play(scenario())
 
     def test_by_key(self) -> None:
-        """
-        Keyed timers expire with their last value, once.
-        """
-
         async def scenario() -> None:
             signal = threading.Event()
             expired: list[tuple[str, int]] = []

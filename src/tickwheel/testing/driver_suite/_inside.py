@@ -1,5 +1,5 @@
 """
-Anything goes in a callback, also with a driver around it.
+Callbacks may do anything, also under a driver.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ __all__ = ["InsideTests"]
 
 class InsideTests(DriverTests):
     """
-    Callbacks that use their wheel, or fail.
+    Callbacks that use their wheel, or raise.
     """
 
     def test_a_chain(self) -> None:
         """
-        A callback that sets the next one, with and without a delay, is followed to its end.
+        A chain of callbacks that set the next timer, with and without a delay, runs to its end.
         """
 
         async def scenario() -> None:
@@ -43,10 +43,6 @@ class InsideTests(DriverTests):
         self.play(scenario())
 
     def test_restarted_inside(self) -> None:
-        """
-        A timer that restarts itself fires again until it lets go.
-        """
-
         async def scenario() -> None:
             wheel, signal = self.make_wheel(), threading.Event()
             count = 0
@@ -71,7 +67,7 @@ class InsideTests(DriverTests):
 
     def test_errors_are_told(self) -> None:
         """
-        An error goes to on_error with its timer, and the siblings fire.
+        An error goes to on_error with its timer, and the other timers fire.
         """
 
         async def scenario() -> None:
@@ -94,10 +90,6 @@ class InsideTests(DriverTests):
         self.play(scenario())
 
     def test_no_turn_inside(self) -> None:
-        """
-        A callback cannot fire its own wheel.
-        """
-
         async def scenario() -> None:
             raised: list[BaseException] = []
             wheel = self.make_wheel(on_error=lambda error, _: raised.append(error))
@@ -112,7 +104,7 @@ class InsideTests(DriverTests):
 
     def test_closed_inside(self) -> None:
         """
-        A callback that closes its wheel gets what was pending; nothing fires after it, and the driver ends.
+        A callback that closes its wheel gets the pending timers; nothing fires after it, and the driver ends.
         """
 
         async def scenario() -> None:
@@ -142,7 +134,7 @@ class InsideTests(DriverTests):
 
     def test_drained_inside(self) -> None:
         """
-        A callback that drains its wheel gets the rest, and the wheel goes on.
+        A callback that drains its wheel gets the other timers, and the wheel remains usable.
         """
 
         async def scenario() -> None:

@@ -1,5 +1,5 @@
 """
-The surroundings stay the caller's: thread, clock, context, error, and the end of a block.
+The caller's environment: thread, clock, context, errors, and the end of a block.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ _name: ContextVar[str] = ContextVar("name", default="none")
 
 
 class _NotedError(Exception):
-    """
-    An error that a test follows.
-    """
+    pass
 
 
 def _fail(*_: object) -> None:
@@ -37,13 +35,9 @@ def _named(name: str) -> Context:
 
 
 class SurroundingsTests(DriverTests):
-    """
-    The thread, clock and context that a callback sees, the error that a reporter gets, and what ends with a block.
-    """
-
     def test_thread(self) -> None:
         """
-        All callbacks run in one thread of the system, the scenario's own where the driver says so.
+        All callbacks run in one thread, the scenario's own if the driver says so.
         """
 
         async def scenario() -> None:
@@ -63,7 +57,7 @@ class SurroundingsTests(DriverTests):
 
     def test_clock(self) -> None:
         """
-        The wheel's time is that of its surroundings, wherever it is read.
+        The wheel's time is the environment's, wherever it is read.
         """
 
         async def scenario() -> None:
@@ -92,7 +86,7 @@ class SurroundingsTests(DriverTests):
 
     def test_context(self) -> None:
         """
-        A callback runs in the context that it was given, by every verb, each time, and also after a pause.
+        A callback runs in its context, by every method, each time, also after a pause.
         """
 
         async def scenario() -> None:
@@ -130,7 +124,7 @@ class SurroundingsTests(DriverTests):
 
     def test_a_context_is_of_one_set(self) -> None:
         """
-        A key that is set again without a context, or with another one, has none, or that.
+        A key that is set again without a context, or with another one, does not keep the first.
         """
 
         async def scenario() -> None:
@@ -151,7 +145,7 @@ class SurroundingsTests(DriverTests):
 
     def test_an_error_is_let_go(self) -> None:
         """
-        The reporter gets an error whose traceback ends in the callback; nothing keeps it afterwards.
+        The error's traceback ends in the callback; nothing holds the error after the report.
         """
 
         async def scenario() -> None:
@@ -182,7 +176,7 @@ class SurroundingsTests(DriverTests):
         """
         At the end of an `async with` block all coroutines of the wheel have ended, and its timers are cancelled.
 
-        An error of the block passes through. `aclose` does the same, and returns what was pending.
+        An error of the block propagates. `aclose` does the same, and returns the pending timers.
         """
 
         async def scenario() -> None:
@@ -214,7 +208,7 @@ class SurroundingsTests(DriverTests):
 
     def test_closed_by_its_own_coroutine(self) -> None:
         """
-        A coroutine of the wheel may await `aclose`, and so may two: neither is waited for.
+        One or two coroutines of the wheel may await `aclose`; it does not wait for them.
         """
 
         async def scenario() -> None:

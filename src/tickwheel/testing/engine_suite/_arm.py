@@ -1,5 +1,5 @@
 """
-Idle is free: when to look next, and what hears of something earlier.
+Arming: the next time to fire, and the notice of an earlier deadline.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ __all__ = ["ArmTests"]
 
 def no_driver() -> None:
     """
-    Be an `on_earlier` that raises.
+    An `on_earlier` that raises.
     """
     message = "no driver"
     raise OSError(message)
@@ -19,12 +19,12 @@ def no_driver() -> None:
 
 class ArmTests(EngineTests):
     """
-    Arming: a driver is given the instant to wait for, and is woken for an earlier one.
+    A driver gets the time to wait for, and is woken for an earlier one.
     """
 
     def test_the_earliest_deadline(self) -> None:
         """
-        It says when the earliest timer is due, and None when nothing will ever be.
+        It returns the earliest deadline, or None if no timer will ever be due.
         """
         rig = self.rig()
         assert rig.engine.arm() is None
@@ -40,7 +40,7 @@ class ArmTests(EngineTests):
 
     def test_due_is_past(self) -> None:
         """
-        With something due, and with the rest of a turn that was cut, it returns a time that has passed.
+        If a timer is due, or a limit left some, it returns a time in the past.
         """
         rig = self.rig()
         rig.set("a", 10)
@@ -53,7 +53,7 @@ class ArmTests(EngineTests):
 
     def test_an_early_look_changes_nothing(self) -> None:
         """
-        A look that comes too early fires nothing and gets the same time again.
+        A turn that comes too early fires nothing, and the next arm returns the same time.
         """
         rig = self.rig()
         rig.set("a", 1_000_000)
@@ -64,7 +64,7 @@ class ArmTests(EngineTests):
 
     def test_something_earlier_is_told_once(self) -> None:
         """
-        A timer before the armed deadline is announced, once for each arming; equal and later ones are not.
+        A timer before the armed deadline calls `on_earlier`, once per arming; equal and later ones do not.
         """
         rig = self.rig()
         calls: list[str] = []
@@ -101,7 +101,7 @@ class ArmTests(EngineTests):
 
     def test_the_first_timer_is_earlier_than_nothing(self) -> None:
         """
-        On an engine that was armed empty the first timer is announced, one that never fires is not.
+        On an engine that was armed empty the first timer calls `on_earlier`, unless it never fires.
         """
         rig = self.rig()
         calls: list[str] = []
@@ -114,7 +114,7 @@ class ArmTests(EngineTests):
 
     def test_a_move_to_earlier_is_told(self) -> None:
         """
-        A move before the armed deadline is announced, a move to later and a cancel are not.
+        A move before the armed deadline calls `on_earlier`; a move to later and a cancel do not.
         """
         rig = self.rig()
         calls: list[str] = []
@@ -131,7 +131,7 @@ class ArmTests(EngineTests):
 
     def test_a_drain_does_not_disarm(self) -> None:
         """
-        A driver that waits through a drain hears of the next timer that is earlier than what it waits for.
+        A driver that waits through a drain is woken for the next earlier timer.
         """
         rig = self.rig()
         calls: list[str] = []
@@ -146,7 +146,7 @@ class ArmTests(EngineTests):
 
     def test_who_is_told_may_use_the_engine(self) -> None:
         """
-        `on_earlier` is called without a lock: it may ask, set, and arm again.
+        `on_earlier` is called without a lock: it may read, set, and arm again.
         """
         rig = self.rig()
 
@@ -164,7 +164,7 @@ class ArmTests(EngineTests):
 
     def test_what_the_told_one_raises_is_seen(self) -> None:
         """
-        What `on_earlier` raises leaves the call that set or moved, and the timer remains set.
+        An exception of `on_earlier` propagates from the set or move, and the timer remains set.
         """
         rig = self.rig()
         rig.engine.on_earlier = no_driver
@@ -182,7 +182,7 @@ class ArmTests(EngineTests):
 
     def test_a_driver_that_could_not_be_told(self) -> None:
         """
-        After `on_earlier` has raised, the next set calls it, however late its deadline.
+        After `on_earlier` has raised, the next set calls it, whatever its deadline.
         """
         rig = self.rig()
         calls: list[str] = []

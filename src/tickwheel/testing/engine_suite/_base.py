@@ -1,5 +1,5 @@
 """
-The base of an engine's tests: an engine on a manual clock that is checked after each turn, and a log.
+Base class of an engine's tests: an engine on a manual clock, checked after each turn, and a log.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ __all__ = ["EngineTests", "Rig", "refused"]
 
 class Rig:
     """
-    An engine, its clock, and what happened.
+    An engine, its clock, and a log.
 
-    Times are nanoseconds after the start. The clock is not attached: a test says when the engine is to look.
+    Times are nanoseconds after the start. The clock is not attached: a test calls the engine.
 
     Attributes:
-        log: The labels of what fired, in order.
-        errors: What `on_error` got: exception and timer.
-        timers: Every timer by its label.
-        notes: What callbacks had to say.
+        log: The labels of fired timers, in order.
+        errors: Calls of `on_error`: exception and timer.
+        timers: Timers by label.
+        notes: Values that callbacks recorded.
     """
 
     def __init__(self, engine: Engine, clock: ManualClock) -> None:
@@ -38,21 +38,18 @@ class Rig:
         engine.on_error = lambda error, timer: self.errors.append((error, timer))
 
     def when(self, at: int) -> float:
-        """
-        Return the time *at* in seconds of the clock.
-        """
         return seconds(self.start + at)
 
     def set(self, label: str, at: int, then: Callable[[], object] | None = None) -> Timer:
         """
-        Set a timer that logs its *label* when it fires, and then does what it is given.
+        Set a timer that logs its *label* when it fires, and then runs its action.
         """
         self.timers[label] = timer = self.engine.call_at(self.when(at), self._fired, label, then)
         return timer
 
     def turn(self, at: int | None = None, limit: int | None = None) -> list[str]:
         """
-        Go on to the time *at*, let the engine fire once, and return the labels of what fired now.
+        Move the clock to *at*, let the engine fire once, and return the new labels.
         """
         if at is not None:
             self.clock.jump(seconds(self.start + at - self.clock.monotonic_ns()))
@@ -63,9 +60,6 @@ class Rig:
         return self.log[before:]
 
     def note(self, *notes: object) -> None:
-        """
-        Keep what a callback saw.
-        """
         self.notes.extend(notes)
 
     def _fired(self, label: str, then: Callable[[], object] | None) -> None:
@@ -76,20 +70,13 @@ class Rig:
 
 
 class EngineTests:
-    """
-    The base of an engine's tests: they get their engines here.
-    """
-
     def make_engine(self, clock: ManualClock, max_pending: int | None = None) -> Engine:
         """
-        Return a new engine on *clock*; a subclass says how.
+        Return a new engine on *clock*.
         """
         raise NotImplementedError(type(self).__name__)  # not abstract: pytest passes over such classes in silence
 
     def rig(self, start_ns: int | None = None, max_pending: int | None = None) -> Rig:
-        """
-        Return a new engine with its clock and its log.
-        """
         clock = ManualClock(start_ns)
         return Rig(self.make_engine(clock, max_pending), clock)
 
@@ -97,7 +84,7 @@ class EngineTests:
 @contextmanager
 def refused(error: type[BaseException], text: str = "") -> Iterator[None]:
     """
-    Expect *error*, with a message that has *text* in it.
+    Expect *error*, whose message contains *text*.
     """
     message = None
     try:

@@ -1,5 +1,5 @@
 """
-Timers by the million: set, moved and cancelled in one call, named by ids.
+Timers in bulk: set, moved and cancelled in one call, named by ids.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ __all__ = ["BulkTests"]
 
 class BulkTests(EngineTests):
     """
-    The verbs that take many.
+    The bulk methods.
     """
 
     def bulk(self, delays: Iterable[float], max_pending: int | None = None) -> tuple[Rig, array[int], list[int]]:
         """
-        Return a rig, the ids of timers with those delays, and the list of the ids that expired.
+        Return a rig, the ids of timers with those delays, and the list of expired ids.
         """
         rig = self.rig(max_pending=max_pending)
         expired: list[int] = []
@@ -36,7 +36,7 @@ class BulkTests(EngineTests):
 
     def test_each_expires_once_in_order(self) -> None:
         """
-        Each id expires once, at its time, by deadline, then in the order given.
+        Each id expires once, on time, by deadline, then in the given order.
         """
         rig, ids, expired = self.bulk([3e-9, 1e-9, 2e-9, 1e-9, 0])
         assert len(set(ids)) == len(rig.engine) == 5
@@ -52,7 +52,7 @@ class BulkTests(EngineTests):
 
     def test_any_iterable(self) -> None:
         """
-        Delays come as a list, a generator, an array of doubles or integers, or none at all.
+        Delays may be a list, a generator, or an array of doubles or integers, also an empty one.
         """
         for delays in ([1.0, 2.0], (delay for delay in (1, 2)), array("d", [1, 2]), array("q", [1, 2]), range(1, 3)):
             rig, ids, expired = self.bulk(delays)
@@ -64,9 +64,6 @@ class BulkTests(EngineTests):
         assert (list(ids), len(rig.engine), rig.engine.arm()) == ([], 0, None)
 
     def test_among_others(self) -> None:
-        """
-        They share the order with timers that have handles.
-        """
         rig = self.rig()
         rig.set("a", 10)
         rig.engine.call_later_many([10e-9, 11e-9], lambda ids: rig.log.extend("m" * len(ids)))
@@ -78,7 +75,7 @@ class BulkTests(EngineTests):
 
     def test_slack(self) -> None:
         """
-        With slack each is put off to the instant that `call_later` would choose, and none expires before its time.
+        With slack each is filed at the instant that `call_later` would choose, and none expires early.
         """
         rig = self.rig()
         loose: list[int] = []
@@ -108,7 +105,7 @@ class BulkTests(EngineTests):
 
     def test_cancel_many(self) -> None:
         """
-        Ids and handles are cancelled, each once; what has ended or never was is not counted.
+        Ids and handles are cancelled, each once; ended and unknown ones are not counted.
         """
         rig, ids, expired = self.bulk([1e-9] * 5)
         handle = rig.set("a", 1)
@@ -127,7 +124,7 @@ class BulkTests(EngineTests):
 
     def test_move_many(self) -> None:
         """
-        Ids and handles are moved to one delay or each to its own; what has ended stays ended.
+        Ids and handles are moved to one delay or each to its own; ended timers stay ended.
         """
         rig, ids, expired = self.bulk([1e-9] * 4)
         handle = rig.set("a", 1)
@@ -145,7 +142,7 @@ class BulkTests(EngineTests):
 
     def test_the_driver_is_told_once(self) -> None:
         """
-        A set or move of many that brings something earlier is announced, once.
+        A bulk set or move with an earlier deadline calls `on_earlier` once.
         """
         rig = self.rig()
         calls: list[str] = []
@@ -162,7 +159,7 @@ class BulkTests(EngineTests):
 
     def test_all_or_none(self) -> None:
         """
-        A bad delay anywhere, a full engine or a closed one: nothing is set, and nothing is moved.
+        With an invalid delay, a full or a closed engine nothing is set, and nothing is moved.
         """
         rig, ids, expired = self.bulk([1e-9] * 2, max_pending=4)
         wrong: tuple[tuple[type[Exception], Any, str], ...] = (
@@ -200,7 +197,7 @@ class BulkTests(EngineTests):
 
     def test_one_delay_for_all(self) -> None:
         """
-        Any number is one delay for all, its own error is what is raised, and text is neither one delay nor several.
+        Any number is one delay for all, its own error is raised, and text is refused.
         """
 
         class Failing:
@@ -226,7 +223,7 @@ class BulkTests(EngineTests):
 
     def test_drained_and_errors(self) -> None:
         """
-        A drain returns them with the id as argument; an error of their callback is reported, and the next ones expire.
+        A drain returns the id as argument; an error of a callback is reported, and the next ones expire.
         """
         rig = self.rig()
         (name,) = rig.engine.call_later_many([5], print)
@@ -246,9 +243,6 @@ class BulkTests(EngineTests):
         assert [type(error) for error, _ in rig.errors] == [LookupError] * 2
 
     def test_inside_a_callback(self) -> None:
-        """
-        A callback may cancel and move its siblings by id, and set new ones.
-        """
         rig = self.rig()
         expired: list[int] = []
 

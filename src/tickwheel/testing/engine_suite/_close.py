@@ -1,5 +1,5 @@
 """
-Close is clean, and a limit of timers is one.
+Close and the limit of pending timers.
 """
 
 from __future__ import annotations
@@ -14,13 +14,9 @@ __all__ = ["CloseTests"]
 
 
 class CloseTests(EngineTests):
-    """
-    Drain, close, and max_pending.
-    """
-
     def test_what_was_pending_comes_back(self) -> None:
         """
-        Drain and close return callback, arguments, deadline and the time that remained, by deadline then first set.
+        Drain and close return callback, arguments, deadline and remaining time, in order.
         """
         for end in ("drain", "close"):
             rig = self.rig()
@@ -44,7 +40,7 @@ class CloseTests(EngineTests):
 
     def test_after_a_drain(self) -> None:
         """
-        A drained engine is empty, open, and announces the next timer.
+        A drained engine is empty, open, and calls `on_earlier` for the next timer.
         """
         rig = self.rig()
         calls: list[str] = []
@@ -60,7 +56,7 @@ class CloseTests(EngineTests):
 
     def test_after_a_close(self) -> None:
         """
-        After a close setting raises, cancel and move say False, and all else is harmless, also twice.
+        After a close setting raises, cancel and move return False, and all other calls are harmless, also twice.
         """
         rig = self.rig()
         timer = rig.set("a", 10)
@@ -80,7 +76,7 @@ class CloseTests(EngineTests):
 
     def test_one_too_many(self) -> None:
         """
-        At max_pending one more is refused without a trace; each cancel, firing and drain makes room for one.
+        At max_pending a set is refused without a trace; each cancel, firing and drain makes room for one.
         """
         rig = self.rig(max_pending=2)
         rig.set("a", 10)
@@ -102,9 +98,6 @@ class CloseTests(EngineTests):
         assert rig.turn(10) == ["e", "f"]
 
     def test_room_for_none(self) -> None:
-        """
-        A max_pending of 0 refuses everything.
-        """
         rig = self.rig(max_pending=0)
         with refused(TooManyTimersError, "0 timers"):
             rig.set("a", 10)
@@ -112,7 +105,7 @@ class CloseTests(EngineTests):
 
     def test_room_inside_a_firing(self) -> None:
         """
-        A timer that fires has made room: inside its callback one more fits, its own new life or another's, not both.
+        Inside a callback one more timer fits: the same timer once more, or another one, not both.
         """
         rig = self.rig(max_pending=1)
 
@@ -142,7 +135,7 @@ class CloseTests(EngineTests):
 
     def test_a_fork_inside_a_callback(self) -> None:
         """
-        Forked inside a callback, the firing goes on and the rest of its batch is gone.
+        After a fork inside a callback, the firing continues and the rest of its batch is gone.
         """
         rig = self.rig()
 

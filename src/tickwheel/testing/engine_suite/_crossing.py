@@ -1,5 +1,5 @@
 """
-Every verb, on a timer in every state, from every place: the answers follow from the state alone.
+Every method, on a timer in every state, from every place: the answers depend only on the state.
 """
 
 from __future__ import annotations
@@ -15,25 +15,18 @@ from tickwheel.testing.engine_suite._base import EngineTests, Rig
 __all__ = ["CrossingTests"]
 
 FIRST: Final = 10e-9
-"""The delay of the timer that is asked about."""
+"""Initial delay of the tested timer."""
 LATER: Final = 40e-9
-"""The delay that a verb moves it to."""
+"""The delay that a method moves it to."""
 
 
 class CrossingRig:
-    """
-    An engine that is moved to times after its start.
-    """
-
     def __init__(self, rig: Rig) -> None:
         self.engine = rig.engine
         self.clock = rig.clock
         self.start = rig.start
 
     def turn_to(self, at: int) -> None:
-        """
-        Go on to the time *at*, in nanoseconds, and fire what is due.
-        """
         self.clock.jump((self.start + at - self.clock.monotonic_ns()) / 1e9)
         self.engine.fire_due()
 
@@ -41,7 +34,7 @@ class CrossingRig:
 @dataclass
 class Subject:
     """
-    One timer, by its handle or its id, and how often it fired.
+    One timer, by its handle or its id, and its number of firings.
     """
 
     rig: CrossingRig
@@ -52,9 +45,6 @@ class Subject:
     answers: list[object] = field(default_factory=list)
 
     def set(self, *, by_id: bool) -> None:
-        """
-        Set it.
-        """
         if by_id:
             self.id = self.rig.engine.call_later_many([FIRST], self._fire_many)[0]
         else:
@@ -62,7 +52,7 @@ class Subject:
 
     def name(self) -> Any:
         """
-        Return what the bulk verbs take.
+        Return its name in the bulk methods.
         """
         return self.handle if self.handle is not None else self.id
 
@@ -78,31 +68,19 @@ class Subject:
 
 
 def by_cancel_many(subject: Subject) -> bool:
-    """
-    End it in bulk.
-    """
     return subject.rig.engine.cancel_many([subject.name()]) == 1
 
 
 def by_array(subject: Subject) -> bool:
-    """
-    End it in bulk, named in an array.
-    """
     names = array("q", [subject.id]) if subject.id else [subject.name()]
     return subject.rig.engine.cancel_many(names) == 1
 
 
 def by_move_many(subject: Subject) -> bool:
-    """
-    Move it in bulk.
-    """
     return subject.rig.engine.move_many([subject.name()], LATER) == 1
 
 
 def by_delays(subject: Subject) -> bool:
-    """
-    Move it in bulk, to an array of delays.
-    """
     names = array("q", [subject.id]) if subject.id else [subject.name()]
     return subject.rig.engine.move_many(names, array("d", [LATER])) == 1
 
@@ -116,53 +94,32 @@ HANDLE_MOVES: Final[dict[str, Callable[[Subject], bool]]] = {
 }
 
 
-def nothing(_subject: Subject) -> None:
-    """
-    Leave it as it is.
-    """
+def nothing(_subject: Subject) -> None: ...
 
 
 def end(subject: Subject) -> None:
-    """
-    Cancel it.
-    """
     assert by_cancel_many(subject)
 
 
 def move(subject: Subject) -> None:
-    """
-    Move it.
-    """
     assert by_move_many(subject)
 
 
 def move_and_end(subject: Subject) -> None:
-    """
-    Move it, and cancel the new life.
-    """
     move(subject)
     end(subject)
 
 
 def move_twice(subject: Subject) -> None:
-    """
-    Move it, and move the new life.
-    """
     move(subject)
     move(subject)
 
 
 def drain(subject: Subject) -> None:
-    """
-    Drain the engine.
-    """
     subject.rig.engine.drain()
 
 
 def move_and_drain(subject: Subject) -> None:
-    """
-    Move it, and drain the engine.
-    """
     move(subject)
     drained = subject.rig.engine.drain()
     assert len(drained) == 1
@@ -171,9 +128,6 @@ def move_and_drain(subject: Subject) -> None:
 
 
 def close(subject: Subject) -> None:
-    """
-    Close the engine.
-    """
     subject.rig.engine.close()
 
 
@@ -184,7 +138,7 @@ STATES: Final[dict[str, tuple[Callable[[Subject], None], bool, bool]]] = {
     "drained": (drain, False, False),
     "closed": (close, False, False),
 }
-"""How a pending timer gets into a state, whether it can be ended there, and whether it can be moved."""
+"""For each state: how a pending timer gets there, and whether it can be ended and moved there."""
 
 OWN_STATES: Final[dict[str, tuple[Callable[[Subject], None], bool, bool]]] = {
     "firing": (nothing, False, True),
@@ -195,23 +149,16 @@ OWN_STATES: Final[dict[str, tuple[Callable[[Subject], None], bool, bool]]] = {
     "firing, the others drained": (drain, False, True),
     "firing, closed": (close, False, False),
 }
-"""The same of a timer in its own callback."""
+"""The same for a timer in its own callback."""
 
 
 class CrossingTests(EngineTests):
-    """
-    The crossing of verbs, states and places.
-    """
-
     def test_from_outside(self) -> None:
-        """
-        Between two turns.
-        """
         self._cross(STATES, lambda _subject, ask: ask())
 
     def test_from_another_callback(self) -> None:
         """
-        In the callback of a timer that is due before.
+        From the callback of a timer that is due earlier.
         """
 
         def place(subject: Subject, ask: Callable[[], None]) -> None:
@@ -222,7 +169,7 @@ class CrossingTests(EngineTests):
 
     def test_from_a_sibling(self) -> None:
         """
-        In the callback of a timer that is due at the same time and was set before.
+        From the callback of a timer that is due at the same time and was set earlier.
         """
 
         def place(subject: Subject, _ask: Callable[[], None]) -> None:
@@ -232,7 +179,7 @@ class CrossingTests(EngineTests):
 
     def test_from_a_batch(self) -> None:
         """
-        In the callback of a batch that is due before.
+        From the callback of a batch that is due earlier.
         """
 
         def place(subject: Subject, ask: Callable[[], None]) -> None:
@@ -242,10 +189,6 @@ class CrossingTests(EngineTests):
         self._cross(STATES, place)
 
     def test_from_its_own_callback(self) -> None:
-        """
-        In the callback of the timer itself.
-        """
-
         def place(subject: Subject, ask: Callable[[], None]) -> None:
             subject.then = ask
             subject.rig.turn_to(10)
@@ -254,7 +197,7 @@ class CrossingTests(EngineTests):
 
     def test_in_a_worker(self) -> None:
         """
-        In its own callback, where a runner calls it after the turn.
+        From its own callback, if a runner calls it after the turn.
         """
 
         def place(subject: Subject, ask: Callable[[], None]) -> None:
@@ -271,7 +214,7 @@ class CrossingTests(EngineTests):
 
     def test_while_it_waits_for_a_worker(self) -> None:
         """
-        A timer that was handed to a runner and is not called yet can be moved, which voids that call, but not ended.
+        A timer that waits in a runner can be moved, which voids that call, but not ended.
         """
 
         def place(subject: Subject, ask: Callable[[], None]) -> None:
@@ -290,7 +233,7 @@ class CrossingTests(EngineTests):
 
     def test_after_it_fired(self) -> None:
         """
-        Once its callback has returned, or raised, a timer can be neither moved nor ended.
+        Once its callback has returned or raised, a timer can be neither moved nor ended.
         """
 
         def place(subject: Subject, ask: Callable[[], None]) -> None:

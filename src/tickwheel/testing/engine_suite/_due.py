@@ -1,5 +1,5 @@
 """
-Never early, at once when due, and in order.
+Never early, in the next turn when due, and in order.
 """
 
 from __future__ import annotations
@@ -16,13 +16,9 @@ __all__ = ["DueTests"]
 
 
 class DueTests(EngineTests):
-    """
-    Timers fire at their instants, and in order.
-    """
-
     def test_due_exactly_at_its_deadline(self) -> None:
         """
-        A nanosecond before its deadline nothing fires, at the deadline it does, once.
+        A timer fires once, exactly at its deadline and not a nanosecond before.
         """
         rig = self.rig()
         rig.set("a", 1_000)
@@ -32,7 +28,7 @@ class DueTests(EngineTests):
 
     def test_never_early_for_who_compares_floats(self) -> None:
         """
-        Whatever float is given, the clock does not read less than it when the callback runs.
+        For any float deadline, the clock reads at least that float when the callback runs.
         """
         rig = self.rig()
         seed = random.randrange(2**32)
@@ -50,7 +46,7 @@ class DueTests(EngineTests):
 
     def test_already_due_waits_for_the_next_turn(self) -> None:
         """
-        A delay of zero or less, or a past time, fires in the next turn, never inside the call, and never a tick later.
+        A delay of zero or less, or a past time, fires in the next turn, never inside the call.
         """
         rig = self.rig()
         for delay in (0, -0.0, -1, -1e300, float("-inf")):
@@ -63,7 +59,7 @@ class DueTests(EngineTests):
 
     def test_by_deadline_then_first_set(self) -> None:
         """
-        One turn fires by deadline, and equal deadlines in the order in which they were set.
+        One turn fires by deadline, and equal deadlines in order of arrival.
         """
         rig = self.rig()
         for label, at in (("c", 30), ("a", 10), ("d", 30), ("b", 20), ("e", 30)):
@@ -72,7 +68,7 @@ class DueTests(EngineTests):
 
     def test_a_move_counts_as_set_now(self) -> None:
         """
-        A moved timer comes last among equals, also when its deadline stays what it was.
+        A moved timer comes last among equals, also if its deadline is the same.
         """
         rig = self.rig()
         for label, at in (("a", 10), ("b", 10), ("c", 10), ("d", 5)):
@@ -83,7 +79,7 @@ class DueTests(EngineTests):
 
     def test_polled_late_all_fire_in_order(self) -> None:
         """
-        A turn after a long pause fires everything that became due meanwhile, over all levels of a wheel, by deadline.
+        A turn after a long pause fires everything that is due, over all levels of a wheel, by deadline.
         """
         rig = self.rig()
         deadlines = [1, 62, 63, 64, 65, 66, 4_095, 4_096, 4_097, 262_143, 262_144, 10**6, 10**9, 10**9 + 1]
@@ -94,7 +90,7 @@ class DueTests(EngineTests):
 
     def test_what_a_callback_sets_waits(self) -> None:
         """
-        What a callback sets or moves to now or the past is not called in this turn, but in the next, in order.
+        Timers that a callback sets or moves to the past fire in the next turn, in order.
         """
         rig = self.rig()
         rig.set("far", 1_000)
@@ -126,7 +122,7 @@ class DueTests(EngineTests):
 
     def test_at_every_age(self) -> None:
         """
-        Started before the edge of any level and run across it, each timer fires at its nanosecond, none hangs.
+        From a start just before the edge of any level, each timer fires at its nanosecond.
         """
         for instant in INSTANTS:
             if not 100 <= instant < 2**63 - 10_000:
@@ -146,7 +142,7 @@ class DueTests(EngineTests):
 
     def test_slack_shares_an_instant(self) -> None:
         """
-        Timers with slack come to the roundest instant of their range, none before its time or past its slack.
+        Timers with slack fire at the roundest instant of their range, none before its time or past its slack.
         """
         rig = self.rig(start_ns=1_000_000_000)
         loose = [rig.engine.call_at(rig.when(at), print, slack=64e-9) for at in (1, 20, 40)]
@@ -161,7 +157,7 @@ class DueTests(EngineTests):
 
     def test_a_context_is_run_in(self) -> None:
         """
-        A callback runs in the context that it was given, or in that of the thread that fires.
+        A callback runs in its context, or by default in that of the firing thread.
         """
         variable: ContextVar[str] = ContextVar("variable", default="nobody's")
         rig = self.rig()

@@ -1,5 +1,5 @@
 """
-Any number is safe; nothing else is accepted, and a refusal leaves no trace.
+Any number is accepted, other arguments are refused, and a refusal changes nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NO_NUMBERS: tuple[Any, ...] = (None, "1", b"1", [], {}, 1j, object)
 
 class Length:
     """
-    Something with a `__float__` that does more than it should.
+    A number whose `__float__` has side effects.
     """
 
     def __init__(self, rig: Rig) -> None:
@@ -36,10 +36,6 @@ class Length:
 
 
 class InputTests(EngineTests):
-    """
-    Arguments of every kind are taken or refused.
-    """
-
     def test_numbers(self) -> None:
         """
         Tiny, huge, infinite and integer delays and times fire when they say, or never.
@@ -68,7 +64,7 @@ class InputTests(EngineTests):
 
     def test_timedeltas(self) -> None:
         """
-        A timedelta is taken wherever seconds are, to the nanosecond.
+        A timedelta is accepted wherever seconds are, exact to the nanosecond.
         """
         rig = self.rig(10**15)
         for delta, ns in ((timedelta(microseconds=1), 1_000), (timedelta(days=1, seconds=2), 86_402 * 10**9)):
@@ -94,7 +90,7 @@ class InputTests(EngineTests):
 
     def test_whole_seconds_are_exact(self) -> None:
         """
-        An int of seconds is exact at every size, as a delay and as an instant, and never reads as less than it is.
+        An int of seconds is exact at every size, as a delay and as an instant.
         """
         rig = self.rig(0)
         draw = random.Random(7)
@@ -111,7 +107,7 @@ class InputTests(EngineTests):
 
     def test_no_numbers(self) -> None:
         """
-        NaN is a ValueError of ours, None and what is no number a TypeError; each names the value and what it was for.
+        NaN is a ValueError of ours, None and other objects a TypeError; each names the value and the argument.
         """
         rig = self.rig()
         verbs = ((rig.engine.call_later, "delay"), (rig.engine.call_at, "when"))
@@ -126,7 +122,7 @@ class InputTests(EngineTests):
 
     def test_nothing_to_call(self) -> None:
         """
-        What cannot be called is a TypeError that names it, and so is nothing at all.
+        An object that is not callable, or None, is a TypeError that names it.
         """
         rig = self.rig()
         verbs: tuple[Any, ...] = (rig.engine.call_later, rig.engine.call_at)
@@ -142,7 +138,7 @@ class InputTests(EngineTests):
 
     def test_slack_and_context(self) -> None:
         """
-        A slack of NaN or None, an unknown keyword: refused by name; negative slack is none.
+        A slack of NaN or None and an unknown keyword are refused by name; negative slack is 0.
         """
         rig = self.rig()
         verbs: tuple[Any, ...] = (rig.engine.call_later, rig.engine.call_at)
@@ -158,7 +154,7 @@ class InputTests(EngineTests):
 
     def test_arguments_as_given(self) -> None:
         """
-        The callback gets the very objects it was set with, any number of them.
+        The callback gets the identical objects, any number of them.
         """
         rig = self.rig()
         got: list[tuple[object, ...]] = []
@@ -170,7 +166,7 @@ class InputTests(EngineTests):
 
     def test_a_float_that_uses_the_engine(self) -> None:
         """
-        A delay whose conversion sets another timer comes out right, and so does the other.
+        If the conversion of a delay sets another timer, both are correct.
         """
         rig = self.rig()
         rig.engine.call_later(Length(rig), rig.log.append, "a")  # type: ignore[arg-type]
@@ -182,7 +178,7 @@ class InputTests(EngineTests):
 
     def test_integers_of_other_libraries(self) -> None:
         """
-        What is an integer by its `__index__` alone is taken everywhere, as `float` takes it.
+        An object with only `__index__` is accepted everywhere, as `float` accepts it.
         """
 
         class Count:
@@ -205,7 +201,7 @@ class InputTests(EngineTests):
 
     def test_a_conversion_that_raises(self) -> None:
         """
-        What a conversion raises comes out as it is, and nothing is set.
+        An exception of a conversion propagates, and nothing is set.
         """
 
         class Failing:

@@ -1,5 +1,5 @@
 """
-One outcome: a timer fires or is cancelled; moved while it fires, it has another life.
+A timer either fires or is cancelled; if it is moved while it fires, it fires once more.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ PENDING, FIRED, CANCELLED = (True, False), (False, False), (False, True)
 
 class LifeTests(EngineTests):
     """
-    A handle answers at each time of its life.
+    The answers of a handle in each state.
     """
 
     def test_a_life_that_fires(self) -> None:
         """
-        A timer is pending, then firing, then fired; a cancel comes too late from the moment on that it fires.
+        A timer is pending, then firing, then fired; from the start of the firing a cancel is too late.
         """
         rig = self.rig()
         timer = rig.set("a", 10, lambda: rig.note(state(timer), timer.cancel(), state(timer)))
@@ -43,7 +43,7 @@ class LifeTests(EngineTests):
 
     def test_a_life_that_is_cancelled(self) -> None:
         """
-        Cancel says True once, and the timer never runs; what it says afterwards stays.
+        Cancel returns True once, and the timer never runs; later answers do not change.
         """
         rig = self.rig()
         timer = rig.set("a", 10)
@@ -71,9 +71,6 @@ class LifeTests(EngineTests):
         assert rig.turn(5_000) == []
 
     def test_moved_to_never_and_back(self) -> None:
-        """
-        A timer may be moved to never, and from there back into time.
-        """
         rig = self.rig()
         timer = rig.set("a", 10)
         assert timer.restart(float("inf"))
@@ -85,7 +82,7 @@ class LifeTests(EngineTests):
 
     def test_what_has_ended_cannot_be_moved(self) -> None:
         """
-        Moving a timer that fired or was cancelled says False and changes nothing.
+        Moving a timer that fired or was cancelled returns False and changes nothing.
         """
         rig = self.rig()
         fired, cancelled = rig.set("fired", 10), rig.set("cancelled", 20)
@@ -100,7 +97,7 @@ class LifeTests(EngineTests):
 
     def test_a_refused_move_leaves_it(self) -> None:
         """
-        A move to NaN or to what is no number is an error, and the timer stays where it was.
+        A move to NaN or to an object that is not a number is an error, and the timer stays where it was.
         """
         rig = self.rig()
         timer = rig.set("a", 10)
@@ -114,7 +111,7 @@ class LifeTests(EngineTests):
 
     def test_life_a_new_life_from_inside(self) -> None:
         """
-        A timer that moves itself while it fires lives on, and the end of the running call does not end it.
+        A timer that moves itself while it fires is pending, also after the running call.
         """
         rig = self.rig()
         moves: list[Callable[[], bool]] = [lambda: timer.restart(1e-6), lambda: timer.reschedule(rig.when(5_000))]
@@ -130,7 +127,7 @@ class LifeTests(EngineTests):
 
     def test_a_new_life_now_is_for_the_next_turn(self) -> None:
         """
-        A timer that restarts itself without a delay fires again in the next turn, not in this one.
+        A timer that restarts itself without a delay fires again in the next turn.
         """
         rig = self.rig()
         timer = rig.set("a", 10, lambda: timer.restart(0))
@@ -138,9 +135,6 @@ class LifeTests(EngineTests):
             assert rig.turn(10) == ["a"]
 
     def test_a_new_life_can_be_cancelled(self) -> None:
-        """
-        A new life that is cancelled, inside the call or after it, never runs.
-        """
         rig = self.rig()
         inside = rig.set("inside", 10, lambda: rig.note(inside.restart(0), inside.cancel()))
         after = rig.set("after", 10, lambda: after.restart(1e-9))
@@ -153,7 +147,7 @@ class LifeTests(EngineTests):
 
     def test_moved_many_times_inside(self) -> None:
         """
-        However often a timer is moved while it fires, it has one new life; a cancel ends that for good.
+        However often a timer is moved while it fires, it fires once more; a cancel prevents that.
         """
         rig = self.rig()
         moves = rig.set("moves", 10, lambda: [moves.restart(1), moves.restart(0), moves.reschedule(rig.when(3_000))])
@@ -182,7 +176,7 @@ class LifeTests(EngineTests):
 
     def test_over_when_the_error_is_told(self) -> None:
         """
-        The firing is over when the error handler gets the timer: it has fired, and cannot be moved any more.
+        When the error handler gets the timer, it has fired, and cannot be moved any more.
         """
         rig = self.rig()
         rig.set("a", 10, lambda: 1 // 0)
@@ -226,9 +220,6 @@ class LifeTests(EngineTests):
         assert (late[0], late[3]) == (1, 1), "on time, and 5 ns late"
 
     def test_not_to_be_pickled(self) -> None:
-        """
-        A timer belongs to its process: pickling is refused.
-        """
         rig = self.rig()
         with refused(TypeError, "pickle"):
             pickle.dumps(rig.set("a", 10))

@@ -1,5 +1,5 @@
 """
-Bounded work: a turn stops at its limit and the next one goes on where it was.
+Bounded work: a turn stops at its limit and the next one continues.
 """
 
 from __future__ import annotations
@@ -10,10 +10,6 @@ __all__ = ["LimitTests"]
 
 
 class LimitTests(EngineTests):
-    """
-    Turns with a limit.
-    """
-
     def test_stops_and_goes_on(self) -> None:
         """
         No turn fires more than its limit; turn by turn everything fires, in order, also within one instant.
@@ -29,7 +25,7 @@ class LimitTests(EngineTests):
 
     def test_a_crowd_in_one_instant(self) -> None:
         """
-        Ten thousand timers of one instant drain under a budget, each once, in order.
+        Ten thousand timers of one instant fire under a limit, each once, in order.
         """
         rig = self.rig()
         for number in range(10_000):
@@ -44,18 +40,12 @@ class LimitTests(EngineTests):
         rig.engine.check()
 
     def test_a_limit_of_nothing(self) -> None:
-        """
-        A limit of 0 fires nothing and loses nothing.
-        """
         rig = self.rig()
         rig.set("a", 10)
         assert rig.turn(20, limit=0) == []
         assert rig.turn(20) == ["a"]
 
     def test_a_limit_below_nothing(self) -> None:
-        """
-        A negative limit is refused by name.
-        """
         rig = self.rig()
         rig.set("a", 0)
         with refused(ValueError, "-1"):
@@ -64,7 +54,7 @@ class LimitTests(EngineTests):
 
     def test_limit_the_rest_can_be_moved_and_cancelled(self) -> None:
         """
-        What a limit left over can be moved, cancelled and drained between turns.
+        Timers that a limit left can be moved, cancelled and drained between turns.
         """
         rig = self.rig()
         for label in "abcdef":
@@ -81,7 +71,7 @@ class LimitTests(EngineTests):
 
     def test_newcomers_between_turns(self) -> None:
         """
-        What is set between two turns goes by its deadline: before the rest, after it, and last among equals.
+        Timers that are set between two turns fire by deadline among the remaining ones, last among equals.
         """
         rig = self.rig()
         for label in "abc":
@@ -94,7 +84,7 @@ class LimitTests(EngineTests):
 
     def test_the_rest_survives_a_drain(self) -> None:
         """
-        A drain between turns returns what the limit left, before what is due later.
+        A drain between turns returns the timers that the limit left, before later ones.
         """
         rig = self.rig()
         rig.set("far", 5_000)

@@ -1,5 +1,5 @@
 """
-Listing: pending timers can be listed, and a handle says what it calls.
+Lists of pending timers, and the attributes of a handle.
 """
 
 from __future__ import annotations
@@ -13,13 +13,9 @@ __all__ = ["ListingTests"]
 
 
 class ListingTests(EngineTests):
-    """
-    `pending`, and the attributes of a handle.
-    """
-
     def test_pending_is_listed_in_order(self) -> None:
         """
-        By deadline, then first set, with callback, arguments and handle; at most as many as asked for.
+        By deadline, then arrival, with callback, arguments and handle; at most the limit.
         """
         rig = self.rig()
         late = rig.engine.call_at(rig.when(50), print, "late")
@@ -46,7 +42,7 @@ class ListingTests(EngineTests):
 
     def test_a_limit_is_a_count(self) -> None:
         """
-        A limit below 0, or one that is no integer, is refused.
+        A limit below 0, or one that is not an integer, is refused.
         """
         rig = self.rig()
         with refused(ValueError, "-1"):
@@ -56,7 +52,7 @@ class ListingTests(EngineTests):
 
     def test_a_handle_says_what_it_calls(self) -> None:
         """
-        Callback and arguments are those that were given, also with a context, and gone once it has ended.
+        Callback and arguments are the given ones, also with a context, and empty after the timer's end.
         """
         rig = self.rig()
         plain = rig.engine.call_later(0, rig.notes.append, "x")
@@ -76,7 +72,7 @@ class ListingTests(EngineTests):
 
     def test_listing_changes_nothing(self) -> None:
         """
-        What was listed fires as it would have, a batch too.
+        A listed timer or batch fires as before.
         """
         rig = self.rig()
         got: list[int] = []

@@ -1,5 +1,5 @@
 """
-Cancel gives back, cycles are collected, and finalizers may use the engine.
+References are dropped at a timer's end, cycles are collected, and finalizers may use the engine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["MemoryTests"]
 
 class Thing:
     """
-    A callback or an argument that can be watched.
+    A callback or an argument with a weak reference to it.
     """
 
     def __call__(self, *args: object) -> None:
@@ -29,7 +29,7 @@ class Thing:
 
 class LastWord(Thing):
     """
-    Calls somebody when it goes.
+    Calls a function when it is finalized.
     """
 
     def __init__(self, call: Callable[[], object]) -> None:
@@ -40,13 +40,9 @@ class LastWord(Thing):
 
 
 class MemoryTests(EngineTests):
-    """
-    Objects are held no longer than they are needed, and may do anything as they go.
-    """
-
     def test_cancel_gives_back(self) -> None:
         """
-        Callback, arguments and context are gone when cancel returns, though the handle is kept.
+        Callback, arguments and context are released when cancel returns, though the handle is kept.
         """
         rig = self.rig()
         timer, watched = self._watched(rig.engine)
@@ -57,7 +53,7 @@ class MemoryTests(EngineTests):
 
     def test_firing_gives_back(self) -> None:
         """
-        After the call they are gone, though the handle is kept; with a new life they stay until that ends.
+        After the call they are released, though the handle is kept; with a reschedule, after the last call.
         """
         rig = self.rig()
         timer, watched = self._watched(rig.engine)
@@ -68,7 +64,7 @@ class MemoryTests(EngineTests):
 
     def test_a_drain_gives_back(self) -> None:
         """
-        After a drain callback and arguments belong to the caller that got the list.
+        After a drain only the returned list holds callback and arguments.
         """
         rig = self.rig()
         timer, (callback, argument, _) = self._watched(rig.engine)
@@ -80,7 +76,7 @@ class MemoryTests(EngineTests):
 
     def test_a_batch_gives_back(self) -> None:
         """
-        A sibling that is cancelled inside a batch is gone before the batch is over.
+        A sibling that is cancelled inside a batch is released before the batch is over.
         """
         rig = self.rig()
         seen: list[bool] = []
@@ -95,7 +91,7 @@ class MemoryTests(EngineTests):
 
     def test_an_engine_that_goes(self) -> None:
         """
-        An engine in a cycle with callbacks, handles and hooks is collected, closed or not, fired from or not.
+        An engine in a cycle with callbacks, handles and hooks is collected, closed or not, fired or not.
         """
         for is_closed in (False, True):
             for is_fired in (False, True):
@@ -122,7 +118,7 @@ class MemoryTests(EngineTests):
 
     def test_a_pending_timer_of_nobody(self) -> None:
         """
-        A timer whose handle nobody keeps fires, through collections too.
+        A timer without a reference to its handle fires, also after collections.
         """
         rig = self.rig()
         rig.engine.call_later(1e-9, rig.log.append, "a")
@@ -133,7 +129,7 @@ class MemoryTests(EngineTests):
 
     def test_a_handle_outlives_its_engine(self) -> None:
         """
-        A handle of an engine that is gone still answers, and moves and cancels nothing that fires.
+        A handle of a collected engine still answers, and moves and cancels nothing.
         """
         clock = ManualClock()
         engine = self.make_engine(clock)
@@ -150,7 +146,7 @@ class MemoryTests(EngineTests):
 
     def test_last_words(self) -> None:
         """
-        A callback whose finalizer uses the engine finds it in order, whichever way the timer ended.
+        A callback's finalizer may use the engine, however the timer ended.
         """
         for end in ("cancel", "fire", "drain", "close"):
             for verb in ("set", "cancel", "move", "drain", "arm", "fire", "close"):
@@ -179,7 +175,7 @@ class MemoryTests(EngineTests):
 
     def test_a_collection_at_any_step(self) -> None:
         """
-        Finalizers that run in collections in the middle of anything may use the engine; nothing hangs or breaks.
+        Finalizers that run in collections at any point may use the engine.
         """
         for verb in ("set", "cancel", "move", "drain", "arm", "close"):
             rig = self.rig()
@@ -238,7 +234,7 @@ class MemoryTests(EngineTests):
 @contextmanager
 def _tolerated() -> Iterator[None]:
     """
-    Let the errors of a closed engine and of a nested turn pass: they are right, here.
+    Ignore the errors of a closed engine and of a nested turn.
     """
     try:
         yield
@@ -249,7 +245,7 @@ def _tolerated() -> Iterator[None]:
 @contextmanager
 def _eager_collections() -> Iterator[None]:
     """
-    Collect as often as Python can.
+    Collect garbage as often as Python can.
     """
     before = gc.get_threshold()
     gc.set_threshold(1, 1, 1)

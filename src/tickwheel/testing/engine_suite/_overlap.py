@@ -1,5 +1,5 @@
 """
-Lives of one timer that overlap: a new one is handed over, or called, while the call of a former one is under way.
+Overlapping calls of one timer: it is rescheduled, and due or called again, while an earlier call is running.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from tickwheel.timers.contract import DueTimer
 __all__ = ["OverlapTests"]
 
 PATIENCE_S = 20.0
-"""A wait of this many seconds means that something hangs."""
+"""Maximum wait in seconds; a longer one means that something hangs."""
 
 
 class OverlapTests(EngineTests):
     """
-    Restarted by its call, with a runner.
+    Timers that their callback restarts, with a runner.
     """
 
     def calling(self, *acts: Callable[[DueTimer], object]) -> tuple[Rig, list[DueTimer], DueTimer]:
         """
-        Return a rig with a due timer that was handed over, and each call of which does one of *acts*.
+        Return a rig with a due timer that was handed over, and each call of which runs one of *acts*.
         """
         rig = self.rig()
         handed: list[DueTimer] = []
@@ -38,7 +38,7 @@ class OverlapTests(EngineTests):
 
     def test_a_new_life_that_is_due_before_the_call_ends(self) -> None:
         """
-        A new life that is handed over while the former one is still being called is called, too, and once.
+        A rescheduled timer that is handed over during the earlier call is called once.
         """
 
         def again(timer: DueTimer) -> None:
@@ -59,7 +59,7 @@ class OverlapTests(EngineTests):
 
     def test_run_from_inside(self) -> None:
         """
-        To run a timer that is being called does nothing, with a runner and without one.
+        `run` does nothing while the timer's callback runs, with and without a runner.
         """
         rig, handed, _ = self.calling(lambda timer: rig.note(timer.run()))
         handed.pop().run()
@@ -70,7 +70,7 @@ class OverlapTests(EngineTests):
 
     def test_a_call_inside_a_call(self) -> None:
         """
-        While one of its lives is called, a timer can be moved, also once a later life has been called and has ended.
+        During a call a timer can be moved, also once a later call has ended.
         """
 
         def first(timer: DueTimer) -> None:
@@ -94,7 +94,7 @@ class OverlapTests(EngineTests):
 
     def test_two_calls_at_once(self) -> None:
         """
-        The later of two calls in two threads can move its timer after the earlier one has ended, and lives on.
+        The later of two calls in two threads can move its timer after the earlier one has ended.
         """
         has_begun, may_end = threading.Event(), threading.Event()
 
@@ -123,7 +123,7 @@ class OverlapTests(EngineTests):
 
     def test_a_context_that_is_in_use(self) -> None:
         """
-        Where a call is in the context that a callback is to run in, that one runs in a copy of it.
+        If a call is in the context of a callback, the callback runs in a copy of it.
         """
         variable: ContextVar[str] = ContextVar("variable", default="nobody's")
         rig = self.rig()
@@ -155,7 +155,7 @@ class OverlapTests(EngineTests):
 
     def test_an_error_in_a_context(self) -> None:
         """
-        A callback that raises in its context what a context in use would is called once, and that is reported.
+        A callback that raises the error of an entered context is called once, and that error is reported.
         """
 
         def fail() -> None:
@@ -169,7 +169,7 @@ class OverlapTests(EngineTests):
 
     def test_a_new_life_that_ends_before_the_call(self) -> None:
         """
-        The end of a call changes nothing of a new life that was cancelled, drained or closed meanwhile.
+        The end of a call does not affect a reschedule that was cancelled, drained or closed during it.
         """
         ends: tuple[Callable[[Rig, DueTimer], object], ...] = (
             lambda _, timer: timer.cancel(),
@@ -196,7 +196,7 @@ class OverlapTests(EngineTests):
 
     def test_a_new_life_that_waits_is_moved(self) -> None:
         """
-        A new life that waits for its call is overtaken by the next one, and none begins once the engine is closed.
+        A rescheduled timer that waits for its call can be moved again, but not once the engine is closed.
         """
 
         def again(timer: DueTimer) -> None:
@@ -217,7 +217,7 @@ class OverlapTests(EngineTests):
 
     def test_a_new_life_that_the_runner_refuses(self) -> None:
         """
-        A new life that the runner does not take has fired; the call that is under way can begin another one.
+        A rescheduled timer that the runner refuses has fired; the running call can move it again.
         """
 
         def again(timer: DueTimer) -> None:
@@ -241,7 +241,7 @@ class OverlapTests(EngineTests):
 
     def test_moved_again_before_the_call_ends(self) -> None:
         """
-        A new life that is moved before and after the end of the call fires once, at its last instant, in order.
+        A timer that is moved before and after the end of the call fires once, at its last deadline, in order.
         """
 
         def first(timer: DueTimer) -> None:

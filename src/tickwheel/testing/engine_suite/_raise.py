@@ -1,5 +1,5 @@
 """
-A callback may raise anything, at every position: nobody else suffers.
+A callback may raise anything, at every position, without an effect on other timers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["RaiseTests"]
 
 class CustomExit(BaseException):
     """
-    Neither an Exception nor one that Python knows.
+    A BaseException that Python does not define.
     """
 
 
@@ -30,13 +30,9 @@ EXITS = (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError, C
 
 
 class RaiseTests(EngineTests):
-    """
-    Errors go where they should, and harm nobody else.
-    """
-
     def test_an_exception_goes_to_the_handler(self) -> None:
         """
-        Any Exception, at any position, goes to `on_error` with its timer, and the batch goes on.
+        Any Exception, at any position, goes to `on_error` with its timer, and the batch continues.
         """
         for kind in EXCEPTIONS:
             for position in range(3):
@@ -55,7 +51,7 @@ class RaiseTests(EngineTests):
 
     def test_an_exit_leaves_the_turn(self) -> None:
         """
-        What is not an `Exception` leaves `fire_due`; its timer has fired, the rest is due and fires in the next turn.
+        Other exceptions propagate from `fire_due`; the timer has fired, the others fire in the next turn.
         """
         for kind in EXITS:
             for position in range(3):
@@ -81,7 +77,7 @@ class RaiseTests(EngineTests):
 
     def test_the_rest_keeps_its_place(self) -> None:
         """
-        After an exit the rest goes before what was set meanwhile for the same instant, and behind what is due earlier.
+        After an exit the other timers fire before those set later for the same instant, and after earlier ones.
         """
         rig = self.rig()
 
@@ -101,7 +97,7 @@ class RaiseTests(EngineTests):
 
     def test_the_rest_waits_for_what_is_earlier(self) -> None:
         """
-        The rest goes behind all that is due earlier, also where a turn with a limit cancels some of what it came for.
+        They fire after all that is due earlier, also if a turn with a limit cancels some of those.
         """
         rig = self.rig()
 
@@ -126,7 +122,7 @@ class RaiseTests(EngineTests):
 
     def test_raise_the_rest_can_be_moved_and_cancelled(self) -> None:
         """
-        After an exit the rest of the batch is as any pending timer: it can be moved, cancelled and drained.
+        After an exit the other timers of the batch can be moved, cancelled and drained.
         """
         rig = self.rig()
 
@@ -147,7 +143,7 @@ class RaiseTests(EngineTests):
 
     def test_what_the_handler_raises_leaves_the_turn(self) -> None:
         """
-        An error handler that raises is not silenced: its error leaves `fire_due`, and the rest stays due.
+        An error of the error handler propagates from `fire_due`, and the other timers stay due.
         """
         rig = self.rig()
 
@@ -165,7 +161,7 @@ class RaiseTests(EngineTests):
 
     def test_the_next_turn_is_not_nested(self) -> None:
         """
-        A turn that was left by an exit is over: the next one is not taken for one inside it.
+        A turn that an exception has left is over: the next one is not treated as nested.
         """
         rig = self.rig()
 

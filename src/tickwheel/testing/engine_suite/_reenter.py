@@ -1,5 +1,5 @@
 """
-Anything goes in a callback, at every position of a batch.
+A callback may do anything, at every position of a batch.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class ReenterTests(EngineTests):
 
     def batches(self, act: Callable[[Rig], object]) -> Iterator[tuple[int, str, Rig]]:
         """
-        Go through the positions of a batch, with something far, at 1000, beside it.
+        Yield each position of a batch in a fresh rig, with a later timer at 1000.
 
         Args:
-            act: What the timer at that position does when it fires, given the rig.
+            act: The action of the timer at that position, called with the rig.
 
         Yields:
-            The position, the label there, and a fresh rig.
+            The position, its label, and the rig.
         """
         for position, acting in enumerate(BATCH):
             rig = self.rig()
@@ -41,7 +41,7 @@ class ReenterTests(EngineTests):
 
     def test_set(self) -> None:
         """
-        A timer set to the past, to now and to later, from any position, is in time and disturbs nobody.
+        A timer set to the past, to now and to later, from any position, fires on time.
         """
 
         def act(rig: Rig) -> None:
@@ -55,7 +55,7 @@ class ReenterTests(EngineTests):
 
     def test_cancel_one(self) -> None:
         """
-        Cancelling any one of a batch, from any position, stops exactly those that were not called yet.
+        A cancel of one timer of a batch, from any position, works exactly if it was not called yet.
         """
         for victim in (*BATCH, "far"):
             self._cancel_one(victim)
@@ -69,9 +69,6 @@ class ReenterTests(EngineTests):
             assert rig.turn(1_000) == ["far"] * (victim != "far")
 
     def test_cancel_all(self) -> None:
-        """
-        Cancelling everything from any position leaves nothing that fires.
-        """
         for position, _, rig in self.batches(lambda rig: rig.note(*(each.cancel() for each in rig.timers.values()))):
             assert rig.turn(10) == list(BATCH[: position + 1])
             assert rig.notes == [False] * (position + 1) + [True] * (len(BATCH) - position)
@@ -80,7 +77,7 @@ class ReenterTests(EngineTests):
 
     def test_move_one(self) -> None:
         """
-        Moving any one of a batch, from any position: later it fires then, to now or the past in the next turn, once.
+        A move of one timer of a batch, from any position: it fires then, or for a past time in the next turn, once.
         """
         for at in (5, 10, 11, 500):
             for victim in BATCH:
@@ -99,7 +96,7 @@ class ReenterTests(EngineTests):
 
     def test_move_away_and_back(self) -> None:
         """
-        A sibling that is moved away and back into the batch's instant fires in the next turn, once.
+        A sibling that is moved away and back to the batch's instant fires in the next turn, once.
         """
 
         def act(rig: Rig) -> None:
@@ -115,7 +112,7 @@ class ReenterTests(EngineTests):
 
     def test_drain(self) -> None:
         """
-        A drain from any position returns the rest of the batch and all else, in order, and leaves the engine usable.
+        A drain from any position returns all other timers in order, and leaves the engine usable.
         """
         for position, _, rig in self.batches(lambda rig: rig.note(*(each.args[0] for each in rig.engine.drain()))):
             assert rig.turn(10) == list(BATCH[: position + 1])
@@ -127,7 +124,7 @@ class ReenterTests(EngineTests):
 
     def test_drain_and_set(self) -> None:
         """
-        What is set after a drain inside a callback is not lost with it.
+        Timers that are set after a drain inside a callback are not lost.
         """
 
         def act(rig: Rig) -> None:
@@ -140,7 +137,7 @@ class ReenterTests(EngineTests):
 
     def test_drain_does_not_end_who_drains(self) -> None:
         """
-        The timer whose callback drains has fired; restarted there, it lives on.
+        A timer whose callback drains can restart itself.
         """
 
         def act(rig: Rig) -> None:
@@ -155,7 +152,7 @@ class ReenterTests(EngineTests):
 
     def test_close(self) -> None:
         """
-        A close from any position returns what was pending; nothing fires or can be set or moved after it.
+        A close from any position returns pending timers; then nothing fires or can be set or moved.
         """
 
         def act(rig: Rig) -> None:
@@ -173,7 +170,7 @@ class ReenterTests(EngineTests):
 
     def test_fire_inside_a_firing(self) -> None:
         """
-        A turn inside a turn of the same thread is refused, and the outer one goes on.
+        A nested turn of the same thread is refused, and the outer one continues.
         """
         for _, acting, rig in self.batches(lambda rig: rig.engine.fire_due()):
             assert rig.turn(10) == list(BATCH)
@@ -184,7 +181,7 @@ class ReenterTests(EngineTests):
 
     def test_look_around(self) -> None:
         """
-        Inside a callback the counts are exact, and the engine can be asked and checked.
+        Inside a callback the counts are exact, and the engine can be read and checked.
         """
 
         def act(rig: Rig) -> None:
@@ -199,9 +196,6 @@ class ReenterTests(EngineTests):
             assert rig.notes == [left, left, position + 1, False]
 
     def test_arm_inside(self) -> None:
-        """
-        Inside a callback the rest of the batch counts as due.
-        """
         for position, _, rig in self.batches(lambda rig: rig.note(rig.engine.arm())):
             rig.turn(10)
             (armed,) = rig.notes

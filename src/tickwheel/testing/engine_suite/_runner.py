@@ -1,5 +1,5 @@
 """
-A runner gets what is due instead of its being called.
+A runner gets the due timers and calls them later.
 """
 
 from __future__ import annotations
@@ -11,10 +11,6 @@ __all__ = ["RunnerTests"]
 
 
 class RunnerTests(EngineTests):
-    """
-    Handing over, and running later.
-    """
-
     def handed(self) -> tuple[Rig, list[DueTimer]]:
         """
         Return a rig with three due timers that were handed over and not run.
@@ -31,7 +27,7 @@ class RunnerTests(EngineTests):
 
     def test_in_order_and_once(self) -> None:
         """
-        Due timers are handed over in order, and each is called when it is run, however often that is.
+        Due timers are handed over in order, and each is called once, however often it is run.
         """
         rig, handed = self.handed()
         assert [timer is rig.timers[label] for timer, label in zip(handed, "abc", strict=True)] == [True] * 3
@@ -42,7 +38,7 @@ class RunnerTests(EngineTests):
 
     def test_it_counts_as_fired(self) -> None:
         """
-        A timer that was handed over is not pending, not cancelled, and too late to cancel.
+        A timer that was handed over is neither pending nor cancelled, and a cancel is too late.
         """
         rig, handed = self.handed()
         assert len(rig.engine) == 0
@@ -55,7 +51,7 @@ class RunnerTests(EngineTests):
 
     def test_moved_before_it_ran(self) -> None:
         """
-        A timer that is moved between hand-over and run begins a new life, which overtakes the old one.
+        A timer that is moved between hand-over and run fires only at its new time.
         """
         rig, handed = self.handed()
         assert handed[0].restart(1e-9)
@@ -71,7 +67,7 @@ class RunnerTests(EngineTests):
 
     def test_runner_a_new_life_from_inside(self) -> None:
         """
-        A callback that restarts its timer while it is run lives on.
+        A callback that restarts its timer while it is run works.
         """
         rig = self.rig()
         handed: list[DueTimer] = []
@@ -88,7 +84,7 @@ class RunnerTests(EngineTests):
 
     def test_run_without_a_firing(self) -> None:
         """
-        To run a timer that is pending, fired or cancelled does nothing.
+        `run` does nothing for a timer that is pending, fired or cancelled.
         """
         rig = self.rig()
         handed: list[DueTimer] = []
@@ -105,7 +101,7 @@ class RunnerTests(EngineTests):
 
     def test_what_it_returns(self) -> None:
         """
-        To run a timer returns what its callback returned; None if it raised or was not due.
+        `run` returns the result of the callback; None if it raised or was not due.
         """
         rig = self.rig()
         handed: list[DueTimer] = []
@@ -119,7 +115,7 @@ class RunnerTests(EngineTests):
 
     def test_errors(self) -> None:
         """
-        An Exception of a callback that is run goes to `on_error`; anything else leaves `run`.
+        An Exception of a callback goes to `on_error`; anything else propagates from `run`.
         """
         rig = self.rig()
         handed: list[DueTimer] = []
@@ -141,7 +137,7 @@ class RunnerTests(EngineTests):
 
     def test_a_runner_that_raises(self) -> None:
         """
-        What it raised goes to `on_error` with the timer, which has fired; the next one is still handed over.
+        An error of the runner goes to `on_error` with the timer, which has fired; the next one is handed over.
         """
         rig = self.rig()
         handed: list[DueTimer] = []
@@ -164,7 +160,7 @@ class RunnerTests(EngineTests):
 
     def test_an_exit_of_the_runner(self) -> None:
         """
-        A runner's KeyboardInterrupt leaves `fire_due`, and the rest stays due.
+        A runner's KeyboardInterrupt propagates from `fire_due`, and the other timers stay due.
         """
         rig = self.rig()
 

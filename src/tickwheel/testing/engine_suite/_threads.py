@@ -15,17 +15,13 @@ from tickwheel.timers.contract import Timer
 __all__ = ["ThreadTests"]
 
 PATIENCE_S = 20.0
-"""A wait of this many seconds means that something hangs."""
+"""Maximum wait in seconds; a longer one means that something hangs."""
 
 
 class ThreadTests(EngineTests):
-    """
-    Several threads on one engine.
-    """
-
     def test_a_turn_beside_a_turn(self) -> None:
         """
-        While one thread fires, another's turn returns 0 at once, and loses nothing.
+        While one thread fires, a turn of another returns 0 at once, and no firing is lost.
         """
         rig = self.rig()
         answers: list[int] = []
@@ -42,7 +38,7 @@ class ThreadTests(EngineTests):
 
     def test_others_use_it_during_a_callback(self) -> None:
         """
-        While a callback runs, other threads set, move, cancel, ask and drain: no lock is held.
+        While a callback runs, other threads can set, move, cancel, read and drain: no lock is held.
         """
         rig = self.rig()
         answers: list[object] = []
@@ -69,7 +65,7 @@ class ThreadTests(EngineTests):
 
     def test_moved_from_elsewhere_while_it_fires(self) -> None:
         """
-        A timer that another thread moves while it fires begins a new life.
+        A timer that another thread moves while it fires fires once more.
         """
         rig = self.rig()
 
@@ -85,9 +81,9 @@ class ThreadTests(EngineTests):
 
     def test_hammered(self) -> None:
         """
-        Under four threads that set, move and cancel while a fifth fires, each timer has exactly one outcome.
+        With four threads that set, move and cancel while a fifth fires, each timer has exactly one outcome.
 
-        One that is moved just while it fires has another life, so these may have two.
+        A timer that is moved while it fires fires once more, so it may have two.
         """
         hammering = Hammering(self.rig())
         hammering.run()
@@ -105,9 +101,9 @@ class Hammering:
     Four threads with their own timers, every second of which they move, and a fifth that fires.
 
     Attributes:
-        fired: How often which timer was called.
-        outcomes: Each timer with its number and what its cancel said.
-        failures: What the threads raised.
+        fired: Number of calls per timer.
+        outcomes: Each timer with its number and the result of its cancel.
+        failures: Exceptions of the threads.
     """
 
     def __init__(self, rig: Rig) -> None:
@@ -120,7 +116,7 @@ class Hammering:
 
     def run(self) -> None:
         """
-        Let them, and then fire what is left.
+        Run the threads, and then fire the remaining timers.
         """
         workers = [threading.Thread(target=self._noting, args=(self._hammer, number)) for number in range(4)]
         firing = threading.Thread(target=self._noting, args=(self._fire,))

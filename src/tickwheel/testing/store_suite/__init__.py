@@ -85,5 +85,5 @@ class StoreSuite(
 
 class SharedStoreSuite(HandoverTests):
     """
-    The promises of two store objects on the same data; a subclass provides `make_store` and `make_peer`.
+    The promises for two store objects on the same data; a subclass provides `make_store` and `make_peer`.
     """

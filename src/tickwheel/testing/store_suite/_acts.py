@@ -1,5 +1,5 @@
 """
-Acts: what is kept of the writes of callers, in their own transaction.
+Audit records of callers' writes, in the writes' own transaction.
 """
 
 from __future__ import annotations
@@ -27,13 +27,9 @@ _EVERY = "every 5 s"
 
 
 class ActTests(StoreTests):
-    """
-    Records of acts.
-    """
-
     def test_acts_on_a_recurring_job(self) -> None:
         """
-        What takes effect on a recurring job is kept, with its generation and instant, and by whom.
+        An effective write to a recurring job is recorded, with its generation, due time and actor.
         """
         with self.rig() as rig:
             created = rig.do(Set(Job("key", 0, rig.now + 9, handler="h", recurrence=_EVERY), actor=_SELDOM)).job
@@ -66,7 +62,7 @@ class ActTests(StoreTests):
 
     def test_acts_on_a_job_that_fires_once(self) -> None:
         """
-        Of a job that fires once they are kept only if the actor's always are; without an actor never.
+        Writes to a one-time job are recorded only if its actor's always are; without an actor never.
         """
         with self.rig() as rig:
             for actor in (None, _SELDOM, _ALWAYS):
@@ -78,7 +74,7 @@ class ActTests(StoreTests):
 
     def test_what_takes_no_effect(self) -> None:
         """
-        A write that is refused, or changes nothing, leaves nothing.
+        A write that is refused, or changes nothing, leaves no record.
         """
         with self.rig() as rig:
             job = rig.pending("key", recurrence=_EVERY)
@@ -98,7 +94,7 @@ class ActTests(StoreTests):
 
     def test_many_at_once(self) -> None:
         """
-        Acts in one batch are kept with the generations that they were answered, in order.
+        Writes in one batch are recorded with the generations of their answers, in order.
         """
         with self.rig() as rig:
             keys = [f"key {number}" for number in range(20)]
@@ -111,9 +107,6 @@ class ActTests(StoreTests):
 
 
 def _set_all(rig: Rig, keys: list[str]) -> list[tuple[str, int]]:
-    """
-    Set all *keys* in one batch, and return their generations.
-    """
     writes = [Set(Job(key, 0, rig.now + 9, recurrence=_EVERY), actor=_SELDOM) for key in keys]
     answers = [answer.job for answer in rig.store.apply(writes)]
     return [(job.key, job.generation) for job in answers if job is not None]

@@ -11,13 +11,9 @@ from tickwheel.testing.store_suite._base import StoreTests
 
 
 class AdoptTests(StoreTests):
-    """
-    Adopt, and the generations after it.
-    """
-
     def test_all_is_kept_but_the_generation(self) -> None:
         """
-        A job is stored as it is given, pending or dead, and answers with its new generation.
+        A job is stored as given, pending or dead, and answered with its new generation.
         """
         with self.rig() as rig:
             for state in (State.PENDING, State.DEAD):
@@ -45,7 +41,7 @@ class AdoptTests(StoreTests):
 
     def test_generations_go_on_above(self) -> None:
         """
-        The generation of an adopted job, and of every later one, is larger than any that came along with one.
+        The generation of an adopted job, and every later one, is larger than any that was adopted.
         """
         with self.rig() as rig:
             rig.pending("before")
@@ -61,7 +57,7 @@ class AdoptTests(StoreTests):
 
     def test_what_is_there_stays(self) -> None:
         """
-        A live job is never replaced, and a dead one only by who names its generation.
+        A live job is never replaced, and a dead one only by a write that names its generation.
         """
         with self.rig() as rig:
             pending, running, dead = rig.pending("pending"), rig.running("running"), rig.dead("dead")

@@ -1,5 +1,5 @@
 """
-Jobs that were set aside because their owner lacks their handler, and the nodes that take them up.
+Jobs without an owner that has their handler, and the nodes that claim them.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ MAIL: Skill = ("handler", "mail")
 
 class AsideTests(StoreTests):
     """
-    Jobs that are set aside wait, use no attempt, and are fired by a node that has their handler.
+    Jobs that were set aside wait, use no attempt, and are fired by a node that has their handler.
     """
 
     def test_aside_set_aside(self) -> None:
         """
-        A job that was set aside is pending, shown as such and due nowhere; nothing else of it has changed.
+        A job that was set aside is pending, shown as such and due nowhere; its other fields are unchanged.
         """
         with self.rig() as rig:
             job, other = rig.pending("k", handler="mail"), rig.pending("other", 50_000, handler="print")
@@ -53,7 +53,7 @@ class AsideTests(StoreTests):
 
     def test_what_cannot_be_set_aside(self) -> None:
         """
-        A job that runs, is dead, is gone, has another generation, or somebody else's, stays as it is.
+        A job that is running, dead, gone, of another generation or of another owner is not set aside.
         """
         with self.rig() as rig:
             running, dead, old = rig.running("running"), rig.dead("dead"), rig.pending("old")
@@ -68,7 +68,7 @@ class AsideTests(StoreTests):
 
     def test_aside_unreadable(self) -> None:
         """
-        What a node could not go on with stays aside, however much of it there is, and hides nothing that is due later.
+        Jobs whose rule a node cannot read stay aside, however many they are, and hide no later jobs.
         """
         zone = '"tz":"Nowhere/\u00c9"'
         rule = f'{{"cron":"0 9 * * *","jitter_ms":0,"misfire":"once",{zone}}}'
@@ -97,7 +97,7 @@ class AsideTests(StoreTests):
 
     def test_aside_unfit(self) -> None:
         """
-        Jobs whose payloads do not fit stay aside, by their generations, and hide nothing that is due later.
+        Jobs whose payloads do not fit stay aside, by generation, and hide no later jobs.
         """
         with self.rig() as rig:
             jobs = [rig.pending(f"{{k}}{number}", 50_000 + number, handler="mail") for number in range(12)]
@@ -114,7 +114,7 @@ class AsideTests(StoreTests):
 
     def test_aside_error(self) -> None:
         """
-        The reason why a job was set aside is kept with it; without one its last error stays.
+        The reason is stored with the job; without a reason its last error stays.
         """
         with self.rig() as rig:
             for key, reason, kept in (("k", None, "the last one"), ("l", "it does not fit", "it does not fit")):
@@ -125,7 +125,7 @@ class AsideTests(StoreTests):
 
     def test_aside_take_up(self) -> None:
         """
-        What is taken up is due in the shard that was named, and runs under that shard's lease.
+        A claimed job is due in the named shard, and runs under that shard's lease.
         """
         with self.rig() as rig:
             jobs = [rig.pending(f"k{number}", 60_000 + number, handler="mail") for number in range(8)]
@@ -145,7 +145,7 @@ class AsideTests(StoreTests):
 
     def test_skills(self) -> None:
         """
-        Nobody takes up what he cannot run; a skill without a handler is for all jobs of its target.
+        A node claims only jobs that it can run; a skill without a handler covers all jobs of its target.
         """
         with self.rig() as rig:
             lease = rig.lease("{k}")
@@ -166,7 +166,7 @@ class AsideTests(StoreTests):
 
     def test_many_of_one_name(self) -> None:
         """
-        However many jobs of one name were set aside, the other names are listed, too.
+        The handlers of jobs that were set aside are all listed, however many jobs one of them has.
         """
         with self.rig() as rig:
             requests = [Set(Job(f"k{number}", 0, rig.now + number, handler="mail")) for number in range(10_010)]
@@ -181,7 +181,7 @@ class AsideTests(StoreTests):
 
     def test_aside_verbs(self) -> None:
         """
-        What was set aside, or taken up, can be set, moved and cancelled like others, and is due where its key belongs.
+        A job that was set aside or claimed can be set, moved and cancelled, and is then due in its key's shard.
         """
         with self.rig() as rig:
             lease = beside(rig)[-1]
@@ -206,7 +206,7 @@ class AsideTests(StoreTests):
 
     def test_ends(self) -> None:
         """
-        A retry, a next run and a dead letter of a job that was taken up are where those of others are.
+        A retry, a next run and a dead letter of a claimed job are in its key's shard.
         """
         with self.rig() as rig:
             for lease in beside(rig):
@@ -232,7 +232,7 @@ class AsideTests(StoreTests):
 
     def test_aside_stops(self) -> None:
         """
-        A job that was taken up and is asked to stop stays where it runs: its owner ends it, or the next one rescues it.
+        A claimed job that is asked to stop stays in its shard: its owner ends it, or the next owner recovers it.
         """
         with self.rig() as rig:
             for lease in beside(rig):
@@ -250,7 +250,7 @@ class AsideTests(StoreTests):
 
     def test_aside_rescue(self) -> None:
         """
-        What a node took up is its successor's: pending again in that shard if it ran, and due there if it did not.
+        The next owner inherits claimed jobs: pending again if they ran, and due if they did not.
         """
         with self.rig() as rig:
             for key in ("{k} ran", "{k} waited", "{k} moved"):
@@ -280,7 +280,7 @@ class AsideTests(StoreTests):
 
 def beside(rig: Rig) -> list[Lease]:
     """
-    Return the leases that jobs whose keys begin with "{k}" can be taken up under: those of their partition.
+    Return the leases under which jobs with keys "{k}..." can be claimed: those of their partition.
     """
     place, partitions = rig.store.shard_of("{k}"), rig.store.abilities.partitions
     return [lease for lease in rig.leases.values() if (lease.shard - place) % partitions == 0]
@@ -295,7 +295,7 @@ def set_aside(rig: Rig, job: Job) -> Outcome:
 
 def taken(rig: Rig, lease: Lease, *skills: Skill, limit: int = 100) -> list[Job]:
     """
-    Take up what *skills* can run, and return it as it is then.
+    Claim jobs by *skills*, and return them.
     """
     jobs = rig.store.take_up(lease.shard, lease.epoch, skills, limit)
     jobs.sort(key=lambda job: job.due_at)

@@ -1,5 +1,5 @@
 """
-The base of a store's tests: an open store with an owner, and short ways to write and look.
+Base class of a store's tests: an open store with an owner, and helpers to write and read.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ EVER = 2**63 - 1
 OWNER = "the first owner"
 
 PATIENCE_S = 20.0
-"""How long a thread may take for what it does at once; only a failure takes that long."""
+"""Maximum wait in seconds for an immediate event; only a failure takes that long."""
 
 _E = TypeVar("_E", bound=BaseException)
 _CONDITIONS = ("max_wait_ms", "if_generation", "over", "keeps_payload", "has_phase", "is_over", "if_due_at", "under")
-"""What a set has beside its job and mode."""
+"""Fields of a set besides its job and mode."""
 
 
 class Rig:
@@ -51,7 +51,7 @@ class Rig:
 
     Attributes:
         store: The store.
-        now: Its clock when the test began, which instants are counted from.
+        now: The store's clock at the start of the test, the origin of instants.
     """
 
     def __init__(self, store: Store) -> None:
@@ -60,42 +60,36 @@ class Rig:
         self.now = store.now_ms()
 
     def lease(self, key: str) -> Lease:
-        """
-        Return the lease on the shard of *key*.
-        """
         return self.leases[self.store.shard_of(key)]
 
     def do(self, write: Write) -> Answer:
         """
-        Do one write in a transaction of its own.
+        Commit one write.
         """
         (answer,) = self.store.apply([write])
         return answer
 
     def changes(self, shard: int, until: int, mark: int | None) -> Sight:
         """
-        Look at *shard* as its owner, for what others wrote that is due before *until*.
+        Read, as the owner of *shard*, jobs written by others that are due before *until*.
         """
         return changes_of(self.store, shard, self.leases[shard].epoch, until, mark)
 
     def set(self, key: str, after: int = 60_000, mode: SetMode = SetMode.REPLACE, **fields: Any) -> Answer:
         """
-        Set *key*, due *after* ms from the start; conditions and the job's fields by name.
+        Set *key*, due *after* ms from the start; other arguments are conditions or fields of the job.
         """
         conditions = {name: fields.pop(name) for name in _CONDITIONS if name in fields}
         return self.do(Set(Job(key, 0, self.now + after, **fields), mode, **conditions))
 
     def pending(self, key: str, after: int = 60_000, **fields: Any) -> Job:
-        """
-        Return a new pending job.
-        """
         job = self.set(key, after, **fields).job
         assert job is not None
         return job
 
     def running(self, key: str, after: int = 60_000, **fields: Any) -> Job:
         """
-        Return a job that was begun, as it was before.
+        Return a begun job, as it was before the begin.
         """
         job = self.pending(key, after, **fields)
         assert self.begin(job) is Outcome.BEGUN
@@ -103,30 +97,21 @@ class Rig:
 
     def status(self, key: str, standing: Standing) -> AttemptStatus:
         """
-        Return a status of the attempt that is counted for *key*.
+        Return a status of the counted attempt of *key*.
         """
         job = self.get(key)
         return AttemptStatus(job.generation, job.due_at, job.attempt, standing)
 
     def dead(self, key: str, error: str = "it broke") -> Job:
-        """
-        Return a dead job.
-        """
         job = self.settle(self.running(key), Settled.DEAD, attempt=1, error=error).job
         assert job is not None
         assert job.state is State.DEAD
         return job
 
     def begin(self, job: Job) -> Outcome:
-        """
-        Begin *job* as the owner.
-        """
         return self.do(Begin(job, self.lease(job.key).epoch)).outcome
 
     def settle(self, job: Job, how: Settled = Settled.DONE, **fields: Any) -> Answer:
-        """
-        Settle *job* as the owner.
-        """
         return self.do(Settle(job, self.lease(job.key).epoch, how, **fields))
 
     def move(self, key: str, after: int, if_generation: int | None = None, over: AttemptStatus | None = None) -> Answer:
@@ -136,23 +121,14 @@ class Rig:
         return self.do(Move(key, self.now + after, if_generation, over=over))
 
     def cancel(self, key: str, if_generation: int | None = None, over: AttemptStatus | None = None) -> Answer:
-        """
-        Cancel *key*.
-        """
         return self.do(Cancel(key, if_generation, over))
 
     def pause(
         self, key: str, note: str = "", if_generation: int | None = None, over: AttemptStatus | None = None
     ) -> Answer:
-        """
-        Pause *key*.
-        """
         return self.do(SetPause(key, "somebody", note, if_generation, over))
 
     def resume(self, key: str, if_generation: int | None = None) -> Answer:
-        """
-        Resume *key*.
-        """
         return self.do(Resume(key, if_generation))
 
     def replay(self, key: str, after: int = 0, if_generation: int | None = None) -> Answer:
@@ -163,7 +139,7 @@ class Rig:
 
     def get(self, key: str) -> Job:
         """
-        Return the job of *key*, which must be there.
+        Return the job of *key*, which must exist.
         """
         job = self.store.get(key)
         assert job is not None
@@ -171,24 +147,17 @@ class Rig:
 
     def due(self, until: int = EVER, limit: int = 1_000_000) -> list[Job]:
         """
-        Return what is due below *until* in all owned shards.
+        Return the jobs due before *until* in all owned shards.
         """
         return [job for shard in self.leases for job in self.store.due(shard, until, None, limit)]
 
     def counts(self) -> tuple[int, int, int]:
-        """
-        Return how many are pending, running and dead.
-        """
         counts = self.store.count()
         assert set(counts) == {state.value for state in State}
         return counts["pending"], counts["running"], counts["dead"]
 
 
 class StoreTests:
-    """
-    The base of all parts of the suite.
-    """
-
     def make_store(self) -> Store:
         """
         Return an empty store that is not open.
@@ -198,7 +167,7 @@ class StoreTests:
     @contextmanager
     def rig(self) -> Iterator[Rig]:
         """
-        Lend a rig with an empty store; its counts are checked against its jobs at the end.
+        Yield a rig with an empty store; at the end its counts are compared with its jobs.
         """
         store = self.make_store()
         store.open()
@@ -215,7 +184,7 @@ class StoreTests:
 
 def check_counts(rig: Rig) -> None:
     """
-    Compare the three ways to learn what there is: the counts, the list, and what is due.
+    Compare the counts, the list, and the due jobs.
     """
     jobs = everything(rig.store)
     states = [job.state for job in jobs]
@@ -227,14 +196,14 @@ def check_counts(rig: Rig) -> None:
 
 def is_due(job: Job) -> bool:
     """
-    Return whether *job* is due at its instant, and waits for nothing else.
+    Return True if *job* is due at its instant without any other condition.
     """
     return job.state is State.PENDING and not job.lacks_handler and job.pause is None
 
 
 def everything(store: Store, **query: object) -> list[Job]:
     """
-    Return all jobs that the query's fields ask for, page by page.
+    Return all jobs that match the query's fields, page by page.
     """
     jobs: list[Job] = []
     cursor = None
@@ -249,7 +218,7 @@ def everything(store: Store, **query: object) -> list[Job]:
 
 def changes_of(store: Store, shard: int, epoch: int, until: int, mark: int | None) -> Sight:
     """
-    Look in *shard* for what others wrote since *mark* that is due before *until*.
+    Read jobs of *shard* that others wrote since *mark* and that are due before *until*.
     """
     (sight,) = store.look([Cursor(shard, epoch, (until - 1, 0), mark)], until, 0, with_changes=True)
     return sight
@@ -257,7 +226,7 @@ def changes_of(store: Store, shard: int, epoch: int, until: int, mark: int | Non
 
 def refused(kind: type[_E], call: Callable[[], object]) -> _E:
     """
-    Return the error of *kind* that *call* raises; its message must name something.
+    Return the error of *kind* that *call* raises; its message must name a value.
     """
     caught: _E | None = None
     try:

@@ -1,5 +1,5 @@
 """
-A batch is one transaction: in order, all or nothing, one answer each.
+A batch is one transaction: in order, all or nothing, one answer per write.
 """
 
 from __future__ import annotations
@@ -23,14 +23,7 @@ from tickwheel.testing.store_suite._base import StoreTests, refused
 
 
 class BatchTests(StoreTests):
-    """
-    Many writes at once.
-    """
-
     def test_nothing(self) -> None:
-        """
-        An empty batch has no answers.
-        """
         with self.rig() as rig:
             assert rig.store.apply([]) == []
 
@@ -77,7 +70,7 @@ class BatchTests(StoreTests):
 
     def test_firing_against_the_caller(self) -> None:
         """
-        Where a begin or settle meets a caller's write on the same key, the first in the batch wins.
+        Of a begin or settle and a caller's write on the same key, the first in the batch wins.
         """
         with self.rig() as rig:
             jobs = [rig.pending(f"key {i}") for i in range(4)]
@@ -110,7 +103,7 @@ class BatchTests(StoreTests):
 
     def test_refusals_stop_nobody(self) -> None:
         """
-        A refused write changes nothing for its neighbours, and every write gets its own answer in its own place.
+        A refused write does not affect others, and every write gets the answer at its own position.
         """
         with self.rig() as rig:
             first, second, third = (rig.running(f"job {i}") for i in range(3))

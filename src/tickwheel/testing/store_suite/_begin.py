@@ -1,5 +1,5 @@
 """
-Begin: an attempt is counted before the hand-over.
+Begin (claim): an attempt is counted before the job is handed to its target.
 """
 
 from __future__ import annotations
@@ -11,13 +11,9 @@ from tickwheel.testing.store_suite._base import StoreTests
 
 
 class BeginTests(StoreTests):
-    """
-    Every outcome of a begin.
-    """
-
     def test_begun(self) -> None:
         """
-        A begun job is running, has one attempt more, and is not due any longer.
+        A begun job is running, has one more attempt, and is not due any longer.
         """
         with self.rig() as rig:
             job = rig.pending("key", attempt=2)
@@ -29,7 +25,7 @@ class BeginTests(StoreTests):
 
     def test_begin_twice(self) -> None:
         """
-        A second begin of the same attempt is answered that it runs already, and counts nothing.
+        A second begin of the same attempt is answered RUNNING, and counts nothing.
         """
         with self.rig() as rig:
             job = rig.running("key")
@@ -38,7 +34,7 @@ class BeginTests(StoreTests):
 
     def test_begin_not_found(self) -> None:
         """
-        What was cancelled, settled or is dead cannot be begun.
+        A job that was cancelled, settled or is dead cannot begin.
         """
         with self.rig() as rig:
             job = rig.pending("cancelled")
@@ -52,7 +48,7 @@ class BeginTests(StoreTests):
 
     def test_wrong_generation(self) -> None:
         """
-        What was set again since it was staged cannot be begun in its old generation.
+        A job that was set again since it was staged cannot begin in its old generation.
         """
         with self.rig() as rig:
             job = rig.pending("key")
@@ -72,7 +68,7 @@ class BeginTests(StoreTests):
 
     def test_after_a_retry(self) -> None:
         """
-        A retried job begins again in the same generation with the next attempt, so that its fire id is new.
+        A retried job begins in the same generation with the next attempt, so its fire id is new.
         """
         with self.rig() as rig:
             job = rig.running("key")
@@ -85,7 +81,7 @@ class BeginTests(StoreTests):
 
     def test_old_instant_of_a_retry(self) -> None:
         """
-        A begin of the job as it was before its retry does not begin the retry early.
+        A begin with the data from before a retry does not start the retry early.
         """
         with self.rig() as rig:
             job = rig.running("key")

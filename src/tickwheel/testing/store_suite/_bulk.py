@@ -1,5 +1,5 @@
 """
-Many at once.
+Large numbers of jobs.
 """
 
 from __future__ import annotations
@@ -11,13 +11,9 @@ MANY = 100_000
 
 
 class BulkTests(StoreTests):
-    """
-    A hundred thousand jobs.
-    """
-
     def test_a_hundred_thousand(self) -> None:
         """
-        A hundred thousand jobs are set in one batch, begun in another, settled or left, and every count is exact.
+        All counts are exact for a hundred thousand jobs, set in one batch, begun in another, settled or left.
         """
         with self.rig() as rig:
             answers = rig.store.apply([Set(Job(f"job {i * 7919 % MANY}", 0, rig.now + i)) for i in range(MANY)])
@@ -37,9 +33,6 @@ class BulkTests(StoreTests):
             assert rig.counts() == (0, 0, 0)
 
     def test_a_hundred_thousand_on_one_key(self) -> None:
-        """
-        A hundred thousand sets of one key leave one job, the last.
-        """
         with self.rig() as rig:
             answers = rig.store.apply([Set(Job("key", 0, rig.now + i)) for i in range(MANY)])
             assert answers[0].outcome is Outcome.CREATED

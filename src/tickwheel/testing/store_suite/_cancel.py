@@ -11,13 +11,9 @@ from tickwheel.testing.store_suite._base import StoreTests, everything
 
 
 class CancelTests(StoreTests):
-    """
-    Every outcome of a cancel.
-    """
-
     def test_cancelled(self) -> None:
         """
-        A cancelled job is gone, and the answer carries what it was.
+        A cancelled job is gone, and the answer has its last state.
         """
         with self.rig() as rig:
             job = rig.pending("key")
@@ -28,18 +24,12 @@ class CancelTests(StoreTests):
             assert rig.counts() == (0, 0, 0)
 
     def test_cancel_twice(self) -> None:
-        """
-        The second cancel finds nothing.
-        """
         with self.rig() as rig:
             rig.pending("key")
             rig.cancel("key")
             assert rig.cancel("key").outcome is Outcome.NOT_FOUND
 
     def test_cancel_dead(self) -> None:
-        """
-        A dead job can be removed.
-        """
         with self.rig() as rig:
             rig.dead("key")
             assert rig.cancel("key").outcome is Outcome.CANCELLED
@@ -56,7 +46,7 @@ class CancelTests(StoreTests):
 
     def test_running_and_recurring(self) -> None:
         """
-        A job that recurs is cancelled while it runs: this run goes on, no other begins.
+        A recurring job that is cancelled while it runs completes this run, and has no other.
         """
         with self.rig() as rig:
             job = rig.running("key", recurrence="every 5 s")
@@ -65,9 +55,6 @@ class CancelTests(StoreTests):
             assert rig.store.get("key") is None
 
     def test_cancel_if_generation(self) -> None:
-        """
-        A cancel under a condition happens only if it holds.
-        """
         with self.rig() as rig:
             job = rig.pending("key")
             wrong = rig.cancel("key", if_generation=job.generation + 1)
@@ -75,9 +62,6 @@ class CancelTests(StoreTests):
             assert rig.cancel("key", if_generation=job.generation).outcome is Outcome.CANCELLED
 
     def test_set_again(self) -> None:
-        """
-        A key can be set again after its cancel, as a new job.
-        """
         with self.rig() as rig:
             first = rig.pending("key", first_set_at=5)
             rig.cancel("key")
@@ -87,7 +71,7 @@ class CancelTests(StoreTests):
 
     def test_cancel_stops(self) -> None:
         """
-        A running job that is asked to stop expires, and stays running until its firing settles.
+        A running job that is asked to stop expires, and is running until its firing settles.
         """
         with self.rig() as rig:
             job = rig.running("key")
@@ -104,7 +88,7 @@ class CancelTests(StoreTests):
 
     def test_stopped_for_good(self) -> None:
         """
-        What was asked to stop has expired after a failure and a clock step, too, until somebody moves or replays it.
+        A job that was asked to stop stays expired after a failure and a clock step, until it is moved or replayed.
         """
         with self.rig() as rig:
             job = rig.running("key", expires_at=rig.now + 90_000)
@@ -128,7 +112,7 @@ class CancelTests(StoreTests):
 
     def test_stops_many(self) -> None:
         """
-        What runs is found by its state, and stopped in one batch; what fires once stays until it settles.
+        Running jobs are found by their state and stopped in one batch; one-time jobs remain until they settle.
         """
         with self.rig() as rig:
             recurring = {"key 2", "key 4"}
@@ -150,7 +134,7 @@ class CancelTests(StoreTests):
 
     def test_stops_pending(self) -> None:
         """
-        A pending job has nothing to stop: it is cancelled.
+        A request to stop cancels a pending job.
         """
         with self.rig() as rig:
             rig.pending("key")
@@ -158,7 +142,7 @@ class CancelTests(StoreTests):
 
     def test_request_to_stop(self) -> None:
         """
-        The owner reads a request to stop beside one to withdraw, once each is answered no more.
+        The owner reads requests to stop and to withdraw, each until it is answered.
         """
         with self.rig() as rig:
             job = rig.running("key")

@@ -1,5 +1,5 @@
 """
-Each column of a job alone, on every path that a job can take through a store.
+Each column of a job separately, on every path through a store.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OF_ITS_OWN: Final[dict[str, Any]] = {
 }
 _OF_KIND: Final[dict[str, Any]] = {"text": "of its own ✈", "bytes": b"\0of its own", "int2": 1, "int4": 1, "int8": 77}
 _NOT_SET: Final = {"key", "generation", "due_at", "state", "pause"}
-"""What the store itself decides, or another write."""
+"""Columns that the store or another write determines."""
 
 
 def value_of(column: Column, due_at: int) -> Any:
@@ -43,7 +43,7 @@ def value_of(column: Column, due_at: int) -> Any:
 
 def jobs_of_their_own(due_at: int) -> Iterator[tuple[str, Job]]:
     """
-    Yield a plain job, and for each column that a set writes a job with a value of its own in that column alone.
+    Yield a plain job, and for each column of a set a job with a unique value in only that column.
     """
     yield "plain", Job("plain", 0, due_at, handler="h", first_set_at=due_at - 1_000)
     for column in ALL:
@@ -54,31 +54,31 @@ def jobs_of_their_own(due_at: int) -> Iterator[tuple[str, Job]]:
 
 def as_given(job: Job) -> Job:
     """
-    Return *job* without the generation that the store gave it.
+    Return *job* without the generation of the store.
     """
     return replace(job, generation=0)
 
 
 class ColumnTests(StoreTests):
     """
-    No column is lost, whichever of them has a value and whatever becomes of the job.
+    No column is lost, whatever the others are and whatever happens to the job.
     """
 
     def test_each_column_of_a_near_job(self) -> None:
         """
-        A job that is set and due soon is read as it was set: by its key, in a list, and when it is due.
+        A near job is read as it was set: by its key, in a list, and when it is due.
         """
         self._check_read(NEAR_MS)
 
     def test_each_column_of_a_far_job(self) -> None:
         """
-        So is a job that is due in a month, also after other commits, by which a store may sort it.
+        So is a job that is due in a month, also after later commits, which may move it within the store.
         """
         self._check_read(FAR_MS)
 
     def test_each_column_of_jobs_that_are_set_together(self) -> None:
         """
-        Jobs of one batch do not take values from each other.
+        Jobs of one batch do not mix up their values.
         """
         with self.rig() as rig:
             wanted = [job for _, job in jobs_of_their_own(rig.now + FAR_MS)]
@@ -89,7 +89,7 @@ class ColumnTests(StoreTests):
 
     def test_each_column_of_a_moved_job(self) -> None:
         """
-        A move from far to near and back changes the instants alone.
+        A move from far to near and back changes only the due time.
         """
         with self.rig() as rig:
             for name, job in jobs_of_their_own(rig.now + FAR_MS):
@@ -103,7 +103,7 @@ class ColumnTests(StoreTests):
 
     def test_each_column_of_a_retried_job(self) -> None:
         """
-        A job that is begun and tried again later keeps all but its attempts, its error and its instant.
+        A job that is begun and retried later keeps all fields except attempts, error and due time.
         """
         with self.rig() as rig:
             for name, job in jobs_of_their_own(rig.now + NEAR_MS):
@@ -122,7 +122,7 @@ class ColumnTests(StoreTests):
 
     def test_each_column_of_a_job_that_waits_elsewhere(self) -> None:
         """
-        A job that is paused and resumed, or dead and replayed keeps all other columns.
+        A job that is paused and resumed, or dead and replayed, keeps all other columns.
         """
         with self.rig() as rig:
             for name, job in jobs_of_their_own(rig.now + NEAR_MS):
@@ -147,7 +147,7 @@ class ColumnTests(StoreTests):
 
     def test_each_column_of_an_adopted_job(self) -> None:
         """
-        A job that comes from another store, pending, paused or dead, has all that it had there.
+        A job from another store, pending, paused or dead, keeps all fields.
         """
         with self.rig() as rig:
             for state, pause in ((State.PENDING, None), (State.PENDING, Pause(5, "ops", "why")), (State.DEAD, None)):
@@ -174,7 +174,7 @@ class ColumnTests(StoreTests):
 
     def test_every_column_has_a_value_of_its_own(self) -> None:
         """
-        The tests above give each column another value than a plain job has, and no two jobs the same.
+        The tests above give each column another value than a plain job has, and each job another.
         """
         jobs = dict(jobs_of_their_own(10_000))
         assert set(jobs) == {"plain", *(column.name for column in ALL)} - _NOT_SET

@@ -1,5 +1,5 @@
 """
-Dead letters by their instants.
+Dead letters by their due times.
 """
 
 from __future__ import annotations
@@ -11,13 +11,9 @@ from tickwheel.testing.store_suite._base import Rig, StoreTests, everything
 
 
 class DeadTests(StoreTests):
-    """
-    The dead jobs that were due last.
-    """
-
     def test_latest_dead(self) -> None:
         """
-        The latest come first, at most as many as asked for, whole but for their payloads.
+        The latest come first, up to the limit, complete except for their payloads.
         """
         with self.rig() as rig:
             assert rig.store.latest_dead(10) == []
@@ -30,7 +26,7 @@ class DeadTests(StoreTests):
 
     def test_only_what_is_dead(self) -> None:
         """
-        What was replayed, removed or set again is not among them any more; what dies again is.
+        Letters that were replayed, removed or set again are not listed; jobs that die again are.
         """
         with self.rig() as rig:
             for number, key in enumerate(("kept", "replayed", "removed", "set again", "dead again")):
@@ -48,7 +44,7 @@ class DeadTests(StoreTests):
 
     def test_replayed_past_its_expiry(self) -> None:
         """
-        A dead letter whose tries have put it off is worth firing for as long as it was, at the least.
+        A replayed dead letter expires no earlier than its original time to live from then.
         """
         with self.rig() as rig:
             for key, attempt, due in (("one try", 1, 0), ("two tries", 2, 900), ("put off", 1, 1_000)):
@@ -73,9 +69,6 @@ class DeadTests(StoreTests):
 
 
 def _dead(rig: Rig, key: str, after: int) -> Job:
-    """
-    Return a dead job that has all that a job can have.
-    """
     retry = RetryPolicy(3, "fixed", 100, 100, 0.0)
     trace = f"00-{'1' * 32}-{'2' * 16}-01"
     job = rig.running(

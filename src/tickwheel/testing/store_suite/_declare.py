@@ -1,5 +1,5 @@
 """
-Declarations: the writes of a manifest, which count together or not at all.
+Declarations: the writes of a manifest, which take effect together or not at all.
 """
 
 from __future__ import annotations
@@ -30,18 +30,14 @@ from tickwheel.testing.store_suite._base import Rig, StoreTests, everything
 HOUR: Final = 3_600_000
 _NAME: Final = "billing"
 _TAG: Final = "{billing}"
-"""Keys with one tag are in one partition, where there are several."""
+"""Keys with one tag are in one partition, if there are several."""
 A, B, C = f"{_TAG}a", f"{_TAG}b", f"{_TAG}c"
 
 
 class DeclareTests(StoreTests):
-    """
-    A declaration, and the column that its jobs have.
-    """
-
     def test_a_declaration(self) -> None:
         """
-        A declaration creates its jobs, cancels those that are gone, and is kept; repeated, it writes nothing.
+        A declaration creates its jobs, cancels removed ones, and is stored; repeated, it writes nothing.
         """
         with self.rig() as rig:
             first = Manifest(_NAME, 1, "one", 7, '{"a": "rule"}')
@@ -63,7 +59,7 @@ class DeclareTests(StoreTests):
 
     def test_of_two_the_second_is_superseded(self) -> None:
         """
-        A declaration by an older version does nothing at all, and neither does a late part of one.
+        A declaration of an older version has no effect, nor has a late part of one.
         """
         with self.rig() as rig:
             _declare(rig, Manifest(_NAME, 1, "one"), 0, A)
@@ -81,7 +77,7 @@ class DeclareTests(StoreTests):
 
     def test_a_key_of_another_manifest(self) -> None:
         """
-        A key of another manifest refuses the whole declaration; a plain set of it leaves it where it is.
+        A key of another manifest refuses the whole declaration; a plain set does not change the key's manifest.
         """
         with self.rig() as rig:
             _declare(rig, Manifest("first", 1), 0, A)
@@ -100,7 +96,7 @@ class DeclareTests(StoreTests):
 
     def test_a_key_of_none_is_taken_in(self) -> None:
         """
-        A series that belongs to no manifest is taken in as it is: its generation, instant and attempts stay.
+        A series without a manifest is adopted unchanged: its generation, due time and attempts stay.
         """
         with self.rig() as rig:
             jobs = {
@@ -120,7 +116,7 @@ class DeclareTests(StoreTests):
 
     def test_what_runs(self) -> None:
         """
-        A run under way ends undisturbed, with its job changed or cancelled; without its status nothing happens to it.
+        A running attempt completes even if its job is changed or cancelled; without its status nothing happens to it.
         """
         with self.rig() as rig:
             rule = _rule(rig)
@@ -138,7 +134,7 @@ class DeclareTests(StoreTests):
 
     def test_the_manifest_stays(self) -> None:
         """
-        A job keeps its manifest on every way that it can take, but for one that fires once in its place.
+        A job keeps its manifest on every path, unless a one-time job replaces it.
         """
         with self.rig() as rig:
             _declare(rig, Manifest(_NAME, 1), 0, A)
@@ -170,7 +166,7 @@ class DeclareTests(StoreTests):
 
     def test_listed_by_manifest(self) -> None:
         """
-        A list by manifest has its jobs alone, in any state, with other filters, and page by page.
+        A list by manifest has only its jobs, in any state, with other filters, and page by page.
         """
         with self.rig() as rig:
             keys = [f"{_TAG}job {number:02}" for number in range(25)]
@@ -199,7 +195,7 @@ class DeclareTests(StoreTests):
 
     def test_no_series_again(self) -> None:
         """
-        A set that may not create a job leaves the key without one, and changes a series that is there.
+        A set that may not create a job leaves the key without one, and changes an existing series.
         """
         with self.rig() as rig:
             manifest = Manifest(_NAME, 1)

@@ -1,5 +1,5 @@
 """
-Due jobs, and the next instant of one.
+Due jobs, and the next due time.
 """
 
 from __future__ import annotations
@@ -15,10 +15,6 @@ from tickwheel.testing.store_suite._base import EVER, Rig, StoreTests
 
 
 class DueTests(StoreTests):
-    """
-    The owner's view.
-    """
-
     def test_order(self) -> None:
         """
         Jobs are due by instant, and among equal instants in the order in which they were set.
@@ -33,7 +29,7 @@ class DueTests(StoreTests):
 
     def test_until_is_excluded(self) -> None:
         """
-        A job is due below an instant, not at it.
+        A job is due before an instant, not at it.
         """
         with self.rig() as rig:
             job = rig.pending("key", 1_000)
@@ -43,7 +39,7 @@ class DueTests(StoreTests):
 
     def test_cursor(self) -> None:
         """
-        Page after page brings every job once, also where many share one instant.
+        Paging yields every job once, also if many share one instant.
         """
         with self.rig() as rig:
             rig.store.apply([Set(Job(f"{i}", 0, rig.now + i // 40)) for i in range(200)])
@@ -52,7 +48,7 @@ class DueTests(StoreTests):
 
     def test_cursor_is_exact(self) -> None:
         """
-        The page after (instant, generation) begins just behind it, whether or not that job is still there.
+        The page after (instant, generation) begins just behind it, whether or not that job still exists.
         """
         with self.rig() as rig:
             first, second, third = (rig.pending(key, 1_000) for key in same_shard(rig, 3))
@@ -66,7 +62,7 @@ class DueTests(StoreTests):
 
     def test_only_pending(self) -> None:
         """
-        What runs and what is dead is not due; what is retried is.
+        Running and dead jobs are not due; retried jobs are.
         """
         with self.rig() as rig:
             rig.running("running")
@@ -78,7 +74,7 @@ class DueTests(StoreTests):
 
     def test_any_instant(self) -> None:
         """
-        Instants before the epoch and at the end of int64 are instants.
+        Instants before the epoch and at the end of int64 are valid.
         """
         with self.rig() as rig:
             instants = [-(2**63) + 1, -1, 0, 1, 2**53, 2**63 - 2]
@@ -87,7 +83,7 @@ class DueTests(StoreTests):
 
     def test_overdue(self) -> None:
         """
-        What is pending and due before an instant comes for all shards asked for at once, so many of each at most.
+        Overdue pending jobs are returned for all requested shards at once, up to a limit per shard.
         """
         with self.rig() as rig:
             due = [rig.pending(f"key {after}", after) for after in (-9_000, -1, 0, 1)]
@@ -102,7 +98,7 @@ class DueTests(StoreTests):
 
     def test_upcoming(self) -> None:
         """
-        What falls due in a range comes in order, and is counted by steps.
+        Jobs due in a range are returned in order, and counted by steps.
         """
         with self.rig() as rig:
             jobs = [rig.pending(f"key {after}", after) for after in (0, 999, 1_000, 2_500, 2_999, 3_000)]
@@ -113,7 +109,7 @@ class DueTests(StoreTests):
 
     def test_look(self) -> None:
         """
-        A look brings of each shard, in the order in which they were asked for, a page and the job that follows.
+        A scan returns for each shard, in the requested order, a page and the job that follows.
         """
         with self.rig() as rig:
             rig.store.apply([Set(Job(f"{i}", 0, rig.now + i // 3)) for i in range(200)])
@@ -133,7 +129,7 @@ class DueTests(StoreTests):
 
     def test_look_at_the_end(self) -> None:
         """
-        Behind the last job nothing follows, and nothing of an instant beyond all is left out.
+        Behind the last job nothing follows, and jobs at the largest instant are not left out.
         """
         with self.rig() as rig:
             job = rig.pending("key", 1_000)
@@ -153,7 +149,7 @@ class DueTests(StoreTests):
 
     def test_lanes(self) -> None:
         """
-        A scan brings the jobs of some lanes, or of all others, page after page, and reads a bounded number of rows.
+        A scan returns the jobs of some lanes, or of all others, page by page, and reads a bounded number of rows.
         """
         with self.rig() as rig:
             rig.store.apply(
@@ -181,7 +177,7 @@ class DueTests(StoreTests):
 
     def test_lanes_far_away(self) -> None:
         """
-        A scan meets jobs that were set long before they are due.
+        A scan finds jobs that were set long before they are due.
         """
         with self.rig() as rig:
             day = 86_400_000
@@ -194,7 +190,7 @@ class DueTests(StoreTests):
 
     def test_changes(self) -> None:
         """
-        A mark taken now brings nothing that was written before, and what it brings is pending and in reach.
+        A mark excludes earlier writes; the jobs since it are pending and due before the limit.
         """
         with self.rig() as rig:
             rig.pending("key")
@@ -205,9 +201,6 @@ class DueTests(StoreTests):
 
 
 def same_shard(rig: Rig, count: int) -> list[str]:
-    """
-    Return *count* keys of one shard.
-    """
     shard = rig.store.shard_of("key 0")
     keys = (f"key {i}" for i in range(100_000))
     return [key for key in keys if rig.store.shard_of(key) == shard][:count]
@@ -229,7 +222,7 @@ HANDLERS: Final = (
 
 def scanned(rig: Rig, until: int, limit: int, rows: int, lanes: Collection[str], *, inside: bool) -> list[Job]:
     """
-    Return what a scan of all shards finds until it has read everything.
+    Return all jobs of a scan of all shards, page by page.
     """
     jobs: list[Job] = []
     for lease in rig.leases.values():
@@ -245,9 +238,6 @@ def scanned(rig: Rig, until: int, limit: int, rows: int, lanes: Collection[str],
 
 
 def paged(rig: Rig, limit: int) -> list[Job]:
-    """
-    Return all that is due, read in pages of *limit*.
-    """
     jobs: list[Job] = []
     for shard in rig.leases:
         after = None

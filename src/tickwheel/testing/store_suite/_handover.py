@@ -1,5 +1,5 @@
 """
-A shard that is handed over while jobs run in it: they stay with the owner that began them.
+A shard that is handed over while its jobs run: they stay with the owner that began them.
 """
 
 from __future__ import annotations
@@ -13,13 +13,9 @@ from tickwheel.testing.store_suite._shared import SharedTests
 
 
 class HandoverTests(SharedTests):
-    """
-    The rules of a store whose shards several may own.
-    """
-
     def test_what_runs_stays_with_its_owner(self) -> None:
         """
-        A shard that is handed over leaves what runs in it to its former owner, who settles it under the old epoch.
+        Running jobs stay with the former owner, which settles them under the old epoch.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             if not peer.abilities.has_many_owners or len(rig.leases) < 2:
@@ -62,7 +58,7 @@ class HandoverTests(SharedTests):
 
     def test_what_ran_is_rescued_after_its_owner(self) -> None:
         """
-        If the former owner of a shard is gone, too, what ran there is pending at the first node that asks.
+        If the former owner of a shard is gone too, its running jobs become pending at the next node that asks.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             if not peer.abilities.has_many_owners or len(rig.leases) < 2:
@@ -99,7 +95,7 @@ class HandoverTests(SharedTests):
 
     def test_questions_about_what_was_left(self) -> None:
         """
-        Whether an attempt has started is asked of its own node, also if the shard is another's by then, or nobody's.
+        The node that runs an attempt answers for it, even if its shard has another owner, or none.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             if not peer.abilities.has_many_owners or len(rig.leases) < 2:
@@ -120,7 +116,7 @@ class HandoverTests(SharedTests):
 
 def hand_over(rig: Rig, peer: Store) -> tuple[list[Lease], list[Lease]]:
     """
-    Let a second owner come to *peer*, and return what the first holds then, and what the second has got.
+    Let a second owner claim shards at *peer*; return the shards of the first and of the second.
     """
     peer.acquire("a second")
     own = rig.store.renew(OWNER)

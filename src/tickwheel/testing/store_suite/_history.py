@@ -1,5 +1,5 @@
 """
-History: what is kept of attempts that ended, in the transaction that ends them.
+History: records of ended attempts, in the transaction that ends them.
 """
 
 from __future__ import annotations
@@ -28,9 +28,6 @@ _LATER = "the next owner"
 
 
 def record_of(job: Job, outcome: str = "failed", **fields: object) -> HistoryRecord:
-    """
-    Return a record of an attempt of *job*.
-    """
     made = HistoryRecord(
         0, 5, job.key, job.generation, job.attempt + 1, outcome, OWNER, job.target, job.handler, job.due_at
     )
@@ -38,13 +35,9 @@ def record_of(job: Job, outcome: str = "failed", **fields: object) -> HistoryRec
 
 
 class HistoryTests(StoreTests):
-    """
-    Records, their order, and their bounds.
-    """
-
     def test_settled_and_recorded(self) -> None:
         """
-        The record of a settle comes back with all that was in it, whatever became of the job.
+        The record of a settle is read back in full, whatever happened to the job.
         """
         ends: list[Callable[[Rig, Job, HistoryRecord], Settle]] = [
             lambda rig, job, record: Settle(job, rig.lease(job.key).epoch, record=record),
@@ -72,9 +65,6 @@ class HistoryTests(StoreTests):
                 assert kept == record._replace(number=kept.number)
 
     def test_nothing_is_kept_unless_asked(self) -> None:
-        """
-        A settle without a record leaves none.
-        """
         with self.rig() as rig:
             rig.settle(rig.running("key"))
             rig.settle(rig.running("key"), Settled.DEAD, attempt=1, error="x")
@@ -82,7 +72,7 @@ class HistoryTests(StoreTests):
 
     def test_refused_and_not_recorded(self) -> None:
         """
-        An end that is refused leaves no record: of another epoch, of another generation, or the second time.
+        A refused end leaves no record: of another epoch, of another generation, or the second time.
         """
         with self.rig() as rig:
             job = rig.running("key")
@@ -97,7 +87,7 @@ class HistoryTests(StoreTests):
 
     def test_first_end_of_a_job_that_is_gone(self) -> None:
         """
-        An end that is written for the first time is kept although its job is gone or set again, unless another owns it.
+        The first end of an attempt is recorded even if its job is gone, unless the shard has another owner.
         """
         with self.rig() as rig:
             for batched in (False, True):
@@ -128,7 +118,7 @@ class HistoryTests(StoreTests):
 
     def test_in_one_batch(self) -> None:
         """
-        In a batch of many settles, each record is kept whose settle is not refused, whatever the others are.
+        In a batch of settles, exactly the accepted ones are recorded.
         """
         with self.rig() as rig:
             jobs = [rig.running(f"key {number}") for number in range(30)]
@@ -149,7 +139,7 @@ class HistoryTests(StoreTests):
 
     def test_newest_first_and_page_by_page(self) -> None:
         """
-        Records of one key come newest first, of all its lives, and go on below a number; other keys have their own.
+        Records of one key are listed newest first, over all its lives, and page by page below a number.
         """
         with self.rig() as rig:
             for attempt in range(7):
@@ -170,7 +160,7 @@ class HistoryTests(StoreTests):
 
     def test_strange_keys(self) -> None:
         """
-        Every key has a past of its own, whatever is in its name.
+        Keys with special characters have separate histories.
         """
         keys = ["a:b", "a b", "é\u0301/\U0001f600", "'\";--", "{x}", "k" * 512, "count", "1 [2"]
         with self.rig() as rig:
@@ -183,7 +173,7 @@ class HistoryTests(StoreTests):
 
     def test_cut_off(self) -> None:
         """
-        Of an attempt that its owner left running, the takeover leaves a record; the next attempt is another one.
+        For an attempt that its owner left running, the takeover writes a record; the next attempt has another one.
         """
         with self.rig() as rig:
             job = rig.running("key", handler="h", trace=None)
@@ -205,7 +195,7 @@ class HistoryTests(StoreTests):
 
     def test_pruned_by_age(self) -> None:
         """
-        What is older than asked for goes, in steps of the size that is asked for.
+        Records older than the limit are deleted, in steps of the given size.
         """
         with self.rig() as rig:
             for at in range(10):
@@ -219,7 +209,7 @@ class HistoryTests(StoreTests):
 
     def test_pruned_by_key(self) -> None:
         """
-        Of each key the newest stay, and no key with fewer loses any.
+        The newest of each key stay, and a key with fewer loses none.
         """
         with self.rig() as rig:
             for at in range(12):
@@ -233,7 +223,7 @@ class HistoryTests(StoreTests):
 
     def test_pruned_by_number(self) -> None:
         """
-        Of all, the oldest go, until there are no more than asked for.
+        The oldest of all are deleted, down to the limit.
         """
         with self.rig() as rig:
             for at in range(10):
@@ -250,7 +240,7 @@ class HistoryTests(StoreTests):
 
     def test_ten_thousand_of_one_key(self) -> None:
         """
-        Ten thousand records of one key cost no more to read than a page, and are pruned to the newest in bounded steps.
+        A page of ten thousand records of one key costs a page, and they are pruned in bounded steps.
         """
         with self.rig() as rig:
             job = rig.pending("key")
@@ -269,9 +259,6 @@ class HistoryTests(StoreTests):
 
 
 def _steps(rig: Rig, since: int = 0, per_key: int = 10**6, total: int = 10**6, limit: int = 100) -> list[int]:
-    """
-    Return how many records each step of a whole pruning deleted.
-    """
     steps: list[int] = []
     while gone := rig.store.prune(since, per_key, total, limit):
         steps.append(gone)

@@ -1,5 +1,5 @@
 """
-Values that somebody will send one day.
+Unusual values.
 """
 
 from __future__ import annotations
@@ -33,10 +33,6 @@ KEYS = (
 
 
 class InputTests(StoreTests):
-    """
-    Hostile and odd values.
-    """
-
     def test_odd_keys(self) -> None:
         """
         Any text is a key, and no two texts are the same key.
@@ -55,7 +51,7 @@ class InputTests(StoreTests):
 
     def test_odd_errors(self) -> None:
         """
-        The text of an exception may hold what no database takes, and the firing is still settled.
+        An exception's text may contain characters that a database refuses, and the firing is still settled.
         """
         with self.rig() as rig:
             for number, error in enumerate(("nul \0 byte", "lone \udc80 surrogate", "x" * 100_000, "")):
@@ -68,7 +64,7 @@ class InputTests(StoreTests):
 
     def test_large_payload(self) -> None:
         """
-        A payload of a mebibyte comes back byte by byte.
+        A payload of 1 MiB is read back unchanged.
         """
         payload = bytes(range(256)) * 4_096
         with self.rig() as rig:
@@ -78,7 +74,7 @@ class InputTests(StoreTests):
 
     def test_what_cannot_be_stored(self) -> None:
         """
-        A value that no row can hold is refused with a permanent error, leaves nothing, and harms nothing later.
+        A value that no row can hold is refused with a permanent error, and has no effect.
         """
         impossible: list[dict[str, Any]] = [
             {"due_at": 2**63},

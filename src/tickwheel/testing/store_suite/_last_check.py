@@ -1,5 +1,5 @@
 """
-Writes to a job whose attempt is counted, and what its owner is asked.
+Writes to a job whose attempt is counted, and the owner's answers about it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ __all__ = ["LastCheckTests"]
 
 class LastCheckTests(StoreTests):
     """
-    Nothing is moved, cancelled or replaced that may start after the answer.
+    A job that may start after the answer is not moved, cancelled or replaced.
     """
 
     def test_without_a_status(self) -> None:
         """
-        Every write of a caller to a counted attempt is too late, and changes nothing, as long as nobody says more.
+        Every write of a caller to a counted attempt is too late, and changes nothing, without a status.
         """
         with self.rig() as rig:
             for key, recurrence in (("once", None), ("often", "every 5 s")):
@@ -30,9 +30,6 @@ class LastCheckTests(StoreTests):
                 assert rig.settle(job).outcome is Outcome.SETTLED
 
     def test_the_status_of_another_attempt(self) -> None:
-        """
-        The status of another generation, instant or attempt is none.
-        """
         with self.rig() as rig:
             rig.running("key")
             status = rig.status("key", Standing.WITHDRAWN)
@@ -47,7 +44,7 @@ class LastCheckTests(StoreTests):
 
     def test_has_started(self) -> None:
         """
-        What has started is neither moved nor cancelled, and can be replaced; the old firing ends nothing then.
+        A started attempt is neither moved nor cancelled, but can be replaced; then the old firing ends nothing.
         """
         with self.rig() as rig:
             job = rig.running("key")
@@ -61,7 +58,7 @@ class LastCheckTests(StoreTests):
 
     def test_does_not_start_any_more(self) -> None:
         """
-        What does not start any more is pending to every write, and its old firing ends nothing.
+        A withdrawn attempt is pending to every write, and its old firing ends nothing.
         """
         for standing in (Standing.WITHDRAWN, Standing.CUT_OFF):
             with self.rig() as rig:
@@ -82,7 +79,7 @@ class LastCheckTests(StoreTests):
 
     def test_kept(self) -> None:
         """
-        A set that keeps what is there makes an attempt that does not start pending; a withdrawn one does not count.
+        A set with KEEP makes a withdrawn attempt pending; the attempt does not count.
         """
         with self.rig() as rig:
             for standing, attempt in ((Standing.WITHDRAWN, 0), (Standing.CUT_OFF, 1)):
@@ -94,7 +91,7 @@ class LastCheckTests(StoreTests):
 
     def test_a_status_of_what_is_pending(self) -> None:
         """
-        The status of an attempt that has ended meanwhile does not matter: the write is done as if it had none.
+        The status of an attempt that has ended does not matter: the write is done as without it.
         """
         with self.rig() as rig:
             job = rig.running("key")
@@ -104,7 +101,7 @@ class LastCheckTests(StoreTests):
 
     def test_requested_and_answered(self) -> None:
         """
-        The owner reads what is asked of it, and who asked reads that it has started, and of nothing else.
+        The owner reads requests, and the caller reads that the attempt has started, and no other answer.
         """
         with self.rig() as rig:
             jobs = [self._counted(rig, f"key {number}") for number in range(3)]
@@ -123,7 +120,7 @@ class LastCheckTests(StoreTests):
 
     def test_nobody_to_answer(self) -> None:
         """
-        Where nobody owns a job, its attempt does not start any more, and who requests it learns that at once.
+        An attempt without an owner does not start any more, and a request learns that at once.
         """
         with self.rig() as rig:
             job = self._counted(rig, "key")

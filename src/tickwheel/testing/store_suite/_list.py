@@ -30,17 +30,13 @@ ODD_KEYS = (
     f"a{chr(sys.maxunicode)}z",
     "b",
 )
-"""In the order of their code points; UTF-16 would order them otherwise, LIKE match too much, a collation lose some."""
+"""In order of code points; UTF-16 orders them differently, LIKE matches too many, a collation loses some."""
 
 
 class ListTests(StoreTests):
-    """
-    The operator's view.
-    """
-
     def test_by_key(self) -> None:
         """
-        A list is in the order of the keys' code points, whatever the pages' size.
+        A list is in the order of the keys' code points, whatever the page size.
         """
         with self.rig() as rig:
             rig.store.apply([Set(Job(key, 0, rig.now)) for key in reversed(ODD_KEYS)])
@@ -49,7 +45,7 @@ class ListTests(StoreTests):
 
     def test_page_is_full(self) -> None:
         """
-        A page without a filter holds as many as asked for, and the last one has no cursor.
+        A page without a filter is full, and the last one has no cursor.
         """
         with self.rig() as rig:
             rig.store.apply([Set(Job(key, 0, rig.now)) for key in "abcd"])
@@ -61,7 +57,7 @@ class ListTests(StoreTests):
 
     def test_prefix(self) -> None:
         """
-        A prefix matches what begins with it, character by character, and nothing else.
+        A prefix matches keys that begin with it, character by character, and no others.
         """
         with self.rig() as rig:
             rig.store.apply([Set(Job(key, 0, rig.now)) for key in ODD_KEYS])
@@ -71,9 +67,6 @@ class ListTests(StoreTests):
                     assert [job.key for job in everything(rig.store, prefix=prefix, limit=limit)] == expected
 
     def test_state(self) -> None:
-        """
-        A list can be had of one state.
-        """
         with self.rig() as rig:
             rig.pending("p1")
             rig.running("r1")
@@ -93,9 +86,6 @@ class ListTests(StoreTests):
                     assert all(state in (None, job.state) for job in jobs)
 
     def test_due_range(self) -> None:
-        """
-        A list can be had of what is due from one instant to before another.
-        """
         with self.rig() as rig:
             for after in (1_000, 2_000, 3_000):
                 rig.pending(f"key {after}", after)
@@ -103,9 +93,6 @@ class ListTests(StoreTests):
             assert [job.key for job in found] == ["key 1000", "key 2000"]
 
     def test_handler(self) -> None:
-        """
-        A list can be had of one handler, together with every other filter.
-        """
         with self.rig() as rig:
             rig.store.apply(
                 [Set(Job(f"{i}", 0, rig.now + i, handler="even" if i % 2 == 0 else "odd")) for i in range(10)]
@@ -117,7 +104,7 @@ class ListTests(StoreTests):
 
     def test_last_generation(self) -> None:
         """
-        The last generation is not below any that was given, be it to what is gone; what is written later has a larger.
+        The last generation is not below any that was assigned, also of deleted jobs; later writes have a larger one.
         """
         with self.rig() as rig:
             for n in range(3):
@@ -134,7 +121,7 @@ class ListTests(StoreTests):
 
     def test_parts_and_target(self) -> None:
         """
-        A list can be had of one target, of a part of the key and of a part of the last error, letter for letter.
+        Filters by target, by a part of the key and by a part of the last error match literally.
         """
         with self.rig() as rig:
             rig.store.apply([Set(Job(key, 0, rig.now)) for key in ODD_KEYS])
@@ -174,7 +161,7 @@ class ListTests(StoreTests):
 
     def test_list_recurring(self) -> None:
         """
-        A list can be had of what comes back, in every state, and one that no longer does is not in it.
+        The filter for recurring jobs matches in every state, and not once a job no longer recurs.
         """
         with self.rig() as rig:
             rig.store.apply([Set(Job(f"once {i}", 0, rig.now + i)) for i in range(30)])
@@ -200,7 +187,7 @@ class ListTests(StoreTests):
 
     def test_changes_during_the_listing(self) -> None:
         """
-        What is there all the time is met exactly once, although all around it is set, moved, fired and cancelled.
+        A job that exists all the time is listed exactly once, even if others are set, moved, fired and cancelled.
         """
         with self.rig() as rig:
             lasting = [f"{i:03} stays" for i in range(60)]

@@ -1,5 +1,5 @@
 """
-Random writes against a dumb model.
+Random writes compared with a model.
 """
 
 from __future__ import annotations
@@ -14,13 +14,9 @@ WRITES = 2_000
 
 
 class MachineTests(StoreTests):
-    """
-    The state machine on this store.
-    """
-
     def test_random_writes(self) -> None:
         """
-        Whatever is written in whatever order, every answer and all that can be read is as the model says.
+        After any sequence of writes, every answer and everything readable is as in the model.
         """
         for seed in (*SEEDS, random.SystemRandom().randrange(2**32)):
             print(f"seed {seed}")  # noqa: T201 - a failure must be repeatable

@@ -1,5 +1,5 @@
 """
-Move: another instant for a pending job.
+Move: another due time for a pending job.
 """
 
 from __future__ import annotations
@@ -13,13 +13,9 @@ from tickwheel.testing.store_suite._base import StoreTests
 
 
 class MoveTests(StoreTests):
-    """
-    Every outcome of a move.
-    """
-
     def test_moved(self) -> None:
         """
-        A move gives the new instant and a later generation, counts attempts from zero, and leaves all else.
+        A move sets the due time and a later generation, resets the attempts, and keeps all other fields.
         """
         with self.rig() as rig:
             job = rig.pending("key", 1_000, payload=b"1", attempt=2, error="so far", first_set_at=7)
@@ -33,7 +29,7 @@ class MoveTests(StoreTests):
 
     def test_the_series_goes_along(self) -> None:
         """
-        A recurring job that is moved to later forgets the run that it waited for, one that is to run now does not.
+        A recurring job that is moved to later forgets its scheduled run; one that runs now keeps it.
         """
         rule = {"anchor_at": 5, "every_ms": 7, "jitter_ms": 0, "misfire": "once", "overlap": "all", "runs": 3}
         with self.rig() as rig:
@@ -47,7 +43,7 @@ class MoveTests(StoreTests):
 
     def test_a_run_ahead(self) -> None:
         """
-        A recurring job that is to run now besides notes what it waited for, once, unless it is tried again or is late.
+        A recurring job that additionally runs now records its scheduled run, once, unless it is retried or late.
         """
         with self.rig() as rig:
             facts = {"anchor_at": 5, "every_ms": 1, "jitter_ms": 0, "misfire": "once", "overlap": "all", "runs": 3}
@@ -70,7 +66,7 @@ class MoveTests(StoreTests):
 
     def test_to_the_same_instant(self) -> None:
         """
-        A move to the instant that it has already is a move, too.
+        A move to the current due time is a move, too.
         """
         with self.rig() as rig:
             job = rig.pending("key", 1_000)
@@ -80,7 +76,7 @@ class MoveTests(StoreTests):
 
     def test_move_expiry_keeps_its_distance(self) -> None:
         """
-        The expiry moves with the instant.
+        The expiry moves with the due time.
         """
         with self.rig() as rig:
             rig.pending("key", 1_000, expires_at=rig.now + 1_250)
@@ -89,7 +85,7 @@ class MoveTests(StoreTests):
 
     def test_move_not_found(self) -> None:
         """
-        A key that was never set cannot be moved, and a dead one neither.
+        A missing or a dead job cannot be moved.
         """
         with self.rig() as rig:
             assert rig.move("nobody", 1) == rig.move("nobody", 2, if_generation=1)
@@ -99,9 +95,6 @@ class MoveTests(StoreTests):
             assert rig.get("dead") == dead
 
     def test_move_too_late(self) -> None:
-        """
-        A running job cannot be moved.
-        """
         with self.rig() as rig:
             job = rig.running("key")
             assert rig.move("key", 1).outcome is Outcome.TOO_LATE
@@ -109,7 +102,7 @@ class MoveTests(StoreTests):
 
     def test_move_if_generation(self) -> None:
         """
-        A move under a condition happens only if it holds, and says what the generation is.
+        A conditional move happens only if its condition holds, and returns the generation.
         """
         with self.rig() as rig:
             job = rig.pending("key")
@@ -120,7 +113,7 @@ class MoveTests(StoreTests):
 
     def test_old_generation_cannot_begin(self) -> None:
         """
-        What was staged before a move cannot be begun after it.
+        A job that was staged before a move cannot begin after it.
         """
         with self.rig() as rig:
             job = rig.pending("key")

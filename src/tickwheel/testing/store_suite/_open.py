@@ -1,5 +1,5 @@
 """
-Before and after.
+Open and close.
 """
 
 from __future__ import annotations
@@ -17,14 +17,7 @@ WAIT_S = 0.05
 
 
 class OpenTests(StoreTests):
-    """
-    A new store, and a closed one.
-    """
-
     def test_new_store_is_empty(self) -> None:
-        """
-        A new store holds nothing, and says so everywhere.
-        """
         with self.rig() as rig:
             assert rig.counts() == (0, 0, 0)
             assert rig.store.get("nothing") is None
@@ -33,7 +26,7 @@ class OpenTests(StoreTests):
 
     def test_not_open(self) -> None:
         """
-        A store that was not opened refuses every use with an error of its own.
+        A store that was not opened refuses every call with an error of ours.
         """
         store = self.make_store()
         refused(StoreError, lambda: store.get("key"))
@@ -43,7 +36,7 @@ class OpenTests(StoreTests):
 
     def test_closed(self) -> None:
         """
-        A closed store refuses every use, and a second close does nothing.
+        A closed store refuses every call, and a second close does nothing.
         """
         with self.rig() as rig:
             store = rig.store
@@ -56,7 +49,7 @@ class OpenTests(StoreTests):
 
     def test_open_twice(self) -> None:
         """
-        To open what is open changes nothing: neither jobs nor who owns them.
+        Opening an open store changes neither jobs nor owners.
         """
         with self.rig() as rig:
             job, running = rig.pending("pending"), rig.running("running")
@@ -66,14 +59,14 @@ class OpenTests(StoreTests):
 
     def test_clock(self) -> None:
         """
-        The store's clock is in milliseconds since the epoch, and is not in the last century.
+        The store's clock is in milliseconds since the epoch, and in this century.
         """
         with self.rig() as rig:
             assert 1_700_000_000_000 < rig.store.now_ms() < 10_000_000_000_000
 
     def test_wake_ends_the_next_wait(self) -> None:
         """
-        A wake-up that comes before the wait ends it at once, and does not count as a change.
+        A wake-up before the wait ends it at once, and does not count as a change.
         """
         with self.rig() as rig:
             rig.store.wake()
@@ -85,7 +78,7 @@ class OpenTests(StoreTests):
 
     def test_a_wait_without_a_change_lasts(self) -> None:
         """
-        A wait that nothing ends lasts until its timeout, and a wake-up ends one wait only.
+        A wait without an event lasts until its timeout, and a wake-up ends only one wait.
         """
         with self.rig() as rig:
             rig.store.wake()
@@ -99,7 +92,7 @@ class OpenTests(StoreTests):
 
     def test_close_ends_a_wait(self) -> None:
         """
-        A store that is closed keeps nobody waiting for a change, whichever came first.
+        A close ends a wait for changes, whichever came first.
         """
         with self.rig() as rig:
             store = rig.store

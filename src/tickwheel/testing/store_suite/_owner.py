@@ -1,5 +1,5 @@
 """
-Ownership of jobs.
+Ownership of shards.
 """
 
 from __future__ import annotations
@@ -9,13 +9,9 @@ from tickwheel.testing.store_suite._base import OWNER, StoreTests
 
 
 class OwnerTests(StoreTests):
-    """
-    Acquire, renew, release, rescue.
-    """
-
     def test_renew(self) -> None:
         """
-        A renewal returns what is held, in the same epoch, and knows when it was.
+        A renewal returns the held leases, in the same epoch, with its time.
         """
         with self.rig() as rig:
             leases = rig.store.renew(OWNER)
@@ -28,14 +24,14 @@ class OwnerTests(StoreTests):
 
     def test_renew_by_another(self) -> None:
         """
-        A name that holds nothing renews nothing.
+        An owner without leases renews none.
         """
         with self.rig() as rig:
             assert rig.store.renew("the second owner") == []
 
     def test_acquire_twice(self) -> None:
         """
-        To acquire what one holds changes nothing.
+        Acquiring held leases changes nothing.
         """
         with self.rig() as rig:
             job = rig.running("key")
@@ -45,7 +41,7 @@ class OwnerTests(StoreTests):
 
     def test_release(self) -> None:
         """
-        After a release nobody's begins and settles count, and callers' writes do.
+        After a release begins and settles are refused, and callers' writes are accepted.
         """
         with self.rig() as rig:
             job, staged = rig.running("running"), rig.pending("pending")
@@ -58,7 +54,7 @@ class OwnerTests(StoreTests):
 
     def test_release_by_another(self) -> None:
         """
-        A release by another name than the owner's takes nothing from the owner.
+        A release under another name does not affect the owner.
         """
         with self.rig() as rig:
             job = rig.running("key")
@@ -70,7 +66,7 @@ class OwnerTests(StoreTests):
 
     def test_nodes(self) -> None:
         """
-        An owner is among the nodes until it releases, with its figures where others may have a share.
+        An owner is among the nodes until it releases, with its figures if others can share the store.
         """
         with self.rig() as rig:
             rig.store.report(OWNER, {"fired": 1})
@@ -82,7 +78,7 @@ class OwnerTests(StoreTests):
 
     def test_shards(self) -> None:
         """
-        Every shard is listed with its owner, epoch and end, to owners and others, and as nobody's once it was released.
+        Every shard is listed with its owner, epoch and end, to all, and without an owner after the release.
         """
         with self.rig() as rig:
             leases = {lease.shard: lease for lease in rig.store.renew(OWNER)}
@@ -102,7 +98,7 @@ class OwnerTests(StoreTests):
 
     def test_owner_rescue(self) -> None:
         """
-        The next owner gets what the former left running, pending and with its attempts, under a later epoch.
+        The next owner gets running jobs of the former one, pending and with their attempts, under a later epoch.
         """
         with self.rig() as rig:
             left = [rig.running(f"left {i}", i * 1_000) for i in range(5)]
@@ -121,7 +117,7 @@ class OwnerTests(StoreTests):
 
     def test_zombie(self) -> None:
         """
-        What a former owner still sends is refused, before and after the next one begins the same job.
+        Late writes of a former owner are refused, before and after the next one begins the same job.
         """
         with self.rig() as rig:
             job = rig.running("key")

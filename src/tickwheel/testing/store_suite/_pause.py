@@ -26,12 +26,12 @@ _RULE = '{"anchor_at":1,"every_ms":5,"jitter_ms":0,"misfire":"once","pause_after
 
 class PauseTests(StoreTests):
     """
-    A paused job is pending, due nowhere, and begun by nobody, whatever else is written to it.
+    A paused job is pending, due nowhere, and cannot begin, whatever else is written to it.
     """
 
     def test_paused(self) -> None:
         """
-        A paused job shows who paused it, when and why, and is due nowhere; nothing else of it has changed.
+        A paused job shows the actor, time and reason, and is due nowhere; its other fields are unchanged.
         """
         with self.rig() as rig:
             job, other = rig.pending("key", payload=b"1"), rig.pending("other", 70_000)
@@ -54,7 +54,7 @@ class PauseTests(StoreTests):
 
     def test_pause_not_begun(self) -> None:
         """
-        What was read before the pause is not begun after it, nor set aside or redated, and uses no attempt.
+        A job that was read before the pause cannot begin after it, nor be set aside or redated, and uses no attempt.
         """
         with self.rig() as rig:
             job = rig.pending("key")
@@ -73,7 +73,7 @@ class PauseTests(StoreTests):
 
     def test_paused_by_the_end_of_a_run(self) -> None:
         """
-        A settle may pause the next run; a pause that is there already stays as it is.
+        A settle may pause the next run; an existing pause stays as it is.
         """
         with self.rig() as rig:
             pause = Pause(rig.now, "pause_after", "failed runs in a row: 3")
@@ -94,7 +94,7 @@ class PauseTests(StoreTests):
 
     def test_resumed(self) -> None:
         """
-        A resumed job is due at its instant under its generation; what is not paused is kept as it is.
+        A resumed job is due at its due time in its generation; a job that is not paused is kept as it is.
         """
         with self.rig() as rig:
             job = rig.pending("key")
@@ -109,7 +109,7 @@ class PauseTests(StoreTests):
 
     def test_pause_again(self) -> None:
         """
-        A second pause has the last word, and one resume ends both.
+        A second pause replaces the first, and one resume ends both.
         """
         with self.rig() as rig:
             job = rig.pending("key")
@@ -122,7 +122,7 @@ class PauseTests(StoreTests):
 
     def test_refused(self) -> None:
         """
-        There is nothing to pause or resume of a key without a live job, nor under another generation.
+        Pause and resume need a live job, and the right generation.
         """
         with self.rig() as rig:
             dead, job = rig.dead("dead"), rig.pending("key")
@@ -137,7 +137,7 @@ class PauseTests(StoreTests):
 
     def test_pause_verbs(self) -> None:
         """
-        A paused job can be set and moved, and stays paused; cancelled and set again, it is another one.
+        A paused job can be set and moved, and stays paused; after a cancel and a set it is not.
         """
         with self.rig() as rig:
             first = rig.pending("key", payload=b"1")
@@ -161,7 +161,7 @@ class PauseTests(StoreTests):
 
     def test_counted(self) -> None:
         """
-        A job whose attempt is counted is paused by the word that it does not start, and not by the word that it has.
+        A counted attempt is paused if its status says that it does not start, and not if it has started.
         """
         with self.rig() as rig:
             rig.running("key")
@@ -176,7 +176,7 @@ class PauseTests(StoreTests):
 
     def test_pause_recurring(self) -> None:
         """
-        A job that recurs is paused while it runs: its run goes on, and the next one, or another attempt, is paused.
+        A recurring job that is paused while it runs completes the run; the next run or attempt is paused.
         """
         with self.rig() as rig:
             for key, how in (("next", Settled.DONE), ("again", Settled.AGAIN)):
@@ -196,7 +196,7 @@ class PauseTests(StoreTests):
 
     def test_resumed_while_it_runs(self) -> None:
         """
-        A pause that ends before the run does leaves no trace; one that dies takes its pause along.
+        A pause that ends before the run does leaves no trace; a dead letter keeps no pause.
         """
         with self.rig() as rig:
             job = rig.running("key", recurrence="every 5 s")
@@ -236,7 +236,7 @@ class PauseTests(StoreTests):
 
     def test_pause_set_aside(self) -> None:
         """
-        A job that was set aside can be paused: nobody takes it up, and once it is resumed its own shard has it.
+        A job that was set aside can be paused: no node claims it; after the resume it is in its own shard.
         """
         with self.rig() as rig:
             job = rig.pending("key", handler="mail")
@@ -250,7 +250,7 @@ class PauseTests(StoreTests):
 
     def test_adopted(self) -> None:
         """
-        A job that comes from another store paused stays paused.
+        A paused job from another store stays paused.
         """
         with self.rig() as rig:
             rig.pending("key")
@@ -264,7 +264,7 @@ class PauseTests(StoreTests):
 
     def test_listed(self) -> None:
         """
-        A list of what is paused holds the pending jobs that are, page by page, and goes with the other filters.
+        A list of paused jobs has exactly the paused pending ones, page by page, also with other filters.
         """
         with self.rig() as rig:
             for number in range(9):
@@ -291,7 +291,7 @@ class PauseTests(StoreTests):
 
 def _hand_over(rig: Rig) -> None:
     """
-    Give the store up, and take it under another name.
+    Release the store, and acquire it under another name.
     """
     rig.store.release(OWNER)
     rig.leases = {lease.shard: lease for lease in rig.store.acquire("the next owner")}

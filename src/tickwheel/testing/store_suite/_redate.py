@@ -1,5 +1,5 @@
 """
-Redate: the instant of a pending job, by a clock that was set.
+Redate: the due time of a pending job after a clock step.
 """
 
 from __future__ import annotations
@@ -13,13 +13,9 @@ STEPS = (-3_600_000, 3_600_000, 86_400_000)
 
 
 class RedateTests(StoreTests):
-    """
-    Every outcome of a redate.
-    """
-
     def test_redated(self) -> None:
         """
-        The life is the same, and with its instant go its expiry, its first set and its recurrence.
+        The generation is the same; expiry, first set and recurrence move with the due time.
         """
         with self.rig() as rig:
             fields = {"expires_at": rig.now + 90_000, "recurrence": "every 5 s", "first_set_at": rig.now}
@@ -48,16 +44,13 @@ class RedateTests(StoreTests):
             assert answer.job == replace(job, due_at=job.due_at + 1, first_set_at=job.first_set_at + 1)
 
     def test_redate_too_late(self) -> None:
-        """
-        What runs has its instant behind it.
-        """
         with self.rig() as rig:
             job = rig.running("key")
             assert rig.do(Redate(job, rig.lease("key").epoch, rig.now)).outcome is Outcome.TOO_LATE
 
     def test_another_life(self) -> None:
         """
-        A job that was moved, set or redated since it was read, is dead or gone, is left alone.
+        A job that was moved, set or redated since it was read, is dead or gone, is not changed.
         """
         with self.rig() as rig:
             epoch = rig.lease("key").epoch
@@ -73,9 +66,6 @@ class RedateTests(StoreTests):
             assert rig.do(Redate(dead, epoch, dead.due_at + 5)).outcome is Outcome.NOT_FOUND
 
     def test_redate_not_owner(self) -> None:
-        """
-        A redate with another epoch is refused.
-        """
         with self.rig() as rig:
             job = rig.pending("key")
             for epoch in (rig.lease("key").epoch - 1, rig.lease("key").epoch + 1):

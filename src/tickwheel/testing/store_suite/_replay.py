@@ -1,5 +1,5 @@
 """
-Replay: another chance for a dead job.
+Replay: a dead job becomes pending again.
 """
 
 from __future__ import annotations
@@ -11,13 +11,9 @@ from tickwheel.testing.store_suite._base import StoreTests
 
 
 class ReplayTests(StoreTests):
-    """
-    Every outcome of a replay.
-    """
-
     def test_replayed(self) -> None:
         """
-        A replayed job is pending with a new generation and attempt 0, and remembers its error.
+        A replayed job is pending with a new generation and attempt 0, and keeps its error.
         """
         with self.rig() as rig:
             dead = rig.dead("key")
@@ -39,9 +35,6 @@ class ReplayTests(StoreTests):
             assert rig.begin(job) is Outcome.BEGUN
 
     def test_replay_not_found(self) -> None:
-        """
-        Only a dead job can be replayed.
-        """
         with self.rig() as rig:
             assert rig.replay("nobody").outcome is Outcome.NOT_FOUND
             job = rig.pending("pending")
@@ -51,9 +44,6 @@ class ReplayTests(StoreTests):
             assert rig.replay("running").outcome is Outcome.NOT_FOUND
 
     def test_replay_if_generation(self) -> None:
-        """
-        A replay under a condition happens only if it holds.
-        """
         with self.rig() as rig:
             dead = rig.dead("key")
             assert rig.replay("key", if_generation=dead.generation + 1).outcome is Outcome.WRONG_GENERATION

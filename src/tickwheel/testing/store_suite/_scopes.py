@@ -1,5 +1,5 @@
 """
-Pauses of a handler, a queue, a target, or everything.
+Pauses of a handler, a queue, a target, or all jobs.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ SKILLS = (("handler", "mail"), ("handler", "print"), ("webhook", None))
 
 class ScopeTests(StoreTests):
     """
-    A paused scope is listed, and nobody takes up its jobs before it is resumed.
+    A paused scope is listed, and its jobs are not claimed before it is resumed.
     """
 
     def test_scopes(self) -> None:
         """
-        A pause has its words until it is replaced or ended, and the answers say what was there.
+        A pause has its texts until it is replaced or ended, and answers return the previous state.
         """
         with self.rig() as rig:
             mail, everything = Pause(5, "me", "smtp is down", "handler:mail"), Pause(7, "you", "", "*")
@@ -38,7 +38,7 @@ class ScopeTests(StoreTests):
 
     def test_history(self) -> None:
         """
-        The history has a record of each change, and none where nothing changed.
+        The history has a record of each change, and none if nothing changed.
         """
         with self.rig() as rig:
             record = HistoryRecord(0, 5, "handler:mail", 0, 0, "paused", OWNER, "handler", "mail", 5, error="why")
@@ -52,7 +52,7 @@ class ScopeTests(StoreTests):
 
     def test_scope_take_up(self) -> None:
         """
-        What is paused by its handler, its target or as everything is left out, whatever the skill; the rest is not.
+        Jobs that are paused by handler, by target or as a whole are not claimed, whatever the skill; others are.
         """
         for paused, open_ in (
             ((), NAMES),
@@ -80,7 +80,7 @@ class ScopeTests(StoreTests):
 
     def test_scope_many(self) -> None:
         """
-        However much waits for a paused handler of a target, the others of that target are found, to the limit.
+        However many jobs wait for a paused handler of a target, others of that target are found, to the limit.
         """
         with self.rig() as rig:
             lease = rig.lease("{k}")

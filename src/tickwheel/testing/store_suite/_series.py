@@ -1,5 +1,5 @@
 """
-A series that exists, and is set again: it keeps what it owes.
+An existing series that is set again: it keeps its pending obligations.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _KEY: Final = "series"
 
 class SeriesTests(StoreTests):
     """
-    Each situation of a series, with the same rule, with another one, and with another payload.
+    A series in each situation, set again with the same rule, another rule, and another payload.
     """
 
     def test_the_same_rule(self) -> None:
         """
-        The same rule and payload write nothing, whatever the series owes: no generation, no instant, no byte changes.
+        The same rule and payload write nothing: no generation, no due time, no byte changes.
         """
         with self.rig() as rig:
             for situation in (_waits, _is_owed, _waits_for_its_retry, _was_snoozed, _is_paused, _runs):
@@ -39,7 +39,7 @@ class SeriesTests(StoreTests):
 
     def test_another_payload(self) -> None:
         """
-        Another payload, handler or policy keeps the instant and the attempts, under a new generation; one is left.
+        Another payload, handler or policy keeps the due time and the attempts, under a new generation.
         """
         with self.rig() as rig:
             for situation in (_waits, _is_owed, _waits_for_its_retry, _was_snoozed, _is_paused):
@@ -55,7 +55,7 @@ class SeriesTests(StoreTests):
 
     def test_while_it_runs(self) -> None:
         """
-        A run under way ends as it began, and is tried again, if it fails, before the change counts.
+        A running attempt completes unchanged, and is retried, if it fails, before the change takes effect.
         """
         with self.rig() as rig:
             before = _runs(rig, _KEY)
@@ -82,7 +82,7 @@ class SeriesTests(StoreTests):
 
     def test_more_runs_while_the_last_one_lasts(self) -> None:
         """
-        A series whose last run lasts goes on if it is given more of them meanwhile.
+        A series that gets more runs during its last run continues.
         """
         with self.rig() as rig:
             for key, runs in (("more", 2), ("none", None)):
@@ -116,7 +116,7 @@ class SeriesTests(StoreTests):
 
     def test_the_phase(self) -> None:
         """
-        A start that was asked for is compared by phase; another phase moves the next run, never to now.
+        A requested start is compared by phase; another phase moves the next run, never to now.
         """
         with self.rig() as rig:
             before = _waits(rig, _KEY)
@@ -131,7 +131,7 @@ class SeriesTests(StoreTests):
 
     def test_the_end(self) -> None:
         """
-        An end counts from the begin of the series: runs that were made count, one that is owed is made, and then none.
+        An end counts from the start of the series: past runs count, an owed one runs, and then none.
         """
         with self.rig() as rig:
             _waits(rig, _KEY, runs=3)
@@ -150,7 +150,7 @@ class SeriesTests(StoreTests):
 
     def test_modes(self) -> None:
         """
-        Keep leaves a series alone, earliest keeps its phase, and restart alone begins a new one.
+        KEEP leaves a series unchanged, EARLIEST keeps its phase, and only RESTART begins a new one.
         """
         with self.rig() as rig:
             before = _waits(rig, _KEY, runs=3)
@@ -171,7 +171,7 @@ class SeriesTests(StoreTests):
 
     def test_a_dead_series(self) -> None:
         """
-        The same rule revives no dead letter; other runs are a new series, and so is a restart.
+        The same rule does not revive a dead letter; other runs are a new series, and so is a restart.
         """
         with self.rig() as rig:
             staged = _runs(rig, _KEY)

@@ -12,13 +12,9 @@ from tickwheel.testing.store_suite._base import StoreTests
 
 
 class SetTests(StoreTests):
-    """
-    Every outcome of a set, and what is stored.
-    """
-
     def test_created(self) -> None:
         """
-        A set of a new key creates a pending job with a generation, and answers with it as it is stored.
+        A set of a new key creates a pending job with a generation; the answer is the stored job.
         """
         with self.rig() as rig:
             answer = rig.set("key")
@@ -31,7 +27,7 @@ class SetTests(StoreTests):
 
     def test_all_fields_come_back(self) -> None:
         """
-        Every field of a job is stored as it was given, except generation and state.
+        Every field of a job is stored as given, except generation and state.
         """
         retry = RetryPolicy(7, "list", 5, 9, 0.25, (1, 2, 3))
         with self.rig() as rig:
@@ -59,7 +55,7 @@ class SetTests(StoreTests):
 
     def test_replaced(self) -> None:
         """
-        A set of a pending key replaces the job, keeps the beginning of its life, and gives it a later generation.
+        A set of a pending key replaces the job, keeps its first-set time, and gives it a later generation.
         """
         with self.rig() as rig:
             first = rig.pending("key", 1_000, payload=b"1", error="old", attempt=2, first_set_at=77)
@@ -86,7 +82,7 @@ class SetTests(StoreTests):
 
     def test_earliest(self) -> None:
         """
-        With EARLIEST the payload is new, and the instant the earlier of the two.
+        With EARLIEST the payload is new, and the due time the earlier of the two.
         """
         with self.rig() as rig:
             rig.pending("key", 1_000, payload=b"1")
@@ -98,7 +94,7 @@ class SetTests(StoreTests):
 
     def test_kept_payload(self) -> None:
         """
-        A set that keeps the payload changes all else of a live job, and has its own where there is none.
+        A set that keeps the payload changes all other fields of a live job, and uses its own if there is none.
         """
         with self.rig() as rig:
             assert rig.pending("key", 1_000, payload=b"0", keeps_payload=True).payload == b"0"
@@ -113,7 +109,7 @@ class SetTests(StoreTests):
 
     def test_kept_payload_of_a_dead_job(self) -> None:
         """
-        A dead job is replaced with its payload: a new life begins with what the set brings.
+        A dead job is replaced with the payload of the set.
         """
         with self.rig() as rig:
             job = rig.running("key", payload=b"1")
@@ -122,7 +118,7 @@ class SetTests(StoreTests):
 
     def test_change(self) -> None:
         """
-        A pending job that is due at the instant that is named is changed, and its attempts, error and pause stay.
+        A pending job with the named due time is changed, and its attempts, error and pause stay.
         """
         with self.rig() as rig:
             job = rig.running("key", 1_000, payload=b"1", recurrence="every 5 s")
@@ -139,7 +135,7 @@ class SetTests(StoreTests):
 
     def test_change_of_what_is_another(self) -> None:
         """
-        A change of what is due at another instant, is running, dead or gone, does nothing and says why.
+        A change of a job that has another due time, is running, dead or gone, is refused with the reason.
         """
         with self.rig() as rig:
             job = rig.pending("key", 1_000, payload=b"1")
@@ -167,7 +163,7 @@ class SetTests(StoreTests):
 
     def test_maximum_wait(self) -> None:
         """
-        A debounce slides the instant no further than its maximum wait after the first set.
+        A debounce postpones the due time no further than its maximum wait after the first set.
         """
         with self.rig() as rig:
             first = rig.pending("key", 1_000, max_wait_ms=2_500)
@@ -189,7 +185,7 @@ class SetTests(StoreTests):
 
     def test_set_expiry_keeps_its_distance(self) -> None:
         """
-        Where a mode or a maximum wait brings the instant forward, the expiry comes with it.
+        If a mode or a maximum wait brings the due time forward, the expiry moves with it.
         """
         with self.rig() as rig:
             rig.pending("key", 1_000)
@@ -200,7 +196,7 @@ class SetTests(StoreTests):
 
     def test_set_if_generation(self) -> None:
         """
-        A condition that holds lets the set through; one that does not is answered with the job as it is.
+        A conditional set is done if its condition holds; otherwise the answer is the current job.
         """
         with self.rig() as rig:
             job = rig.pending("key")
@@ -211,7 +207,7 @@ class SetTests(StoreTests):
 
     def test_if_there_is_none(self) -> None:
         """
-        Generation 0 as a condition means that there is no live job of the key.
+        Generation 0 as a condition means that the key has no live job.
         """
         with self.rig() as rig:
             assert rig.set("key", if_generation=0).outcome is Outcome.CREATED
@@ -223,7 +219,7 @@ class SetTests(StoreTests):
 
     def test_over_a_running_job(self) -> None:
         """
-        A set of a job that has started begins a new life, whatever the mode, which the old firing cannot end.
+        A set of a started job begins a new generation, in any mode, which the old firing cannot end.
         """
         with self.rig() as rig:
             for mode in SetMode:
@@ -238,9 +234,6 @@ class SetTests(StoreTests):
             assert rig.counts() == (len(SetMode), 0, 0)
 
     def test_over_a_dead_job(self) -> None:
-        """
-        A dead job does not hold its key: a set creates, in any mode.
-        """
         with self.rig() as rig:
             for mode in SetMode:
                 key = rig.dead(f"key {mode}").key
@@ -251,7 +244,7 @@ class SetTests(StoreTests):
 
     def test_generations_are_never_used_twice(self) -> None:
         """
-        Every new life of every key has a generation of its own, above all before it in its partition.
+        Each generation is unique and larger than all earlier ones of its partition.
         """
         with self.rig() as rig:
             seen: list[tuple[int, int]] = []

@@ -1,5 +1,5 @@
 """
-Settle: how a firing ends.
+Settle (acknowledge): the end of a firing.
 """
 
 from __future__ import annotations
@@ -11,13 +11,9 @@ from tickwheel.testing.store_suite._base import StoreTests
 
 
 class SettleTests(StoreTests):
-    """
-    Every outcome of a settle.
-    """
-
     def test_done(self) -> None:
         """
-        A job that is done has no row, and the answer no job.
+        A finished job has no row, and the answer no job.
         """
         with self.rig() as rig:
             answer = rig.settle(rig.running("key"))
@@ -27,7 +23,7 @@ class SettleTests(StoreTests):
 
     def test_done_and_recurring(self) -> None:
         """
-        A job that recurs is pending again, as a new generation with attempt 0, and its expiry goes with its instant.
+        A recurring job is pending again, in a new generation with attempt 0, and its expiry moves with its due time.
         """
         with self.rig() as rig:
             job = rig.running("key", 1_000, recurrence="every 5 s", expires_at=rig.now + 1_400, first_set_at=3)
@@ -44,7 +40,7 @@ class SettleTests(StoreTests):
 
     def test_the_length_of_a_run_that_was_tried_again(self) -> None:
         """
-        The next life is worth firing for as long as the recurrence says, however late the last try was.
+        The next run has the time to live of the recurrence, however late the last attempt was.
         """
         text = '{"every_ms":5000,"expires_ms":400,"grace_ms":1}'
         with self.rig() as rig:
@@ -59,7 +55,7 @@ class SettleTests(StoreTests):
 
     def test_a_recurrence_that_counts(self) -> None:
         """
-        A settle may give a job that lives on another recurrence; without one, and in a dead letter, it keeps its own.
+        A settle may replace the recurrence of a live job; without one, and in a dead letter, the job keeps its own.
         """
         with self.rig() as rig:
             job = rig.running("key", 1_000, recurrence="every 5 s, twice")
@@ -81,7 +77,7 @@ class SettleTests(StoreTests):
 
     def test_settle_again(self) -> None:
         """
-        A retried job is pending in the same generation with the attempt and error given; its expiry stays.
+        A retried job is pending in the same generation with the given attempt and error; its expiry stays.
         """
         with self.rig() as rig:
             job = rig.running("key", 1_000, expires_at=rig.now + 1_400)
@@ -92,7 +88,7 @@ class SettleTests(StoreTests):
 
     def test_again_at_once(self) -> None:
         """
-        A retry without an instant keeps the one it had, and a snooze gives its attempt back.
+        A retry without a due time keeps the current one, and a snooze gives its attempt back.
         """
         with self.rig() as rig:
             job = rig.running("key")
@@ -115,7 +111,7 @@ class SettleTests(StoreTests):
 
     def test_settle_twice(self) -> None:
         """
-        A firing ends once: whatever comes second is refused.
+        A firing ends once: a second end is refused.
         """
         with self.rig() as rig:
             done = rig.running("done")
@@ -130,9 +126,6 @@ class SettleTests(StoreTests):
             assert rig.counts() == (1, 0, 1)
 
     def test_settle_not_begun(self) -> None:
-        """
-        A job that was not begun has no firing to end.
-        """
         with self.rig() as rig:
             job = rig.pending("key")
             for how in Settled:
@@ -140,9 +133,6 @@ class SettleTests(StoreTests):
             assert rig.get("key") == job
 
     def test_settle_not_owner(self) -> None:
-        """
-        A settle with another epoch is refused, however it ends.
-        """
         with self.rig() as rig:
             job = rig.running("key")
             for how in Settled:

@@ -1,5 +1,5 @@
 """
-Two objects on the same data: one owns, the other writes, or comes after.
+Two objects on the same data: one owns, the other writes, or is the next owner.
 """
 
 from __future__ import annotations
@@ -18,10 +18,6 @@ from tickwheel.testing.store_suite._base import EVER, OWNER, PATIENCE_S, Rig, St
 
 
 class SharedTests(StoreTests):
-    """
-    The rules between objects, threads and processes.
-    """
-
     def make_peer(self, store: Store) -> Store:
         """
         Return another object on the data of *store*, which may be open, closed or lost; not open.
@@ -31,7 +27,7 @@ class SharedTests(StoreTests):
     @contextmanager
     def peer(self, rig: Rig) -> Iterator[Store]:
         """
-        Lend an open peer of the rig's store.
+        Yield an open peer of the rig's store.
         """
         peer = self.make_peer(rig.store)
         peer.open()
@@ -42,7 +38,7 @@ class SharedTests(StoreTests):
 
     def test_reopened(self) -> None:
         """
-        A store that is closed and opened again has every job, in every state, and goes on with its generations.
+        A store that is closed and opened again has every job, in every state, and continues its generations.
         """
         with self.rig() as rig:
             jobs = [rig.pending("pending", payload=b"\x00\xff", handler="h"), rig.dead("dead")]
@@ -66,7 +62,7 @@ class SharedTests(StoreTests):
 
     def test_one_owner(self) -> None:
         """
-        What is owned cannot be acquired, and can as soon as it was released.
+        An owned store cannot be acquired, and can be as soon as it is released.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             if not peer.abilities.has_many_owners:
@@ -82,7 +78,7 @@ class SharedTests(StoreTests):
 
     def test_others_see_the_owners(self) -> None:
         """
-        A store that owns nothing lists the same shards and owners; a second owner appears beside the first in time.
+        A store without leases lists the same shards and owners; a second owner appears in time.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             assert {shard.owner for shard in peer.shards()} == {OWNER}
@@ -102,7 +98,7 @@ class SharedTests(StoreTests):
 
     def test_others_may_write(self) -> None:
         """
-        Who does not own may set, move, cancel and replay, and the owner sees it at once.
+        A store without leases may set, move, cancel and replay, and the owner sees it at once.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             rig.pending("moved")
@@ -122,7 +118,7 @@ class SharedTests(StoreTests):
 
     def test_changes_of_others(self) -> None:
         """
-        The owner is brought what others made pending in its reach since its mark, and nothing of it is missing.
+        The owner gets all jobs that others made pending in its range since its mark.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             rig.pending("to move", 90_000)
@@ -155,9 +151,9 @@ class SharedTests(StoreTests):
 
     def test_changes_of_all_shards(self) -> None:
         """
-        One look brings the changes of all shards up to their cursors, and those without a mark get one of that moment.
+        One call returns the changes of all shards up to their cursors; shards without a mark get a mark of that moment.
 
-        A look that asks for none forgets none.
+        A call that requests no shards discards none.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             near = (rig.now + 10_000, 0)
@@ -183,7 +179,7 @@ class SharedTests(StoreTests):
 
     def test_resumed_by_others(self) -> None:
         """
-        A job that others pause and resume comes with the changes, whether or not the note of its set was read.
+        A job that others pause and resume is among the changes, whether or not its set was read.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             for is_read in (False, True):
@@ -205,7 +201,7 @@ class SharedTests(StoreTests):
 
     def test_changes_are_told_to_the_owner_alone(self) -> None:
         """
-        A store that owns nothing, or did so before, gets no changes, and takes none away from the owner by asking.
+        A store without leases gets no changes, and removes none from the owner.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             shard = rig.store.shard_of("key")
@@ -222,7 +218,7 @@ class SharedTests(StoreTests):
 
     def test_begins_are_the_owners(self) -> None:
         """
-        A begin and a settle count in the name of the owner alone, even if others know its epoch.
+        A begin and a settle are accepted from the owner only, even if others know its epoch.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             job = rig.running("key")
@@ -234,7 +230,7 @@ class SharedTests(StoreTests):
 
     def test_wakes_the_owner(self) -> None:
         """
-        Where the store can notify, a write of somebody else wakes the owner that waits.
+        If the store can notify, a write of another store object wakes the waiting owner.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             if not rig.store.abilities.has_notify:
@@ -259,7 +255,7 @@ class SharedTests(StoreTests):
 
     def test_wake_and_close_end_a_wait(self) -> None:
         """
-        A thread that waits for changes is let go by `wake`, and by `close`.
+        `wake` and `close` end a thread's wait for changes.
         """
         with self.rig() as rig:
             for end in (rig.store.wake, rig.store.close):
@@ -277,7 +273,7 @@ class SharedTests(StoreTests):
 
     def test_two_write_at_once(self) -> None:
         """
-        Two objects that write to the same keys at the same time lose nothing, and never share a generation.
+        Two objects that write to the same keys at once lose nothing, and never share a generation.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             generations: list[int] = []
@@ -301,7 +297,7 @@ class SharedTests(StoreTests):
 
     def test_readers_beside_a_writer(self) -> None:
         """
-        Reads from several threads go on while a batch of one partition is written, and see all of it or nothing.
+        Reads continue while a batch of one partition is written, and see all of it or nothing.
         """
         with self.rig() as rig:
             seen: list[int] = []
@@ -324,7 +320,7 @@ class SharedTests(StoreTests):
 
     def test_random_writes_and_reopening(self) -> None:
         """
-        Whatever is written, and however often the store is closed and opened in between, it is as the model says.
+        After any writes, closes and reopenings the store is as in the model.
         """
         takeovers = 0
         for seed in (11, 12, random.SystemRandom().randrange(2**32)):

@@ -9,8 +9,8 @@ A design's tests are a subclass, which pytest collects; unittest does if it deri
             wheel.advance(start)
             return wheel
 
-The suite reads `abilities` and holds the design to them: how late, in which order, how far.
-A design of limited span needs one of at least eight ticks here.
+The suite tests the design's `abilities`: its lateness, order and span.
+A limited span must have at least eight ticks.
 The suite imports no test library; `pytest.register_assert_rewrite("tickwheel.testing.wheel_suite")` makes it explain
 its assertions.
 """

@@ -1,5 +1,5 @@
 """
-Old wheels: across every power of 64 and 256, for years, with the far future beside the near.
+Old wheels: across every power of 64 and 256, for years, with far and near deadlines.
 """
 
 from __future__ import annotations
@@ -14,13 +14,9 @@ YEAR_NS = 365 * 24 * 3_600 * 10**9
 
 
 class AgeingTests(WheelTests):
-    """
-    A wheel of any age keeps the promise.
-    """
-
     def test_across_every_level_edge(self) -> None:
         """
-        Started just before the edge of a level, a wheel delivers what is before, on and after it exactly when due.
+        From a start just before the edge of a level, entries before, on and after it expire exactly when due.
         """
         tick_ns = self.checked()[0].abilities.tick_ns or 1
         for edge in sorted({*level_edges(), *level_edges(tick_ns)}):
@@ -31,7 +27,7 @@ class AgeingTests(WheelTests):
 
     def test_every_level_edge_from_zero(self) -> None:
         """
-        A new wheel holds a deadline at the edge of each level and its neighbours, and delivers each exactly when due.
+        In a new wheel, deadlines at the edge of each level and its neighbours expire exactly when due.
         """
         wheel, ruler = self.checked(0)
         span_ns = wheel.abilities.span_ns
@@ -49,7 +45,7 @@ class AgeingTests(WheelTests):
 
     def test_far_beside_near(self) -> None:
         """
-        A deadline centuries away, or as far as the span goes, disturbs no near one and is due when it is due.
+        A deadline centuries away, or at the end of the span, affects no near one and expires when due.
         """
         wheel, ruler = self.checked()
         span_ns = wheel.abilities.span_ns
@@ -70,7 +66,7 @@ class AgeingTests(WheelTests):
 
     def test_ten_years(self) -> None:
         """
-        Two heartbeats that are set again whenever they expire come exactly on time for ten years, or 5,000 times.
+        Two heartbeats that are set again whenever they expire are exactly on time for ten years, or 5,000 times.
         """
         wheel, ruler = self.checked()
         span_ns = wheel.abilities.span_ns or YEAR_NS

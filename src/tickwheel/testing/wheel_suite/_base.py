@@ -1,5 +1,5 @@
 """
-The base of a wheel's tests: a wheel that is checked after each call, and a ruler for its ticks.
+Base class of a wheel's tests: a wheel that is checked after each call, and deadlines in its ticks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["START", "CheckedWheel", "Ruler", "WheelTests", "payloads", "refused"]
 
 START = 1_000_000_123_456_789
-"""Where a test's time begins: eleven days and a half, at the edge of nothing."""
+"""Start time of a test: eleven days and a half, not at the edge of a level."""
 
 
 class CheckedWheel:
@@ -28,38 +28,26 @@ class CheckedWheel:
         self.abilities = wheel.abilities
 
     def insert(self, deadline: int, payload: Any = None) -> int:
-        """
-        Insert, and check.
-        """
         id = self.wheel.insert(deadline, payload)  # noqa: A001 the protocol's word
         self.wheel.check()
         return id
 
     def cancel(self, id: int) -> bool:
-        """
-        Cancel, and check.
-        """
         was_pending = self.wheel.cancel(id)
         self.wheel.check()
         return was_pending
 
     def reschedule(self, id: int, deadline: int) -> bool:
-        """
-        Move, and check.
-        """
         was_pending = self.wheel.reschedule(id, deadline)
         self.wheel.check()
         return was_pending
 
     def deadline(self, id: int) -> int | None:
-        """
-        Look a deadline up.
-        """
         return self.wheel.deadline(id)
 
     def advance(self, now: int, limit: int | None = None) -> list[Expired]:
         """
-        Advance, check, and hold the wheel to what `next_expiration` said before.
+        Advance, check, and compare with the earlier answer of `next_expiration`.
         """
         said = self.wheel.next_expiration()
         expired = self.wheel.advance(now, limit)
@@ -70,7 +58,7 @@ class CheckedWheel:
 
     def next_expiration(self) -> int | None:
         """
-        Ask twice, with a check between: asking changes nothing.
+        Call it twice, with a check between: a call changes nothing.
         """
         answer = self.wheel.next_expiration()
         self.wheel.check()
@@ -78,17 +66,11 @@ class CheckedWheel:
         return answer
 
     def drain(self) -> list[Expired]:
-        """
-        Drain, and check.
-        """
         drained = self.wheel.drain()
         self.wheel.check()
         return drained
 
     def stats(self) -> dict[str, Any]:
-        """
-        Return the counts.
-        """
         return self.wheel.stats()
 
     def __len__(self) -> int:
@@ -97,7 +79,7 @@ class CheckedWheel:
 
 class Ruler:
     """
-    Deadlines counted in the wheel's ticks from its start, or in microseconds where it has none.
+    Deadlines in the wheel's ticks from its start, or in microseconds if it has no tick.
     """
 
     def __init__(self, wheel: CheckedWheel, start: int = START) -> None:
@@ -107,40 +89,30 @@ class Ruler:
 
     def at(self, tick: int, offset_ns: int = 0) -> int:
         """
-        Return the end of the *tick*-th tick after the start, and *offset_ns* beside it.
+        Return the end of the *tick*-th tick after the start, plus *offset_ns*.
         """
         return self.origin + tick * self.unit + offset_ns
 
     def due_at(self, deadline: int) -> int:
-        """
-        Return when an entry of this *deadline* is delivered.
-        """
         due_at = self.abilities.due_at(deadline)
         assert due_at is not None, "NEVER is not delivered"
         return due_at
 
     def in_order(self, deadlines: Iterable[int]) -> list[int]:
         """
-        Return *deadlines*, given in order of arrival, in the order in which one advance delivers them.
+        Sort *deadlines*, given in order of arrival, in the order in which one advance delivers them.
         """
         return sorted(deadlines, key=None if self.abilities.exact_order else self.due_at)
 
 
 class WheelTests:
-    """
-    The base of a wheel's tests: they get their wheels here.
-    """
-
     def make_wheel(self, start: int) -> Wheel:
         """
-        Return a new wheel whose time is *start*, in nanoseconds; a subclass says how.
+        Return a new wheel whose time is *start*, in nanoseconds.
         """
         raise NotImplementedError(type(self).__name__)  # not abstract: pytest passes over such classes in silence
 
     def checked(self, start: int = START) -> tuple[CheckedWheel, Ruler]:
-        """
-        Return a new wheel that is checked after each call, and a ruler for it.
-        """
         wheel = CheckedWheel(self.make_wheel(start))
         span_ns = wheel.abilities.span_ns
         assert span_ns is None or span_ns >= 8 * wheel.abilities.tick_ns, "the suite needs a span of eight ticks"
@@ -148,16 +120,13 @@ class WheelTests:
 
 
 def payloads(expired: Iterable[Expired]) -> list[Any]:
-    """
-    Return what the entries carried.
-    """
     return [entry.payload for entry in expired]
 
 
 @contextmanager
 def refused(error: type[Exception], value: object) -> Iterator[None]:
     """
-    Expect *error*, with a message that names *value*.
+    Expect *error*, whose message contains *value*.
     """
     text = None
     try:

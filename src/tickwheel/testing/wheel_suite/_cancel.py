@@ -1,5 +1,5 @@
 """
-One outcome: an entry expires, is cancelled or is drained; and the counts say which.
+An entry expires, is cancelled or is drained, exactly one of them; and the counters show which.
 """
 
 from __future__ import annotations
@@ -11,14 +11,7 @@ __all__ = ["CancelTests"]
 
 
 class CancelTests(WheelTests):
-    """
-    Cancel, drain, stale ids and counts.
-    """
-
     def test_cancel_once(self) -> None:
-        """
-        A cancel answers True once, and the entry never expires.
-        """
         wheel, ruler = self.checked()
         entry = wheel.insert(ruler.at(3))
         assert wheel.cancel(entry)
@@ -27,7 +20,7 @@ class CancelTests(WheelTests):
 
     def test_cancel_anywhere_in_a_slot(self) -> None:
         """
-        Head, middle and last of one slot can be cancelled, and the others stay linked.
+        The first, a middle and the last entry of one slot can be cancelled, and the others stay.
         """
         for gone in ({0}, {2}, {4}, {0, 1}, {1, 3}, {3, 4}, {0, 4}, {0, 1, 2, 3, 4}):
             wheel, ruler = self.checked()
@@ -38,7 +31,7 @@ class CancelTests(WheelTests):
 
     def test_cancel_after_the_end(self) -> None:
         """
-        What has expired or been drained cannot be cancelled, moved or looked up.
+        Entries that have expired or were drained cannot be cancelled, moved or looked up.
         """
         wheel, ruler = self.checked()
         expired = wheel.insert(ruler.at(1))
@@ -53,7 +46,7 @@ class CancelTests(WheelTests):
 
     def test_stale_ids_touch_nobody(self) -> None:
         """
-        An id is never handed out twice, so a stale one cannot reach a newer entry in the same place.
+        An id is never used twice, so a stale one cannot affect a newer entry in the same place.
         """
         wheel, ruler = self.checked()
         seen: set[int] = set()
@@ -68,7 +61,7 @@ class CancelTests(WheelTests):
 
     def test_unknown_ids(self) -> None:
         """
-        An id that no insert returned is answered, not refused.
+        An id that no insert returned raises no error.
         """
         wheel, ruler = self.checked()
         known = wheel.insert(ruler.at(3))
@@ -80,7 +73,7 @@ class CancelTests(WheelTests):
 
     def test_drain(self) -> None:
         """
-        A drain returns everything by deadline, then first set, NEVER and what is overdue included.
+        A drain returns everything by deadline, then arrival, including NEVER and overdue entries.
         """
         wheel, ruler = self.checked()
         wheel.insert(ruler.at(1), "delivered")
@@ -101,9 +94,6 @@ class CancelTests(WheelTests):
         assert wheel.advance(NEVER) == []
 
     def test_usable_after_drain(self) -> None:
-        """
-        A drained wheel takes new entries and delivers them in their time.
-        """
         wheel, ruler = self.checked()
         wheel.insert(ruler.at(2))
         wheel.advance(ruler.at(1))
@@ -114,7 +104,7 @@ class CancelTests(WheelTests):
 
     def test_ids_after_drain(self) -> None:
         """
-        An id from before a drain is not handed out again after it, and reaches nothing that was set since.
+        An id from before a drain is not used again, and affects no newer entry.
         """
         wheel, ruler = self.checked()
         old = [wheel.insert(ruler.at(3)) for _ in range(3)]
@@ -139,7 +129,7 @@ class CancelTests(WheelTests):
 
     def test_counts(self) -> None:
         """
-        Every path changes its own count, once, and what is pending besides.
+        Every path changes exactly its own counter, and `pending`.
         """
         wheel, ruler = self.checked()
         before = {name: wheel.stats()[name] for name in ("pending", "sets", "moves", "cancels", "fires", "cascades")}

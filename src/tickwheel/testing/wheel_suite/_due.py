@@ -1,5 +1,5 @@
 """
-Expiry: when entries leave, and in which order.
+Expiry: when entries expire, and in which order.
 """
 
 from __future__ import annotations
@@ -13,13 +13,9 @@ __all__ = ["DueTests"]
 
 
 class DueTests(WheelTests):
-    """
-    Never early, at most a tick late, in order.
-    """
-
     def test_nothing_before_and_all_at(self) -> None:
         """
-        An entry does not expire a nanosecond before it is due, and does expire exactly then.
+        An entry expires exactly when it is due and not a nanosecond before.
         """
         for tick, offset_ns in [(1, 0), (1, 1), (2, -1), (2, 0), (5, 1), (7, 0)]:
             wheel, ruler = self.checked()
@@ -31,7 +27,7 @@ class DueTests(WheelTests):
 
     def test_late_by_less_than_a_tick(self) -> None:
         """
-        The abilities promise no earliness, and less than a tick of lateness.
+        An entry is never early, and less than a tick late.
         """
         _, ruler = self.checked()
         for offset_ns in (0, 1, ruler.unit // 2, ruler.unit - 1):
@@ -40,7 +36,7 @@ class DueTests(WheelTests):
 
     def test_found_long_after(self) -> None:
         """
-        An entry that nobody asked for in time expires at the first advance after its deadline.
+        An overdue entry expires at the first advance after its deadline.
         """
         wheel, ruler = self.checked()
         wheel.insert(ruler.at(3), "tea")
@@ -48,7 +44,7 @@ class DueTests(WheelTests):
 
     def test_due_due_already(self) -> None:
         """
-        A deadline that has passed, or is now, expires at the next advance, also when that is not later.
+        A deadline that has passed, or is now, expires at the next advance, also if that is not later.
         """
         wheel, ruler = self.checked()
         now = ruler.at(4)
@@ -59,7 +55,7 @@ class DueTests(WheelTests):
 
     def test_set_in_the_tick_that_has_begun(self) -> None:
         """
-        A deadline in the tick of now waits for its tick, and not for a whole turn of the ring.
+        A deadline in the current tick waits for the end of the tick, not for a turn of the ring.
         """
         wheel, ruler = self.checked()
         wheel.advance(ruler.at(4, 1))
@@ -69,9 +65,6 @@ class DueTests(WheelTests):
         assert len(wheel.advance(ruler.due_at(deadline))) == 1
 
     def test_one_nanosecond(self) -> None:
-        """
-        A delay of one nanosecond is a delay.
-        """
         wheel, ruler = self.checked()
         wheel.advance(ruler.at(4))
         wheel.insert(ruler.at(4, 1))
@@ -91,7 +84,7 @@ class DueTests(WheelTests):
 
     def test_slow_poll_keeps_order(self) -> None:
         """
-        A driver that polls slower than the tick gets 62 before 66 (wahern's timeouts gave 66 first).
+        An advance over several ticks delivers 62 before 66 (wahern's timeouts gave 66 first).
         """
         wheel, ruler = self.checked()
         now = ruler.at(0)
@@ -107,7 +100,7 @@ class DueTests(WheelTests):
 
     def test_equal_deadlines_by_arrival(self) -> None:
         """
-        Among equal deadlines the first set expires first, set near or from afar.
+        Equal deadlines expire in order of arrival, whether they were set near or far.
         """
         wheel, ruler = self.checked()
         deadline = ruler.at(8)
@@ -119,7 +112,7 @@ class DueTests(WheelTests):
 
     def test_never(self) -> None:
         """
-        NEVER is held, moved and cancelled like any deadline, and does not expire at the end of time either.
+        NEVER is held, moved and cancelled like any deadline, and does not expire even at the end of time.
         """
         wheel, ruler = self.checked()
         first, second = wheel.insert(NEVER, "first"), wheel.insert(NEVER, "second")
@@ -133,7 +126,7 @@ class DueTests(WheelTests):
 
     def test_time_goes_back(self) -> None:
         """
-        After a step back nothing expires that is past the present reading, and everything does when its time comes.
+        After a step back nothing expires whose deadline is after the current time, and everything expires on time.
         """
         wheel, ruler = self.checked()
         wheel.advance(ruler.at(5))

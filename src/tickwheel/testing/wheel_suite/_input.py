@@ -1,5 +1,5 @@
 """
-Refusals: what is refused, how, and that a refusal leaves no trace.
+Invalid arguments, their errors, and that they change nothing.
 """
 
 from __future__ import annotations
@@ -18,13 +18,9 @@ NO_DEADLINES = (-1, -(2**63), 2**63, 2**64, 10**300)
 
 
 class InputTests(WheelTests):
-    """
-    Any number is safe, and nothing else is accepted.
-    """
-
     def test_no_integers(self) -> None:
         """
-        What is no integer is a TypeError that names it, as deadline of an insert, of a move, and as now.
+        A value that is not an integer is a TypeError that names it: deadlines of inserts and moves, and *now*.
         """
         wheel, entry = self._one_entry()
         for value in NO_INTEGERS:
@@ -53,7 +49,7 @@ class InputTests(WheelTests):
 
     def test_bad_deadline_for_a_stale_id(self) -> None:
         """
-        A bad deadline is refused even where the id is stale, so the mistake shows at once.
+        An invalid deadline is refused even if the id is stale.
         """
         wheel, entry = self._one_entry()
         wheel.cancel(entry)
@@ -63,9 +59,6 @@ class InputTests(WheelTests):
             wheel.reschedule(entry, -1)
 
     def test_limits(self) -> None:
-        """
-        A limit is None or an integer that is not negative.
-        """
         wheel, _ = self._one_entry()
         for value in ("1", 1.0, math.inf, True):
             with refused(TypeError, value):
@@ -77,7 +70,7 @@ class InputTests(WheelTests):
 
     def test_span(self) -> None:
         """
-        A delay of exactly the span fits; one nanosecond more is refused with the span named, or there is no span.
+        A delay of exactly the span fits; one nanosecond more is refused with the span in the message.
         """
         wheel, ruler = self.checked()
         start = ruler.at(3, 1)
@@ -103,9 +96,6 @@ class InputTests(WheelTests):
         assert payloads(wheel.advance(ruler.due_at(deadline))) == ["farthest"]
 
     def test_errors_are_ours(self) -> None:
-        """
-        Both refusals can be caught as a TickwheelError.
-        """
         wheel, _ = self.checked()
         with refused(TickwheelError, -1):
             wheel.insert(-1)

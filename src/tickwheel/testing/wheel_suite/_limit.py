@@ -1,5 +1,5 @@
 """
-Bounded work: `advance` stops at its limit and resumes where it was.
+Bounded work: `advance` stops at its limit and resumes.
 """
 
 from __future__ import annotations
@@ -10,13 +10,9 @@ __all__ = ["LimitTests"]
 
 
 class LimitTests(WheelTests):
-    """
-    A limit stops inside a batch, and anything may happen before the rest.
-    """
-
     def test_resumes_inside_a_slot(self) -> None:
         """
-        A batch of one deadline is delivered in pieces of the limit, in order, each entry once.
+        Entries of one deadline are delivered in parts of the limit, in order, each once.
         """
         wheel, ruler = self.checked()
         for number in range(10):
@@ -31,7 +27,7 @@ class LimitTests(WheelTests):
 
     def test_resumes_across_slots(self) -> None:
         """
-        The limit cuts a batch of many ticks anywhere, and the order holds across the cuts.
+        The order holds if the limit splits a delivery of many ticks at any point.
         """
         for limit in (1, 2, 3, 7, 100):
             wheel, ruler = self.checked()
@@ -45,9 +41,6 @@ class LimitTests(WheelTests):
             assert delivered == ruler.in_order(deadlines)
 
     def test_limit_that_is_exactly_enough(self) -> None:
-        """
-        A limit equal to what is due takes it all.
-        """
         wheel, ruler = self.checked()
         for number in range(4):
             wheel.insert(ruler.at(2), number)
@@ -58,7 +51,7 @@ class LimitTests(WheelTests):
 
     def test_new_arrivals_between_pieces(self) -> None:
         """
-        What is set between two pieces is ordered among what is still due.
+        Entries that are set between two parts are ordered among those still due.
         """
         wheel, ruler = self.checked()
         for tick in (1, 3, 5):
@@ -73,7 +66,7 @@ class LimitTests(WheelTests):
 
     def test_changes_between_pieces(self) -> None:
         """
-        What is due and not delivered yet can be cancelled (head, middle, last) and moved (away, up, to the end).
+        Due entries that are not delivered yet can be cancelled (first, middle, last) and moved (away, up, to the end).
         """
         wheel, ruler = self.checked()
         now = ruler.at(3)
@@ -89,7 +82,7 @@ class LimitTests(WheelTests):
 
     def test_time_goes_on_between_pieces(self) -> None:
         """
-        A batch that is resumed later continues with its rest, and then with what has come due since.
+        A delivery that is resumed later continues with the remaining entries, then with newly due ones.
         """
         wheel, ruler = self.checked()
         for tick in (2, 2, 4, 6, 8):
@@ -100,7 +93,7 @@ class LimitTests(WheelTests):
 
     def test_time_goes_back_between_pieces(self) -> None:
         """
-        The rest of a batch waits when the clock steps back before it.
+        The remaining entries wait if the clock steps back before their deadlines.
         """
         wheel, ruler = self.checked()
         for tick in (1, 2, 3):
@@ -112,7 +105,7 @@ class LimitTests(WheelTests):
 
     def test_everything_new_while_a_batch_is_cut(self) -> None:
         """
-        A whole span of new deadlines goes in while old slots still wait to be delivered.
+        Deadlines of a whole span can be inserted while old slots still wait to be delivered.
         """
         wheel, ruler = self.checked()
         for tick in range(1, 9):
@@ -126,7 +119,7 @@ class LimitTests(WheelTests):
 
     def test_a_crowded_slot(self) -> None:
         """
-        A hundred thousand entries of one tick drain under a limit, in order, each once.
+        A hundred thousand entries of one tick are delivered under a limit, in order, each once.
         """
         checked, ruler = self.checked()
         wheel = checked.wheel

@@ -1,5 +1,5 @@
 """
-Random operations against a dumb model.
+Random operations compared with a model.
 """
 
 from __future__ import annotations
@@ -16,13 +16,9 @@ OPERATIONS = 4_000
 
 
 class MachineTests(WheelTests):
-    """
-    The state machine on this design.
-    """
-
     def test_random_operations(self) -> None:
         """
-        Whatever is set, moved, cancelled and delivered in whatever order, every answer is as the model says.
+        After any sequence of operations, every answer is as in the model.
         """
         for seed in (SEED, random.SystemRandom().randrange(2**32)):
             report = run_machine(self.make_wheel, seed, OPERATIONS)  # a divergence names its seed

@@ -1,5 +1,5 @@
 """
-Cancel gives back: the wheel lets a payload go at once, and with its own house in order.
+The wheel drops its reference to a payload at once, in a consistent state.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 __all__ = ["MemoryTests"]
 
 ROUNDS = 2_000
-"""So many that one word for each is more than what else may be allocated meanwhile."""
+"""Enough rounds that one word of memory per round exceeds other allocations."""
 
 
 class Payload:
     """
-    Something that can be watched.
+    An object with weak references.
     """
 
 
 class LastWord:
     """
-    A payload that calls back when it goes.
+    A payload that calls a function when it is finalized.
     """
 
     def __init__(self, call: Callable[[], object]) -> None:
@@ -43,12 +43,12 @@ class LastWord:
 
 class Opaque:
     """
-    A payload that nobody may look at.
+    A payload that must not be compared, hashed or tested.
     """
 
     def refuse(self, *_: object) -> Any:
         """
-        Say that somebody did.
+        Raise an error.
         """
         message = "a wheel looked at a payload"
         raise AssertionError(message)
@@ -57,13 +57,9 @@ class Opaque:
 
 
 class MemoryTests(WheelTests):
-    """
-    Payloads are held no longer than they are filed.
-    """
-
     def test_released_on_cancel(self) -> None:
         """
-        A cancelled entry's payload is gone when cancel returns, wherever the entry was.
+        A cancelled entry's payload is released when cancel returns, wherever the entry was.
         """
         wheel, ruler = self.checked()
         for deadline in (0, ruler.at(1), ruler.at(7), NEVER):
@@ -80,7 +76,7 @@ class MemoryTests(WheelTests):
 
     def test_released_on_expiry(self) -> None:
         """
-        An expired entry's payload belongs to the caller that got it.
+        An expired entry's payload is referenced by the caller only.
         """
         wheel, ruler = self.checked()
         watched = [self._watched(wheel.insert, ruler.at(tick)) for tick in (1, 2, 2, 3)]
@@ -93,7 +89,7 @@ class MemoryTests(WheelTests):
 
     def test_released_on_drain(self) -> None:
         """
-        A drain gives every payload away, those of a cut batch and of NEVER too.
+        A drain releases every payload, also those of a split delivery and of NEVER.
         """
         wheel, ruler = self.checked()
         watched = [self._watched(wheel.insert, deadline) for deadline in (0, 1, ruler.at(3), ruler.at(7), NEVER)]
@@ -105,7 +101,7 @@ class MemoryTests(WheelTests):
 
     def test_released_with_the_wheel(self) -> None:
         """
-        A wheel that goes takes its payloads along, at the latest with the next garbage collection.
+        A collected wheel releases its payloads, at the latest with the next garbage collection.
         """
         checked, ruler = self.checked()
         watched = [self._watched(checked.insert, deadline) for deadline in (0, ruler.at(3), NEVER)]
@@ -116,7 +112,7 @@ class MemoryTests(WheelTests):
 
     def test_a_finaliser_may_call_the_wheel(self) -> None:
         """
-        A payload that calls the wheel as it goes finds the wheel in order and the entry gone.
+        A payload's finalizer finds the wheel consistent and the entry gone.
         """
         wheel, ruler = self.checked()
         seen: list[tuple[int, bool]] = []
@@ -140,7 +136,7 @@ class MemoryTests(WheelTests):
 
     def test_payloads_are_not_looked_at(self) -> None:
         """
-        A wheel calls nothing: it neither compares nor hashes payloads, nor asks whether they are true.
+        A wheel neither compares nor hashes payloads, nor tests their truth.
         """
         wheel, ruler = self.checked()
         given = [Opaque() for _ in range(6)]
@@ -154,7 +150,7 @@ class MemoryTests(WheelTests):
 
     def test_cancels_and_moves_leave_nothing_behind(self) -> None:
         """
-        A wheel does not grow by what is cancelled or moved long before it is due (asyncio's heap keeps it until then).
+        Early cancels and moves do not make a wheel grow (asyncio's heap keeps such entries).
         """
         wheel, ruler = self.checked()
         kept = wheel.insert(ruler.at(7))

@@ -19,7 +19,7 @@ class MoveTests(WheelTests):
 
     def test_every_small_move(self) -> None:
         """
-        A wait of any length, moved after any time to any other, expires when the last word said (go-zero: 26 % wrong).
+        An entry of any delay, moved at any time to any other, expires at its last deadline (go-zero: 26 % wrong).
         """
         for first, elapsed, second in product(range(1, 8), range(7), range(8)):
             if elapsed >= first:
@@ -36,7 +36,7 @@ class MoveTests(WheelTests):
 
     def test_to_the_past(self) -> None:
         """
-        A move to a time that has passed makes the entry due at the next advance, not before.
+        An entry that is moved to a past time expires at the next advance, not before.
         """
         wheel, ruler = self.checked()
         wheel.advance(ruler.at(5))
@@ -47,9 +47,6 @@ class MoveTests(WheelTests):
         assert payloads(wheel.advance(ruler.at(5))) == ["later", "past"]
 
     def test_to_never_and_back(self) -> None:
-        """
-        A move to NEVER parks the entry, and a move from it brings it back.
-        """
         wheel, ruler = self.checked()
         parked = wheel.insert(ruler.at(2), "parked")
         assert wheel.reschedule(parked, NEVER)
@@ -60,7 +57,7 @@ class MoveTests(WheelTests):
 
     def test_counts_as_set_now(self) -> None:
         """
-        Among equal deadlines a moved entry comes last, also when it was there already.
+        Among equal deadlines a moved entry comes last, also if its deadline is the same.
         """
         wheel, ruler = self.checked()
         ids = {name: wheel.insert(ruler.at(3), name) for name in ("a", "b", "c", "d")}
@@ -71,9 +68,6 @@ class MoveTests(WheelTests):
         assert payloads(wheel.advance(ruler.at(3))) == ["c", "d", "b", "e", "a"]
 
     def test_moves_within_a_tick(self) -> None:
-        """
-        A move by a nanosecond is a move.
-        """
         wheel, ruler = self.checked()
         near, far = wheel.insert(ruler.at(3, -2), "near"), wheel.insert(ruler.at(3, -1), "far")
         wheel.reschedule(near, ruler.at(3))
@@ -83,7 +77,7 @@ class MoveTests(WheelTests):
 
     def test_many_lives(self) -> None:
         """
-        Moved back and forth across the wheel, an entry stays one entry.
+        An entry that is moved often across the wheel stays one entry.
         """
         wheel, ruler = self.checked()
         moved = wheel.insert(ruler.at(8), "moved")

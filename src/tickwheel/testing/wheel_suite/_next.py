@@ -1,5 +1,5 @@
 """
-`next_expiration`: exactly when there is something to do.
+`next_expiration`: exactly the next time at which there is something to do.
 """
 
 from __future__ import annotations
@@ -11,14 +11,7 @@ __all__ = ["NextTests"]
 
 
 class NextTests(WheelTests):
-    """
-    Idle is free, and nobody wakes up for nothing.
-    """
-
     def test_empty(self) -> None:
-        """
-        An empty wheel has nothing to do, new, after expiry, after cancel and after drain.
-        """
         wheel, ruler = self.checked()
         assert wheel.next_expiration() is None
         wheel.insert(ruler.at(1))
@@ -32,7 +25,7 @@ class NextTests(WheelTests):
 
     def test_earliest(self) -> None:
         """
-        It is when the earliest entry is due, whatever was set later.
+        It is the due time of the earliest entry, whatever was set later.
         """
         wheel, ruler = self.checked()
         deadlines = [ruler.at(tick, offset_ns) for tick, offset_ns in [(7, 0), (5, 1), (6, 0), (5, -1), (2, 1), (8, 0)]]
@@ -47,7 +40,7 @@ class NextTests(WheelTests):
 
     def test_next_due_already(self) -> None:
         """
-        For an entry whose time has passed it is in the past, and the next advance delivers.
+        For an overdue entry it is in the past, and the next advance delivers it.
         """
         wheel, ruler = self.checked()
         wheel.advance(ruler.at(5))
@@ -58,7 +51,7 @@ class NextTests(WheelTests):
 
     def test_after_cancel_of_the_earliest(self) -> None:
         """
-        Cancelling the earliest puts it off to the next one, also in the same slot.
+        After a cancel of the earliest it is the next one's, also in the same slot.
         """
         wheel, ruler = self.checked()
         ids = [wheel.insert(ruler.at(tick)) for tick in (2, 2, 3, 7)]
@@ -68,7 +61,7 @@ class NextTests(WheelTests):
 
     def test_after_a_move_of_the_earliest(self) -> None:
         """
-        Moving the earliest later puts it off, however lazily the design moves; moving it earlier pulls it forward.
+        A move of the earliest entry changes it, later or earlier, even in a design that moves lazily.
         """
         wheel, ruler = self.checked()
         moved = wheel.insert(ruler.at(2))
@@ -81,7 +74,7 @@ class NextTests(WheelTests):
 
     def test_moved_over_and_over(self) -> None:
         """
-        An entry that is always moved before it is due never expires, and does so at the first chance afterwards.
+        An entry that is always moved before it is due never expires until the moves stop.
         """
         wheel, ruler = self.checked()
         kept = wheel.insert(ruler.at(2))
@@ -93,7 +86,7 @@ class NextTests(WheelTests):
 
     def test_following_it_delivers_everything(self) -> None:
         """
-        Advancing only to what it says delivers every entry exactly when due, in as many steps as there are due times.
+        Advancing only to its results delivers every entry exactly when due, in as many steps as there are due times.
         """
         wheel, ruler = self.checked()
         deadlines = [ruler.at(tick, offset_ns) for tick in (1, 2, 3, 5, 8) for offset_ns in (-1, 0, 1)]
