@@ -138,21 +138,12 @@ class Armer:
         self.resume()
 
     def backlog(self) -> list[StagedJob]:
-        """
-        Return what waits for places that come and go.
-        """
         return self._lanes.backlog()
 
     def reason(self, lane: str) -> str:
-        """
-        Return why *lane* is held up, see `Lanes.reason`.
-        """
         return self._lanes.reason(lane)
 
     def resume(self) -> None:
-        """
-        Begin what was held back, as far as there is room now.
-        """
         while (room := self._room()) > 0:
             if self._held:
                 with self._lock:
@@ -162,16 +153,10 @@ class Armer:
                 return
 
     def forget(self) -> None:
-        """
-        Forget what is filed; it was dropped.
-        """
         with self._lock:
             self._slots.clear()
 
     def stop(self) -> None:
-        """
-        Begin nothing more.
-        """
         self._is_stopped = True
 
     def _room(self) -> int:

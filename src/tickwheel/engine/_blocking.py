@@ -55,9 +55,6 @@ class Blocking:
         return _Watched(self, entry, coroutine)
 
     def ended(self) -> None:
-        """
-        Count a task that has ended; called on the loop.
-        """
         self._tasks -= 1
 
     def step(self, entry: StagedJob, step: Callable[..., Any], *arguments: Any) -> Any:
@@ -104,10 +101,6 @@ class Blocking:
 
 
 class _Watched(Coroutine[Any, Any, None]):
-    """
-    A coroutine whose steps are timed.
-    """
-
     __slots__ = ("_blocking", "_coroutine", "_entry")
 
     def __init__(self, blocking: Blocking, entry: StagedJob, coroutine: Coroutine[Any, Any, None]) -> None:

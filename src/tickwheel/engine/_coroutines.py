@@ -69,9 +69,6 @@ class Coroutines:
         self._is_starting = self._is_lost = False
 
     def put(self, entries: Sequence[StagedJob]) -> None:
-        """
-        Queue *entries*. From any thread.
-        """
         self.queue.put(entries)
         self._look()
 
@@ -101,9 +98,6 @@ class Coroutines:
             return False
 
     def close(self, timeout_s: float | None, closers: Sequence[Callable[[], Awaitable[None]]]) -> None:
-        """
-        Cancel what still runs, await *closers*, and end the thread.
-        """
         loop = self._loop
         if loop is None:  # nothing was ever awaited; the caller's thread may run a loop of its own
             thread = self._runtime.thread(target=_run_alone, args=(_close_all(closers),), name="tickwheel-closing")

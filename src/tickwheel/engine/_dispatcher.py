@@ -85,9 +85,6 @@ class Dispatcher:
         self._overtaker = Overtaker(resources, self._ask_to_stop)
 
     def fire(self, entries: list[StagedJob]) -> None:
-        """
-        Hand *entries* over, in order; those that cannot be run end at once.
-        """
         for_workers: list[StagedJob] = []
         for_processes: list[StagedJob] = []
         for_loop: list[StagedJob] = []
@@ -119,9 +116,6 @@ class Dispatcher:
             self._hold(call, held)
 
     def _lend_soon(self, runners: Workers | Coroutines) -> None:
-        """
-        Lend places in half a second to lanes that still wait for one then.
-        """
         if runners.queue.is_short and runners not in self._lending:
             self._lending.add(runners)
             with suppress(ClosedError):  # a stop takes back what waits
@@ -153,15 +147,9 @@ class Dispatcher:
         return [entry for queue in self._queues.values() for entry in queue.take_back()]
 
     def is_inside(self) -> bool:
-        """
-        Return whether the caller runs inside a handler.
-        """
         return self.workers.runs_caller() or self.coroutines.runs_caller()
 
     def flush_spans(self) -> None:
-        """
-        Report to the tracer what has ended, for a stop.
-        """
         if self._spans is not None:
             self._spans.flush()
 
@@ -173,9 +161,6 @@ class Dispatcher:
 
     @property
     def waiting(self) -> int:
-        """
-        The number of jobs that are due and wait for a worker, a process or a place on the loop.
-        """
         return sum(queue.waiting for queue in self._queues.values())
 
     @property
@@ -236,9 +221,6 @@ class Dispatcher:
         return self._settler.add(entry, self._judge(entry, entry.begun_at, result, error), on_answer)
 
     def stop(self, entry: StagedJob) -> None:
-        """
-        Ask *entry*, which runs and whose job was cancelled, to stop; from any thread.
-        """
         entry.is_overtaken = False
         self._ask_to_stop(entry)
 
@@ -265,9 +247,6 @@ class Dispatcher:
         return False
 
     def run(self, entry: StagedJob) -> None:
-        """
-        Run a sync handler in this thread, which is a worker's or the one of an inline scheduler.
-        """
         if not self._may_start(entry):
             return
         verdict = self._not_worth_it(entry)
@@ -293,9 +272,6 @@ class Dispatcher:
         self._settler.add(entry, verdict)
 
     async def _run_async(self, entry: StagedJob) -> None:
-        """
-        Run an async handler, on the event loop.
-        """
         if not self._may_start(entry):
             return
         verdict = self._not_worth_it(entry)
@@ -378,9 +354,6 @@ class Dispatcher:
         self._overtaker.begin(entry, entry.begun_ms)
 
     def _announce(self, entry: StagedJob) -> None:
-        """
-        Report to observers that *entry*, which its target holds, has started.
-        """
         if self._hooks.is_curious:
             self._hooks.emit(fired_event(entry))
         spans = self._spans

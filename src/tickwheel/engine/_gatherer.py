@@ -52,9 +52,6 @@ class Gatherer:
         self._pause: Timer | None = None
 
     def add(self, ended: Ended) -> None:
-        """
-        Take one more end, and post it if nothing is being written.
-        """
         lane = ended[0].lane
         with self._lock:
             self._ended.append(ended)

@@ -63,9 +63,6 @@ class Heartbeat:
         self._thread = resources.runtime.thread(target=self._run, name="tickwheel-heartbeat", daemon=True)
 
     def start(self) -> None:
-        """
-        Report once, and from then on when asked.
-        """
         self.beat()
         if self._leases.is_renewing:
             self._thread.start()
@@ -111,9 +108,6 @@ class Heartbeat:
             self._hooks.failed("reporting figures", error)
 
     def figures(self) -> dict[str, Any]:
-        """
-        Return the figures of now.
-        """
         at, fired, counts = self._past[0]
         lateness, number = self._figures.lateness, self._figures.counts
         return {
@@ -136,9 +130,6 @@ class Heartbeat:
         }
 
     def _recent(self) -> list[dict[str, Any]]:
-        """
-        Return the last firings that ended here, the oldest first.
-        """
         recent = self._figures.recent
         return [
             {

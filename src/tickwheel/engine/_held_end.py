@@ -17,10 +17,6 @@ __all__ = ["HeldEnd"]
 
 
 class HeldEnd:
-    """
-    Starts and ends one held attempt.
-    """
-
     __slots__ = ("_dispatcher", "_entry")
 
     def __init__(self, dispatcher: Dispatcher, entry: StagedJob) -> None:

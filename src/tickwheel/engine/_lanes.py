@@ -64,9 +64,6 @@ class Lane:
 
     @property
     def is_free(self) -> bool:
-        """
-        True if one more may begin.
-        """
         places = self.limits.places
         return self.busy < self.width and (places is None or self.busy < places())
 
@@ -169,9 +166,6 @@ class Lanes:
                         self._changed[lane] = None
 
     def widen(self, target: str, handler: str) -> None:
-        """
-        Note that there may be more places for jobs of *handler*.
-        """
         with self._lock:
             lane = self._lanes.get(lane_of(target, handler))
             if lane is not None:
@@ -226,9 +220,6 @@ class Lanes:
 
     @property
     def _share(self) -> int:
-        """
-        The number that may wait in one lane whose places come and go: together half of what may be staged.
-        """
         crowded = sum(1 for lane in self._lanes.values() if lane.waiting or lane.has_more)
         return max(1, self._waiting_max // max(1, crowded))
 

@@ -82,15 +82,9 @@ class Leases:
 
     @property
     def is_renewing(self) -> bool:
-        """
-        True while the thread that renews runs.
-        """
         return self._thread.is_alive()
 
     def is_trusted(self) -> bool:
-        """
-        Return whether what is held may be acted on now.
-        """
         return self._trusted_until is None or self._clock.elapsed() / 1e3 < self._trusted_until
 
     def is_answered(self) -> bool:
@@ -111,9 +105,6 @@ class Leases:
         return {"renewals": self.renewals, "failures": self.failures, "trusted_s": trusted_s}
 
     def release(self) -> None:
-        """
-        Stop renewing, and hand over.
-        """
         self._stopped.set()
         if self._thread.is_alive() and self._thread is not self._current_thread():
             self._thread.join()
@@ -180,9 +171,6 @@ class Leases:
             self._news.append(partial(self._hooks.emit, OwnershipLost(shard, epoch, is_handed_over)))
 
     def pause_s(self) -> float:
-        """
-        Return the seconds from one renewal to the next.
-        """
         lengths = [(lease.until - lease.granted_at) / 1000 for lease in self.held if lease.until is not None]
         if lengths:
             return min(lengths) / _RENEWALS

@@ -39,17 +39,11 @@ class Overtaker:
         self._watched: dict[StagedJob, Timer] = {}
 
     def begin(self, entry: StagedJob, begun: int) -> None:
-        """
-        Watch over *entry*, which starts at *begun*, until its end.
-        """
         limit = _verdict.overtaken_at(entry.job, begun)
         if limit is not None:
             self._watch(entry, limit)
 
     def end(self, entry: StagedJob) -> None:
-        """
-        Forget *entry*, which has ended.
-        """
         if self._watched:
             with self._lock:
                 timer = self._watched.pop(entry, None)

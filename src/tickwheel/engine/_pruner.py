@@ -31,15 +31,6 @@ _REST_S: Final = 0.05
 
 
 class Pruner:
-    """
-    Prunes now and then.
-
-    Args:
-        resources: What all roles share.
-        recorder: Counts what was recorded here.
-        is_responsible: Returns whether this node is the one that prunes.
-    """
-
     def __init__(self, resources: Resources, recorder: Recorder, is_responsible: Callable[[], bool]) -> None:
         self._store = resources.store
         self._options = resources.options.history
@@ -56,16 +47,10 @@ class Pruner:
         self._seen = 0
 
     def start(self) -> None:
-        """
-        Look in a minute whether there is something to prune.
-        """
         with suppress(ClosedError):  # a stop
             self._pacer.call_later(_EVERY_S, self._begin)
 
     def stop(self, timeout_s: float | None) -> None:
-        """
-        Stop after the step that is under way.
-        """
         self._stopped.set()
         if self._thread is not None:
             self._thread.join(timeout_s)

@@ -89,9 +89,6 @@ class Queue:
         """How many attempts of handlers that have leaked are running, those that have leaked among them."""
 
     def put(self, entries: Sequence[StagedJob]) -> None:
-        """
-        Queue *entries*.
-        """
         with self._lock:
             lines, touched = self._lines, dict[_Line, None]()
             for entry in entries:
@@ -161,9 +158,6 @@ class Queue:
         return bool(self._idle) and len(self._running) + len(self._idle) > self.places
 
     def take_back(self) -> list[StagedJob]:
-        """
-        Take out all that has no place.
-        """
         with self._lock:
             waiting = [*chain.from_iterable(line.waiting for line in self._lines.values())]
             for line in self._lines.values():
@@ -173,24 +167,15 @@ class Queue:
         return waiting
 
     def running(self) -> list[StagedJob]:
-        """
-        Return what has a place, and what has leaked.
-        """
         with self._lock:
             return list(self._running)
 
     @property
     def has_next(self) -> bool:
-        """
-        True if it is worth asking for the next.
-        """
         return self._has_next()
 
     @property
     def waiting(self) -> int:
-        """
-        The number of entries that have no place.
-        """
         with self._lock:
             return sum(len(line.waiting) for line in self._lines.values())
 

@@ -91,9 +91,6 @@ class Recorder:
 
 
 def _trace_of(entry: StagedJob) -> str | None:
-    """
-    Return the traceparent of the firing, or else that of the setting.
-    """
     if entry.span is not None:
         with suppress(Exception):  # a tracer's fault may not stop a firing
             return entry.span.trace

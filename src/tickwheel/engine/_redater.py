@@ -54,9 +54,6 @@ class Redater:
 
     @property
     def under_way(self) -> int:
-        """
-        The number of instants that are on their way to the store.
-        """
         return len(self._on_way)
 
     def look(self) -> None:
@@ -66,9 +63,6 @@ class Redater:
         self._outdated.clear()
 
     def stepped(self) -> None:
-        """
-        Take notice that the clock was set.
-        """
         self._sure_at = self._clock.monotonic() + _UNSURE_S
 
     def right(self, jobs: Sequence[Job], epoch: int, *, is_news: bool) -> Sequence[Job]:

@@ -75,22 +75,13 @@ class Runnable:
         return [skill for skill in skills if skill not in self._left] if self._left else skills
 
     def unreadable(self) -> Sequence[str]:
-        """
-        Return the parts of rules that this node cannot read, as far as it has met them.
-        """
         return list(self._unreadable)
 
     def unfit(self) -> Sequence[int]:
-        """
-        Return the generations of jobs whose payloads do not fit here, as far as it has met them.
-        """
         return list(self._unfit)
 
     @property
     def is_complete(self) -> bool:
-        """
-        True if no rule and no library that was met is missing here.
-        """
         return not self._unreadable and self._registry.is_complete
 
     def look_again(self) -> bool:
@@ -104,16 +95,10 @@ class Runnable:
         return self.is_complete
 
     def can_run(self, job: Job) -> bool:
-        """
-        Return whether *job* can be run here, and its next run be found, and it is not paused by its scope.
-        """
         has_handler = self._registry.can_run(job.target, job.handler)
         return has_handler and self._can_read(job) and not self._is_paused(job) and self.misfit(job) is None
 
     def lacking(self, jobs: Sequence[Job]) -> Sequence[Job]:
-        """
-        Return those of *jobs* that cannot be run here now.
-        """
         can_run, names = self._registry.can_run, {(job.target, job.handler) for job in jobs}
         has_all = all(can_run(*name) for name in names) and not any(self._registry.is_choosy(*name) for name in names)
         if has_all and not self._paused and all(job.recurrence is None or self._can_read(job) for job in jobs):

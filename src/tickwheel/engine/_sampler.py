@@ -44,16 +44,10 @@ class Sampler:
         self._thread = resources.runtime.thread(target=self._run, name="tickwheel-clock", daemon=True)
 
     def start(self) -> None:
-        """
-        Begin, if the store has a clock of its own.
-        """
         if self._clock.is_sampled:
             self._thread.start()
 
     def stop(self, timeout_s: float | None) -> None:
-        """
-        End, after a sample that is under way.
-        """
         self._stopped.set()
         self._asked.set()
         if self._thread.is_alive() and self._thread is not self._current_thread():

@@ -92,9 +92,6 @@ class Settler:
         self._gatherer_of(verdict).add((entry, verdict))
 
     def flush(self) -> None:
-        """
-        Post what gathers now; for a stop, after the pacer was closed.
-        """
         for gatherer in self._gatherers:
             gatherer.flush()
 
@@ -199,9 +196,6 @@ def _in_ascii(entry: StagedJob, verdict: Verdict) -> Ended:
 
 
 def ended_event(entry: StagedJob, verdict: Verdict, answer: Answer) -> Event:  # noqa: PLR0911 - one for each ending
-    """
-    Return what hooks get for a firing that has ended.
-    """
     job, settle = entry.job, verdict.settle
     common = (job.key, job.generation, entry.attempt, job.target, job.handler)
     if is_refused(verdict, answer):

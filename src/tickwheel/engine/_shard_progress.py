@@ -40,22 +40,13 @@ class ShardProgress:
     reached: Position | None = None
 
     def start_over(self) -> None:
-        """
-        Read everything again.
-        """
         self.cursor = START
         self.lanes = dict.fromkeys(self.lanes, START)
 
     def part(self, lane: str) -> None:
-        """
-        Read *lane* on its own from where all lanes were read up to.
-        """
         self.lanes[lane] = self.cursor if self.reached is None else min(self.cursor, self.reached)
 
     def join(self, lane: str) -> None:
-        """
-        Read *lane* with all others.
-        """
         self.cursor = min(self.cursor, self.lanes.pop(lane, START))
 
     def holds(self, position: Position, lane: str | None) -> bool:
@@ -66,9 +57,6 @@ class ShardProgress:
         return position <= cursor
 
     def set_back(self, position: Position, lane: str | None) -> None:
-        """
-        Read *lane* again from *position* on.
-        """
         if lane is None:
             self.cursor = min(self.cursor, before(position))
         else:
@@ -83,7 +71,4 @@ def before(position: Position) -> Position:
 
 
 def position_of(job: Job) -> Position:
-    """
-    Return the position of *job* among what is pending.
-    """
     return job.due_at, job.generation

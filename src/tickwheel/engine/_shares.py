@@ -37,9 +37,6 @@ class Shares:
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """
-        The lanes that are read on their own.
-        """
         return tuple(self._marks)
 
     def add(self, lane: str) -> bool:
@@ -52,9 +49,6 @@ class Shares:
         return True
 
     def remove(self, lane: str) -> None:
-        """
-        Read *lane* with all others.
-        """
         self._marks = {each: mark for each, mark in self._marks.items() if each != lane}
 
     def put_last(self, lane: str, *, has_room: bool) -> None:
@@ -66,9 +60,6 @@ class Shares:
             self._marks = {**self._marks, lane: self._staged.size if has_room else self._staged.waiting_in(lane) // 2}
 
     def wants_more(self) -> bool:
-        """
-        Return whether a lane that had no room has some again.
-        """
         marks = self._marks
         return any(mark < self._staged.size and self._staged.waiting_in(lane) <= mark for lane, mark in marks.items())
 
@@ -105,7 +96,4 @@ class Shares:
         return lane not in self._marks and met[lane] >= _MANY and 2 * met[lane] > met.total()
 
     def has(self, lane: str) -> bool:
-        """
-        Return whether *lane* is read on its own.
-        """
         return lane in self._marks

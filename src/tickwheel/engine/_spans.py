@@ -80,9 +80,6 @@ class Spans:
                 self.flush()
 
     def flush(self) -> None:
-        """
-        Report all ends that are noted.
-        """
         self._is_timed = False
         self._emit()
 
@@ -117,9 +114,6 @@ def drawn(count: int, share: float, random: Callable[[], float]) -> Iterator[int
 
 
 def fired_event(entry: StagedJob) -> JobFired:
-    """
-    Return what hooks and tracers get for a firing that begins.
-    """
     job, fired_at = entry.job, entry.fired_at
     return JobFired(
         job.key,

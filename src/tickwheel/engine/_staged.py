@@ -84,22 +84,13 @@ class StagedJobs:
 
     @property
     def waiting(self) -> int:
-        """
-        The number of jobs that are staged and not yet begun.
-        """
         return len(self._waiting)
 
     def waiting_in(self, lane: str) -> int:
-        """
-        Return the number of jobs of *lane* that are staged and not yet begun.
-        """
         return self._by_lane.get(lane, 0)
 
     @property
     def free(self) -> int:
-        """
-        The number of places that are left.
-        """
         return self.size - len(self._waiting)
 
     def is_full(self, lane: str, *, is_due: bool) -> bool:
@@ -160,9 +151,6 @@ class StagedJobs:
         return new, refused
 
     def drop(self, keys: Iterable[str]) -> None:
-        """
-        Forget what waits under *keys*.
-        """
         with self._lock:
             for key in keys:
                 entry = self._waiting.pop(key, None)
@@ -180,18 +168,12 @@ class StagedJobs:
                     self._drop(entry)
 
     def drop_all(self) -> None:
-        """
-        Forget all that waits.
-        """
         with self._lock:
             for entry in self._waiting.values():
                 self._drop(entry)
             self._waiting.clear()
 
     def drop_epoch(self, epoch: int) -> None:
-        """
-        Forget all that waits under the lease of *epoch*.
-        """
         with self._lock:
             for entry in [each for each in self._waiting.values() if each.epoch == epoch]:
                 del self._waiting[entry.job.key]
@@ -278,16 +260,10 @@ class StagedJobs:
             return [entry for entry in entries if entry.phase is Phase.BEGUN and _step(entry, _WITHDRAW)]
 
     def is_waiting(self, generation: int) -> bool:
-        """
-        Return whether the attempt that is counted for the job of *generation* has not started.
-        """
         entry = self._busy.get(generation)
         return entry is not None and not entry.has_started
 
     def running(self, generation: int) -> StagedJob | None:
-        """
-        Return what runs of *generation* here, if anything does.
-        """
         entry = self._busy.get(generation)
         return entry if entry is not None and entry.phase is Phase.RUNNING else None
 
@@ -322,9 +298,6 @@ class StagedJobs:
             return [entry for entry in self._busy.values() if entry.phase in stages]
 
     def check(self) -> None:
-        """
-        Walk everything and raise AssertionError where an invariant is broken.
-        """
         with self._lock:
             lanes = Counter(lane_of(entry.job.target, entry.job.handler) for entry in self._waiting.values())
             assert self._by_lane == lanes, (self._by_lane, lanes)

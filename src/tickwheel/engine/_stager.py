@@ -99,16 +99,10 @@ class Stager:
         self._thread = resources.runtime.thread(target=self._run, name="tickwheel-stager", daemon=True)
 
     def start(self) -> None:
-        """
-        Begin with a look at everything that is owned.
-        """
         self.want_look()
         self._thread.start()
 
     def stop(self, timeout_s: float | None) -> None:
-        """
-        Stage nothing more, and wait for a look that is under way.
-        """
         self._is_stopped = True
         self._wake.set()
         if self._thread.is_alive() and self._thread is not self._current_thread():
@@ -147,9 +141,6 @@ class Stager:
         self.want_look()
 
     def look_back(self) -> None:
-        """
-        Look for what is overdue in the store and not in memory.
-        """
         self._is_lookout_wanted = True
         self._wake.set()
 
@@ -345,9 +336,6 @@ class Stager:
             self._look_before(soonest)
 
     def _own_lane(self, job: Job) -> str | None:
-        """
-        Return the lane of *job* if it is read on its own.
-        """
         if not self._shares.lanes:
             return None
         lane = lane_of(job.target, job.handler)
@@ -625,9 +613,6 @@ class Stager:
         return [(number, job) for number, job in pairs if job.generation in refused]
 
     def _look_before(self, due_at: int) -> None:
-        """
-        Look again when *due_at* comes within the horizon, or earlier if that is planned.
-        """
         now = self._clock.monotonic()
         look_at = min(self._clock.deadline(due_at - self._horizon_ms), now + _LOOK_MAX_S)
         if look_at <= now:

@@ -147,9 +147,6 @@ class Staging:
 
     @property
     def is_behind(self) -> bool:
-        """
-        True if many jobs are on their way to be set aside.
-        """
         return self._under_way >= _BEHIND
 
     def _wait_for_more(self, delay_s: float = _RETRY_S) -> None:

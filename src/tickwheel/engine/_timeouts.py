@@ -158,9 +158,6 @@ class TaskTimeout:
 
 
 def too_long(entry: StagedJob) -> TimeoutError:
-    """
-    Return the error of an attempt that took too long.
-    """
     if entry.is_stopped:
         return TimeoutError("it was cancelled while it ran")
     return TimeoutError(f"it did not end within {_timeout_of(entry):g} s")

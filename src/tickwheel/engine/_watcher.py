@@ -41,15 +41,9 @@ class Watcher:
         self._thread = resources.runtime.thread(target=self._run, name="tickwheel-watcher", daemon=True)
 
     def start(self) -> None:
-        """
-        Begin to watch.
-        """
         self._thread.start()
 
     def stop(self, timeout_s: float | None) -> None:
-        """
-        End the wait that is under way, and the thread.
-        """
         self._stopped.set()
         self._store.wake()
         if self._thread.is_alive():

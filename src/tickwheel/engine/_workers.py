@@ -41,9 +41,6 @@ class Workers:
         self._threads: dict[threading.Thread, None] = {}  # in the order of their starts, as they are joined
 
     def put(self, entries: Sequence[StagedJob]) -> None:
-        """
-        Queue *entries*, to be begun in this order.
-        """
         self.queue.put(entries)
         self._wake_one()
 
@@ -75,9 +72,6 @@ class Workers:
             thread.join(None if deadline is None else max(0.0, deadline - self._runtime.monotonic()))
 
     def runs_caller(self) -> bool:
-        """
-        Return whether the caller is one of the workers.
-        """
         return self._runtime.current_thread() in self._threads
 
     def _wake_one(self) -> None:

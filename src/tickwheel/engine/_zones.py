@@ -68,9 +68,6 @@ class Zones:
             self._plan()
 
     def stop(self, timeout_s: float | None) -> None:
-        """
-        Stop after the page that is under way.
-        """
         self._stopped.set()
         if self._thread is not None and self._thread is not self._runtime.current_thread():
             self._thread.join(timeout_s)

@@ -52,9 +52,6 @@ class _Runs:
         return index >= 0 and generation <= self.last[index]
 
     def add(self, first: int, last: int, due_at: int) -> None:
-        """
-        Add those from *first* to *last*, due until *due_at*: mostly at the end.
-        """
         end = len(self.last) - 1
         if end >= 0 and first == self.last[end] + 1:
             self.last[end] = last
@@ -72,9 +69,6 @@ class _Runs:
         self.until.insert(index, due_at)
 
     def forget(self, now: int) -> None:
-        """
-        Forget the runs all of whose instants have passed.
-        """
         kept = [index for index, until in enumerate(self.until) if until >= now]
         self.first = array("q", (self.first[index] for index in kept))
         self.last = array("q", (self.last[index] for index in kept))

@@ -81,9 +81,6 @@ class Figures:
         return has_trouble
 
     def by_target(self) -> dict[str, dict[str, int]]:
-        """
-        Return what became of firings, by target.
-        """
         found: dict[str, dict[str, int]] = {}
         for (target, _), counts in self._by_handler.copy().items():
             so_far = found.setdefault(target, dict.fromkeys(counts, 0))

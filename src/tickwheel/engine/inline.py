@@ -43,15 +43,9 @@ class Moving(Clock, Protocol):
     A manual clock, which fires what is attached to it as it moves.
     """
 
-    def attach(self, attached: Inline) -> None:
-        """
-        Fire *attached* from now on.
-        """
+    def attach(self, attached: Inline) -> None: ...
 
-    def detach(self, attached: Inline) -> None:
-        """
-        Leave *attached* alone.
-        """
+    def detach(self, attached: Inline) -> None: ...
 
 
 class Inline(Owner):
@@ -94,18 +88,12 @@ class Inline(Owner):
         self._raised: BaseException | None = None
 
     def start(self) -> None:
-        """
-        Take the store, and fire as the clock moves.
-        """
         self.leases.acquire()
         self._epoch = self.leases.held[0].epoch
         self._elapsed.met(self._pending())
         self._clock.attach(self)
 
     def stop(self, deadline: float | None, *, is_last: bool = True) -> list[Firing]:
-        """
-        Stop as an owner does, and leave the clock.
-        """
         running = super().stop(deadline, is_last=is_last)
         self._clock.detach(self)  # last: it waits for the call that moves the clock
         return running

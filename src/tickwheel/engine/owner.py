@@ -115,9 +115,6 @@ class Owner:
             raise
 
     def is_inside(self) -> bool:
-        """
-        Return whether the caller runs inside one of the handlers.
-        """
         return self._dispatcher.is_inside()
 
     def stop(self, deadline: float | None, *, is_last: bool = True) -> list[Firing]:
@@ -169,9 +166,6 @@ class Owner:
         self.leases.release()
 
     def sizes(self) -> dict[str, int]:
-        """
-        Return how many jobs are staged, in memory in all, and in their handlers' hands.
-        """
         staged, busy, waiting = self.staged.waiting, self.staged.busy, self._dispatcher.waiting
         running = len(self.staged.take(Phase.RUNNING))
         return {"staged": staged, "in_memory": staged + busy, "waiting": waiting, "in_flight": running}
@@ -187,28 +181,16 @@ class Owner:
         ]
 
     def backlog(self) -> list[Job]:
-        """
-        Return the due jobs that wait in memory for somebody to pull them.
-        """
         return [entry.job for entry in self._armer.backlog() if entry.phase is Phase.STAGED]
 
     def waiting_except(self, backlog: Iterable[Job]) -> list[Job]:
-        """
-        Return the staged jobs, but for the *backlog*.
-        """
         generations = {job.generation for job in backlog}
         return [job for job in self.staged.jobs() if job.generation not in generations]
 
     def leaked(self) -> list[dict[str, Any]]:
-        """
-        Return how many attempts run on past their timeouts, of which handlers.
-        """
         return self._dispatcher.leaked
 
     def full_lanes(self) -> list[dict[str, Any]]:
-        """
-        Return the lanes that have more jobs than room in memory, each with what holds it up.
-        """
         reasons: dict[str, str] = {}
         for stager in self._stagers:
             reasons |= stager.full_lanes()
@@ -218,9 +200,6 @@ class Owner:
         ]
 
     def running(self) -> list[StagedJob]:
-        """
-        Return what is in its target's hands.
-        """
         return self.staged.take(Phase.RUNNING)
 
     def wheel(self) -> dict[str, Any]:
@@ -273,16 +252,10 @@ class Owner:
             stager.want_look()
 
     def look_back(self) -> None:
-        """
-        From the watcher to the stager: for what is overdue and was missed.
-        """
         for stager in self._stagers:
             stager.look_back()
 
     def start_over(self) -> None:
-        """
-        To the stager: something may have been written of which nothing here was notified.
-        """
         for stager in self._stagers:
             stager.start_over()
 
@@ -291,15 +264,9 @@ class Owner:
         stagers[epoch % len(stagers)].redater.rename(jobs, epoch)
 
     def is_off(self, job: Job) -> bool:
-        """
-        Return whether the instant of *job* was written before the clock was set, and means another one.
-        """
         return self._stagers[0].redater.is_off(job)
 
     def may_begin(self) -> bool:
-        """
-        Return whether attempts may be counted now.
-        """
         return self.leases.is_trusted()
 
     def made_room(self) -> None:
@@ -325,9 +292,6 @@ class Owner:
                 self._resources.pacer.call_later(_DOUBT_S, self.hand_over, entries)
 
     def covers(self, epoch: int) -> bool:
-        """
-        Return whether the lease of *epoch* holds now: the dispatcher's last check.
-        """
         return epoch in self._epochs and self.leases.is_trusted()
 
     def give_back(self, entries: list[StagedJob]) -> None:
@@ -349,9 +313,6 @@ class Owner:
     # ---- the right to go it ---------------------------------------------------------------------------------------
 
     def owns(self, leases: Sequence[Lease], lost: set[int]) -> None:
-        """
-        Fire under *leases* from now on, and no longer under the *lost* epochs.
-        """
         self._epochs = frozenset(lease.epoch for lease in leases)
         for epoch in lost:
             self.staged.drop_epoch(epoch)
@@ -370,9 +331,6 @@ class Owner:
         self.heartbeat.ask()
 
     def not_renewed(self) -> None:
-        """
-        Report that a renewal failed, in another thread.
-        """
         self.heartbeat.ask()
 
     def _go_on(self) -> None:

@@ -30,9 +30,6 @@ class Recent:
         self._ring: deque[_Fields] = deque(maxlen=_SIZE)
 
     def add(self, ended: Sequence[Remembered]) -> None:
-        """
-        Note what *ended*, in order; payloads are let go.
-        """
         first, self.number = self.number + 1, self.number + len(ended)
         self._ring.extend(
             [

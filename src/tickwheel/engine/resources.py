@@ -54,7 +54,4 @@ class Resources:
     tracer: Tracer | None = None
 
     def starter(self, purpose: str) -> Starter:
-        """
-        Return what starts threads for one *purpose*.
-        """
         return Starter(purpose, self.hooks, self.pacer)

@@ -224,6 +224,9 @@ class TargetSuite:
     connections_per_s: ClassVar[float] = 1.0
 
     def make_receiver(self) -> Receiver:
+        """
+        Return a receiver without messages.
+        """
         raise NotImplementedError(type(self).__name__)  # not abstract: pytest passes over such classes in silence
 
     @contextmanager

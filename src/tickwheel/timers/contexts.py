@@ -43,7 +43,10 @@ class Timers(Protocol):
     A source of time and timers for a context: a TimerWheel.
     """
 
-    def time(self) -> float: ...
+    def time(self) -> float:
+        """
+        Return the time in seconds.
+        """
 
     def call_at(self, when: Seconds, callback: Callable[[*Ts], object], /, *args: Unpack[Ts]) -> Timer: ...
 

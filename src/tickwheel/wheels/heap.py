@@ -71,6 +71,9 @@ class EntryHeap(Generic[EntryT]):
         self._climb(entry, len(self._entries) - 1)
 
     def discard(self, entry: Entry) -> None:
+        """
+        Remove *entry*.
+        """
         last = self._entries.pop()
         if last is entry:
             return
@@ -87,6 +90,9 @@ class EntryHeap(Generic[EntryT]):
         return self._entries[0] if self._entries else None
 
     def clear(self) -> None:
+        """
+        Remove all entries.
+        """
         self._entries.clear()
 
     def check(self) -> None:

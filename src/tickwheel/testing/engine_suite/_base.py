@@ -77,6 +77,9 @@ class EngineTests:
         raise NotImplementedError(type(self).__name__)  # not abstract: pytest passes over such classes in silence
 
     def rig(self, start_ns: int | None = None, max_pending: int | None = None) -> Rig:
+        """
+        Return a rig with a new engine.
+        """
         clock = ManualClock(start_ns)
         return Rig(self.make_engine(clock, max_pending), clock)
 

@@ -113,6 +113,9 @@ class WheelTests:
         raise NotImplementedError(type(self).__name__)  # not abstract: pytest passes over such classes in silence
 
     def checked(self, start: int = START) -> tuple[CheckedWheel, Ruler]:
+        """
+        Return a new wheel that is checked after each call, and its ruler.
+        """
         wheel = CheckedWheel(self.make_wheel(start))
         span_ns = wheel.abilities.span_ns
         assert span_ns is None or span_ns >= 8 * wheel.abilities.tick_ns, "the suite needs a span of eight ticks"
