@@ -1,5 +1,5 @@
 """
-The backend of a scheduler's faces: a core of this process, or one behind a service.
+The interface between a scheduler's API and its core: in this process, or behind a service.
 """
 
 from __future__ import annotations
@@ -33,76 +33,55 @@ __all__ = ["Backend", "Jobs"]
 
 class Jobs(Protocol):
     """
-    The verbs on jobs. All methods may be called from any thread; those that return no reply block.
+    The operations on jobs. All methods may be called from any thread; those that return no reply block.
 
-    They raise what `Scheduler` says, bad values before anything is done.
+    They raise the errors that `Scheduler` documents, invalid values before anything is done.
     """
 
     @property
     def is_stale(self) -> bool:
         """
-        True if the next write opens the store or reads its clock first, for which a loop should not wait.
+        True if the next write opens the store or reads its clock first, which would block an event loop.
         """
 
     def refresh(self) -> None:
         """
-        Do that, if it is so.
+        Open the store, or refresh its clock, if it is stale.
         """
 
     def now_ms(self) -> int:
         """
-        Return the store's time as it is known here, in ms since the epoch.
+        Return the local estimate of the store's time, in ms since the epoch.
         """
 
-    def set(self, request: SetRequest) -> Reply[Answer]:
-        """
-        Set one job.
-        """
+    def set(self, request: SetRequest) -> Reply[Answer]: ...
 
     def submit(self, verb: Verb) -> Reply[list[Answer]]:
         """
-        Do *verb*; the answers are in order.
+        Run *verb*; the answers are in order.
         """
 
     def within(self, connection: object) -> Within:
         """
-        Return the verbs within the transaction of the caller's *connection*.
+        Return the operations within the transaction of the caller's *connection*.
         """
 
-    def get(self, key: str) -> Job | None:
-        """
-        Read one job.
-        """
+    def get(self, key: str) -> Job | None: ...
 
-    def history(self, key: str, before: int | None, limit: int) -> Sequence[HistoryRecord]:
-        """
-        Read what happened to one job.
-        """
+    def history(self, key: str, before: int | None, limit: int) -> Sequence[HistoryRecord]: ...
 
-    def page(self, fields: ListFields) -> Page:
-        """
-        Read a page of jobs.
-        """
+    def page(self, fields: ListFields) -> Page: ...
 
     def bulk(self, verb: str, prefix: str, fields: BulkFields, on_progress: BulkProgress | None) -> BulkAnswer:
         """
-        Do the same to all jobs that a filter chooses.
+        Apply one operation to all jobs of a filter.
         """
 
-    def change(self, key: str, fields: ChangeFields, if_generation: int | None) -> Answer:
-        """
-        Change some of one job.
-        """
+    def change(self, key: str, fields: ChangeFields, if_generation: int | None) -> Answer: ...
 
-    def declare(self, asked: Declaration) -> Declared:
-        """
-        Declare the jobs of a manifest.
-        """
+    def declare(self, asked: Declaration) -> Declared: ...
 
-    def upcoming(self, due_from: Instant | None, due_until: Instant | None, limit: int) -> Sequence[Job]:
-        """
-        Read the next jobs.
-        """
+    def upcoming(self, due_from: Instant | None, due_until: Instant | None, limit: int) -> Sequence[Job]: ...
 
     def forecast(self, since: Instant, step: Duration, steps: int) -> Sequence[int]:
         """
@@ -111,27 +90,21 @@ class Jobs(Protocol):
 
     def incidents(self, search: str, prefix: str) -> Incidents:
         """
-        Read the dead letters, grouped by what went wrong.
+        Return the dead letters, grouped by their errors.
         """
 
-    def pause_scope(self, scope: str, note: str, by: str | None) -> Pause:
-        """
-        Pause the jobs of a handler, a queue, a target, or all.
-        """
+    def pause_scope(self, scope: str, note: str, by: str | None) -> Pause: ...
 
     def resume_scope(self, scope: str, by: str | None) -> bool:
         """
-        Let them go on, and return whether they were paused.
+        Resume the jobs of a scope; return True if they were paused.
         """
 
-    def scopes(self) -> Sequence[Pause]:
-        """
-        Read what is paused as a whole.
-        """
+    def scopes(self) -> Sequence[Pause]: ...
 
     def shards(self) -> Sequence[Shard]:
         """
-        Read who owns what.
+        Return the owner of each shard.
         """
 
 
@@ -146,26 +119,20 @@ class _Pulls(Protocol):
 
 class Backend(Protocol):
     """
-    A core: jobs, leases of pull workers, handlers and events, and the life of what fires.
+    A core: jobs, leases of pull workers, handlers and events, and the engine's start and stop.
     """
 
     @property
-    def client(self) -> Jobs:
-        """
-        The verbs.
-        """
+    def client(self) -> Jobs: ...
 
     @property
     def pulls(self) -> _Pulls:
         """
-        The verbs of pull workers: lease, acknowledge, refuse, extend.
+        The operations of pull workers: lease, acknowledge, refuse, extend.
         """
 
     @property
-    def handlers(self) -> HandlerTarget:
-        """
-        The registry of handlers.
-        """
+    def handlers(self) -> HandlerTarget: ...
 
     @property
     def is_firing(self) -> bool:
@@ -182,45 +149,39 @@ class Backend(Protocol):
     @property
     def is_ready(self) -> bool:
         """
-        True while they do and the store answers.
+        True while it is in use and the store answers.
         """
 
     def subscribe(self, hook: EventHook, *, routine: bool = True) -> Callable[[], None]:
         """
-        Call *hook* with events, as `Scheduler.subscribe` says.
+        Call *hook* with events; see `Scheduler.subscribe`.
         """
 
     def start(self, loop: asyncio.AbstractEventLoop | None, role: str) -> None:
         """
-        Fire as `Scheduler.start` says; async handlers run on *loop*, or on one of the core's own.
+        Start to fire; see `Scheduler.start`. Async handlers run on *loop*, or on a loop of the core's own.
         """
 
     def is_inside(self) -> bool:
         """
-        Return whether the caller is a handler, which a stop may not wait for.
+        Return True if the caller is a handler, for which a stop may not wait.
         """
 
-    def stop(self, timeout: float | None, *, is_inside: bool) -> list[Firing]:
-        """
-        Stop as `Scheduler.stop` says.
-        """
+    def stop(self, timeout: float | None, *, is_inside: bool) -> list[Firing]: ...
 
     def stats(self, *, with_store: bool) -> dict[str, Any]:
         """
-        Return the counters and figures; those of this process alone without *with_store*.
+        Return the counters; without *with_store* only those of this process.
         """
 
     def advertise(self, url: str, secret: str) -> None:
         """
-        Report, with each heartbeat, the *url* where other nodes reach this one's service, and the *secret* to send.
+        Report, with each heartbeat, the *url* of this node's service, and the *secret* for requests to it.
         """
 
-    def nodes(self) -> Sequence[Node]:
-        """
-        Return who fires.
-        """
+    def nodes(self) -> Sequence[Node]: ...
 
     def recent(self, after: int) -> list[FiringRecord]:
         """
-        Return what ended after that number, and what runs.
+        Return the firings that ended after that number, and the running ones.
         """

@@ -1,5 +1,5 @@
 """
-The meaning of a commit of callers' writes to the rest of the process.
+The consequences of a commit of callers' writes for the rest of the process.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from tickwheel.observe.events import Event, JobCancelled, JobMoved, JobPaused, J
 __all__ = ["elapsed_of", "events_of", "lives_of"]
 
 _OWN = (Begin, Settle, Redate)
-"""The scheduler's writes; who posted them hears of them alone."""
+"""The scheduler's own writes; only the poster is notified of them."""
 
 _TIMED = (Set, Move)
-"""Those that may carry an era."""
+"""Writes that may carry an era."""
 
 _DATED = frozenset((Outcome.CREATED, Outcome.REPLACED, Outcome.CHANGED, Outcome.RESTARTED, Outcome.MOVED))
 _NEW_LIVES = _DATED | {Outcome.REPLAYED}
@@ -23,7 +23,7 @@ _NEW_LIVES = _DATED | {Outcome.REPLAYED}
 
 def lives_of(writes: Sequence[Write], answers: Sequence[Answer]) -> tuple[list[Job], list[str]]:
     """
-    Return the jobs that callers made pending, in order, and the keys of those that they cancelled or paused.
+    Return the jobs that callers made pending, in order, and the keys that they cancelled or paused.
     """
     jobs: dict[str, Job] = {}
     cancelled: list[str] = []
@@ -43,7 +43,7 @@ def lives_of(writes: Sequence[Write], answers: Sequence[Answer]) -> tuple[list[J
 
 def elapsed_of(writes: Sequence[Write], answers: Sequence[Answer]) -> dict[int, list[Job]]:
     """
-    Return the jobs that callers made pending whose instants count elapsed time, by the clock's era.
+    Return the pending jobs of callers whose due times count elapsed time, by the clock's era.
     """
     found: dict[int, list[Job]] = {}
     last, jobs = -1, list[Job]()  # a batch is of one era, but for the moment in which the clock is set
@@ -59,9 +59,6 @@ def elapsed_of(writes: Sequence[Write], answers: Sequence[Answer]) -> dict[int, 
 
 
 def events_of(writes: Sequence[Write], answers: Sequence[Answer]) -> Iterator[Event]:
-    """
-    Return the events that report the callers' writes.
-    """
     for write, answer in zip(writes, answers, strict=True):
         job = answer.job
         if job is None or isinstance(write, _OWN):

@@ -10,15 +10,15 @@ from typing import Any, Final
 __all__ = ["Distribution"]
 
 _STEPS: Final = 8
-"""Steps to each doubling: a quantile is known within an eighth of its value."""
+"""Steps per doubling: a quantile is exact within an eighth of its value."""
 _OCTAVES: Final = 40
-"""From a microsecond to twelve days; what is later counts as that late."""
+"""From a microsecond to twelve days; longer durations count as that."""
 _LAST: Final = _STEPS * _OCTAVES - 1
 
 
 class Distribution:
     """
-    A histogram of durations: exact counts in steps of an eighth. One thread writes, any may read.
+    A histogram of durations: exact counts in steps of an eighth. Written by one thread, readable by any.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Distribution:
 
     def add(self, durations: Sequence[float]) -> None:
         """
-        Count *durations* in ms; below a microsecond counts as one.
+        Count *durations* in ms; less than a microsecond counts as one.
         """
         if not durations:
             return
@@ -40,7 +40,7 @@ class Distribution:
 
     def figures(self) -> dict[str, Any]:
         """
-        Return count, p50, p99, max, sum, and a histogram of (upper edge in ms, count) without its empty steps.
+        Return count, p50, p99, max, sum, and a list of (upper edge in ms, count) without empty steps.
         """
         counts = list(self._counts)
         edges = [(_edge_ms(index), count) for index, count in enumerate(counts) if count]
@@ -55,13 +55,13 @@ class Distribution:
 
     def snapshot(self) -> list[int]:
         """
-        Return the counts of now, for `since`.
+        Return the current counts, for `since`.
         """
         return list(self._counts)
 
     def since(self, snapshot: list[int]) -> dict[str, Any]:
         """
-        Return count, p50, p99 and max of what came after *snapshot*; the maximum is within an eighth.
+        Return count, p50, p99 and max of durations added after *snapshot*; the maximum is exact within an eighth.
         """
         counts = [now - before for now, before in zip(self._counts, snapshot, strict=True)]
         edges = [(_edge_ms(index), count) for index, count in enumerate(counts) if count]
@@ -83,7 +83,7 @@ class Distribution:
 
 def _index(ms: float) -> int:
     """
-    Return the step that *ms* falls into: the octave of its microseconds, and the eighth of that.
+    Return the step of *ms*: the octave of its microseconds, and the eighth within it.
     """
     us = int(ms * 1000) * _STEPS
     if us < _STEPS:
@@ -94,8 +94,5 @@ def _index(ms: float) -> int:
 
 
 def _edge_ms(index: int) -> float:
-    """
-    Return the upper edge of a step.
-    """
     octave, eighth = divmod(index, _STEPS)
     return (1 << octave) * (1 + (eighth + 1) / _STEPS) / 1000

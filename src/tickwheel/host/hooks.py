@@ -1,5 +1,5 @@
 """
-The hooks that are called with events.
+The hooks that receive events.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ _ROUTINE: Final = (
     JobStopped,
     JobExpired,
 )
-"""What goes as it should."""
+"""Events of normal operation."""
 
 _LATELY_S: Final = 60.0
-"""An action that fails in the same way after so long has succeeded meanwhile, since all are tried again sooner."""
+"""Seconds after which the same failure of an action is a new one: retries are more frequent, so one has succeeded."""
 
 _log = logging.getLogger("tickwheel.scheduler")
 
 
 class Hooks:
     """
-    The subscribed hooks; an event costs nothing where there is none.
+    The subscribed hooks; without one, events cost nothing.
 
-    `is_active` is read before an event is made, and `is_curious` before one of the routine, so that a scheduler nobody
-    listens to makes none.
+    Callers check `is_active` before they make an event, and `is_curious` before a routine event, so that none is made
+    without a hook for it.
     """
 
     __slots__ = ("_curious", "_failures", "_hooks", "_lock", "_runtime", "is_active", "is_curious")
@@ -71,7 +71,7 @@ class Hooks:
 
     def subscribe(self, hook: EventHook, *, routine: bool = True) -> Callable[[], None]:
         """
-        Call *hook* from now on, with the *routine* only if it wants; return what ends that.
+        Call *hook* from now on, with *routine* events only on request; return a function that unsubscribes it.
         """
 
         def subscribed(event: Event) -> object:
@@ -93,9 +93,9 @@ class Hooks:
 
     def failed(self, action: str, error: Exception) -> None:
         """
-        Report that *action* failed, and will be tried again.
+        Report that *action* failed, and will be retried.
 
-        An *error* that no store should raise is logged as well, and one that does not pass, when it comes first.
+        An *error* that no store should raise, or a permanent one, is also logged at its first occurrence.
         """
         if not isinstance(error, StoreError):
             _log.error("%s failed unexpectedly; it will be tried again", action, exc_info=error)
@@ -106,7 +106,7 @@ class Hooks:
 
     def _is_news(self, action: str, text: str) -> bool:
         """
-        Return whether *action* did not fail in this way lately.
+        Return True unless *action* failed in the same way recently.
         """
         now = self._runtime.monotonic()
         with self._lock:
@@ -116,9 +116,9 @@ class Hooks:
 
     def emit(self, event: Event) -> None:
         """
-        Give *event* to every hook, in the order of their subscription; what one raises is logged, even SystemExit.
+        Call every hook with *event*, in order of subscription; errors of hooks are logged, even SystemExit.
 
-        Only Ctrl-C, which is not the hook's own, goes on to who called.
+        Only KeyboardInterrupt, which is not the hook's own, propagates to the caller.
         """
         for hook in self._curious if isinstance(event, _ROUTINE) else self._hooks:
             try:

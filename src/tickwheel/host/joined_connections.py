@@ -1,7 +1,7 @@
 """
-Connections of SQLAlchemy and Django as `conn=`: the driver's own connection inside them, in a transaction.
+Connections of SQLAlchemy and Django as `conn=`: the driver's connection inside them, in a transaction.
 
-They are known by the names of their classes, so none of these libraries is imported.
+They are recognised by the names of their classes, so none of these libraries is imported.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _DJANGO = {"django.utils.connection.ConnectionProxy", "django.db.backends.base.b
 
 def unwrapped(connection: Any) -> object:
     """
-    Return the driver's connection of a `Session`, a `Connection` or Django's `connection`; any other as it is.
+    Return the driver's connection of a `Session`, a `Connection` or Django's `connection`; other objects unchanged.
 
-    SQLAlchemy's begins its transaction by this, as by any statement.
+    SQLAlchemy begins its transaction at this, as at any statement.
 
     Raises:
-        TransactionError: If it has no transaction that could be joined, or has to be awaited.
+        TransactionError: If it has no transaction to join, or is asynchronous.
     """
     names = _names(connection)
     if names & _DJANGO:
@@ -54,7 +54,7 @@ async def unwrapped_async(connection: Any) -> object:
     Return the driver's connection as `unwrapped` does, also of an `AsyncSession` or `AsyncConnection`.
 
     Raises:
-        TransactionError: If it has no transaction that could be joined, or a driver that nobody else may use.
+        TransactionError: If it has no transaction to join, or its driver's connection cannot be shared.
     """
     names = _names(connection)
     if not names & (_ASYNC_SESSIONS | _ASYNC_CONNECTIONS):
@@ -78,7 +78,7 @@ def refuse_own_wait(url: str) -> None:
     The writer would wait for that transaction, and the transaction for the writer.
 
     Raises:
-        TransactionError: If it is so.
+        TransactionError: If the file may be locked.
     """
     django, conf = sys.modules.get("django.db"), sys.modules.get("django.conf")
     path = url.removeprefix("sqlite:///")
@@ -93,7 +93,7 @@ def refuse_own_wait(url: str) -> None:
 
 def has_transaction(connection: Any) -> bool:
     """
-    Return whether Django's *connection* is in a transaction: within `atomic()`, or without autocommit.
+    Return True if Django's *connection* is in a transaction: within `atomic()`, or without autocommit.
     """
     if connection.in_atomic_block:
         return True
@@ -104,7 +104,7 @@ def has_transaction(connection: Any) -> bool:
 @contextmanager
 def _refused() -> Iterator[None]:
     """
-    Turn what SQLAlchemy says of a connection that is closed, unbound or has failed into a `TransactionError`.
+    Convert SQLAlchemy's errors for a closed, unbound or failed connection into a `TransactionError`.
     """
     try:
         yield

@@ -1,13 +1,13 @@
 """
-The life of a scheduler: its name, and the rules of start and stop, once.
+The life of a scheduler: its name, and the rules of start and stop.
 
     call                          before start    started           stopping           stopped
     start                         starts          does nothing      ClosedError        ClosedError
     stop                          closes          stops             waits for it, []   []
-    stop, after Ctrl-C in one     -               -                 goes on            -
+    stop, after Ctrl-C in one     -               -                 continues it       -
     stop, inside a handler        -               begins to, []     []                 -
 
-A start that fails leaves everything as before it.
+A failed start changes nothing.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from tickwheel.host.runtime import Runtime
 __all__ = ["Lifecycle", "one_life"]
 
 _BYTES: Final = 4
-"""Enough that no two lives of one host and process id meet within a lease, and few enough to be read out."""
+"""Enough that two lives of one host and process id within a lease differ, and few enough to read aloud."""
 
 _T = TypeVar("_T")
 
 
 def one_life(name: str, token: Callable[[int], str]) -> str:
     """
-    Return *name* with a random end, which no other life of the same name has.
+    Append a random end to *name*, so that no other life has the same name.
 
-    Host and process id alone do not say who somebody is: a container that is restarted in place has the same ones, and
-    two schedulers of one process share them. A scheduler that took a lease under the name of its former life would take
-    the jobs that were running for its own, and rescue none. The end comes from the system, never from a generator that
-    a program may seed.
+    Host and process id are not unique: a container that is restarted in place has the same ones, and
+    two schedulers of one process share them. A scheduler that took a lease under the name of its former life would
+    treat that life's running jobs as its own, and recover none. The end comes from the system's generator, which
+    a program cannot seed.
     """
     return f"{name}:{token(_BYTES)}"
 
 
 class Lifecycle:
     """
-    Lets one caller start and one stop.
+    Lets one caller start and one caller stop.
     """
 
     def __init__(self, runtime: Runtime) -> None:
@@ -56,13 +56,13 @@ class Lifecycle:
     @property
     def is_open(self) -> bool:
         """
-        True until somebody begins to stop.
+        True until a stop begins.
         """
         return not self._is_stopping
 
     def start(self, start: Callable[[], object]) -> None:
         """
-        Call *start* unless that was done.
+        Call *start* once.
 
         Raises:
             ClosedError: After a stop.
@@ -76,12 +76,12 @@ class Lifecycle:
 
     def stop(self, stop: Callable[[], list[_T]], timeout: float | None, *, is_inside: bool) -> list[_T]:
         """
-        Call *stop* unless that was done to its end, and return its result.
+        Call *stop* unless a call has completed, and return its result.
 
         Args:
-            stop: What stops; it keeps to its time itself.
-            timeout: How long to wait for another call that is stopping.
-            is_inside: Whether the caller is something that *stop* waits for; then it is not waited for.
+            stop: The function; it enforces its own timeout.
+            timeout: Maximum wait for another call that is stopping.
+            is_inside: True if *stop* would wait for the caller; then the caller is not waited for.
         """
         is_first = False
         try:

@@ -1,5 +1,5 @@
 """
-The opening of a store on its first use, and whose it is after a fork.
+The opening of a store on its first use, and its ownership after a fork.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ __all__ = ["Opening"]
 
 class Opening:
     """
-    Opens a store once, for the process that uses it first, until it is closed.
+    Opens a store once, in the process that uses it first, until it is closed.
 
     Attributes:
-        writer: That of the open store, None before and after.
+        writer: The writer of the open store, None before and after.
     """
 
     def __init__(self, url: str, make: Callable[[], Writer | PartitionedWriter], runtime: Runtime) -> None:
         """
-        Open nothing yet; *make* opens the store that errors call *url*.
+        Store *make*, which opens the store; *url* names it in errors.
         """
         self._url, self._make = url, make
         self._lock = runtime.lock()
@@ -52,11 +52,11 @@ class Opening:
 
     def open(self) -> Writer | PartitionedWriter:
         """
-        Open the store unless that was done, and return its writer.
+        Open the store unless it is open, and return its writer.
 
         Raises:
             ClosedError: After the close.
-            StoreError: If the store cannot be had.
+            StoreError: If the store is not available.
         """
         self.check_process()
         with self._lock:
@@ -74,7 +74,7 @@ class Opening:
     @contextmanager
     def closing(self) -> Iterator[Writer | PartitionedWriter | None]:
         """
-        Open no more, and let the caller close what the writer that it gets was made for; None where there is nothing.
+        Refuse further opens, and return the writer for the caller to close; None if the store was not open.
         """
         with self._lock:
             self._is_closed = True

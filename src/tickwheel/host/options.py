@@ -1,5 +1,5 @@
 """
-The knobs of a scheduler; the defaults are meant to stay.
+The options of a scheduler; the defaults are meant to stay.
 """
 
 from __future__ import annotations
@@ -22,16 +22,13 @@ _KEPT: Final = ("none", "failures", "usual", "all")
 
 class _ProcessName(str):
     """
-    The name of a process by its host and id, which is not that of its children.
+    The name of a process by host and id; the child of a fork has another name.
     """
 
     __slots__ = ()
 
     @classmethod
     def now(cls) -> _ProcessName:
-        """
-        Return the name of this process.
-        """
         return cls(f"{socket.gethostname()}:{os.getpid()}")
 
 
@@ -43,17 +40,17 @@ def _check_count(name: str, value: object) -> None:
 @dataclass(frozen=True, slots=True)
 class HistoryOptions:
     """
-    The part of the past that the store keeps, and its limits.
+    Options for the records of past attempts in the store.
 
     Attributes:
-        keep: "usual": each attempt that failed, died or expired, and of recurring jobs each run and each act, that is
-            by whom they were set, moved, cancelled, replayed or paused, and each success whose handler noted something,
-            such as a result; "failures": only what failed, died or expired;
-            "all": the same of jobs that fire once, for one more row each, and each snooze; or "none".
-        age_s: For how many seconds, or a timedelta or text such as "7d"; 30 days.
-        per_key: How many records of one key.
-        total: How many in the whole store. All three are looked after once a minute, on SQLite
-            once an hour where nothing was recorded: until then there may be more.
+        keep: "usual": each attempt that failed, died or expired; of recurring jobs each run and each act, which
+            is a set, move, cancel, replay or pause with its author; and each success whose handler noted something,
+            such as a result. "failures": only attempts that failed, died or expired.
+            "all": everything, also of one-time jobs, for one more row each, and each snooze. "none": nothing.
+        age_s: Maximum age, in seconds, as a timedelta or text such as "7d"; 30 days.
+        per_key: Maximum number of records per key.
+        total: Maximum number in the whole store. All three limits are enforced once a minute, on SQLite
+            once an hour without new records: until then there may be more.
     """
 
     keep: str = "usual"
@@ -63,11 +60,11 @@ class HistoryOptions:
 
     def __post_init__(self) -> None:
         """
-        Refuse what nothing can work with.
+        Validate the options.
 
         Raises:
             InvalidJobError: Naming the option.
-            TypeError: For a time that is none.
+            TypeError: For a time of the wrong type.
         """
         if self.keep not in _KEPT:
             raise InvalidJobError("keep", self.keep, f"pass one of {', '.join(_KEPT)}")
@@ -80,28 +77,30 @@ class HistoryOptions:
 @dataclass(frozen=True, slots=True)
 class SchedulerOptions:
     """
-    The options of a scheduler: limits, horizon, and what holds for jobs and handlers that say nothing.
+    The options of a scheduler: limits, horizon, and defaults for jobs and handlers.
 
-    Seconds may be a timedelta or text such as "30m", too.
+    Seconds may also be a timedelta or text such as "30m".
 
     Attributes:
-        owner: What it is called in the store, and to others that want it; each life adds a random end of its own. By
+        owner: Name in the store, and for others; each life appends a random end. By
             default it is the host's name and the id of the process that first uses the scheduler.
         retry: The policy of jobs that are set without one.
-        horizon_s: How far ahead jobs are staged into memory.
-        timeout_s: How long an attempt may take whose handler or target has no timeout of its own; None for no limit.
-        history: What is kept of attempts that ended.
-        staged_max: How many may be staged at once; the others wait in the store, whatever their instant. One handler
-            or receiver takes at most three times what is free, and an eighth of it for jobs that are due already.
-        workers: How many threads run sync handlers at most; they are started when there is something to run. While
-            hung handlers hold them all, a handler that has waited half a second and of which nothing runs gets one
-            more, up to 16 together; not with one worker. So it is with `coroutines`, `processes` and `running_max`.
-        coroutines: How many async handlers and webhooks may be under way at once.
-        processes: How many handlers of `executor="process"` run at once; their processes are started by need.
-        leaked_max: How many attempts may run on past their timeouts and be replaced, threads and tasks each.
-        running_max: How many firings may have been begun and not settled; it bounds what a crash has to rescue.
-        batch_max: How many writes of callers make one commit at most, and how many of the scheduler's own.
-        waiting_max: How many of the callers' writes may wait for a commit; further callers wait for room.
+        horizon_s: Time before the due time at which jobs are staged (loaded into memory).
+        timeout_s: Timeout of an attempt whose handler or target has none of its own; None for no limit.
+        history: Records of past attempts.
+        staged_max: Maximum number of staged jobs; others wait in the store. One handler
+            or receiver takes at most three times the free places, and an eighth of them for jobs that are due already.
+        workers: Maximum number of threads for sync handlers; they start on demand. While
+            hung handlers hold all of them, a handler that has waited half a second and has nothing running gets one
+            more, up to 16 together; not with one worker. The same holds for `coroutines`, `processes` and
+            `running_max`.
+        coroutines: Maximum number of async handlers and webhooks that run at once.
+        processes: Maximum number of handlers with `executor="process"` that run at once; processes start on demand.
+        leaked_max: Maximum number of attempts that run past their timeouts and are replaced, for threads and tasks
+            each.
+        running_max: Maximum number of firings that are begun and not settled; it bounds the recovery after a crash.
+        batch_max: Maximum number of callers' writes per commit, and of the scheduler's own.
+        waiting_max: Maximum number of callers' writes that wait for a commit; further callers wait for room.
     """
 
     owner: str = field(default_factory=_ProcessName.now)
@@ -120,11 +119,11 @@ class SchedulerOptions:
 
     def __post_init__(self) -> None:
         """
-        Refuse what nothing can work with.
+        Validate the options.
 
         Raises:
             InvalidJobError: Naming the option.
-            TypeError: For a time that is none.
+            TypeError: For a time of the wrong type.
         """
         check_policy(self.retry)
         if not isinstance(self.owner, str) or not self.owner:
@@ -144,20 +143,20 @@ class SchedulerOptions:
 
 def owner_name(options: SchedulerOptions) -> str:
     """
-    Return what a scheduler of this process is called, without its random end; the child of a fork has another name.
+    Return the default name of a scheduler of this process, without its random end; a fork has another name.
     """
     return str(_ProcessName.now() if isinstance(options.owner, _ProcessName) else options.owner)
 
 
 def share_of(places: int) -> int:
     """
-    Return how many of *places* one handler may take: three quarters, so at least one fewer where there are two.
+    Return the maximum share of one handler of *places*: three quarters, rounded down, but at least one.
     """
     return max(1, places * 3 // 4)
 
 
 def loan_of(places: int) -> int:
     """
-    Return how many lanes of which nothing runs may have one place each beyond *places*; none where there is only one.
+    Return the number of idle lanes that may have one place each beyond *places*; 0 if there is only one.
     """
     return 16 if places > 1 else 0

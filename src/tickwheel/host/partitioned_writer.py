@@ -1,5 +1,5 @@
 """
-The writer of a store in several partitions: one for each, so that none waits for another.
+The writer of a store with several partitions: one writer for each, so that they do not wait for each other.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ __all__ = ["PartitionedWriter"]
 
 _OwnWrite: TypeAlias = Begin | SetAside | Settle | Redate
 _SHARE_MIN: Final = 1_000
-"""How many callers' writes may wait in each partition at least, however many share the limit."""
+"""Minimum number of callers' writes that may wait per partition, however many partitions share the limit."""
 
 
 class PartitionedWriter:
     """
-    Gives each partition its writes, as a `Writer` does, whose methods these are. All may be called from any thread.
+    Routes writes to one `Writer` per partition, behind the `Writer` interface. Callable from any thread.
     """
 
     def __init__(self, store: Partitioned, runtime: Runtime, *, waiting_max: int = 100_000, **options: Any) -> None:
@@ -49,20 +49,17 @@ class PartitionedWriter:
             raise
 
     def submit(self, write: Write, timeout_s: float | None = None) -> Promise[Answer]:
-        """
-        Queue one *write* of a caller.
-        """
         return self._writers[self._partition_of(key_of(write))].submit(write, timeout_s)
 
     def submit_together(self, writes: Sequence[Write]) -> Promise[list[Answer]]:
         """
-        Queue *writes* of one partition for one commit.
+        Queue *writes*, which are all of one partition, for one commit.
         """
         return self._writers[self._partition_of(key_of(writes[0]))].submit_together(writes)
 
     def submit_many(self, writes: Sequence[Write], timeout_s: float | None = None) -> Promise[list[Answer]]:
         """
-        Queue many *writes*; if one partition fails or has no room, what the others did stays done.
+        Queue many *writes*; if one partition fails or has no room, the writes of the others stay done.
         """
         places: dict[int, list[int]] = {}
         for index, write in enumerate(writes):
@@ -97,40 +94,22 @@ class PartitionedWriter:
         return promise
 
     def post(self, writes: Sequence[_OwnWrite], done: Done, *, in_turn: bool = False) -> None:
-        """
-        Queue *writes* of the scheduler itself, which are all of one partition.
-        """
         self._writers[writes[0].epoch % len(self._writers)].post(writes, done, in_turn=in_turn)
 
     def resubmit(self, writes: Sequence[Write], done: Done) -> None:
-        """
-        Queue *writes* of a caller, which were one batch, once more; the answers go to *done*.
-        """
         self._writers[self._partition_of(key_of(writes[0]))].resubmit(writes, done)
 
     def stats(self) -> WriterStats:
-        """
-        Return what was done up to the last commits.
-        """
         return self._tally.stats
 
     def is_inside(self) -> bool:
-        """
-        Return whether the caller runs on a writer's thread.
-        """
         return any(writer.is_inside() for writer in self._writers)
 
     @property
     def waiting(self) -> int:
-        """
-        The number of the callers' writes that wait for their commit now.
-        """
         return sum(writer.waiting for writer in self._writers)
 
     def close(self, timeout_s: float | None = None) -> bool:
-        """
-        Take no more writes, commit those that wait, and end the threads; return whether all was written in time.
-        """
         deadline = None if timeout_s is None else self._runtime.monotonic() + timeout_s
         were_written = [
             writer.close(None if deadline is None else max(0.0, deadline - self._runtime.monotonic()))

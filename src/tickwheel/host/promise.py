@@ -1,8 +1,8 @@
 """
-The promise of a write's answer.
+The future of a write's answer.
 
-`concurrent.futures.Future` does the same for more: a condition of its own, locked at each step, and states that a write
-does not have. Over HTTP that was a tenth of what setting a job costs.
+`concurrent.futures.Future` can do more: it has a condition of its own, locked at each step, and states that a write
+does not have. Over HTTP that was a tenth of the cost of setting a job.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 
 class Promise(Generic[_T]):
     """
-    Kept once, by one thread; any others wait for it or are called. It cannot be cancelled: a queued write is not.
+    Set once, by one thread; others wait for it or have a callback. It cannot be cancelled: a queued write cannot.
     """
 
     __slots__ = ("_callbacks", "_error", "_is_kept", "_runtime", "_traceback", "_value")
@@ -37,34 +37,31 @@ class Promise(Generic[_T]):
 
     def set_result(self, value: _T) -> None:
         """
-        Keep it.
+        Set the result and run the callbacks.
         """
         self._value = value
         self._keep()
 
     def set_exception(self, error: BaseException) -> None:
         """
-        Keep it with an *error*, which other promises may be kept with, too.
+        Set an *error*, which several promises may share, and run the callbacks.
         """
         self._traceback = error.__traceback__
         self._error = error
         self._keep()
 
     def done(self) -> bool:
-        """
-        Return whether it is kept.
-        """
         return self._is_kept
 
     def result(self, timeout: float | None = None) -> _T:
         """
-        Wait for the value, and return it or raise the error.
+        Wait for the result, and return it or raise the error.
 
         Args:
-            timeout: How many seconds to wait; None for as long as it takes.
+            timeout: Maximum wait in seconds; None for no limit.
 
         Raises:
-            TimeoutError: If it was not kept in time.
+            TimeoutError: If there is no result in time.
         """
         error = self.exception(timeout)
         if error is None:
@@ -76,7 +73,7 @@ class Promise(Generic[_T]):
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """
-        Wait, and return the error, of which each call gets a copy of its own, or None; otherwise as `result`.
+        Wait, and return a copy of the error, a new one for each call, or None; otherwise as `result`.
         """
         if not self._is_kept:
             gate = self._runtime.gate()
@@ -88,7 +85,7 @@ class Promise(Generic[_T]):
 
     def add_done_callback(self, callback: Callable[[Promise[_T]], object]) -> None:
         """
-        Call *callback* with this promise when it is kept, on the thread that keeps it; at once if it is.
+        Call *callback* with this promise on completion, on the completing thread; immediately if it is complete.
         """
         self._callbacks.append(callback)
         if self._is_kept:
@@ -108,4 +105,4 @@ class Promise(Generic[_T]):
 
 
 Reply: TypeAlias = Future[_T] | Promise[_T]
-"""What gets an answer, here or over HTTP."""
+"""Receives an answer, here or over HTTP."""

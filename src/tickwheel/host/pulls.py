@@ -1,5 +1,5 @@
 """
-The requests of workers that pull, checked: lease, acknowledge, refuse, release, extend.
+Validated requests of pull workers: lease, acknowledge, refuse, release, extend.
 """
 
 from __future__ import annotations
@@ -18,27 +18,24 @@ __all__ = ["LEASES_MAX", "LEASE_MAX_S", "LEASE_MIN_S", "WAIT_MAX_S", "Pulls", "c
 
 LEASES_MAX = 1_000
 WAIT_MAX_S = 300.0
-"""The longest wait: a proxy between a worker and us forgets connections that are silent for longer."""
+"""Maximum wait of a long poll: proxies drop connections that are silent for longer."""
 LEASE_MIN_S, LEASE_MAX_S = 0.1, 43_200.0
 
 
 class Pulls:
     """
-    The workers' side of the queues; every answer is a future.
+    The workers' operations on pull queues; every answer is a future.
     """
 
     def __init__(self, target: PullTarget) -> None:
         self._target = target
 
     def lease(self, queue: str, limit: int, wait: Duration, seconds: Duration) -> Future[list[JobLease]]:
-        """
-        Lease what is due.
-        """
         return self._target.lease(*check_lease(queue, limit, wait, seconds))
 
     def abandon(self, found: Future[list[JobLease]]) -> None:
         """
-        Leave to others what *found* brings or has brought: nobody waits for it any more. No attempt is used up.
+        Release the firings of *found*, present and future, because the caller has left. No attempt is used up.
         """
         if not found.cancel():
             found.add_done_callback(self._give_back)
@@ -48,14 +45,11 @@ class Pulls:
             self._target.settle(lease.fire_id, GIVE_BACK)
 
     def ack(self, fire_id: str) -> Future[None]:
-        """
-        End a firing as done.
-        """
         return self._target.settle(fire_id, None)
 
     def nack(self, fire_id: str, delay: Duration | None, error: str | None, *, is_dead: bool) -> Future[None]:
         """
-        End a firing as failed, or for good.
+        End a firing as failed, or as a dead letter.
         """
         reason = check_error(error)
         after = check_delay(delay, is_dead=is_dead)
@@ -63,14 +57,14 @@ class Pulls:
 
     def release(self, fire_id: str, delay: Duration | None) -> Future[None]:
         """
-        Give a firing back, at no cost of attempts, to be due again after *delay*.
+        Release a firing without using an attempt; it is due again after *delay*.
         """
         wait_s = check_delay(delay, is_dead=False)
         return self._target.settle(fire_id, Snooze(wait_s) if wait_s else GIVE_BACK)
 
     def extend(self, fire_id: str, seconds: Duration, progress: Progress | None = None) -> Future[int]:
         """
-        Let a lease end later, and note its progress.
+        Extend a lease, and record its progress.
         """
         done: Future[int] = Future()
         seconds = check_seconds("seconds", seconds, LEASE_MIN_S, LEASE_MAX_S)
@@ -83,7 +77,7 @@ class Pulls:
 
 def check_lease(queue: str, limit: int, wait: Duration, seconds: Duration) -> tuple[str, int, float, float]:
     """
-    Return what a lease asks for, if it can be had.
+    Validate the arguments of a lease.
 
     Raises:
         InvalidJobError: Naming the value and the remedy.
@@ -97,7 +91,7 @@ def check_lease(queue: str, limit: int, wait: Duration, seconds: Duration) -> tu
 
 def check_delay(delay: Duration | None, *, is_dead: bool) -> float | None:
     """
-    Return the *delay* before another attempt, None where the job's policy says it.
+    Validate the *delay* before another attempt; None means the job's policy.
     """
     if delay is None:
         return None
@@ -108,7 +102,7 @@ def check_delay(delay: Duration | None, *, is_dead: bool) -> float | None:
 
 def check_error(error: str | None) -> str:
     """
-    Return what is kept as the *error* of a refused firing.
+    Return the text to store as the *error* of a refused firing.
     """
     if error is None:
         return "its worker refused it"
@@ -119,7 +113,7 @@ def check_error(error: str | None) -> str:
 
 def check_seconds(name: str, value: Duration, least: float, most: float) -> float:
     """
-    Return *value* in seconds if it is within the bounds; below zero it counts as 0.
+    Return *value* in seconds if it is within the bounds; below zero counts as 0.
     """
     if not least <= checks.delay_ms(value, name) / 1000 <= most:
         raise InvalidJobError(name, value, f"pass seconds in {least:g}..{most:g}")

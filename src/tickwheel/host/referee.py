@@ -1,16 +1,16 @@
 """
-The referee: sees to it that `cancelled`, `moved`, `replaced` and `paused` mean that what was there does not start.
+Arbitration: an answer `cancelled`, `moved`, `replaced` or `paused` means that the earlier job does not start.
 
-The store answers TOO_LATE where an attempt is counted, because it cannot see whether that has started: no commit comes
-between an instant and its firing. The job's owner knows, and its answer comes with the write when it is done again:
+The store answers TOO_LATE if an attempt is counted, because it cannot see whether that has started: no commit comes
+between a due time and its firing. The job's owner knows, and its status is passed along when the write is repeated:
 
-    who owns the job               how it answers
-    this process                   from its memory, at once: start and withdrawal exclude each other there
-    another                        by a withdrawal request: the caller waits, nobody else does
-    nobody any more                nothing starts: the attempt was cut off
+    owner of the job               source of the status
+    this process                   its memory, immediately: start and withdrawal exclude each other there
+    another process                a withdrawal request: only the caller waits
+    none any more                  no attempt starts: the attempt was cut off
 
-Nothing here happens to a write that meets no counted attempt, which are all but those within some milliseconds of an
-instant, or while the job waits for a worker or runs.
+Writes that meet no counted attempt skip all this: those are all except writes within some milliseconds before a due
+time, or while the job waits for a worker or runs.
 """
 
 from __future__ import annotations
@@ -24,37 +24,37 @@ from tickwheel.jobs.model import Answer, AttemptStatus, Contested, Job, Outcome,
 __all__ = ["Done", "Knowing", "Open", "Referee", "has_late"]
 
 Done: TypeAlias = Callable[[list[Answer] | Exception], object]
-"""Gets the answers to one entry's writes, or the error that all of it met; it may neither block nor raise."""
+"""Receives the answers to one entry's writes, or the error of all of them; it may neither block nor raise."""
 
 Commit: TypeAlias = Callable[[Sequence[Write]], list[Answer]]
 
 
 class Knowing(Protocol):
     """
-    A source that knows how far the counted attempts of its own jobs have come.
+    A source of the states of counted attempts.
     """
 
     def statuses(self, jobs: Sequence[Job]) -> list[AttemptStatus | None]:
         """
-        Return the attempt status of each of *jobs*, which run in the store; None where it is not known here.
+        Return the attempt status of each of *jobs*, which are running in the store; None if it is unknown here.
 
-        What is said to be withdrawn does not start any more, and `resolved` is to be called with it.
+        A withdrawn attempt does not start any more, and the caller must call `resolved` with it.
         """
 
     def is_waiting(self, job: Job) -> bool:
         """
-        Return whether the attempt that is counted for *job* is known here and has not started.
+        Return True if the counted attempt of *job* is known here and has not started.
         """
 
     def resolved(self, statuses: Sequence[AttemptStatus], answers: Sequence[Answer] | None) -> None:
         """
-        Take notice of what came of the writes that withdrew *statuses*; None if that is unknown.
+        Process the answers of the writes that withdrew *statuses*; None if they are unknown.
         """
 
 
 class Open:
     """
-    Writes of one caller that were done together, some of them undecided yet.
+    A caller's batch in which some writes are still undecided.
     """
 
     __slots__ = ("answers", "done", "indexes", "writes")
@@ -65,14 +65,14 @@ class Open:
     @classmethod
     def of(cls, writes: Sequence[Write], answers: list[Answer], done: Done) -> Open | None:
         """
-        Return what is undecided among *answers*, or None.
+        Return the undecided part of *answers*, or None.
         """
         indexes = [index for index, answer in enumerate(answers) if is_undecided(writes[index], answer)]
         return cls(writes, answers, indexes, done) if indexes else None
 
     def job(self, index: int) -> Job:
         """
-        Return the job that the undecided write of that *index* met.
+        Return the job that the undecided write *index* met.
         """
         job = self.answers[index].job
         assert job is not None
@@ -80,7 +80,7 @@ class Open:
 
     def finish(self, answers: list[Answer] | Exception) -> None:
         """
-        Answer the caller, with *answers* to the writes that were undecided.
+        Answer the caller, with *answers* to the undecided writes.
         """
         if isinstance(answers, Exception):
             self.done(answers)
@@ -92,11 +92,11 @@ class Open:
 
 class Referee:
     """
-    Decides on the writer's thread what can be decided from memory, and leaves the rest to requests.
+    Decides on the writer's thread by the memory of this process, and leaves other cases to withdrawal requests.
 
     Args:
-        knowing: What fires here, or None.
-        requests: Sends those that others have to answer.
+        knowing: The engine of this process, or None.
+        requests: Sends requests to other owners.
     """
 
     def __init__(self, knowing: Callable[[], Knowing | None], requests: WithdrawalRequests) -> None:
@@ -124,7 +124,7 @@ class Referee:
 
     def _write_over(self, part: Open, statuses: list[AttemptStatus], knowing: Knowing | None, commit: Commit) -> None:
         """
-        Do the undecided writes of *part* again, with the *statuses* of the attempts that they met.
+        Repeat the undecided writes of *part* with the *statuses* of the attempts that they met.
         """
         writes = [with_status(part.writes[index], status) for index, status in zip(part.indexes, statuses, strict=True)]
         try:
@@ -144,16 +144,13 @@ class Referee:
 
 
 def has_late(answers: Sequence[Answer]) -> bool:
-    """
-    Return whether any of *answers* says TOO_LATE.
-    """
     late = Outcome.TOO_LATE  # an enum is slow to look into
     return bool([1 for answer in answers if answer.outcome is late])
 
 
 def is_undecided(write: Write, answer: Answer) -> bool:
     """
-    Return whether *answer* says TOO_LATE for want of an attempt status.
+    Return True if *answer* says TOO_LATE only because the attempt's state is unknown.
     """
     job = answer.job
     if answer.outcome is not Outcome.TOO_LATE or job is None or not isinstance(write, Contested):

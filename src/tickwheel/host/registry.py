@@ -29,17 +29,17 @@ __all__ = ["Registry"]
 _log = logging.getLogger("tickwheel.registry")
 
 _CALLS_MAX = 10_000
-"""How many checked names and resolved calls are kept: webhooks to ever new URLs may not fill the memory."""
+"""Maximum number of cached names and calls: ever new webhook URLs must not fill the memory."""
 
 
 class Registry:
     """
-    The targets by name, the built-in ones among them.
+    The targets by name, including the built-in ones.
 
     Args:
-        targets: Further ones, or others of the built-in names.
-        options: The knobs: what jobs and handlers have that have nothing else.
-        runtime: Gives the lock of the built-in target that has one.
+        targets: Further targets, or replacements of built-in ones.
+        options: Defaults of jobs and handlers.
+        runtime: Makes the lock of the built-in target that has one.
     """
 
     def __init__(self, targets: Mapping[str, Target], options: SchedulerOptions, runtime: Runtime) -> None:
@@ -68,7 +68,7 @@ class Registry:
 
     def check(self, target: str, handler: str | None) -> None:
         """
-        Refuse a target that there is none of, or a handler's name that it cannot have.
+        Refuse an unknown target, or an invalid handler name of a target.
         """
         if type(handler) is str and (target, handler) in self._checked:
             return
@@ -87,7 +87,7 @@ class Registry:
 
     def check_scope(self, scope: str) -> None:
         """
-        Refuse the scope of a target that there is none of.
+        Refuse the scope of an unknown target.
         """
         if scope != EVERYTHING:
             self._target(scope.partition(":")[0])
@@ -101,14 +101,14 @@ class Registry:
 
     def limits_of(self, job: Job) -> Limits | None:
         """
-        Return what the handler of *job* may not exceed, if it is limited.
+        Return the limits of *job*'s handler, or None.
         """
         target = self._limiting.get(job.target)
         return None if target is None else target.limits(job.handler)
 
     def call_of(self, job: Job) -> Call:
         """
-        Return how to run *job*.
+        Return the callable that runs *job*.
 
         Raises:
             TickwheelError: If it cannot be run here, with the reason and the remedy.
@@ -125,7 +125,7 @@ class Registry:
 
     def can_run(self, target: str, handler: str) -> bool:
         """
-        Return whether there is such a target here, with its library, and it has that handler.
+        Return True if the target, its library and the handler are available here.
         """
         name = (target, handler)
         if name in self._able:
@@ -147,7 +147,7 @@ class Registry:
 
     def skills(self) -> tuple[Skill, ...]:
         """
-        Return all that can be run here.
+        Return all targets and handlers that can run here.
         """
         if not self._skills:
             skills: list[Skill] = []
@@ -161,13 +161,13 @@ class Registry:
     @property
     def is_complete(self) -> bool:
         """
-        True if no library of a target is missing, as far as that is known.
+        True if no library of a target is missing, as far as known.
         """
         return not self._lacking
 
     def look_again(self) -> None:
         """
-        See whether libraries that were missing are there by now.
+        Check again for missing libraries.
         """
         for target, handler in [*self._lacking.items()]:
             del self._lacking[target]
@@ -176,7 +176,7 @@ class Registry:
 
     def lack_of(self, target: str, handler: str) -> str | None:
         """
-        Return, for logs, why this node cannot run jobs of *handler*, or None if it can.
+        Return, for logs, the reason why this node cannot run jobs of *handler*, or None if it can.
         """
         if self.can_run(target, handler):
             return None
@@ -189,20 +189,20 @@ class Registry:
 
     def listen(self, listener: Callable[[], object]) -> None:
         """
-        Call *listener*, and no other, when there is a new handler.
+        Set *listener*, which is called when a handler is added.
         """
         self._listener = listener
 
     def misfit(self, job: Job) -> str | None:
         """
-        Return why its handler here cannot take the payload of *job*, or None if it can.
+        Return the reason why its handler here does not accept the payload of *job*, or None if it does.
         """
         target = self._choosy.get(job.target)
         return None if target is None else target.misfit(job.handler, job.payload)
 
     def is_choosy(self, target: str, handler: str) -> bool:
         """
-        Return whether *handler* takes some payloads and not others.
+        Return True if *handler* refuses some payloads.
         """
         there = self._choosy.get(target)
         return there is not None and there.is_choosy(handler)
@@ -216,7 +216,7 @@ class Registry:
 
     def report_to(self, emit: Callable[[Event], object]) -> None:
         """
-        Let the targets that have something to report give their events to *emit*.
+        Let targets pass their events to *emit*.
         """
         for target in self._targets.values():
             if isinstance(target, Reporting):
@@ -235,13 +235,13 @@ class Registry:
 
     def figures(self) -> dict[str, Any]:
         """
-        Return what the targets report, by their names.
+        Return the targets' metrics, by name.
         """
         return {name: each.figures() for name, each in self._targets.items() if isinstance(each, Reporting)}
 
     def closers(self) -> list[Callable[[], Awaitable[None]]]:
         """
-        Return what lets go of the targets' connections.
+        Return the coroutines that close the targets' connections.
         """
         return [target.close for target in self._targets.values()]
 

@@ -1,5 +1,5 @@
 """
-The source of a scheduler's time, threads and chance.
+The source of a scheduler's time, threads and random numbers.
 """
 
 from __future__ import annotations
@@ -21,25 +21,26 @@ __all__ = ["Runtime"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
     """
-    The time, threads and chance of the scheduler's verbs and engine, which reach those of the system by nothing else.
+    Time, threads and random numbers of the scheduler's client and engine, which use no other source.
 
-    The defaults are the system's own; greenlets that wait let the others run. The simulation replaces all of them, so
-    that one seed is one history.
+    The defaults are the system's; waiting greenlets let others run. The simulation replaces all of them, so
+    that a seed determines the whole run.
 
     Attributes:
-        clock: What jobs are due by; a test may move it by hand.
-        monotonic: Seconds for waits and timeouts of our own, which no test moves; the finest clock that the system has.
+        clock: The clock of due times; a test may move it.
+        monotonic: Seconds for internal waits and timeouts, which no test moves; the finest clock of the system.
         lock: Makes a lock.
         condition: Makes a condition on a lock.
         event: Makes an event.
-        semaphore: Makes a semaphore with so many permits.
+        semaphore: Makes a semaphore with the given number of permits.
         call_lock: Makes a lock that callers hold while they wait for something else.
         gate: Makes a gate, at which callers wait until it opens.
         thread: Makes a thread, with the arguments of `threading.Thread`.
         current_thread: Returns the caller's thread.
-        random: Returns a random float in [0, 1); for jitter and samples.
-        token: Returns so many random bytes in hexadecimal, from the system rather than a generator that may be seeded.
-        timers: Makes a wheel that fires automatically, with `clock=` by that clock.
+        random: Returns a random float in [0, 1), for jitter and samples.
+        token: Returns the given number of random bytes in hexadecimal, from the system's generator, which cannot be
+            seeded.
+        timers: Makes a wheel that fires automatically, on the clock given by `clock=`.
     """
 
     clock: Clock = field(default_factory=MonotonicClock)

@@ -1,5 +1,5 @@
 """
-Waiting for the owner of a store to end, in order to take over from it.
+Waiting until the owner of a store ends, in order to take over.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _log = logging.getLogger("tickwheel.scheduler")
 
 _ROLES: Final = ("owner", "auto")
 _PAUSE_S: Final = 0.5
-"""Between two tries. The lock of a file wakes nobody when it is let go."""
+"""Seconds between two attempts. The release of a file lock wakes no process."""
 _LOOK_EVERY: Final = 10
-"""Number of tries from one look at what the owner leaves undone to the next."""
+"""Number of attempts between two checks for overdue jobs of the owner."""
 
 
 def check_role(role: str) -> None:
     """
-    Raise an `InvalidJobError` if there is no such *role* of a scheduler that starts.
+    Raise an `InvalidJobError` if *role* is not a role of a starting scheduler.
     """
     if role not in _ROLES:
         raise InvalidJobError("role", role, f"pass one of {', '.join(_ROLES)}")
@@ -37,7 +37,7 @@ def check_role(role: str) -> None:
 
 class Standby:
     """
-    A thread that tries to start until it succeeds, or until the scheduler stops. It lives while it has to wait.
+    A thread that tries to start until it succeeds, or until the scheduler stops.
     """
 
     def __init__(self, runtime: Runtime) -> None:
@@ -48,9 +48,9 @@ class Standby:
 
     def begin(self, start: Callable[[], object], look: Callable[[], object]) -> None:
         """
-        Call *start* from time to time, until it raises no `StoreError` that is transient; while it waits, do nothing.
+        Call *start* at intervals, until it raises no transient `StoreError`.
 
-        Every few seconds *look* is called as well, which says what the owner leaves undone.
+        Every few seconds *look* is called as well, which reports jobs that the owner leaves overdue.
         """
         with self._lock:
             if self._thread is None or not self._thread.is_alive():  # it does not live on in the child of a fork
@@ -60,7 +60,7 @@ class Standby:
 
     def end(self) -> None:
         """
-        Try no more. Twice is allowed.
+        Stop the attempts. May be called twice.
         """
         self._ended.set()
 

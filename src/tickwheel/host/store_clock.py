@@ -1,5 +1,5 @@
 """
-The store's clock, read without asking the store; and what happens to it.
+The store's clock, estimated without asking the store, and its steps.
 """
 
 from __future__ import annotations
@@ -13,42 +13,43 @@ from tickwheel.host.runtime import Runtime
 __all__ = ["StoreClock"]
 
 _DRIFT: Final = 1e-4
-"""How much faster than the store's this machine's clock usually runs: two bad crystals, 50 millionths off each."""
+"""Usual maximum rate difference of two clocks: two bad crystals, 50 ppm each."""
 
 _SLEW: Final = 0.1
-"""How much faster it may run while somebody lets it catch up, or slows the store's down: nothing is early then."""
+"""Maximum rate difference while a clock is slewed: even then no job is early."""
 
 _ROUNDING_S: Final = 1e-6
-"""More than rounding can take off a deadline: a timer early by so little finds nothing due, and is set again."""
+"""Upper bound of the rounding of a deadline: a timer that is early by this finds nothing due, and is set again."""
 
 _STALE_MS: Final = 10_000.0
-"""After so long without a sample the drift that is allowed for comes to a millisecond."""
+"""Time without a sample after which the allowed drift is a millisecond."""
 
 _STEP_NS: Final = 250_000_000
-"""A time of day that moved by this much against elapsed time was set by somebody."""
+"""Minimum change of the wall clock against elapsed time that counts as a step."""
 _SERVER_STEP_MS: Final = 1_000.0
-"""The same for a server's, which is seen through a network: more than a drift of hours adds up to."""
+"""The same for a server's clock, which is seen through a network: more than the drift of hours."""
 
 _GLANCE_NS: Final = 5_000_000
 _GLANCES: Final = 20
-"""Two clocks are compared by readings no further apart than this; a busy machine gets this many tries."""
+"""Maximum distance of two readings for a comparison of clocks; and the number of tries on a busy machine."""
 
 
 class StoreClock:
     """
-    The store's time, computed from this machine's clocks, and the way from there to the monotonic one.
+    The store's time, computed from this machine's clocks, and the conversion to monotonic time.
 
-    A store that reads this machine's time of day has that. One with a clock of its own is sampled when it is opened, at
-    each renewal, and before a write long after that, against the monotonic clock: nobody who sets this machine's time
-    of day changes what is due.
-    It takes the earliest instant that a sample leaves, and runs a little slower than the machine from then on. It is
-    behind by what the quickest of the last samples took, and ahead only while a clock is slewed (made to run faster or
-    slower until it is right). `earliest` is never ahead, whatever their rates, up to a tenth apart, and so decides
-    when a job fires; it is near `now` for some milliseconds after a sample. Both count the time of a suspend.
+    For a store on this machine's wall clock, that clock counts. A store with its own clock is sampled when it is
+    opened, at
+    each renewal, and before a write long after that, against the monotonic clock: a change of this machine's wall clock
+    does not change due times.
+    The estimate is the earliest time that the samples allow, and then runs slightly slower than the machine. It is
+    behind by at most the duration of the quickest recent sample, and ahead only while a clock is slewed (made to run
+    faster or slower until it is right). `earliest` is never ahead, for rates up to a tenth apart, and so decides
+    when a job fires; it is near `now` for some milliseconds after a sample. Both include the time of a suspend.
 
-    Either clock may be set, which begins a new `era`. It is noticed by the first reading of this machine's clock after
-    it, or by the next sample; so every reading belongs to one era, and two readings of one era differ by the time that
-    has elapsed. `moved_ms` says how far an instant of an earlier era is from the same distance in the current one.
+    A step of either clock begins a new `era`. The first reading of this machine's clock after it, or the next sample,
+    detects it; so every reading belongs to one era, and two readings of one era differ by the elapsed
+    time. `moved_ms` returns the difference between an instant of an earlier era and the corresponding one now.
     """
 
     __slots__ = (
@@ -76,46 +77,46 @@ class StoreClock:
         self._anchor_ns = clock.wall_ns() - self._elapsed_ns()
         self._skews: list[int] = [0]
         self.shown_ms = 0
-        """The latest time that was shown before the clock was set back: what is later has never come."""
+        """The latest time before the clock was set back; later times never came."""
         self._listener: Callable[[], object] | None = None
 
     @property
     def era(self) -> int:
         """
-        The number of times that the clock was set, as far as that was noticed.
+        The number of detected clock steps.
         """
         return len(self._skews) - 1
 
     def moved_ms(self, since: int, until: int) -> int:
         """
-        Return by how much the clock was set from one era to another, in all.
+        Return the sum of the clock steps from one era to another.
         """
         return self._skews[until] - self._skews[since]
 
     @property
     def is_sampled(self) -> bool:
         """
-        True if the store has a clock of its own: then nobody has to look at this machine's.
+        True if the store has its own clock: then this machine's wall clock does not matter.
         """
         return self._offset_ms is not None
 
     @property
     def is_stale(self) -> bool:
         """
-        True if the store has a clock of its own that was not sampled for so long that what is set now would be early.
+        True if the last sample of the store's own clock is so old that a new due time could be early.
         """
         return self._offset_ms is not None and self.age_ms() > _STALE_MS
 
     @property
     def offset_ms(self) -> float:
         """
-        The store's time of day minus this machine's, in ms; 0 for a store that reads this machine's.
+        The store's wall-clock time minus this machine's, in ms; 0 for a store on this machine's clock.
         """
         return 0.0 if self._offset_ms is None else self.now() - self._clock.wall_ns() / 1e6
 
     def listen(self, listener: Callable[[], object]) -> None:
         """
-        Call *listener*, and no other, when an era begins; on any thread, perhaps with locks held: it only sets a flag.
+        Set *listener*, which is called at the start of an era, on any thread, perhaps under locks: it only sets a flag.
         """
         self._listener = listener
 
@@ -133,7 +134,7 @@ class StoreClock:
 
     def earliest(self) -> float:
         """
-        Return the least that the store's clock can read now, in ms, whatever the rates of both clocks; never early.
+        Return the minimum that the store's clock can read now, in ms, whatever the rates of both clocks.
         """
         if self._offset_ms is None:
             return self.now()
@@ -142,14 +143,14 @@ class StoreClock:
 
     def least_wait_s(self, at: float) -> float:
         """
-        Return after how many seconds `earliest` reads *at* ms, if the store's clock is not sampled before.
+        Return the seconds until `earliest` reads *at* ms, if the store's clock is not sampled before.
         """
         missing = (at - self.earliest()) / 1e3
         return max(0.0, missing if self._offset_ms is None else missing / (1 - _SLEW)) + _ROUNDING_S
 
     def age_ms(self) -> float:
         """
-        Return how long ago the store's clock was sampled.
+        Return the age of the last sample.
         """
         return self.elapsed() - self._sampled_at
 
@@ -161,7 +162,7 @@ class StoreClock:
 
     def reading(self) -> tuple[int, int]:
         """
-        Return the store's time in whole ms, and the era that it belongs to.
+        Return the store's time in whole ms, and its era.
         """
         skews = self._skews
         while True:
@@ -171,10 +172,10 @@ class StoreClock:
 
     def reading_for_delay(self) -> tuple[int, int]:
         """
-        Return the reading that a delay is counted from, after which the clock is at most a millisecond further.
+        Return the origin of a delay, which the clock exceeds by at most a millisecond.
 
-        A delay is rounded up by a millisecond, since one has begun. A clock that is moved by hand can read a whole one:
-        the one before is returned then, and a move by exactly the delay reaches the instant.
+        A delay is rounded up by a millisecond, since one has begun. A manual clock can read a whole millisecond:
+        then the previous one is returned, and a move by exactly the delay reaches the due time.
         """
         now, era = self.reading()
         if self._is_stepped and self._clock.wall_ns() == now * 1_000_000:
@@ -183,9 +184,9 @@ class StoreClock:
 
     def deadline(self, at: float) -> float:
         """
-        Return the monotonic seconds at which the store's clock is going to read *at* ms, if nobody sets it meanwhile.
+        Return the monotonic seconds at which the store's clock will read *at* ms, unless it is set before.
 
-        A thread that is held up between the two clocks gets an instant before that, never one after it.
+        A thread that is delayed between the reads of the two clocks gets an earlier result, never a later one.
         """
         local_ms = self._clock.monotonic_ns() / 1e6
         missing = at - self.now()
@@ -194,18 +195,16 @@ class StoreClock:
         return (local_ms + missing) / 1e3 + _ROUNDING_S
 
     def monotonic(self) -> float:
-        """
-        Return the monotonic clock in seconds.
-        """
         return self._clock.monotonic_ns() / 1e9
 
     def sample(self, store_ms: int, before: float, after: float) -> None:
         """
-        Learn from one reading of the store's clock, made between two of this machine's (`elapsed`).
+        Update the estimate by one reading of the store's clock, made between two of this machine's (`elapsed`).
 
-        The reading was cut to whole milliseconds, and made anywhere between the two: so the offset is between two
-        bounds. What is believed by now is kept if it is between them, as a quicker sample found it; otherwise the lower
-        bound is taken.
+        The reading was truncated to whole milliseconds, and made at any time between the two: so the offset is between
+        two
+        bounds. The current estimate is kept if it is between them, as a quicker sample found it; otherwise the lower
+        bound is used.
         """
         lowest, highest = store_ms - after, store_ms + 1 - before
         believed = None if self._offset_ms is None else self.now() - self.elapsed()
@@ -228,13 +227,13 @@ class StoreClock:
 
     def elapsed(self) -> float:
         """
-        Return the ms that have elapsed on this machine since some fixed point, in suspend as well.
+        Return the elapsed ms on this machine since a fixed point, including suspend.
         """
         return self._elapsed_ns() / 1e6
 
     def _look_closely(self) -> None:
         """
-        Begin an era if the time of day was set: two readings that somebody else ran between prove nothing.
+        Begin an era if the wall clock was set; two readings with an interruption between prove nothing.
         """
         with self._lock:
             for _ in range(_GLANCES):

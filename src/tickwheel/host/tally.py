@@ -1,5 +1,5 @@
 """
-The counts that the writer keeps of its commits.
+Metrics of the writer's commits.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ __all__ = ["Tally", "WriterStats"]
 @record
 class WriterStats:
     """
-    Counts of what the writer has done so far.
+    Metrics of the writer so far.
 
     Attributes:
-        commits: How many batches were written.
-        writes: How many writes were in them.
-        seconds: How long the commits took in all.
-        largest: The most writes in one commit.
-        last_size: How many writes the last commit held.
-        last_seconds: How long it took.
-        retries: How often a batch was tried again after a transient error.
-        failures: How many writes were answered with an error.
+        commits: Number of commits.
+        writes: Number of writes in them.
+        seconds: Total duration of the commits.
+        largest: Maximum number of writes in one commit.
+        last_size: Number of writes in the last commit.
+        last_seconds: Duration of the last commit.
+        retries: Number of retries of a batch after a transient error.
+        failures: Number of writes that were answered with an error.
     """
 
     commits: int = 0
@@ -41,7 +41,7 @@ class WriterStats:
 
 class Tally:
     """
-    Counts, from any of the writer's threads; read without a lock.
+    Counters of the writer's threads; read without a lock.
     """
 
     def __init__(self, runtime: Runtime) -> None:
@@ -51,9 +51,6 @@ class Tally:
         self.sizes = [0] * 32
 
     def committed(self, writes: int, seconds: float) -> None:
-        """
-        Count a commit.
-        """
         with self._lock:
             old = self.stats
             self.stats = WriterStats(
@@ -70,15 +67,9 @@ class Tally:
             self.sizes[(writes - 1).bit_length()] += 1
 
     def retried(self) -> None:
-        """
-        Count a batch that is tried again.
-        """
         with self._lock:
             self.stats = replace(self.stats, retries=self.stats.retries + 1)
 
     def failed(self, writes: int) -> None:
-        """
-        Count writes that were answered with an error.
-        """
         with self._lock:
             self.stats = replace(self.stats, failures=self.stats.failures + writes)

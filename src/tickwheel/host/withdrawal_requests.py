@@ -1,8 +1,9 @@
 """
-The withdrawal requests of this process: owners in other processes are asked to withdraw counted attempts.
+Withdrawal requests: this process asks owners in other processes to withdraw counted attempts.
 
-A request is kept in the store, and the owner, woken, either gives the job back, so that it is pending, or says that
-it has started. An owner that is gone says nothing; then its lease ends, and nothing of it starts any more.
+A request is stored in the store and wakes the owner, which either gives the job back, so that it is pending, or answers
+that it has started. An owner that is gone does not answer; then its lease ends, and none of its attempts starts any
+more.
 """
 
 from __future__ import annotations
@@ -27,21 +28,21 @@ __all__ = ["RETRY_S", "WithdrawalRequests", "with_status"]
 
 _PAUSE_FIRST_S: Final = 0.002
 _PAUSE_MAX_S: Final = 0.1
-"""How often the store is looked at for an answer; less and less often, since most come at once."""
+"""Maximum interval of polls for an answer; it grows, since most answers come at once."""
 
 _REMIND_S: Final = 1.0
-"""After which a request is made again, because the hint may be lost and the owner may be gone."""
+"""Seconds between repetitions of a request, because the hint may be lost and the owner may be gone."""
 
 _PATIENCE_S: Final = 60.0
-"""How long a caller waits for an owner at most: some leases, so that a successor has answered."""
+"""Maximum wait of a caller for an owner: some leases, so that a successor can answer."""
 
 RETRY_S: Final = 5.0
-"""How long a store that fails for now is asked again, here and by the writer, before the caller gets its error."""
+"""Seconds of retries against a failing store, here and in the writer, before the caller gets its error."""
 
 
 class _Caller:
     """
-    A caller for whose *part* the store is asked again and again.
+    A caller for whose pending writes the store is polled.
     """
 
     __slots__ = ("fails_since", "part")
@@ -52,7 +53,7 @@ class _Caller:
 
     def may_ask_again(self, error: Exception, now: float) -> bool:
         """
-        Return whether the store is asked again after *error*, as for any other write of a caller.
+        Return True if the store is polled again after *error*, as for any write of a caller.
         """
         if self.fails_since is None:
             self.fails_since = now
@@ -62,7 +63,7 @@ class _Caller:
 
 class _Waiting(_Caller):
     """
-    A caller who waits for the statuses of attempts.
+    A caller that waits for the statuses of attempts.
     """
 
     __slots__ = ("remind_at", "statuses", "until")
@@ -76,7 +77,7 @@ class _Waiting(_Caller):
 
 class _Stopping(_Caller):
     """
-    A caller whose writes are done, and who waits until the owners of what is to stop are asked.
+    A caller whose writes are done, and that waits for the requests to stop.
     """
 
     __slots__ = ("answers",)
@@ -91,12 +92,12 @@ Resubmit = Callable[[list[Write], Callable[[list[Answer] | Exception], object]],
 
 class WithdrawalRequests:
     """
-    Requests in a thread of its own, which lives while somebody waits.
+    Requests in a thread of its own, which runs while a caller waits.
 
     Args:
-        store: Open.
-        resubmit: Queues writes again, with who gets their answers.
-        runtime: Gives time and the thread.
+        store: An open store.
+        resubmit: Queues writes again, with a receiver of their answers.
+        runtime: Source of time and threads.
     """
 
     def __init__(self, store: Store, resubmit: Resubmit, runtime: Runtime) -> None:
@@ -135,7 +136,7 @@ class WithdrawalRequests:
 
     def close(self) -> None:
         """
-        Let waiting callers go without an answer. May be called twice.
+        Release waiting callers without an answer. May be called twice.
         """
         with self._lock:
             self._is_closed = True
@@ -168,13 +169,13 @@ class WithdrawalRequests:
 
     def _serve(self, waiting: _Waiting | _Stopping) -> bool:
         """
-        Go on with what a caller waits for, and return whether it waits no longer.
+        Poll once for this caller; return True when it is done.
         """
         return self._look(waiting) if isinstance(waiting, _Waiting) else self._stop(waiting)
 
     def _look(self, waiting: _Waiting) -> bool:
         """
-        Look for the statuses that are missing, and return whether the caller waits no longer.
+        Poll for missing statuses; return True when the caller is done.
         """
         part, now = waiting.part, self._runtime.monotonic()
         open_ = {index: part.job(index) for index in part.indexes if index not in waiting.statuses}
@@ -220,7 +221,7 @@ class WithdrawalRequests:
 
     def _answered(self, part: Open, answers: list[Answer] | Exception) -> None:
         """
-        Pass the *answers* on, after the owners of what is to stop have been asked.
+        Pass *answers* on, after the owners of jobs that are to stop have been asked.
         """
         if isinstance(answers, Exception) or not any(answer.outcome is Outcome.STOPPING for answer in answers):
             part.finish(answers)
@@ -229,7 +230,7 @@ class WithdrawalRequests:
 
     def _stop(self, stopping: _Stopping) -> bool:
         """
-        Ask the owners of what is to stop, and return whether the caller waits no longer.
+        Ask the owners of jobs that are to stop; return True when the caller is done.
         """
         jobs = [each.job for each in stopping.answers if each.outcome is Outcome.STOPPING and each.job is not None]
         try:
@@ -248,8 +249,5 @@ def _status(job: Job, standing: Standing) -> AttemptStatus:
 
 
 def with_status(write: Write, status: AttemptStatus | None) -> Write:
-    """
-    Return *write* with the *status* of the attempt that it met.
-    """
     assert isinstance(write, Contested)
     return replace(write, over=status)

@@ -1,8 +1,8 @@
 """
-Writes that join the caller's own transaction: they take effect if and only if the caller commits it.
+Writes in the caller's own transaction: they take effect if and only if the caller commits it.
 
-They go past the writer, straight to the caller's connection. What they make pending is announced to the scheduler that
-fires it once the transaction has ended; the store follows that.
+They bypass the writer and use the caller's connection. Once the transaction has ended, the firing scheduler is notified
+of pending jobs by the store.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Joining", "Within"]
 
 class Joining:
     """
-    Writes about to be done on a connection.
+    Writes that are ready to run on a connection.
     """
 
     def __init__(self, store: Joins, connection: object, writes: Sequence[Write]) -> None:
@@ -29,13 +29,13 @@ class Joining:
 
     def now(self) -> list[Answer]:
         """
-        Do them on a connection that blocks.
+        Run them on a blocking connection.
         """
         return self._store.join(unwrapped(self._connection), self._writes) if self._writes else []
 
     async def awaited(self) -> list[Answer]:
         """
-        Do them on a connection that is awaited.
+        Run them on an async connection.
         """
         if not self._writes:
             return []
@@ -44,14 +44,14 @@ class Joining:
 
 class Within:
     """
-    The verbs within the transaction of *connection*.
+    The operations within the transaction of *connection*.
 
     Args:
-        store: Where the jobs are.
-        connection: The caller's.
+        store: The store of the jobs.
+        connection: The caller's connection.
         set_write: Makes the write of a request.
         now_ms: Reads the store's time.
-        actor: In whose name, for the history.
+        actor: The author of the writes, for the history.
         owner: The name of this process, for a pause without one.
     """
 
@@ -70,7 +70,7 @@ class Within:
 
     def submit(self, verb: Verb) -> Joining:
         """
-        Do *verb*; all is checked first.
+        Run *verb*; all arguments are validated first.
         """
         writes = writes_of(verb, self._over_any, self._now_ms(), None, actor=self._actor, owner=self._owner)
         return Joining(self._store, self._connection, writes)

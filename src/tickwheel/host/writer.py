@@ -1,12 +1,14 @@
 """
-Group commit: a thread that writes for everybody.
+Group commit: one thread writes for all callers.
 
-Whatever gathered while the last commit ran goes into the next one, so a lone write waits for nobody and a thousand
-share one flush to the disk. There are three queues: callers' writes, of which only so many may wait, and the
+Writes that arrive during a commit share the next one, so a single write does not wait and a thousand
+share one flush to the disk. There are three queues: callers' writes, of which a limited number may wait; and the
 scheduler's own (begins, settles), which go first and never wait for room, so that firing does not wait behind a bulk
-import; few at a time apart from many, so that one firing does not wait behind a herd.
-A store that takes two writers gets a thread for callers' writes and one for its own: one works while the other waits
-for the server.
+import. Small batches of the scheduler's own have the third queue, so that one firing does not wait behind a herd
+(burst).
+
+A store that allows two writers gets a thread for callers' writes and one for the scheduler's: one works while the other
+waits for the server.
 """
 
 from __future__ import annotations
@@ -40,14 +42,14 @@ _Queue: TypeAlias = deque[_Entry]
 
 _LOG: Final = logging.getLogger("tickwheel.scheduler")
 FEW: Final = 64
-"""So many writes of the scheduler's own do not wait behind those of a herd (a burst), which come in larger numbers."""
+"""Internal batches up to this size overtake larger ones."""
 _RETRY_FIRST_S: Final = 0.005
 _RETRY_MAX_S: Final = 0.5
 
 
 def _call(callback: Callable[..., object], *arguments: object) -> None:
     """
-    Call a callback, and log what it raises: it is its owner's fault, and neither the thread nor other callers pay.
+    Run a callback, and log its errors: they must not affect the thread or other callers.
     """
     try:
         callback(*arguments)
@@ -57,7 +59,7 @@ def _call(callback: Callable[..., object], *arguments: object) -> None:
 
 class Writer:
     """
-    Gives a store its writes in batches, from a thread of its own.
+    Writes to a store in batches, from a thread of its own.
 
     All methods may be called from any thread.
     """
@@ -79,15 +81,15 @@ class Writer:
         Start the thread.
 
         Args:
-            store: An open one.
-            runtime: Gives time and the thread.
-            batch_max: How many writes of callers make one commit at most, and how many of the scheduler's own.
-            waiting_max: How many of the callers' writes may wait.
-            retry_s: How long a batch is tried again after transient errors.
-            on_commit: Called on the writer's thread after each commit, before anybody gets an answer.
-            on_unknown: Called there when it is not known whether a commit took effect, before anybody gets the error.
+            store: An open store.
+            runtime: Source of time and threads.
+            batch_max: Maximum number of callers' writes per commit, and of the scheduler's own.
+            waiting_max: Maximum number of callers' writes that wait.
+            retry_s: Seconds for retries of a batch after transient errors.
+            on_commit: Called on the writer's thread after each commit, before the answers.
+            on_unknown: Called there after a commit with an unknown outcome, before callers get the error.
             referee: Decides what the store cannot: whether a counted attempt has started.
-            tally: Counts the commits, together with those of other writers; None for one of its own.
+            tally: Counts the commits, together with those of other writers; None for a new one.
         """
         self._store = store
         self._runtime = runtime
@@ -109,9 +111,9 @@ class Writer:
         self._waiting = 0
         self._tally = tally or Tally(runtime)
         self.times = self._tally.times
-        """How long commits took, in ms."""
+        """Durations of commits, in ms."""
         self.sizes = self._tally.sizes
-        """How many commits held at most 1, 2, 4, 8, ... writes, and more than the step before."""
+        """Histogram of writes per commit: at most 1, 2, 4, 8, ... and more than the step before."""
         self._pid = os.getpid()
         both = [self._few, self._own]
         own, callers = ("-own", self._own_work, both), ("-callers", self._callers_work, [self._callers])
@@ -132,11 +134,11 @@ class Writer:
         Queue one *write* of a caller.
 
         Args:
-            write: What to do.
-            timeout_s: How long to wait for room in the queue; None without end, 0 not at all.
+            write: The write.
+            timeout_s: Maximum wait for room in the queue; None for no limit, 0 for no wait.
 
         Returns:
-            Gets the answer once it is durable.
+            A promise of the answer, complete once the write is durable.
 
         Raises:
             StoreError: Transient, if there was no room in time; nothing was queued.
@@ -175,12 +177,12 @@ class Writer:
         """
         Queue many *writes*, in order, in as few commits as `batch_max` allows; all of them or none are queued.
 
-        More of them than may wait are let in when nothing else waits. An error of one commit fails the promise,
-        although others may have taken effect.
+        More than `waiting_max` writes are accepted when no other write waits. An error of one commit fails the promise,
+        although other commits may have taken effect.
 
         Raises:
-            StoreError: As for `submit`.
-            ClosedError: As for `submit`.
+            StoreError: If there was no room in time; nothing was queued.
+            ClosedError: If the writer is closed.
         """
         promise: Promise[list[Answer]] = Promise(self._runtime)
         parts = [writes[i : i + self._batch_max] for i in range(0, len(writes), self._batch_max)]
@@ -211,9 +213,9 @@ class Writer:
         They stay together in one commit, and one call answers them all: no future, no lock, no wake-up.
 
         Args:
-            writes: What to do; few go ahead of many.
-            done: Gets the answers.
-            in_turn: Whether they stay behind what was posted before, few or not.
+            writes: The writes; few overtake many.
+            done: Receives the answers.
+            in_turn: True to stay behind earlier posts in any case.
 
         Raises:
             ClosedError: If the writer is closed.
@@ -226,7 +228,7 @@ class Writer:
 
     def resubmit(self, writes: Sequence[Write], done: Done) -> None:
         """
-        Queue *writes* of a caller once more, who gets the answers by *done*.
+        Queue *writes* of a caller again; *done* receives the answers.
 
         Raises:
             ClosedError: If the writer is closed.
@@ -235,29 +237,29 @@ class Writer:
 
     def stats(self) -> WriterStats:
         """
-        Return what was done up to the last commit; nobody waits for it.
+        Return the metrics up to the last commit, without waiting.
         """
         return self._tally.stats
 
     def is_inside(self) -> bool:
         """
-        Return whether the caller runs on the writer's thread, where waiting for an answer would never end.
+        Return True if the caller runs on the writer's thread, where waiting for an answer would never end.
         """
         return self._runtime.current_thread() in self._threads
 
     @property
     def waiting(self) -> int:
         """
-        The number of the callers' writes that wait for their commit now.
+        The number of callers' writes that wait for their commit.
         """
         return self._waiting
 
     def close(self, timeout_s: float | None = None) -> bool:
         """
-        Take no more writes, commit those that wait, and end the thread. Twice is allowed.
+        Refuse further writes, commit waiting ones, and end the thread. May be called twice.
 
         Returns:
-            Whether everything was written within *timeout_s*; the rest is still tried, but no longer again and again.
+            True if everything was written within *timeout_s*; the rest is still tried, but no longer repeatedly.
         """
         with self._lock:
             self._closing.set()
@@ -393,7 +395,7 @@ class Writer:
 
 def _may_pass_soon(error: Exception) -> bool:
     """
-    Return whether *error* is about the store rather than what was written, and may end in seconds.
+    Return True if *error* concerns the store rather than the writes, and may pass in seconds.
     """
     if isinstance(error, StoreFullError):  # it stays full, and cancels, which need no room, must not wait for that
         return False
