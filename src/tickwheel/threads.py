@@ -113,15 +113,9 @@ class Gate:
         self._lock.acquire()
 
     def is_open(self) -> bool:
-        """
-        Return whether it is open.
-        """
         return self._is_open
 
     def open(self) -> None:
-        """
-        Let everyone through. Twice is allowed.
-        """
         self._is_open = True
         with suppress(RuntimeError):  # it was released before
             self._lock.release()
@@ -197,9 +191,6 @@ class Thread(_Base):
             raise
 
     def run(self) -> None:
-        """
-        Run the target.
-        """
         _here.thread = self
         super().run()
 
@@ -215,9 +206,6 @@ class Thread(_Base):
             self._gate.open()
 
     def is_alive(self) -> bool:
-        """
-        Return whether it runs.
-        """
         return super().is_alive() if self._gate is None else not self._gate.is_open()
 
     def join(self, timeout: float | None = None) -> None:

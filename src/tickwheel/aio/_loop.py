@@ -133,9 +133,6 @@ class EventLoop(TimerLoop, asyncio.SelectorEventLoop):
         handle._source_traceback = format_helpers.extract_stack(sys._getframe(1))  # noqa: SLF001 a loop and its handles are one
 
     def _callback_failed(self, handle: Any, error: BaseException) -> None:
-        """
-        Report an error of a callback to the exception handler.
-        """
         words = {"debug": self._debug} if SHOWS_ARGS_IN_DEBUG_ONLY else {}
         source = format_helpers._format_callback_source(handle._callback, handle._args, **words)  # noqa: SLF001 a loop and its handles are one
         context = {"message": f"Exception in callback {source}", "exception": error, "handle": handle}

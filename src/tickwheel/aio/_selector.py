@@ -38,9 +38,6 @@ if hasattr(selectors, "EpollSelector"):
 
 
 def default_selector() -> selectors.BaseSelector:
-    """
-    Return the most exact selector of this system.
-    """
     if hasattr(selectors, "EpollSelector"):
         with suppress(OSError):  # there is no timerfd
             return AlarmSelector()

@@ -140,9 +140,6 @@ def _is_any(function: Callable[..., Any], *kinds: Callable[[Any], bool]) -> bool
 
 
 def chosen_key(key: Callable[..., Hashable] | None, *, is_typed: bool) -> Callable[..., Hashable]:
-    """
-    Return the key function.
-    """
     if key is not None and is_typed:
         message = f"key is {key!r} and typed is True: let the key have the types of the arguments in it"
         raise TypeError(message)

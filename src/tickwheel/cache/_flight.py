@@ -69,9 +69,6 @@ class Failure:
         self.is_exception = isinstance(error, Exception)
 
     def error(self) -> BaseException:
-        """
-        Return an error to raise.
-        """
         try:
             return self._first.pop()
         except IndexError:

@@ -82,9 +82,6 @@ class Loads:
             del error  # its traceback holds this frame
 
     async def take_one_async(self, cache: Taking, key: Any, loader: Callable[[Any], Any]) -> Any:
-        """
-        Do the same with an async loader.
-        """
         if self.has_rules:
             return (await self.take_async(cache, (key,), _OneAwaited(loader)))[key]
         try:
@@ -116,9 +113,6 @@ class Loads:
         return {key: values[key] for key in wanted if key in values}
 
     async def take_async(self, cache: Taking, keys: Iterable[Hashable], load_all: LoadsAll) -> dict[Any, Any]:
-        """
-        Do the same with an async loader.
-        """
         wanted = dict.fromkeys(keys)
         values, missing = self._look(cache, wanted, lambda due: self._refresh_async(cache, due, load_all))
         error = None

@@ -182,9 +182,6 @@ def _split_zone(text: str, tz: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=4096)
 def six_fields(line: str) -> str:
-    """
-    Return *line* as the six fields that cronsim reads with this module's meaning.
-    """
     fields = line.split()
     is_robfig = len(fields) == WITH_SECONDS
     if not is_robfig:

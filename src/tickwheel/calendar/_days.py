@@ -49,9 +49,6 @@ def candidates(term: str) -> str | None:
 
 
 def is_match(term: str, day: date) -> bool:
-    """
-    Return whether *day* is what a readable *term* means in its month.
-    """
     found = _TERM.fullmatch(term)
     assert found is not None
     first_weekday, last = monthrange(day.year, day.month)

@@ -93,18 +93,12 @@ def next_wall(fields: str, wall: datetime, *, inclusive: bool, needs_both: bool 
 
 @lru_cache(maxsize=4096)
 def clock_of(fields: str) -> Clock:
-    """
-    Return the times of the day that six readable *fields* name.
-    """
     simulator, _ = _readers(fields, needs_both=False)[0]  # they differ in their days alone
     return frozenset(simulator.hours), frozenset(simulator.minutes), frozenset(simulator.seconds)
 
 
 @lru_cache(maxsize=4096)
 def meaning_of(fields: str, *, needs_both: bool = False) -> Hashable:
-    """
-    Return a value that is equal for all spellings of six readable *fields*.
-    """
     return frozenset(
         (
             *(frozenset(each) for each in (simulator.seconds, simulator.minutes, simulator.hours, simulator.months)),
@@ -126,9 +120,6 @@ def _days_of(simulator: CronSim) -> Hashable:
 
 
 def names_day(fields: str, day: date) -> bool:
-    """
-    Return whether six readable *fields* name *day*.
-    """
     return any(
         day.month in simulator.months and simulator.match_day(day) and (special is None or _days.is_match(special, day))
         for simulator, special in _readers(fields, needs_both=False)

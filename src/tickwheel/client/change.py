@@ -64,9 +64,6 @@ def changed(client: Client, registry: Registry, key: str, fields: ChangeFields, 
 
 
 def _writes(job: Job, fields: ChangeFields, registry: Registry, now: int, actor: Actor | None) -> list[Set]:
-    """
-    Return the one write that changes *fields* of *job*.
-    """
     was = job if job.recurrence is None else Definition.at_last(job)
     target, handler = fields.get("target", was.target), fields.get("handler", was.handler) or ""
     if "target" in fields or "handler" in fields:

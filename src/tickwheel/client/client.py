@@ -176,9 +176,6 @@ class Client:
     # ---- writes ----------------------------------------------------------------------------------------------------
 
     def set(self, request: SetRequest) -> Promise[Answer]:
-        """
-        Set one job.
-        """
         writer = self._writing("set")
         return writer.submit(self._set_write(request, *self.clock.reading_for_delay()))
 
@@ -203,9 +200,6 @@ class Client:
         return pause
 
     def resume_scope(self, scope: str, by: str | None) -> bool:
-        """
-        Let them go on.
-        """
         self.opened()
         by, _ = note_of(by or self._owner, "")
         return self._set_scope(checks.check_scope(scope), None, by)
@@ -223,9 +217,6 @@ class Client:
         return was_paused
 
     def within(self, connection: object) -> Within:
-        """
-        Return the verbs within the transaction of the caller's *connection*.
-        """
         self.refresh()
         store = self.store
         if not (store.abilities.joins_transactions and isinstance(store, Joins)):
@@ -274,25 +265,16 @@ class Client:
     # ---- reads -----------------------------------------------------------------------------------------------------
 
     def get(self, key: str) -> Job | None:
-        """
-        Read one job.
-        """
         self.opened()
         job = self.store.get(checks.check_key(key))
         return None if job is None else self._shown((job,))[0]
 
     def history(self, key: str, before: int | None, limit: int) -> Sequence[HistoryRecord]:
-        """
-        Read what happened to one job.
-        """
         self.opened()
         last = None if before is None else checks.check_count("before", before, checks.NUMBER_MAX)
         return self.store.history(checks.check_key(key), last, checks.check_count("limit", limit, PAGE_MAX))
 
     def page(self, fields: ListFields) -> Page:
-        """
-        Read a page of jobs.
-        """
         self.opened()
         query = job_query(fields, self.clock.now_ms())
         page, since, field = self.store.page(query), query.not_succeeded_since, query.field
@@ -304,24 +286,15 @@ class Client:
         return Page(self._shown(jobs), page.cursor)
 
     def bulk(self, verb: str, prefix: str, fields: BulkFields, on_progress: BulkProgress | None) -> BulkAnswer:
-        """
-        Do the same to all jobs that a filter chooses.
-        """
         self._writing("bulk")
         if not fields.get("by"):
             fields = {**fields, "by": self._owner}
         return done_in_bulk(self, bulk_request(verb, prefix, fields, self.clock.now_ms()), on_progress)
 
     def change(self, key: str, fields: ChangeFields, if_generation: int | None) -> Answer:
-        """
-        Change some of one job.
-        """
         return changed(self, self._registry, checks.check_key(key), fields, if_generation)
 
     def declare(self, asked: Declaration) -> Declared:
-        """
-        Declare the jobs of a manifest.
-        """
         self._writing("declare")
 
         def sets() -> list[Set]:
@@ -343,15 +316,9 @@ class Client:
         return self.store.last_generation(), self.clock.now_ms()
 
     def write(self, verb: str, make: Callable[[int, Actor | None], Sequence[Write]]) -> Promise[list[Answer]]:
-        """
-        Write for *verb* what *make* makes of the time and of who asks.
-        """
         return self._writing(verb).submit_many(make(self.clock.now_ms(), self.actor()))
 
     def scopes(self) -> Sequence[Pause]:
-        """
-        Read what is paused as a whole.
-        """
         self.opened()
         return self.store.scopes()
 
@@ -372,9 +339,6 @@ class Client:
         return tuple(shown)
 
     def upcoming(self, due_from: Instant | None, due_until: Instant | None, limit: int) -> Sequence[Job]:
-        """
-        Read the next jobs.
-        """
         self.opened()
         now = self.clock.now_ms()
         query = job_query({"due_from": due_from or 0, "due_until": due_until, "limit": limit}, now)
@@ -399,9 +363,6 @@ class Client:
         return incidents_of(letters, self.clock.now_ms(), search=search, prefix=prefix)
 
     def shards(self) -> Sequence[Shard]:
-        """
-        Read who owns what.
-        """
         self.opened()
         return self.store.shards()
 
@@ -413,9 +374,6 @@ class Client:
         return self.store.nodes()
 
     def forecast(self, since: Instant, step: Duration, steps: int) -> Sequence[int]:
-        """
-        Count the jobs that are due in each step.
-        """
         self.opened()
         checks.check_count("steps", steps, STEPS_MAX)
         since_ms = checks.at_ms(since, self.clock.now_ms(), "since")

@@ -175,9 +175,6 @@ class Dispatcher:
         ]
 
     def _hold(self, call: Call, entries: list[StagedJob]) -> None:
-        """
-        Hand *entries* to a target that starts and ends them in its own time.
-        """
         batch: list[tuple[Firing, End]] = []
         for entry in entries:
             verdict = self._not_worth_it(entry)

@@ -172,9 +172,6 @@ class Lanes:
                 self._changed[lane] = None
 
     def next(self, count: int) -> list[StagedJob]:
-        """
-        Admit up to *count* of those that wait and find their lane free now.
-        """
         admitted: list[StagedJob] = []
         is_wanted = False
         if not self._changed:

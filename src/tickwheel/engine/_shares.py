@@ -73,16 +73,10 @@ class Shares:
         return self._staged.free >= max(1, min(_PAGE, size // 64, size // (4 * (len(self._marks) + 1))))
 
     def page(self, shards: int) -> int:
-        """
-        Return how many jobs of all lanes may be read of each of *shards*.
-        """
         free = self._staged.free
         return 0 if free <= 0 else max(1, min(max(_PAGE // shards, _LEAST), free // 2 // shards))
 
     def page_of(self, lane: str, shards: int, *, is_due: bool) -> int:
-        """
-        Return how many jobs of *lane* may be read of each of *shards*.
-        """
         count, free = self._staged.waiting_in(lane), self._staged.free
         room = (3 * free - count) // 4
         if is_due:

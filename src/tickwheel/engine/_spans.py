@@ -66,9 +66,6 @@ class Spans:
         return None
 
     def end(self, span: Span, outcome: str, error: str | None = None) -> None:
-        """
-        Note that what *span* is of has ended now.
-        """
         self._ended.append((span, outcome, error, self._wall_ns()))
         if len(self._ended) >= _MANY:
             self._emit()

@@ -291,9 +291,6 @@ class StagedJobs:
         return self.settle([entry for entry in entries if self.end(entry)])
 
     def take(self, *stages: Phase) -> list[StagedJob]:
-        """
-        Return the begun entries that are in one of *stages* now.
-        """
         with self._lock:
             return [entry for entry in self._busy.values() if entry.phase in stages]
 

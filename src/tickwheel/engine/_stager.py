@@ -134,9 +134,6 @@ class Stager:
             self.want_look()
 
     def changed(self) -> None:
-        """
-        Take notice that other processes may have written.
-        """
         self._has_changes = True
         self.want_look()
 

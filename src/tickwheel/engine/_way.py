@@ -41,10 +41,7 @@ class Way(Protocol):
         Return whether attempts may be counted now; what may not is held back until a lease is `renewed`.
         """
 
-    def covers(self, epoch: int) -> bool:
-        """
-        Return whether the lease of *epoch* holds now.
-        """
+    def covers(self, epoch: int) -> bool: ...
 
     def changed(self, partitions: Collection[int] | None = None) -> None:
         """

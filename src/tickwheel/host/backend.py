@@ -61,10 +61,7 @@ class Jobs(Protocol):
         Run *verb*; the answers are in order.
         """
 
-    def within(self, connection: object) -> Within:
-        """
-        Return the operations within the transaction of the caller's *connection*.
-        """
+    def within(self, connection: object) -> Within: ...
 
     def get(self, key: str) -> Job | None: ...
 
@@ -72,10 +69,7 @@ class Jobs(Protocol):
 
     def page(self, fields: ListFields) -> Page: ...
 
-    def bulk(self, verb: str, prefix: str, fields: BulkFields, on_progress: BulkProgress | None) -> BulkAnswer:
-        """
-        Apply one operation to all jobs of a filter.
-        """
+    def bulk(self, verb: str, prefix: str, fields: BulkFields, on_progress: BulkProgress | None) -> BulkAnswer: ...
 
     def change(self, key: str, fields: ChangeFields, if_generation: int | None) -> Answer: ...
 
@@ -83,10 +77,7 @@ class Jobs(Protocol):
 
     def upcoming(self, due_from: Instant | None, due_until: Instant | None, limit: int) -> Sequence[Job]: ...
 
-    def forecast(self, since: Instant, step: Duration, steps: int) -> Sequence[int]:
-        """
-        Count the jobs that are due in each step.
-        """
+    def forecast(self, since: Instant, step: Duration, steps: int) -> Sequence[int]: ...
 
     def incidents(self, search: str, prefix: str) -> Incidents:
         """
@@ -102,10 +93,7 @@ class Jobs(Protocol):
 
     def scopes(self) -> Sequence[Pause]: ...
 
-    def shards(self) -> Sequence[Shard]:
-        """
-        Return the owner of each shard.
-        """
+    def shards(self) -> Sequence[Shard]: ...
 
 
 class _Pulls(Protocol):

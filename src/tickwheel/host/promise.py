@@ -36,9 +36,6 @@ class Promise(Generic[_T]):
         self._is_kept = False
 
     def set_result(self, value: _T) -> None:
-        """
-        Set the result and run the callbacks.
-        """
         self._value = value
         self._keep()
 

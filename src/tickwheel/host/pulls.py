@@ -101,9 +101,6 @@ def check_delay(delay: Duration | None, *, is_dead: bool) -> float | None:
 
 
 def check_error(error: str | None) -> str:
-    """
-    Return the text to store as the *error* of a refused firing.
-    """
     if error is None:
         return "its worker refused it"
     if not isinstance(error, str):

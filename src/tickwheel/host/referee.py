@@ -71,9 +71,6 @@ class Open:
         return cls(writes, answers, indexes, done) if indexes else None
 
     def job(self, index: int) -> Job:
-        """
-        Return the job that the undecided write *index* met.
-        """
         job = self.answers[index].job
         assert job is not None
         return job
@@ -123,9 +120,6 @@ class Referee:
             self._write_over(part, [each for each in own if each is not None], knowing, commit)
 
     def _write_over(self, part: Open, statuses: list[AttemptStatus], knowing: Knowing | None, commit: Commit) -> None:
-        """
-        Repeat the undecided writes of *part* with the *statuses* of the attempts that they met.
-        """
         writes = [with_status(part.writes[index], status) for index, status in zip(part.indexes, statuses, strict=True)]
         try:
             answers = commit(writes)

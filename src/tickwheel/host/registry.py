@@ -86,9 +86,6 @@ class Registry:
             target.check_payload(job.payload)
 
     def check_scope(self, scope: str) -> None:
-        """
-        Refuse the scope of an unknown target.
-        """
         if scope != EVERYTHING:
             self._target(scope.partition(":")[0])
 
@@ -146,9 +143,6 @@ class Registry:
         return is_able
 
     def skills(self) -> tuple[Skill, ...]:
-        """
-        Return all targets and handlers that can run here.
-        """
         if not self._skills:
             skills: list[Skill] = []
             for name, target in self._targets.items():
@@ -223,9 +217,6 @@ class Registry:
                 target.report_to(emit)
 
     def warn_of_missing(self) -> None:
-        """
-        Log the targets whose libraries are missing here.
-        """
         for name, target in self._targets.items():
             if isinstance(target, Requiring):
                 try:
@@ -240,9 +231,6 @@ class Registry:
         return {name: each.figures() for name, each in self._targets.items() if isinstance(each, Reporting)}
 
     def closers(self) -> list[Callable[[], Awaitable[None]]]:
-        """
-        Return the coroutines that close the targets' connections.
-        """
         return [target.close for target in self._targets.values()]
 
     def _target(self, name: str) -> Target:

@@ -59,9 +59,6 @@ class Standby:
                 self._thread.start()
 
     def end(self) -> None:
-        """
-        Stop the attempts. May be called twice.
-        """
         self._ended.set()
 
     def _run(self, start: Callable[[], object], look: Callable[[], object]) -> None:

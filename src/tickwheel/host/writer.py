@@ -249,9 +249,6 @@ class Writer:
 
     @property
     def waiting(self) -> int:
-        """
-        The number of callers' writes that wait for their commit.
-        """
         return self._waiting
 
     def close(self, timeout_s: float | None = None) -> bool:

@@ -150,7 +150,4 @@ def within(function: Callable[..., Any], context: Callable[[], AbstractContextMa
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """
-    Return whether *function* has to be awaited.
-    """
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)

@@ -100,9 +100,6 @@ class BulkRequest:
     run: tuple[int, int] | None = None
 
     def chooses(self, job: Job) -> bool:
-        """
-        Return whether the verb can change *job* as it is.
-        """
         if self.verb == "resume":
             return job.is_paused
         if job.state is State.RUNNING:

@@ -182,9 +182,6 @@ def limit_rate(rate: object) -> float | None:
 
 
 def choice(name: str, value: str, kind: type[_Choice]) -> _Choice:
-    """
-    Return the member of the enumeration *kind* that *value* names.
-    """
     members: dict[str, _Choice] = _members(kind)
     member = members.get(value) if isinstance(value, str) else None
     if member is None:
@@ -307,9 +304,6 @@ def encode_payload(payload: Any) -> bytes:
 
 
 def decode_payload(data: bytes) -> Any:
-    """
-    Return the value that *data* encodes.
-    """
     if data == b"null":
         return None
     try:

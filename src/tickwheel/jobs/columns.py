@@ -50,16 +50,10 @@ class _Codec(NamedTuple):
 
 
 def pause_of(text: str) -> Pause:
-    """
-    Return the pause that *text* holds.
-    """
     return Pause(*json.loads(text))
 
 
 def pause_text(pause: Pause) -> str:
-    """
-    Return the text that holds *pause*.
-    """
     return json.dumps([pause.at, pause.by, pause.note], separators=(",", ":"))
 
 

@@ -74,9 +74,6 @@ class Definition(NamedTuple):
         return cls(Recurrence.from_text(series), payload.encode(), target, handler, policy, length, has_phase)
 
     def to_text(self) -> str:
-        """
-        Return the definition as text.
-        """
         rule = self.series.to_text()
         parts = (rule, self.payload.decode(), self.target, self.handler, astuple(self.retry))
         return json.dumps((*parts, self.expires_ms, self.has_phase), separators=(",", ":"))

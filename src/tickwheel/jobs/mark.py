@@ -47,17 +47,11 @@ class Mark(NamedTuple):
         return cls(*json.loads((job.error or "").removeprefix(_MARK)))
 
     def text(self) -> str:
-        """
-        Return what a dead letter has for its error.
-        """
         # Without a pause it is that of earlier versions, which knew none: theirs go on, and they can read ours.
         return _MARK + json.dumps(self if self.pause else self[:-1])
 
 
 def restored(parked: Job) -> Job:
-    """
-    Return what a *parked* job was.
-    """
     mark: Any = Mark.of(parked)
     pause = mark.pause and Pause(*mark.pause)
     return replace(parked, state=State(mark.state), error=mark.error, pause=pause)

@@ -648,9 +648,6 @@ def in_phase_of(rule: Rule, before: Rule, last: int | None, nominal: int) -> Rul
 
 
 def _has_same_phase(rule: Rule, other: Rule) -> bool:
-    """
-    Return whether rules of the same meaning are in phase.
-    """
     if isinstance(rule, Interval) and isinstance(other, Interval):
         return (rule.anchor_at - other.anchor_at) % rule.every_ms == 0
     return not (isinstance(rule, Dates) and isinstance(other, Dates)) or rule.has_phase_of(other)

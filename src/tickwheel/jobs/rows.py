@@ -42,9 +42,6 @@ _AFTER_SURROGATES: Final = 0xE000
 
 
 def code_of(job: Job) -> int:
-    """
-    Return the number that represents the state of *job*.
-    """
     if job.lacks_handler:
         return ASIDE
     return PAUSED if job.is_paused else CODES[job.state]
@@ -127,9 +124,6 @@ def _make_is_plain() -> Callable[[Job], bool]:
 
 
 def is_same_but(*names: str) -> Callable[[Job, Job], bool]:
-    """
-    Return the function that says whether two jobs have the same in all columns but those with *names*.
-    """
     tests = [f"(a.{name} is b.{name} or a.{name} == b.{name})" for name in NAMES if name not in names]
     made: Callable[[Job, Job], bool] = _function("is_same(a, b)", " and ".join(tests))
     return made

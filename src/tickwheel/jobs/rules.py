@@ -134,9 +134,6 @@ def decide(  # noqa: C901, PLR0911 - one for each kind of write
 
 
 def values_of(write: Write) -> tuple[str | int | None, ...]:
-    """
-    Return the texts and numbers of *write* that a store has to be able to hold.
-    """
     match write:
         case Set(job=job) | Adopt(job=job):
             texts = (job.key, job.target, job.handler, job.recurrence, job.trace, job.manifest)
@@ -221,9 +218,6 @@ def _change_series(  # noqa: PLR0911 - one for each answer
 
 
 def _taken_in(write: Set, answer: Answer, after: Job | None) -> Decision:
-    """
-    Return the decision about a series with the job in the manifest that *write* names.
-    """
     name = write.job.manifest
     if name is None or after is None or after.manifest == name or answer.outcome not in _TAKEN_IN:
         return answer, after

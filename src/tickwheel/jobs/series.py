@@ -47,9 +47,6 @@ _LENGTH = re.compile(r',"expires_ms":(-?\d+)')
 
 
 def is_series(job: Job) -> bool:
-    """
-    Return whether the recurrence of *job* can be read.
-    """
     if job.recurrence is None:
         return False
     try:

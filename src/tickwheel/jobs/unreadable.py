@@ -24,9 +24,6 @@ __all__ = ["is_readable", "unreadable_part", "with_end", "with_retry"]
 
 
 def is_readable(text: str) -> bool:
-    """
-    Return whether this node can compute the next instant of the rule of *text*.
-    """
     try:
         _read(Recurrence.from_text(text))
     except Exception:  # noqa: BLE001  whatever a library or the zone's file raises

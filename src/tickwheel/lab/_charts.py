@@ -147,9 +147,6 @@ class _Scale:
         return self._first + (number - self._low) / (self._high - self._low) * (self._last - self._first)
 
     def ticks(self) -> list[float]:
-        """
-        Return round numbers along the axis.
-        """
         if not self.axis.is_log:
             step = _round_step((self._high - self._low) / 4)
             first = math.ceil(self._low / step)

@@ -69,9 +69,6 @@ class RawSlotWheel(SingleWheel):
         return True
 
     def next_expiration(self) -> int | None:
-        """
-        Return when the next occupied slot begins.
-        """
         self._is_next_known = False  # what was filed again did not come through `_file`
         return super().next_expiration()
 

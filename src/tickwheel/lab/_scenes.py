@@ -32,9 +32,6 @@ def scenes() -> list[dict[str, Any]]:
 
 
 def own_timer() -> dict[str, Any]:
-    """
-    Return a chapter with a run for each delay that one can choose.
-    """
     others = [_set(0, f"other {number}", seconds) for number, seconds in enumerate((1.5, 4, 6, 6, 13, 13.5, 40, 90), 1)]
     runs = []
     for delay_us in OWN_US:

@@ -51,9 +51,6 @@ class Comparison:
     rows: list[dict[str, Any]]
 
     def as_json(self) -> str:
-        """
-        Return it as a JSON document.
-        """
         return json.dumps(asdict(self), indent=1)
 
 

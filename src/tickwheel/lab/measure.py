@@ -55,9 +55,6 @@ class Measurement:
         self._longest_ns = 0
 
     def run(self) -> dict[str, Any]:
-        """
-        Return the figures.
-        """
         gc.collect()
         gc.disable()
         figures: dict[str, Any] = {"copies": self._workload.copies, "pending": len(self._workload.fill)}
@@ -174,9 +171,6 @@ def _over_a_background(design: Design, pending: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """
-    Read a job from stdin and print its figures.
-    """
     job = json.load(sys.stdin)
     design = parse_design(job["wheel"])
     figures = Measurement(design.make(), Workload.read(Path(job["workload"]))).run()

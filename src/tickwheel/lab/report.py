@@ -37,9 +37,6 @@ COLUMNS: Final[tuple[tuple[str, Callable[[Row], str]], ...]] = (
 
 
 def render_report(comparison: Comparison) -> str:
-    """
-    Return the page.
-    """
     copies = ", ".join(f"{row['copies']:,} for {size:,}" for size, row in _first_by_size(comparison).items())
     intro = (
         f"The trace “{comparison.trace}”, overlaid with copies of itself until enough timers are pending (copies: "

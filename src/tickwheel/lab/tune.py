@@ -47,9 +47,6 @@ def facts_of(operations: Iterable[TraceOperation]) -> Load:
 
 
 def advise(load: Load, name: str) -> Advice:
-    """
-    Return what geometry suits the design of this *name*.
-    """
     geometry = CARDS[name].advise(load)
     design = None if geometry.options is None else Design(name, dict(geometry.options))
     return Advice(design, geometry.reasons)

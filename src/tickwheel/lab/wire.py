@@ -153,9 +153,6 @@ class Client:
                 self._line.popleft().done(Answer(NO_ANSWER, reason.encode(), loop.time()))
 
     def opened(self, connection: _Connection) -> None:
-        """
-        Use a new *connection*.
-        """
         self._open.add(connection)
         self.free(connection)
 
@@ -167,9 +164,6 @@ class Client:
         self._send()
 
     def lost(self, connection: _Connection) -> None:
-        """
-        Forget *connection*.
-        """
         self._open.discard(connection)
         if connection in self._idle:
             self._idle.remove(connection)

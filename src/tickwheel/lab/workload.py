@@ -65,9 +65,6 @@ class Workload:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """
-        Return what was written to *path*.
-        """
         with path.open("rb") as file:
             timers, copies, *lengths = _read(file, 6)
             return cls(timers, copies, *(_read(file, length) for length in lengths))

@@ -169,15 +169,9 @@ class _FiringSpan:
 
     @property
     def trace(self) -> str:
-        """
-        The traceparent that its target hands on.
-        """
         return _text(self.made().get_span_context())
 
     def __enter__(self) -> Self:
-        """
-        Make it current.
-        """
         self._token = self._tracer.attach(_Current(self))
         return self
 
@@ -190,9 +184,6 @@ class _FiringSpan:
         self._tracer.detach(self._token)
 
     def end(self, outcome: str, error: str | None, at_ns: int) -> None:
-        """
-        End the span with what became of the firing.
-        """
         if self._is_ended:  # the watch of a timeout was faster than the handler
             return
         self._is_ended = True

@@ -56,10 +56,7 @@ class RemoteClient:
     is_stale = False
     """The service has the clock."""
 
-    def refresh(self) -> None:
-        """
-        Read nothing.
-        """
+    def refresh(self) -> None: ...
 
     def now_ms(self) -> int:
         """
@@ -68,9 +65,6 @@ class RemoteClient:
         return time.time_ns() // 1_000_000
 
     def set(self, request: SetRequest) -> Future[Answer]:
-        """
-        Set one job.
-        """
         body = _wire.to_json(*self._asked(request))
         headers = _condition(checks.check_generation(request.if_generation))
         return self._transport.submit(self._write("PUT", _wire.address(request.key), body, headers))
@@ -106,17 +100,11 @@ class RemoteClient:
         return _wire.pause_of(self._post("/v1/scopes:pause", scope=checks.check_scope(scope), note=note))
 
     def resume_scope(self, scope: str, by: str | None) -> bool:
-        """
-        Let them go on.
-        """
         _refuse_name(by)
         was_paused: bool = self._post("/v1/scopes:resume", scope=checks.check_scope(scope))["was_paused"]
         return was_paused
 
     def scopes(self) -> Sequence[Pause]:
-        """
-        Read what is paused as a whole.
-        """
         return [_wire.pause_of(each) for each in self._read("/v1/scopes", {})["pauses"]]
 
     def within(self, connection: object) -> NoReturn:
@@ -167,9 +155,6 @@ class RemoteClient:
         )
 
     def _asked(self, request: SetRequest) -> tuple[dict[str, Any], bytes]:
-        """
-        Return the body and the payload of a checked *request*.
-        """
         if not isinstance(request.target, str):
             raise InvalidJobError("target", request.target, "pass the target's name")
         if request.target in {"handler", "pull"} and not request.handler:
@@ -227,9 +212,6 @@ class RemoteClient:
     # ---- reads -----------------------------------------------------------------------------------------------------
 
     def get(self, key: str) -> Job | None:
-        """
-        Read one job.
-        """
         return self._transport.submit(self._get(_wire.address(checks.check_key(key)))).result()
 
     async def _get(self, path: str) -> Job | None:
@@ -241,9 +223,6 @@ class RemoteClient:
         return _wire.job_of(document)
 
     def history(self, key: str, before: int | None, limit: int) -> Sequence[HistoryRecord]:
-        """
-        Read what happened to one job.
-        """
         params = {"limit": checks.check_count("limit", limit, PAGE_MAX)}
         if before is not None:
             params["before"] = checks.check_count("before", before, checks.NUMBER_MAX)
@@ -251,9 +230,6 @@ class RemoteClient:
         return [_wire.record_of(record) for record in document["records"]]
 
     def page(self, fields: ListFields) -> Page:
-        """
-        Read a page of jobs.
-        """
         query = job_query(fields, self.now_ms())
         params: dict[str, Any] = {"limit": query.limit}
         if query.prefix:
@@ -297,18 +273,12 @@ class RemoteClient:
             body["cursor"], sofar = answer.cursor, answer
 
     def change(self, key: str, fields: ChangeFields, if_generation: int | None) -> Answer:
-        """
-        Change some of one job.
-        """
         path = _wire.address(checks.check_key(key), ":change")
         body = _wire.change_body(change_fields(fields), self.now_ms())
         condition = _condition(checks.check_generation(if_generation))
         return self._transport.submit(self._write("POST", path, body, condition)).result()
 
     def declare(self, asked: Declaration) -> Declared:
-        """
-        Declare the jobs of a manifest.
-        """
         items = [self._declared(schedule) for schedule in asked.schedules]
         options = _wire.to_json(asked.options())[1:-1]
         body = b'{%b,"jobs":[%b]}' % (options, b",".join(items))
@@ -320,9 +290,6 @@ class RemoteClient:
         return _wire.to_json(body | {"key": schedule.key}, payload)
 
     def upcoming(self, due_from: Instant | None, due_until: Instant | None, limit: int) -> Sequence[Job]:
-        """
-        Read the next jobs.
-        """
         job_query({"due_from": due_from, "due_until": due_until, "limit": limit}, self.now_ms())
         given = (("due_from", due_from), ("due_until", due_until))
         params: dict[str, Any] = {name: repr(checks.epoch_seconds(name, at)) for name, at in given if at is not None}
@@ -330,9 +297,6 @@ class RemoteClient:
         return [_wire.job_of(job) for job in document["jobs"]]
 
     def forecast(self, since: Instant, step: Duration, steps: int) -> Sequence[int]:
-        """
-        Count the jobs that are due in each step.
-        """
         checks.check_count("steps", steps, STEPS_MAX)
         checks.at_ms(since, self.now_ms(), "since")
         checks.span_ms("step", step)
@@ -352,18 +316,12 @@ class RemoteClient:
         return _wire.incidents_of(self._read("/v1/incidents", {name: value for name, value in params.items() if value}))
 
     def shards(self) -> Sequence[Shard]:
-        """
-        Read who owns what.
-        """
         return [
             Shard(each["shard"], each["owner"], each["epoch"], each["until"] and _wire.ms(each["until"]))
             for each in self._read("/v1/shards", {})["shards"]
         ]
 
     def nodes(self) -> Sequence[Node]:
-        """
-        Read who fires.
-        """
         return [
             Node(
                 each["owner"],
@@ -375,9 +333,6 @@ class RemoteClient:
         ]
 
     def stats(self) -> dict[str, Any]:
-        """
-        Read the service's counters and figures.
-        """
         stats: dict[str, Any] = _wire.stats_of(self._read("/v1/stats", {}))
         return stats
 

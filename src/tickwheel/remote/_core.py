@@ -56,9 +56,6 @@ class RemoteCore:
 
     @property
     def _is_inherited(self) -> bool:
-        """
-        True in the child of a fork whose parent has started this.
-        """
         return self._puller is not None and self._puller.pid != os.getpid()
 
     @property

@@ -30,9 +30,6 @@ _REFUSED: Final = frozenset({"malformed_request", "malformed_json", "too_large",
 
 
 def name_of(problem: dict[str, Any]) -> str:
-    """
-    Return the name of a *problem*'s kind.
-    """
     return str(problem.get("type", "")).rpartition("/")[2]
 
 

@@ -111,9 +111,6 @@ class _Pace:
         return places if not self._step_s else min(places, 1 + int(_AHEAD_S / self._step_s))
 
     def wait_s(self) -> float:
-        """
-        Return how long the next one has to wait.
-        """
         return max(0.0, self._next_at - time.monotonic())
 
     def begin(self) -> None:
@@ -170,9 +167,6 @@ class Puller:
             raise
 
     def is_inside(self) -> bool:
-        """
-        Return whether the caller runs inside a handler.
-        """
         return _INSIDE.get() is self
 
     def stop(self, deadline: float | None) -> list[Firing]:

@@ -47,9 +47,6 @@ class RemotePulls:
         found.cancel()
 
     def ack(self, fire_id: str) -> Future[None]:
-        """
-        End a firing as done.
-        """
         return self._transport.submit(self._end("ack", {"fire_id": fire_id}))
 
     def nack(self, fire_id: str, delay: Duration | None, error: str | None, *, is_dead: bool) -> Future[None]:
@@ -69,9 +66,6 @@ class RemotePulls:
         )
 
     def extend(self, fire_id: str, seconds: Duration, progress: Progress | None = None) -> Future[int]:
-        """
-        Let a lease end later.
-        """
         body: dict[str, Any] = {
             "fire_id": fire_id,
             "seconds": check_seconds("seconds", seconds, LEASE_MIN_S, LEASE_MAX_S),

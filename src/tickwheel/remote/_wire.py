@@ -94,9 +94,6 @@ def address(key: str, action: str = "") -> str:
 
 
 def manifest_address(name: str) -> str:
-    """
-    Return the address of the manifest of that *name*.
-    """
     return f"/v1/manifests/{quote(name, safe='').replace('.', '%2E')}"
 
 
@@ -198,9 +195,6 @@ def change_body(fields: ChangeFields, now: int) -> bytes:
 
 
 def bulk_of(document: Mapping[str, Any], so_far: BulkAnswer | None) -> BulkAnswer:
-    """
-    Return how far a bulk change has come that was *so_far* and goes on as *document* describes.
-    """
     answer = BulkAnswer(*(document[name] for name in ("matched", "changed", "refused", "cursor", "start", "stopping")))
     if so_far is None:
         return answer
@@ -215,9 +209,6 @@ def bulk_of(document: Mapping[str, Any], so_far: BulkAnswer | None) -> BulkAnswe
 
 
 def job_of(document: Mapping[str, Any]) -> Job:
-    """
-    Return the job that *document* describes.
-    """
     found = {}
     for field in fields(Job):
         name = field.name
@@ -239,16 +230,10 @@ def _retry_of(retry: Mapping[str, Any]) -> RetryPolicy:
 
 
 def pause_of(document: Mapping[str, Any]) -> Pause:
-    """
-    Return the pause that *document* describes.
-    """
     return Pause(ms(document["at"]), document["by"], document["note"], document.get("scope", ""))
 
 
 def record_of(document: Mapping[str, Any]) -> HistoryRecord:
-    """
-    Return the record of the history that *document* describes.
-    """
     due_at, lateness_ms = ms(document["due_at"]), document["lateness_ms"]
     return HistoryRecord(
         number=document["number"],
@@ -272,9 +257,6 @@ def record_of(document: Mapping[str, Any]) -> HistoryRecord:
 
 
 def incidents_of(document: Mapping[str, Any]) -> Incidents:
-    """
-    Return the incidents that *document* describes.
-    """
     return Incidents(
         tuple(
             Incident(
@@ -313,17 +295,11 @@ def _is_instant(name: str, value: object) -> bool:
 
 
 def answer_of(document: Mapping[str, Any]) -> Answer:
-    """
-    Return the answer that *document* describes.
-    """
     job = document.get("job")
     return Answer(Outcome(document["outcome"]), None if job is None else job_of(job))
 
 
 def declared_of(document: Mapping[str, Any]) -> Declared:
-    """
-    Return the answer to a declaration that *document* describes.
-    """
     return Declared(
         document["manifest"],
         Outcome(document["outcome"]),

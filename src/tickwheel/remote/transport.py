@@ -291,9 +291,6 @@ class Transport:
 
 
 def _first_of(error: BaseException) -> BaseException:
-    """
-    Return what the chain of *error* began with.
-    """
     while (before := error.__cause__ or error.__context__) is not None:
         error = before
     return error

@@ -90,16 +90,10 @@ def _now_ms() -> int:
 
 
 def _of(conn: Any, statement: str) -> str:
-    """
-    Return *statement* with the placeholders of the connection's library.
-    """
     return statement if isinstance(conn, sqlite3.Connection) else statement.replace("?", "%s")
 
 
 def _check(conn: Any) -> None:
-    """
-    Refuse a connection in which the note would be committed alone.
-    """
     if isinstance(conn, sqlite3.Connection):
         autocommit = getattr(conn, "autocommit", None)  # from Python 3.12 on
         begins = autocommit is False or (autocommit is not True and conn.isolation_level is not None)

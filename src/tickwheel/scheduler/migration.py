@@ -121,9 +121,6 @@ def pages_of(store: Store, size: int, state: State | None = None) -> Iterator[tu
 
 
 def is_parked(job: Job) -> bool:
-    """
-    Return whether *job* is on its way.
-    """
     return Mark.of(job) is not None
 
 
@@ -232,9 +229,6 @@ class Migration:
         self._renew_at = time.monotonic() + self._renew_s
 
     def _keep(self) -> None:
-        """
-        Renew the source's leases in time.
-        """
         if time.monotonic() < self._renew_at:
             return
         self._renew_at = time.monotonic() + self._renew_s
@@ -374,9 +368,6 @@ class Migration:
         return replace(parked, error=mark._replace(generation=parked.generation).text())
 
     def _mark_of(self, job: Job) -> Mark | None:
-        """
-        Return the mark of a *job* that is on the way of this migration.
-        """
         mark = Mark.of(job)
         return mark if mark and (mark.source, mark.target) == self._names else None
 

@@ -57,9 +57,6 @@ class Batches:
     """
 
     def __init__(self, scheduler: AsyncScheduler, options: ServiceOptions, figures: Figures) -> None:
-        """
-        Change the jobs of *scheduler*.
-        """
         self._scheduler = scheduler
         self._figures = figures
         self._options = options

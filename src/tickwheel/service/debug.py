@@ -40,9 +40,6 @@ class Debug:
     """
 
     def __init__(self, figures: Figures) -> None:
-        """
-        Read the wheel from *figures*.
-        """
         self._figures = figures
         self._is_profiling = False
         self._stop = threading.Event()

@@ -26,9 +26,6 @@ class Denials:
     """
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
-        """
-        Space the lines of the log by *monotonic*.
-        """
         self._monotonic = monotonic
         self._counts = dict.fromkeys(REASONS, 0)
         self._logged: dict[Reason, tuple[float, int]] = {}

@@ -328,9 +328,6 @@ def instant(ms: int) -> datetime:
 
 
 def job_document(job: Job) -> JobDocument:
-    """
-    Return *job* as it goes out.
-    """
     values = [*_OF_JOB(job)]
     for index, shown in _SHOWN:
         value = values[index]
@@ -339,16 +336,10 @@ def job_document(job: Job) -> JobDocument:
 
 
 def pause_document(pause: Pause) -> PauseDocument:
-    """
-    Return *pause* as it goes out.
-    """
     return PauseDocument(instant(pause.at), pause.by, pause.note, pause.scope)
 
 
 def shard_document(shard: Shard) -> ShardDocument:
-    """
-    Return *shard* as it goes out.
-    """
     return ShardDocument(shard.number, shard.owner, shard.epoch, None if shard.until is None else instant(shard.until))
 
 
@@ -359,17 +350,11 @@ def _retry_document(retry: RetryPolicy) -> RetryDocument:
 
 
 def answer_document(answer: Answer) -> AnswerDocument:
-    """
-    Return *answer* as it goes out.
-    """
     outcome = cast("Written", answer.outcome.value)
     return AnswerDocument(outcome, None if answer.job is None else job_document(answer.job))
 
 
 def firing_document(firing: FiringRecord) -> FiringDocument:
-    """
-    Return *firing* as it goes out.
-    """
     return FiringDocument(
         fire_id=f"{firing.key}/{firing.generation}/{firing.attempt}",
         key=firing.key,

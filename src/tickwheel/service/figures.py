@@ -60,9 +60,6 @@ class Figures:
     """
 
     def __init__(self, scheduler: AsyncScheduler, firings: Firings) -> None:
-        """
-        Read *scheduler* and its *firings*.
-        """
         self._scheduler = scheduler
         self._firings = firings
         self._lock = asyncio.Lock()
@@ -184,9 +181,6 @@ class Metrics:
     """
 
     def __init__(self, figures: Figures, denials: Denials) -> None:
-        """
-        Read *figures* and *denials*.
-        """
         self._denials = denials
         self._figures = figures
 

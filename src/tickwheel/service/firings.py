@@ -21,9 +21,6 @@ class Firings:
     """
 
     def __init__(self, scheduler: AsyncScheduler) -> None:
-        """
-        Ask *scheduler*.
-        """
         self._scheduler = scheduler
 
     def last(self, limit: int, key: str | None = None, prefix: str = "") -> list[FiringRecord]:

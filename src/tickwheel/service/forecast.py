@@ -48,9 +48,6 @@ class Forecast:
     """
 
     def __init__(self, scheduler: AsyncScheduler) -> None:
-        """
-        Count the jobs of *scheduler*.
-        """
         self._scheduler = scheduler
         self._counts = [_Count(scheduler, strip) for strip in STRIPS]
 

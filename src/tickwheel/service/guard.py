@@ -136,9 +136,6 @@ def remaining_s(call: Request) -> float | None:
 
 
 def expired(until: float) -> ProblemError:
-    """
-    Return the problem of a token that expired then.
-    """
     remedy = "send a token that is still valid: 'tickwheel token' makes one"
     headers = {"www-authenticate": 'Bearer error="invalid_token"'}
     return ProblemError("unauthorized", f"the token expired at {instant(until)}", remedy=remedy, headers=headers)

@@ -52,9 +52,6 @@ class IdempotencyKeys:
     """
 
     def __init__(self, body_bytes_max: int) -> None:
-        """
-        Read bodies up to *body_bytes_max*.
-        """
         self._body_bytes_max = body_bytes_max
         self._kept: OrderedDict[tuple[bytes, str], _Kept] = OrderedDict()
         self._promised: dict[tuple[bytes, str], _Kept] = {}

@@ -89,9 +89,6 @@ class Incidents:
     """
 
     def __init__(self, scheduler: AsyncScheduler) -> None:
-        """
-        Group those of *scheduler*.
-        """
         self._scheduler = scheduler
 
     @heeds_prefix

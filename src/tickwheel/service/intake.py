@@ -158,9 +158,6 @@ def to_instant(name: str, text: str) -> datetime | float:
 
 
 def to_number(name: str, text: str) -> float:
-    """
-    Return *text* as a number.
-    """
     try:
         return float(text)
     except ValueError:
@@ -187,9 +184,6 @@ def to_count(name: str, text: str, most: int) -> int:
 
 
 def to_flag(name: str, text: str) -> bool:
-    """
-    Return whether *text* is true.
-    """
     if text not in _FLAGS:
         refuse(name, text, "give true or false")
     return text == "true"

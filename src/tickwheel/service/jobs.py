@@ -119,9 +119,6 @@ class Jobs:
     """
 
     def __init__(self, scheduler: AsyncScheduler, options: ServiceOptions, figures: Figures) -> None:
-        """
-        Serve the jobs of *scheduler*.
-        """
         self._scheduler = scheduler
         self._figures = figures
         self._options = options

@@ -59,9 +59,6 @@ class Manifests:
     """
 
     def __init__(self, scheduler: AsyncScheduler, options: ServiceOptions, figures: Figures) -> None:
-        """
-        Declare the jobs of *scheduler*.
-        """
         self._scheduler = scheduler
         self._figures = figures
         self._options = options

@@ -24,9 +24,6 @@ T = TypeVar("T")
 
 
 def is_msgpack(call: Request) -> bool:
-    """
-    Return whether the body of *call* is declared to be MessagePack.
-    """
     return call.headers.get(b"content-type", b"").partition(b";")[0].strip().lower() in _KINDS
 
 

@@ -97,9 +97,6 @@ A batch judges its items one by one, so the schemas of these do not say it.
 
 
 def openapi(operations: Iterable[Operation]) -> dict[str, Any]:
-    """
-    Return the document of *operations*.
-    """
     table = tuple(operations)
     types = [kind for operation in table for kind in (operation.body, operation.answer)]
     named = [*dict.fromkeys(kind for kind in types if inspect.isclass(kind)), RuleDocument]  # no field is of its type

@@ -69,9 +69,6 @@ def compressed(files: ASGIApp) -> ASGIApp:
 
 
 async def page(_call: Request) -> ASGIApp:
-    """
-    Return the page.
-    """
     return compressed(FileResponse(STATIC / "index.html", headers=PAGE_HEADERS))
 
 

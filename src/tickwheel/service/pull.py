@@ -116,9 +116,6 @@ class Pulls:
     """
 
     def __init__(self, scheduler: AsyncScheduler, options: ServiceOptions, peers: Peers) -> None:
-        """
-        Hand out the firings of *scheduler* and of its *peers*.
-        """
         self._scheduler = scheduler
         self._options = options
         self._peers = peers

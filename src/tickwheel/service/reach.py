@@ -44,9 +44,6 @@ class Reach:
 
 
 def is_bounded(call: Request) -> bool:
-    """
-    Return whether the token of *call* has a prefix.
-    """
     return REACH in call.scope
 
 

@@ -66,9 +66,6 @@ def check_interval(every: Duration | None, cron: str | None, every_min: Duration
 
 
 def _least_gap_s(cron: str) -> float:
-    """
-    Return the least time between two of the next runs of a calendar's line.
-    """
     try:
         line = Cron.parse(cron)
     except RecurrenceError:  # the scheduler says why, or reads it with another day_match

@@ -52,16 +52,10 @@ REFUSALS: Final = frozenset(
 
 
 def document_reply(document: Any, status: int = 200, *headers: tuple[bytes, bytes]) -> Reply:
-    """
-    Return *document* as JSON.
-    """
     return Reply(status, b"application/json", encode(document), *headers)
 
 
 def job_reply(job: Job) -> Reply:
-    """
-    Return *job* with its entity tag.
-    """
     return document_reply(job_document(job), 200, _tag(job))
 
 

@@ -106,9 +106,6 @@ def operations(
     debug: Debug,
     denials: Denials,
 ) -> tuple[Operation, ...]:
-    """
-    Return the table over these.
-    """
     metrics = Metrics(figures, denials)
     key, keys, schedule, pull = "/v1/jobs/{key}", "/v1/jobs", "/v1/schedules", "/v1/pull"
     answer = documents.AnswerDocument

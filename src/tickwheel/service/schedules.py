@@ -149,9 +149,6 @@ class Schedules:
     """
 
     def __init__(self, scheduler: AsyncScheduler, options: ServiceOptions, figures: Figures) -> None:
-        """
-        Report the jobs of *scheduler*.
-        """
         self._scheduler = scheduler
         self._figures = figures
         self._options = options

@@ -47,9 +47,6 @@ class Scopes:
     """
 
     def __init__(self, scheduler: AsyncScheduler, options: ServiceOptions) -> None:
-        """
-        Pause and resume the scopes of *scheduler*.
-        """
         self._scheduler = scheduler
         self._options = options
 

@@ -250,9 +250,6 @@ def _send_at_once(cycle: RequestResponseCycle, reply: Reply) -> bool:
 
 @lru_cache(64)
 def _head(status: int, kind: bytes) -> bytes:
-    """
-    Return how all replies of this *status* and *kind* begin.
-    """
     return STATUS_LINE[status] + b"".join(b"%b: %b\r\n" % header for header in ((b"content-type", kind), *ALWAYS))
 
 

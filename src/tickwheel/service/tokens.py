@@ -194,9 +194,6 @@ def _until(text: str) -> float:
 
 
 def digest_of(token: str) -> str:
-    """
-    Return the hash that represents *token* in a file.
-    """
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -24,10 +24,7 @@ class Subscription(Protocol):
     A connection on which a server announces what others wrote. If a method raises, it is closed, and made again.
     """
 
-    def filenos(self) -> Collection[int]:
-        """
-        Return the descriptors of which one can be read when something has come.
-        """
+    def filenos(self) -> Collection[int]: ...
 
     def receive(self) -> bool:
         """
@@ -39,10 +36,7 @@ class Subscription(Protocol):
         Raise if the server does not answer; called every 5 s.
         """
 
-    def close(self) -> None:
-        """
-        Give the connection back.
-        """
+    def close(self) -> None: ...
 
 
 class Listener:
@@ -80,9 +74,6 @@ class Listener:
         return self._subscription is not None
 
     def stop(self) -> None:
-        """
-        Hear nothing any more.
-        """
         self._is_listening = False
         self._exchange(None)
         self._wait.recall()

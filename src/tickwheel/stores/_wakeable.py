@@ -35,9 +35,6 @@ class WakeableWait:
     """
 
     def __init__(self) -> None:
-        """
-        Make the pair of sockets.
-        """
         self._lock = Lock()
         self._waiting = 0
         self._retired: list[_Closable] = []

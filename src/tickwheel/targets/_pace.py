@@ -99,9 +99,6 @@ class Pace:
         return turn - now
 
     def note_taken(self, now: float) -> None:
-        """
-        Note that the receiver took a message.
-        """
         self._taken.append(now)
         if self._refusals >= _BLIND:
             self._limit, self._is_known = None, False
@@ -111,9 +108,6 @@ class Pace:
         self._is_probed = False
 
     def note_nothing(self) -> None:
-        """
-        Note that a message which was sent has shown nothing.
-        """
         self._is_probed = False
 
     def note_refused(self, now: float, after_s: float | None) -> float:

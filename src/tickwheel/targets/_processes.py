@@ -188,9 +188,6 @@ class _Process:
             limit.cancel()
 
     def answer(self, timeout_s: float | None, last: object) -> object:
-        """
-        Wait for its end.
-        """
         too_long = TimeoutError(f"it did not end within {timeout_s or math.inf:g} s, and its process was killed")
         kind, what = self._hear(_UP_S, _not_begun())
         while True:
@@ -247,9 +244,6 @@ class _Process:
             self._process.join()
 
     def _ended(self) -> HandlerFailedError:
-        """
-        Return how it ended.
-        """
         self.kill()  # what is left of it; how it ended is fixed before its end of the pipe closes
         code = self._process.exitcode
         how = f"was ended by {_signal(-code)}" if code is not None and code < 0 else f"ended with exit code {code}"

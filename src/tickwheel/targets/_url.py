@@ -115,17 +115,11 @@ class TargetUrl:
         return self.rest(f"{scheme}{self.base[len(self.scheme) :]}")
 
     def rest(self, base: str | None = None) -> str:
-        """
-        Return the URL with the options that are left.
-        """
         query = "&".join(f"{name}={value}" for name, value in self.options)
         return (self.base if base is None else base) + (f"?{query}" if query else "")
 
 
 def whole(name: str, value: str) -> int:
-    """
-    Return the number that *value* is.
-    """
     if not (value.isascii() and value.isdecimal()):
         raise InvalidJobError(name, value, "write a whole number")
     return int(value)
@@ -150,9 +144,6 @@ def seconds(name: str, value: str) -> float:
 
 
 def number(name: str, value: str) -> float:
-    """
-    Return the number that *value* is.
-    """
     try:
         return float(value)
     except ValueError:
@@ -160,9 +151,6 @@ def number(name: str, value: str) -> float:
 
 
 def flag(name: str, value: str) -> bool:
-    """
-    Return whether *value* is yes.
-    """
     found = _FLAGS.get(value.lower())
     if found is None:
         raise InvalidJobError(name, value, "write true or false")
@@ -170,9 +158,6 @@ def flag(name: str, value: str) -> bool:
 
 
 def text(_name: str, value: str) -> str:
-    """
-    Return *value*.
-    """
     return value
 
 

@@ -108,9 +108,6 @@ class _Open:
         self._exchanges, self._size = {""}, _SMALL_BYTES
 
     def note_taken(self, exchange: str, size: int) -> None:
-        """
-        Note that such a message was taken.
-        """
         self._exchanges.add(exchange)
         self._size = max(size, self._size)
 

@@ -207,9 +207,6 @@ class _Connection:
             task.cancel()
 
     async def lose(self) -> None:
-        """
-        Note that the connection is gone.
-        """
         if not self._lost.done():
             self._lost.set_result(None)
 

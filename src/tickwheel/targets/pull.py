@@ -147,9 +147,6 @@ class PullTarget:
             _announce(served)
 
     def _give_back(self, held: Held) -> None:
-        """
-        Give back a firing for which nobody came.
-        """
         with self._lock:
             was_ready = self._take_out(held)
         if was_ready:

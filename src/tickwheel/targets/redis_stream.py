@@ -181,9 +181,6 @@ class _Pipe:
         self._reading = self._loop.create_task(self._read(), name="tickwheel-redis")
 
     async def ask(self, *command: str | bytes | int) -> Any:
-        """
-        Return the answer to *command*.
-        """
         if not self.is_open:
             raise ConnectionError(_BROKEN)
         answer: asyncio.Future[Any] = self._loop.create_future()

@@ -125,9 +125,6 @@ class RqTarget(TaskTarget):
             # an attempt before this one was not confirmed
 
     def _has(self, queue: Any, name: str, message_id: str) -> bool:
-        """
-        Return whether RQ has this very message already under the *name* that the job gives it.
-        """
         found = queue.fetch_job(name)
         return found is not None and found.meta.get(_MESSAGE_ID) == message_id
 

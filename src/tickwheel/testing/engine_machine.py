@@ -92,9 +92,6 @@ class _Player:
         self.trace.append((name, answer))
 
     def set(self, delay_ns: int, slack_ns: int, script: tuple[Operation, ...]) -> None:
-        """
-        Set a timer whose callback plays *script*.
-        """
         when = seconds(max(self.now() + delay_ns, 0))
         number = len(self.timers)
         self.timers.append(None)

@@ -182,9 +182,6 @@ class Rig:
         return found
 
     def texts(self) -> str:
-        """
-        Return all messages of the target.
-        """
         said = (str(getattr(each, name, "")) for each in self.events for name in ("error", "reason"))
         return "\n".join([repr(self.target), *said])
 
@@ -495,9 +492,6 @@ class TargetSuite:
 
 
 def caught(kind: type[BaseException], call: Callable[[], object]) -> BaseException:
-    """
-    Return the error of *kind* that *call* raises.
-    """
     try:
         call()
     except kind as error:

@@ -31,9 +31,6 @@ class Ring:
         self._occupied = 0
 
     def add(self, entry: Entry, index: int) -> None:
-        """
-        Append *entry* to the slot at *index*.
-        """
         slot = self._slots[index]
         if not slot:
             self._occupied |= 1 << index

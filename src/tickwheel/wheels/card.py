@@ -133,9 +133,6 @@ def round_tick(tick_us: float) -> float:
 
 
 def in_words(us: float) -> str:
-    """
-    Format a duration for people.
-    """
     for unit, size, least in UNITS:
         if us >= least * size:
             return f"{_digits(us / size)} {unit}"

@@ -116,9 +116,6 @@ def _alias(given: dict[str, Any]) -> str:
 
 
 def _url(given: dict[str, Any]) -> str:
-    """
-    Return the URL of the store in the database that the settings name.
-    """
     alias = _alias(given)
     connection = connections[alias]
     if connection.vendor == "sqlite":
@@ -150,9 +147,6 @@ def _path(alias: str) -> str:
 
 
 def _of_libpq(database: dict[str, Any]) -> dict[str, Any]:
-    """
-    Return what PostgreSQL's library needs to connect as Django does.
-    """
     parts = {name: database[name.upper()] for name in ("host", "port", "user", "password")}
     further = {name: value for name, value in database["OPTIONS"].items() if name not in _OF_DJANGO | _OF_PSYCOPG}
     if role := database["OPTIONS"].get("assume_role"):

@@ -88,9 +88,6 @@ class History:
     faults: list[Fault] = field(default_factory=list)
 
     def as_json(self) -> str:
-        """
-        Return it as a JSON document.
-        """
         return json.dumps(asdict(self), indent=1)
 
     @classmethod

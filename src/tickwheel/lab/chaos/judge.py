@@ -84,9 +84,6 @@ def judge(history: History, in_flight_ms: float, lease_ms: float = 0.0) -> Verdi
 
 
 def owed(writes: Iterable[Write], deliveries: Iterable[Delivery]) -> set[str]:
-    """
-    Return the keys of which something is still to arrive.
-    """
     arrived = _by_key(deliveries)
     return {key for key, of_key in _by_key(writes).items() if _Life(of_key).lost(key, arrived.get(key, []))}
 

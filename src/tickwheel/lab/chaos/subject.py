@@ -53,9 +53,6 @@ class Subject:
 
     @property
     def url(self) -> str:
-        """
-        Return the address at which it serves.
-        """
         return f"http://127.0.0.1:{self._port}"
 
     async def start(self) -> None:
@@ -94,9 +91,6 @@ class Subject:
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """
-        Let it go on.
-        """
         self._signal(signal.SIGCONT)
 
     async def kill(self) -> None:

@@ -55,9 +55,6 @@ class StageFigures:
 
     @property
     def error_rate(self) -> float:
-        """
-        The share of requests that failed.
-        """
         return sum(self.errors.values()) / max(self.requests, 1)
 
 
@@ -93,9 +90,6 @@ class Tally:
         return self.begins_at + number / self.rate
 
     def answered(self, number: int, sent_at: float, now: float, *, is_overtaken: bool) -> None:
-        """
-        Count an answer that came *now*.
-        """
         self._count()
         self._waited(number, now)
         self._answered += 1
@@ -105,9 +99,6 @@ class Tally:
         self._last_at = max(self._last_at, now)
 
     def refused(self, reason: str) -> None:
-        """
-        Count a request that was answered with an error.
-        """
         self._count()
         self._errors[reason] += 1
 

@@ -80,9 +80,6 @@ class LoadResult:
     stages: list[StageFigures]
 
     def as_json(self) -> str:
-        """
-        Return it as a JSON document.
-        """
         return json.dumps(asdict(self), indent=1)
 
 

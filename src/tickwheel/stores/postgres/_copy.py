@@ -63,9 +63,6 @@ def rows_of(jobs: Sequence[Job], shards: Sequence[int]) -> bytes:
 
 
 def _rest_of(job: Job) -> bytes:
-    """
-    Return all other columns.
-    """
     row = row_of(job)
     values = ((encode, row[n]) for encode, n in zip(_ENCODERS, _REST, strict=True))
     return b"".join(NULL if value is None else encode(value) for encode, value in values)

@@ -32,9 +32,6 @@ def set_scope(connection: Connection, scope: str, pause: Pause | None, record: H
 
 
 def scopes(connection: Connection) -> list[Pause]:
-    """
-    Return all pauses.
-    """
     return [Pause(*row) for row in connection.execute(SQL["scopes"]).fetchall()]
 
 

@@ -52,9 +52,6 @@ def requests(connection: Connection, shards: Sequence[int]) -> list[Job]:
 
 
 def report_started(connection: Connection, jobs: Sequence[Job]) -> None:
-    """
-    Answer that the attempts of *jobs* have started.
-    """
     connection.execute(SQL["report_started"], _attempts(jobs))
 
 

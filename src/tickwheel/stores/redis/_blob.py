@@ -125,23 +125,14 @@ class Row:
 
 
 def instant(due_at: int) -> bytes:
-    """
-    Return *due_at* as bytes that sort like it.
-    """
     return _U64.pack(due_at + _BIAS)
 
 
 def place_of(job: Job) -> bytes:
-    """
-    Return the place of *job* among what is due.
-    """
     return _PLACE.pack(job.due_at + _BIAS, job.generation, job.attempt, lane_mark(lane_of(job.target, job.handler)))
 
 
 def place_in(start: bytes) -> tuple[int, int]:
-    """
-    Return the due_at and generation with which a place *start*s.
-    """
     due_at, generation = _START.unpack(start)
     return due_at - _BIAS, generation
 

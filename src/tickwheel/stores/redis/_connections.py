@@ -119,9 +119,6 @@ class Connections:
 
     @contextmanager
     def lent(self) -> Iterator[Connection]:
-        """
-        Lend an open connection.
-        """
         self.lifetime.check()
         with self._lock:
             connection = self._idle.pop() if self._idle else None

@@ -17,9 +17,6 @@ _TEXT: Final = json.JSONEncoder(separators=(",", ":"))
 
 
 def keys_of(name: str) -> str:
-    """
-    Return the name of the set that has the keys of a manifest.
-    """
     return f"manifest:{name}"
 
 

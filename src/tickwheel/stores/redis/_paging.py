@@ -57,9 +57,6 @@ def page(connections: Connections, query: JobQuery) -> Page:
 
 
 def _keys(query: JobQuery) -> str:
-    """
-    Return the name of the smallest set that has all keys of *query*.
-    """
     if query.manifest is not None:
         return keys_of(query.manifest)
     if query.paused:

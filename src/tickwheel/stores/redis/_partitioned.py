@@ -314,18 +314,12 @@ class PartitionedRedisStore:
         return shard_of_all(number, own, self._count)
 
     def _own_shards(self, shards: Sequence[int]) -> dict[int, list[int]]:
-        """
-        Return the numbers that *shards* have in their partitions.
-        """
         own: defaultdict[int, list[int]] = defaultdict(list)
         for shard in shards:
             own[shard % self._count].append(shard // self._count)
         return own
 
     def _by_partition(self, keys: Iterable[str]) -> dict[int, list[int]]:
-        """
-        Return the indexes of *keys* by partition.
-        """
         places: dict[int, list[int]] = {}
         for index, key in enumerate(keys):
             places.setdefault(self.partition_of(key), []).append(index)

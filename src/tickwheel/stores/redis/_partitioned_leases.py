@@ -100,9 +100,6 @@ class PartitionedLeases:
             raise self._silence(number) from error
 
     def close(self) -> None:
-        """
-        Ask nobody any more.
-        """
         self._pool.shutdown(wait=False)
 
     def ask(self, owner: str, *, may_take: bool) -> list[Lease]:
@@ -189,7 +186,4 @@ class PartitionedLeases:
 
 
 def shard_of_all(number: int, shard: int, count: int) -> int:
-    """
-    Return the number that *shard* of partition *number* has among those of all.
-    """
     return shard * count + number

@@ -26,9 +26,6 @@ def set_scope(connections: Connections, scope: str, pause: Pause | None, record:
 
 
 def scopes(connections: Connections, base: str) -> list[Pause]:
-    """
-    Return all pauses.
-    """
     facts = connections.call("HGETALL", f"{base}:scopes")
     pauses: list[Pause] = []
     for scope, text in zip(facts[::2], facts[1::2], strict=True):

@@ -69,8 +69,5 @@ def packed(items: Iterable[bytes]) -> bytes:
 
 
 def packed_lists(lists: Iterable[Iterable[bytes]]) -> bytes:
-    """
-    Return *lists* as a MessagePack array of arrays.
-    """
     parts = [packed(items) for items in lists]
     return _ARRAY.pack(_ARRAY_TAG, len(parts)) + b"".join(parts)

@@ -20,9 +20,6 @@ _Call = Callable[..., Any]
 
 
 def request(call: _Call, place: str, jobs: Sequence[Job], now: int) -> None:
-    """
-    Request the withdrawal of each of *jobs* of which nothing is answered yet.
-    """
     known = call("HMGET", place, *map(_attempt, jobs))
     open_ = [job for job, fact in zip(jobs, known, strict=True) if fact is None or not _says_started(fact)]
     if open_:
@@ -50,17 +47,11 @@ def requests(call: _Call, place: str, now: int) -> list[Job]:
 
 
 def report_started(call: _Call, place: str, jobs: Sequence[Job], now: int) -> None:
-    """
-    Answer that the attempts of *jobs* have started.
-    """
     if jobs:
         call("HSET", place, *_facts(jobs, _STARTED, now))
 
 
 def started(call: _Call, place: str, jobs: Sequence[Job]) -> set[int]:
-    """
-    Return the generations of those of which that was answered.
-    """
     facts = call("HMGET", place, *map(_attempt, jobs)) if jobs else []
     return {job.generation for job, fact in zip(jobs, facts, strict=True) if fact is not None and _says_started(fact)}
 

@@ -26,10 +26,7 @@ class Channel(Protocol):
     The owner's end: receives the notifications of one file.
     """
 
-    def fileno(self) -> int:
-        """
-        Return the descriptor that can be read when somebody has notified.
-        """
+    def fileno(self) -> int: ...
 
     def is_named(self) -> bool:
         """
@@ -135,9 +132,6 @@ class PortChannel:
 
     @classmethod
     def notify(cls, path: Path) -> None:
-        """
-        Send the word to the port.
-        """
         port, word = cls._line_of(path).removeprefix(cls._HEAD).split()
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
             sender.sendto(word.encode(), ("127.0.0.1", int(port)))

@@ -106,9 +106,6 @@ class Connections:
                     self._idle.append(connection)
 
     def limit_log(self, pages: int = _CHECKPOINT_PAGES) -> None:
-        """
-        Let the commit that takes the log past *pages* move it into the database.
-        """
         with self.write_lock:
             self.writer.execute(f"PRAGMA wal_autocheckpoint = {pages}")
 

@@ -45,9 +45,6 @@ class Filters:
     """
 
     def __init__(self) -> None:
-        """
-        Read nothing yet.
-        """
         self._runs: dict[int, _Run] = {}
         self._lock = Lock()
 

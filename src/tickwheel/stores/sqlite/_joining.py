@@ -33,21 +33,12 @@ class Joined:
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        """
-        Use *connection*.
-        """
         self._connection = connection
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
-        """
-        Execute one statement.
-        """
         return sqlite3.Cursor(self._connection).execute(sql, values)
 
     def executemany(self, sql: str, rows: Sequence[Sequence[Any]]) -> sqlite3.Cursor:
-        """
-        Execute one statement for each of *rows*.
-        """
         return sqlite3.Cursor(self._connection).executemany(sql, rows)
 
 
@@ -147,9 +138,6 @@ class Follower:
         self._thread.start()
 
     def follow(self, generation: int) -> None:
-        """
-        Follow a transaction that is about to give out generations up to *generation*.
-        """
         self._generation = max(self._generation, generation)
         self._until = time.monotonic() + _FOLLOWED_S
         self._wanted.set()

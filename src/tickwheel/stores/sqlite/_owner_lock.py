@@ -115,9 +115,6 @@ def lock_error(path: Path, error: OSError) -> StoreError:
 
 
 def is_same(fd: int, path: Path) -> bool:
-    """
-    Return whether the open file is the one that has the name now.
-    """
     held = os.fstat(fd)
     return inode_of(str(path)) == (held.st_dev, held.st_ino)
 

@@ -72,9 +72,6 @@ def by_keys(name: str, first: int, keys: Sequence[str]) -> Iterator[tuple[str, S
 
 @cache
 def for_keys(name: str, size: int) -> str:
-    """
-    Return the statement *name* for *size* keys.
-    """
     return SQL[name].replace(":keys", ",".join("?" * size)).replace(":rows", ",".join(["(?)"] * size))
 
 

@@ -46,9 +46,6 @@ class Reserve:
     """
 
     def __init__(self, database: Path, url: str) -> None:
-        """
-        Keep nothing yet.
-        """
         self._database = database
         self._path = database.with_name(f"{database.name}-reserve")
         self._url = url
@@ -98,16 +95,10 @@ class Reserve:
             self._room = self._bytes - added
 
     def spend(self) -> None:
-        """
-        Give the room back to the disk.
-        """
         self.is_spent = True
         self.let_go()
 
     def let_go(self) -> None:
-        """
-        Delete the file.
-        """
         with self._lock, suppress(OSError):
             self._bytes = 0
             self._path.unlink()
@@ -160,9 +151,6 @@ class Reserve:
 
 
 def is_growing(writes: Sequence[Write]) -> bool:
-    """
-    Return whether *writes* bring anything new.
-    """
     return any(isinstance(write, _GROWING) for write in writes)
 
 
@@ -175,9 +163,6 @@ def growth_of(writes: Sequence[Write]) -> int:
 
 
 def moved_size(connection: sqlite3.Connection) -> int:
-    """
-    Return how many bytes the database will have when all that *connection* sees is moved into it.
-    """
     size: int = connection.execute(SQL["size"]).fetchone()[0]
     return size
 

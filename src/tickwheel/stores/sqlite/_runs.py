@@ -55,9 +55,6 @@ class Merger:
     """
 
     def __init__(self) -> None:
-        """
-        Owe nothing yet.
-        """
         self._owed = 0
 
     def pay(self, connection: sqlite3.Connection, more: int, now: int) -> int:

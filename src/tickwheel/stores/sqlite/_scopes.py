@@ -32,9 +32,6 @@ def set_scope(connection: sqlite3.Connection, scope: str, pause: Pause | None, r
 
 
 def scopes(connection: sqlite3.Connection | Joined) -> list[Pause]:
-    """
-    Return all pauses.
-    """
     return [Pause(*row) for row in connection.execute(SQL["scopes"])]
 
 

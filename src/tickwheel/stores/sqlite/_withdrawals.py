@@ -38,9 +38,6 @@ def requests(connection: sqlite3.Connection, now: int) -> list[Job]:
 
 
 def report_started(connection: sqlite3.Connection, jobs: Sequence[Job]) -> None:
-    """
-    Answer that the attempts of *jobs* have started.
-    """
     connection.executemany(SQL["report_started"], list(map(ATTEMPT, jobs)))
 
 

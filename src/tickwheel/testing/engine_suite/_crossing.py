@@ -51,9 +51,6 @@ class Subject:
             self.handle = self.rig.engine.call_later(FIRST, self._fire)
 
     def name(self) -> Any:
-        """
-        Return its name in the bulk methods.
-        """
         return self.handle if self.handle is not None else self.id
 
     def _fire(self) -> None:

@@ -287,9 +287,6 @@ def beside(rig: Rig) -> list[Lease]:
 
 
 def set_aside(rig: Rig, job: Job) -> Outcome:
-    """
-    Set *job* aside as the owner of its shard.
-    """
     return rig.do(SetAside(job, rig.lease(job.key).epoch)).outcome
 
 

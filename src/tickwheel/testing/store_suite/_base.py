@@ -63,9 +63,6 @@ class Rig:
         return self.leases[self.store.shard_of(key)]
 
     def do(self, write: Write) -> Answer:
-        """
-        Commit one write.
-        """
         (answer,) = self.store.apply([write])
         return answer
 

@@ -47,9 +47,6 @@ class Opaque:
     """
 
     def refuse(self, *_: object) -> Any:
-        """
-        Raise an error.
-        """
         message = "a wheel looked at a payload"
         raise AssertionError(message)
 
