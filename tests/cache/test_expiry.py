@@ -8,11 +8,12 @@ import math
 import random
 import time
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
+from decimal import Decimal
+from fractions import Fraction
 
 import pytest
 
-from tickwheel.cache import TLRUCache, TTLCache
+from tickwheel.cache import Loaded, TLRUCache, TTLCache
 from tickwheel.testing import ManualClock
 
 
@@ -219,51 +220,108 @@ def test_a_timer_of_nanoseconds_is_refused(timer):
             make()
 
 
-@pytest.mark.parametrize(("rate", "unit"), [(10**3, "milliseconds"), (10**6, "microseconds"), (1e9, "nanoseconds")])
-def test_a_timer_that_does_not_count_seconds_is_refused_within_minutes(monkeypatch, rate, unit):
-    """
-    A timer a thousand times as fast as the system's clock is refused long before it passes 292 years of seconds.
-    """
-    real = [7.0]
-    monkeypatch.setattr("tickwheel.cache._timer.time", SimpleNamespace(monotonic=lambda: real[0]))
-    cache = TTLCache(10, 5 * rate, timer=lambda: real[0] * rate + 1_700_000_000 * rate)
-    cache["a"] = 1
-
-    def use() -> None:
-        while real[0] < 200:
-            real[0] += 1.0
-            cache.get("a")
-
-    with pytest.raises(ValueError, match=f"(in {unit}|292 years after .*): return seconds"):
-        use()
+CACHES = {
+    "ttl": lambda life, timer: TTLCache(10, life, timer=timer),
+    "sliding": lambda life, timer: TTLCache(10, life, timer=timer, sliding=True),
+    "max_age": lambda life, timer: TTLCache(10, math.inf, timer=timer, max_age=life),
+    "ttu": lambda life, timer: TLRUCache(10, lambda _key, _value, now: now + life, timer=timer),
+}
 
 
-def test_a_timer_that_a_test_moves_is_not_taken_for_one_of_milliseconds(monkeypatch):
+@pytest.mark.parametrize("kind", CACHES)
+@pytest.mark.parametrize("number", [int, float, Fraction, Decimal])
+@pytest.mark.parametrize("power", [0, 2, 3, 6, 9, 12])
+def test_a_timer_counts_in_any_unit_for_years(kind, number, power):
     """
-    One jump to a thousand times the time that has passed, and any rate below, is the timer's own affair.
+    Lives end on time in any unit of the timer for years, or are refused before the first entry: never later.
     """
-    real, now = [0.0], [0.0]
-    monkeypatch.setattr("tickwheel.cache._timer.time", SimpleNamespace(monotonic=lambda: real[0]))
-    jumped = TTLCache(10, 5, timer=lambda: now[0])
-    quick = TTLCache(10, 5, timer=lambda: real[0] * 60)
-    real[0], now[0] = 60.0, 60_000.0
-    for _ in range(1_000):
-        real[0] += 1.0
-        now[0] += 1.0
-        jumped["a"] = quick["a"] = 1
-    assert "a" in jumped
+    rate, day, life = 10**power, 86_400, min(60 * 10**power, 10**9)
+    moment = max(life // 100, 1)
+    now = 1_700_000_000 * rate
+    cache = CACHES[kind](number(life), lambda: number(now))
+    for _ in range(400):
+        cache["a"] = 1
+        now += life - moment
+        assert "a" in cache
+        now += moment if number is not float else 2 * moment  # a float of 10**21 resolves 262,144
+        assert "a" not in cache
+        now += day * rate
+        cache.check()
 
 
-def test_a_timer_that_passes_292_years_is_refused():
+@pytest.mark.parametrize("number", [int, float, Fraction, Decimal])
+@pytest.mark.parametrize("power", [9, 12])
+def test_a_life_that_is_too_long_for_the_unit_is_refused(number, power):
     """
-    A timer that turns out to count nanoseconds is refused by the next call, instead of keeping everything forever.
+    A minute in nanoseconds is 1,900 years of seconds: refused with the remedy, wherever it is given; `inf` is not.
     """
-    now = 10**9
-    cache = TTLCache(10, 60, timer=lambda: now)
-    cache["a"] = 1
-    now += 10 * 10**9
-    with pytest.raises(ValueError, match="timer returned 11000000000, 292 years after 1000000000: return seconds, or"):
-        cache.get("a")
+    life, timer = number(60 * 10**power), lambda: number(5)
+    for make in (CACHES["ttl"], CACHES["sliding"], CACHES["max_age"]):
+        with pytest.raises(ValueError, match=r"(ttl|max_age) is .*: pass at most 146 years, in seconds .* or math.inf"):
+            make(life, timer)
+    cache = TTLCache(10, math.inf, timer=timer)
+    for refused in (
+        lambda: cache.set("a", 1, ttl=life),
+        lambda: cache.set_many({"a": 1}, ttl=life),
+        lambda: cache.take("a", lambda _: Loaded(1, ttl=life)),
+        lambda: CACHES["ttu"](life, timer).update(a=1),
+    ):
+        with pytest.raises(ValueError, match="pass at most 146 years"):
+            refused()
+    cache.set("b", 1, ttl=math.inf)
+    assert list(cache) == ["b"]
+
+
+def test_entries_keep_their_lives_when_the_timer_outgrows_its_range():
+    """
+    Past 36 years of seconds times begin again: lives, order, endless entries, ages and iterators stay as they were.
+    """
+    now, year = 0, 365 * 86_400
+    cache = TTLCache(math.inf, 10 * year, timer=lambda: now, max_age=40 * year)
+    for n in range(100):
+        cache.set(n, n, ttl=(50 - n % 50) * year + n)
+    cache.set("ever", 1, ttl=math.inf)
+    before = iter(cache)
+    now += 36 * year
+    cache.set("new", 1, ttl=year)
+    now += 2 * year
+    cache.check()
+    assert "new" not in cache
+    cache.expire()
+    living = [n for n in range(100) if min((50 - n % 50) * year + n, 40 * year) > now]
+    assert list(before) == [*living, "ever"]
+    assert cache.remaining("ever") == 40 * year - now
+    now += 10**20
+    ends = {n: min((50 - n % 50) * year + n, 40 * year) for n in living}
+    assert [key for key, _ in cache.expire()] == [*sorted(living, key=ends.__getitem__), "ever"]
+    assert len(cache) == 0
+    cache.check()
+
+
+def test_a_key_that_compares_slowly_keeps_its_life():
+    """
+    A time that was read before the range began again is not used after it, even if an `__eq__` moves the timer.
+    """
+    now, year = 0, 365 * 86_400
+
+    class Key:
+        def __hash__(self):
+            return 1
+
+        def __eq__(self, other):
+            nonlocal now
+            if now:
+                now = 200 * year
+                len(cache)
+            return self is other
+
+    cache = TTLCache(10, math.inf, timer=lambda: now)
+    cache[Key()] = 1
+    key, now = Key(), 35 * year
+    cache.set(key, 2, ttl=year)
+    assert now == 200 * year
+    assert len(cache) == 1
+    cache.check()
 
 
 def test_a_clock_says_nanoseconds_by_its_type():

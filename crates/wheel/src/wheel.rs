@@ -326,6 +326,26 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         expired.collect()
     }
 
+    /// Move the origin of time `by` later: subtract it from the hand and from each deadline but [`NEVER`], keeping the order of entries.
+    ///
+    /// Costs O(n log n). Not for an owner's own moves, nor within a turn.
+    pub fn rebase(&mut self, by: u64) {
+        debug_assert!(self.turn.is_none());
+        let mut order = self.order();
+        order.sort_unstable();
+        self.slots = Slots::new();
+        self.due = Due::default();
+        self.cascading = None;
+        self.hand = self.hand.saturating_sub(by);
+        for (deadline, _, index) in order {
+            let deadline = if deadline >= NEVER { deadline } else { deadline.saturating_sub(by) };
+            let sequence = self.next_sequence();
+            let entry = self.slab.at_mut(index);
+            (entry.deadline, entry.sequence) = (deadline, sequence);
+            self.refile(index, deadline);
+        }
+    }
+
     #[inline]
     pub(crate) fn next_sequence(&mut self) -> u64 {
         self.sequence += 1;

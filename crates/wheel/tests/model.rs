@@ -53,6 +53,8 @@ enum Step {
     },
     Next,
     Back(u64),
+    /// Move the origin of time later.
+    Rebase(u64),
     Drain,
 }
 
@@ -70,6 +72,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(ahead, limit, work, inside)| Step::Turn { ahead, limit, work, inside }),
         3 => Just(Step::Next),
         1 => (0u64..100_000).prop_map(Step::Back),
+        1 => distance().prop_map(Step::Rebase),
         1 => Just(Step::Drain),
     ]
 }
@@ -191,6 +194,17 @@ fn run<O: Owner<Handle>>(mut wheel: Wheel<Handle, O>, is_owned: bool, start: u64
                 }
             }
             Step::Back(by) => now = now.saturating_sub(by),
+            Step::Rebase(_) if is_owned => {}
+            Step::Rebase(by) => {
+                wheel.rebase(by);
+                now = now.saturating_sub(by);
+                let mut ids: Vec<Id> = model.pending.keys().copied().collect();
+                ids.sort_by_key(|id| model.pending[id]);
+                for id in ids {
+                    let (deadline, _) = model.pending[&id];
+                    model.file(id, if deadline >= NEVER { deadline } else { deadline.saturating_sub(by) });
+                }
+            }
             Step::Drain => {
                 let drained: Vec<Id> = wheel.drain().into_iter().map(|expired| expired.id).collect();
                 let mut expected: Vec<Id> = model.pending.keys().copied().collect();

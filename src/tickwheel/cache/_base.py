@@ -98,7 +98,7 @@ class BaseCache(NativeCache[K, V]):
             is_overridden=type(self).expire is not BaseCache.expire or type(self).popitem is not BaseCache.popitem,
             has_item_methods=self._has_item_methods,
             grace_ns=self._loads.grace_ns,
-            max_age_ns=NEVER if options.max_age is None else duration_ns(options.max_age, "max_age"),
+            max_age_ns=NEVER if options.max_age is None else self._span_ns(options.max_age, "max_age"),
             **self._life_rules(),
         )
         if wheel is not None:
@@ -330,7 +330,7 @@ class BaseCache(NativeCache[K, V]):
         return duration_ns(reading, "time", is_signed=True)
 
     def _span_ns(self, duration: Any, name: str = "ttl") -> int:
-        return duration_ns(duration, name)
+        return duration_ns(duration, name) if self._clock is None else self._clock.life_ns(duration, name)
 
     def __getstate__(self) -> dict[str, Any]:
         """

@@ -7,17 +7,21 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from numbers import Real
+from datetime import timedelta
+from numbers import Number
 from typing import Any, Final, Self
 
 from tickwheel.clock import NEVER, to_ns
 
-__all__ = ["CacheTimer", "TimerClock", "duration_ns"]
+__all__ = ["CacheTimer", "TimerClock", "duration_ns", "life_between"]
 
 ENDS: Final = (math.inf, -math.inf)
-_WATCH_S: Final = 60.0
-"""Seconds of real time after which the rate of a timer is compared with that of the system's clock."""
-_RATES: Final = {1e3: "milliseconds", 1e6: "microseconds", 1e9: "nanoseconds"}
+LONGEST_NS: Final = 2**62
+"""The longest life that is not endless, in a cache with a timer of its own: 146 years."""
+_ENDLESS: Final = 1e24
+"""A life of this many units or more is endless whatever the unit: femtoseconds would pass 31 years."""
+_STEP_S: Final = 2**20
+"""Longer times are converted in steps of this length, in seconds: a float of 12 days still resolves nanoseconds."""
 _REMEDY: Final = "or give the cache a clock, whose nanoseconds are known by its type: clock=MonotonicClock()"
 
 
@@ -72,7 +76,8 @@ class TimerClock:
     """
     The readings of a time function in nanoseconds, as a clock for the wheel.
 
-    Time is the difference to the first reading, a number of seconds or a timedelta; earlier readings count as that one.
+    Time is the difference to the first reading, a number of seconds or a timedelta, and 0 before it. It may be of any
+    size: a timer that counts in milliseconds or microseconds passes 292 years of seconds.
 
     Args:
         timer: Returns the time; it is called once.
@@ -85,44 +90,13 @@ class TimerClock:
         _refuse_nanoseconds(timer)
         self._timer = timer
         self._first = timer()
-        self.is_numeric = isinstance(self._first, Real)
-        self._watch: tuple[Any, float] | None = (self._first, time.monotonic()) if self.is_numeric else None
-        self._suspect: float | None = None
+        self.is_numeric = isinstance(self._first, Number)
 
     def monotonic_ns(self) -> int:
         """
         Return the time.
-
-        Raises:
-            ValueError: If more than 292 years have passed since the first reading, or it does not return seconds.
         """
-        reading = self._timer()
-        if self._watch is not None:
-            self._compare(reading, *self._watch)
-        now = self.to_ns(reading)
-        if now >= NEVER and self.is_numeric:
-            message = f"timer returned {reading!r}, 292 years after {self._first!r}: return seconds, {_REMEDY}"
-            raise ValueError(message)
-        return now
-
-    def _compare(self, reading: Any, since: Any, begun_s: float) -> None:
-        """
-        Refuse a timer that twice runs a thousand times as fast as the system's clock, before its range is used up.
-
-        A timer of milliseconds would overflow the range of 292 years of seconds after 107 days. A manual timer has no
-        such rate.
-        """
-        now_s = time.monotonic()
-        passed_s = now_s - begun_s
-        if passed_s < _WATCH_S:
-            return
-        rate = (reading - since) / passed_s
-        factor = next((factor for factor in _RATES if math.isclose(rate, factor, rel_tol=0.02)), None)
-        if factor is not None and factor == self._suspect:
-            message = f"timer returned {reading!r}, in {_RATES[factor]}: return seconds, {_REMEDY}"
-            raise ValueError(message)
-        self._suspect = factor
-        self._watch = None if factor is None else (reading, now_s)
+        return self.to_ns(self._timer())
 
     def wall_ns(self) -> int:
         """
@@ -135,7 +109,43 @@ class TimerClock:
         Convert a reading to nanoseconds, at least 0; monotonic: order is preserved.
         """
         passed = reading if reading in ENDS else reading - self._first
-        return duration_ns(passed, "time", is_signed=True)
+        ns = duration_ns(passed, "time", is_signed=True)
+        if ns <= _STEP_S * 10**9:
+            return ns
+        if passed in ENDS:
+            return 2**126  # later than any reading, and still an i128
+        step = _STEP_S if self.is_numeric else timedelta(seconds=_STEP_S)
+        steps, rest = divmod(passed, step)
+        return int(steps) * _STEP_S * 10**9 + duration_ns(rest, "time", is_signed=True)
+
+    def life_ns(self, duration: Any, name: str) -> int:
+        """
+        Return how long an entry lives, in nanoseconds; `inf` is NEVER.
+
+        Raises:
+            ValueError: If it is NaN or negative, or not endless and over 146 years.
+            TypeError: If it is neither a number nor a timedelta.
+        """
+        ns = duration_ns(duration, name)
+        is_endless = isinstance(duration, Number) and duration >= _ENDLESS  # type: ignore[operator]
+        if ns > LONGEST_NS and self.is_numeric and not is_endless:
+            message = (
+                f"{name} is {duration!r}: pass at most 146 years, in seconds as the timer's, or math.inf for no end"
+            )
+            raise ValueError(message)
+        return ns
+
+
+def life_between(clock: TimerClock | None, now: Any, deadline: Any) -> tuple[int, int]:
+    """
+    Return the time of an entry's set and its life in nanoseconds, from two readings; *clock* is None for seconds.
+    """
+    if clock is None:
+        now_ns, deadline_ns = (duration_ns(reading, "time", is_signed=True) for reading in (now, deadline))
+        return now_ns, NEVER if deadline_ns >= NEVER else max(deadline_ns - now_ns, 0)
+    now_ns, deadline_ns = clock.to_ns(now), clock.to_ns(deadline)
+    life_ns = max(deadline_ns - now_ns, 0)
+    return now_ns, life_ns if life_ns <= LONGEST_NS else clock.life_ns(deadline - now, "the time until the deadline")
 
 
 def _refuse_nanoseconds(timer: CacheTimer) -> None:

@@ -5,14 +5,13 @@ TLRUCache: a function determines the deadline of each entry.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, TypeVar
 
 from tickwheel.cache._base import BaseCache
 from tickwheel.cache._options import Options
 from tickwheel.cache._reason import Reason
 from tickwheel.cache._refresh import Refresh
-from tickwheel.cache._timer import duration_ns
+from tickwheel.cache._timer import life_between
 from tickwheel.clock import Clock
 from tickwheel.drivers import TimerWheel
 from tickwheel.typing import Seconds
@@ -85,11 +84,10 @@ class TLRUCache(BaseCache[K, V]):
         return self._ttu
 
     def _life_rules(self) -> dict[str, Any]:
-        timer, ttu = self._timer, self._ttu
-        to_ns = partial(duration_ns, name="time", is_signed=True) if self._clock is None else self._clock.to_ns
+        clock, timer, ttu = self._clock, self._timer, self._ttu
 
         def lifetime(key: K, value: V) -> tuple[int, int]:
             now = timer()
-            return to_ns(now), to_ns(ttu(key, value, now))
+            return life_between(clock, now, ttu(key, value, now))
 
         return {"lifetime": lifetime}

@@ -11,6 +11,7 @@ from tickwheel.cache._base import BaseCache
 from tickwheel.cache._options import Options
 from tickwheel.cache._reason import Reason
 from tickwheel.cache._refresh import Refresh
+from tickwheel.cache._timer import life_between
 from tickwheel.clock import Clock
 from tickwheel.drivers import TimerWheel
 from tickwheel.typing import Seconds
@@ -38,9 +39,8 @@ class TTLCache(BaseCache[K, V]):
         maxsize: Maximum number of entries, or maximum sum of their sizes; `math.inf` for no limit, 0 to store nothing.
         ttl: Lifetime of an entry, in seconds or a timedelta; `math.inf` for no end.
         timer: Returns the time, in seconds; None for the monotonic clock. One that returns datetimes needs a timedelta
-            as *ttl*. For nanoseconds there is *clock*. A timer of milliseconds or smaller units is refused after a
-            minute
-            of the system's clock.
+            as *ttl*. A function that counts in another unit makes that the unit of every life here, up to 2**62 / 10**9
+            of it; for nanoseconds there is *clock*.
         getsizeof: Returns the size of a value, 0 or more; None: each counts 1.
         sliding: True if a lookup restarts the entry's ttl.
         jitter: Maximum fraction by which a lifetime is shorter or longer, at random: 0.05 spreads entries that were set
@@ -58,7 +58,8 @@ class TTLCache(BaseCache[K, V]):
             ended, but callers stop waiting for it, and the next caller loads. None for no limit.
 
     Raises:
-        ValueError: If a number is NaN, negative, or a *jitter* over 1.
+        ValueError: If a number is NaN, negative, or a *jitter* over 1, or a life by a *timer* is over 146 years of
+            seconds and not endless.
         TypeError: If one is not a number, several sources of time are given, *timer* returns nanoseconds, or a callback
             is a coroutine function.
     """
@@ -104,6 +105,6 @@ class TTLCache(BaseCache[K, V]):
 
         def lifetime(_key: K, _value: V) -> tuple[int, int]:
             now = timer()
-            return clock.to_ns(now), clock.to_ns(now + ttl)
+            return life_between(clock, now, now + ttl)
 
         return {"lifetime": lifetime}

@@ -36,7 +36,10 @@ impl CacheIterator {
         };
         let cache = cache.get();
         let now = cache.now(py)?;
-        let found = cache.store.with(py, |store| self.ids.find_map(|id| store.peek(py, id, now)));
+        let found = cache.store.with(py, |store| {
+            let now = store.at(now);
+            self.ids.find_map(|id| store.peek(py, id, now))
+        });
         let Some((key, value, life, left, most)) = found else {
             self.cache = None;
             return Ok(None);

@@ -15,6 +15,7 @@ impl Cache {
         let now = self.now(py)?;
         let found = self.find(key, hash)?;
         Ok(self.store.with(py, |store| {
+            let now = store.at(now);
             let hit = found.and_then(|index| store.hit(py, index, now).map(|value| (index, value)));
             if let Some((index, value)) = hit {
                 let left = store.remaining(index, now).unwrap_or(NEVER).cast_signed();

@@ -9,7 +9,7 @@ use tickwheel_core::{tag_of, Ticket, NEVER};
 use crate::cache::iter::CacheIterator;
 use crate::cache::object::{Cache, Entry, Life, Put, Unless};
 use crate::cache::rules::{Hooks, Rules};
-use crate::cache::store::{Reason, Store};
+use crate::cache::store::{Instant, Reason, Store, LONGEST};
 use crate::clock::{to_ns, Clock};
 use crate::cpython::cell::GilCell;
 use crate::cpython::reports::checked;
@@ -25,7 +25,7 @@ impl Cache {
     #[pyo3(signature = (*_args, **_kwargs))]
     fn new(_args: &Bound<'_, PyTuple>, _kwargs: Option<&Bound<'_, PyDict>>) -> Self {
         Self {
-            store: GilCell::new(Store::new(0.0, 0)),
+            store: GilCell::new(Store::new(0.0, Instant(0))),
             rules: GilCell::new(Rules::default()),
             hooks: GilCell::new(Hooks::default()),
         }
@@ -104,8 +104,11 @@ impl Cache {
     /// Return the number of keys that have not expired.
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
         let now = self.now(py)?;
-        self.purge(py, Some(now), None)?;
-        Ok(self.store.with(py, |store| store.living(now)))
+        self.sweep(py, now, usize::MAX)?;
+        Ok(self.store.with(py, |store| {
+            let now = store.at(now);
+            store.living(now)
+        }))
     }
 
     /// Return the value of *key*, or *default*.
@@ -125,7 +128,10 @@ impl Cache {
         let hash = key.hash()?;
         let now = self.now(py)?;
         let found = self.find(key, hash)?;
-        let value = self.store.with(py, |store| store.peek(py, store.wheel.id_at(found?), now));
+        let value = self.store.with(py, |store| {
+            let now = store.at(now);
+            store.peek(py, store.wheel.id_at(found?), now)
+        });
         Ok(value.map(|(_, value, ..)| value).or(default).unwrap_or_else(|| py.None()))
     }
 
@@ -253,7 +259,10 @@ impl Cache {
         Self::put(slf, Entry { key, value, life: Life::Exactly(left_ns), unless: Unless::Never })?;
         let found = slf.get().find(key, key.hash()?)?;
         let now = slf.get().now(slf.py())?;
-        slf.get().store.with(slf.py(), |store| found.map(|index| store.restore(index, now, life_ns, most_ns)));
+        slf.get().store.with(slf.py(), |store| {
+            let now = store.at(now);
+            found.map(|index| store.restore(index, now, life_ns, most_ns))
+        });
         Ok(())
     }
 
@@ -265,9 +274,12 @@ impl Cache {
     /// Take out the key used longest ago, with its value; None if there is none.
     fn _pop_least(&self, py: Python<'_>) -> PyResult<Option<(Py<PyAny>, Py<PyAny>)>> {
         let now = self.now(py)?;
-        self.purge(py, Some(now), None)?;
+        self.sweep(py, now, usize::MAX)?;
         let mut left = Vec::new();
-        self.store.with(py, |store| store.take_least(now, &mut left));
+        self.store.with(py, |store| {
+            let now = store.at(now);
+            store.take_least(now, &mut left);
+        });
         let taken = left.last().filter(|last| last.reason == Reason::Removed);
         let pair = taken.map(|taken| (taken.key.clone_ref(py), taken.value.clone_ref(py)));
         self.report(py, left)?;
@@ -277,23 +289,29 @@ impl Cache {
     /// Remove everything.
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
         let now = self.now(py)?;
-        let left = self.store.with(py, |store| store.clear(now));
+        let left = self.store.with(py, |store| {
+            let now = store.at(now);
+            store.clear(now)
+        });
         self.report(py, left)
     }
 
     /// Remove what is due, at most *limit* of it, and return how many that were.
-    #[pyo3(name = "_purge", signature = (now_ns=None, limit=None))]
-    fn purge(&self, py: Python<'_>, now_ns: Option<u64>, limit: Option<usize>) -> PyResult<usize> {
-        let now = now_ns.map_or_else(|| self.now(py), Ok)?;
-        self.sweep(py, now, limit.unwrap_or(usize::MAX))
+    #[pyo3(name = "_purge", signature = (limit=None))]
+    fn purge(&self, py: Python<'_>, limit: Option<usize>) -> PyResult<usize> {
+        self.sweep(py, self.now(py)?, limit.unwrap_or(usize::MAX))
     }
 
     /// Remove what is due, and return it as pairs in order of the deadlines.
     #[pyo3(signature = (now_ns=None))]
-    fn _expire<'py>(&self, py: Python<'py>, now_ns: Option<u64>) -> PyResult<Bound<'py, PyList>> {
+    fn _expire<'py>(&self, py: Python<'py>, now_ns: Option<u128>) -> PyResult<Bound<'py, PyList>> {
         let now = self.now(py)?;
         let mut left = Vec::new();
-        self.store.with(py, |store| store.expire(now_ns.unwrap_or(now), usize::MAX, &mut left));
+        self.store.with(py, |store| {
+            let now = store.at(now);
+            let until = now_ns.map_or(now, |until| store.relative(Instant(until)));
+            store.expire(until, usize::MAX, &mut left);
+        });
         let pairs = left.iter().map(|left| (left.key.clone_ref(py), left.value.clone_ref(py)));
         let pairs = PyList::new(py, pairs.collect::<Vec<_>>())?;
         self.report(py, left)?;
@@ -308,6 +326,7 @@ impl Cache {
         let now = self.now(key.py())?;
         let found = self.find(key, hash)?;
         Ok(self.store.with(key.py(), |store| {
+            let now = store.at(now);
             store.watches.asked(tag_of(hash));
             store.remaining(found?, now)
         }))
@@ -323,6 +342,7 @@ impl Cache {
         let found = this.find(key, hash)?;
         let mut left = Vec::new();
         let (is_there, is_earlier) = this.store.with(py, |store| {
+            let now = store.at(now);
             let Some(index) = found.filter(|&index| store.is_living(index, now)) else {
                 return (false, false);
             };
@@ -344,7 +364,7 @@ impl Cache {
 
     /// Return when the driver has to come, in nanoseconds, and count on it; None: not before `on_earlier` is called.
     #[pyo3(name = "_arm")]
-    fn arm(&self, py: Python<'_>) -> Option<u64> {
+    fn arm(&self, py: Python<'_>) -> Option<u128> {
         self.store.with(py, Store::arm)
     }
 
@@ -362,7 +382,7 @@ impl Cache {
 
     /// Return the total of all sizes.
     fn _size(&self, py: Python<'_>) -> PyResult<f64> {
-        self.purge(py, None, None)?;
+        self.purge(py, None)?;
         Ok(self.store.with(py, |store| store.size))
     }
 
@@ -400,12 +420,12 @@ impl Cache {
 }
 
 impl Cache {
-    /// A *ttl* in nanoseconds. Zero is also what is negative, which Python refuses.
+    /// A *ttl* in nanoseconds. Python refuses a negative one, read as zero, and one that is too long for some clocks.
     #[inline]
     fn span(slf: &Bound<'_, Self>, ttl: &Bound<'_, PyAny>) -> PyResult<u64> {
         // SAFETY: `ttl` is an object, and the GIL is held.
         match unsafe { to_ns(slf.py(), ttl.as_ptr(), "ttl") }? {
-            0 => slf.call_method1(intern!(slf.py(), "_span_ns"), (ttl,))?.extract(),
+            0 | LONGEST.. => slf.call_method1(intern!(slf.py(), "_span_ns"), (ttl,))?.extract(),
             ns => Ok(ns),
         }
     }

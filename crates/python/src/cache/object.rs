@@ -9,7 +9,7 @@ use tickwheel_core::{tag_of, Id, Ticket, NEVER};
 
 use crate::cache::probe::{known_hash, Crowd, Probe};
 use crate::cache::rules::{Hooks, Rules};
-use crate::cache::store::{Left, Reason, Store, Terms, AHEAD_OF_COARSE};
+use crate::cache::store::{Instant, Left, Reason, Store, Terms, AHEAD_OF_COARSE};
 use crate::clock::Clock;
 use crate::cpython::cell::GilCell;
 use crate::cpython::errors::raise;
@@ -89,9 +89,9 @@ impl Cache {
 
     /// The time.
     #[inline]
-    pub(crate) fn now(&self, py: Python<'_>) -> PyResult<u64> {
+    pub(crate) fn now(&self, py: Python<'_>) -> PyResult<Instant> {
         match self.store.with(py, |store| store.clock) {
-            Clock::System(clock) => Ok(clock.now_ns()),
+            Clock::System(clock) => Ok(Instant(clock.now_ns().into())),
             Clock::Object => Hooks::now(self.hook(py, |hooks| &hooks.clock), py),
         }
     }
@@ -169,6 +169,7 @@ impl Cache {
         let now = self.now(py)?;
         let found = self.find(key, hash)?;
         let (hit, is_overdue) = self.store.with(py, |store| {
+            let now = store.at(now);
             let hit = found.and_then(|index| store.hit(py, index, now));
             store.counts.misses += u64::from(hit.is_none());
             (hit, store.is_overdue(now))
@@ -191,6 +192,7 @@ impl Cache {
             return Ok(None);
         };
         let left = self.store.with(py, |store| {
+            let now = store.at(now);
             let reason = if store.is_living(index, now) { Reason::Removed } else { Reason::Expired };
             store.remove(index, reason)
         });
@@ -200,13 +202,16 @@ impl Cache {
     }
 
     /// Remove what is due, report it to the hook, and drop it, a chunk at a time; at most what is there now, whatever the hook adds.
-    pub(crate) fn sweep(&self, py: Python<'_>, now: u64, limit: usize) -> PyResult<usize> {
+    pub(crate) fn sweep(&self, py: Python<'_>, now: Instant, limit: usize) -> PyResult<usize> {
         let limit = self.store.with(py, |store| store.wheel.len()).min(limit);
         let mut count = 0;
         while count < limit {
             let chunk = CHUNK.min(limit - count);
             let mut left = Vec::with_capacity(chunk);
-            self.store.with(py, |store| store.expire(now, chunk, &mut left));
+            self.store.with(py, |store| {
+                let now = store.at(now);
+                store.expire(now, chunk, &mut left);
+            });
             let taken = left.len();
             count += taken;
             self.report(py, left)?;
@@ -246,7 +251,11 @@ impl Cache {
             // A default that is not used is not measured.
             if matches!(entry.unless, Unless::Found) {
                 let (now, found) = (this.now(py)?, this.find(key, hash)?);
-                if let Some(kept) = this.store.with(py, |store| found.and_then(|index| store.hit(py, index, now))) {
+                let kept = this.store.with(py, |store| {
+                    let now = store.at(now);
+                    found.and_then(|index| store.hit(py, index, now))
+                });
+                if let Some(kept) = kept {
                     return Ok(Put::Kept(kept));
                 }
             }
@@ -267,14 +276,15 @@ impl Cache {
         }
         let mut found = this.find(key, hash)?;
         if found.is_some() && this.rule(py, |rules| rules.has_on_leave) {
-            found = this.report_former(key, hash, found, terms.now, entry.unless)?;
+            found = this.report_former(key, hash, found, terms.instant, entry.unless)?;
         }
         let mut left = Vec::new();
         let (outcome, former, is_earlier) = this.store.with(py, |store| {
             match entry.unless {
                 Unless::Never => {}
                 Unless::Found => {
-                    if let Some(kept) = found.and_then(|index| store.hit(py, index, terms.now)) {
+                    let now = store.at(terms.instant);
+                    if let Some(kept) = found.and_then(|index| store.hit(py, index, now)) {
                         return (Put::Kept(kept), None, false);
                     }
                 }
@@ -304,11 +314,12 @@ impl Cache {
         key: &Bound<'_, PyAny>,
         hash: isize,
         found: Option<u32>,
-        now: u64,
+        now: Instant,
         unless: Unless<'_>,
     ) -> PyResult<Option<u32>> {
         let py = key.py();
         let left = self.store.with(py, |store| {
+            let now = store.at(now);
             let index = found.filter(|&index| !store.is_living(index, now))?;
             let is_refused = matches!(unless, Unless::Written(ticket) if store.watches.is_written(ticket));
             (!is_refused).then(|| store.remove(index, Reason::Expired))
@@ -335,22 +346,21 @@ impl Cache {
             let Some(lifetime) = self.hook(py, |hooks| &hooks.lifetime) else {
                 return Err(PyTypeError::new_err("the cache was cleared by the garbage collector"));
             };
-            let (now, deadline): (u64, u64) = lifetime.bind(py).call1((entry.key, entry.value))?.extract()?;
-            let life = if deadline >= NEVER { NEVER } else { deadline.saturating_sub(now) };
+            let (now, life): (u128, u64) = lifetime.bind(py).call1((entry.key, entry.value))?.extract()?;
             let life = life.min(self.rule(py, |rules| rules.max_age));
-            return Ok(Terms { now, life, size, keeps_deadline });
+            return Ok(Terms { instant: Instant(now), life, size, keeps_deadline });
         }
-        let now = self.now(py)?;
+        let instant = self.now(py)?;
         let (life, jitter) = match entry.life {
             Life::Usual | Life::Kept => self.rule(py, |rules| (rules.life, rules.jitter)),
             Life::About(life) => self.rule(py, |rules| (life.min(rules.max_age), rules.jitter)),
             Life::Exactly(life) => self.rule(py, |rules| (life.min(rules.max_age), 0.0)),
         };
         if life >= NEVER || jitter == 0.0 {
-            return Ok(Terms { now, life, size, keeps_deadline });
+            return Ok(Terms { instant, life, size, keeps_deadline });
         }
         let life = self.store.with(py, |store| store.jittered(life, jitter).min(store.max_age));
-        Ok(Terms { now, life, size, keeps_deadline })
+        Ok(Terms { instant, life, size, keeps_deadline })
     }
 
     #[cold]
@@ -401,22 +411,23 @@ fn place(
     left: &mut Vec<Left>,
 ) -> Option<Py<PyAny>> {
     let value = || entry.value.clone().unbind();
+    let now = store.at(terms.instant);
     match found {
-        Some(index) if terms.life > 0 && store.is_living(index, terms.now) => {
+        Some(index) if terms.life > 0 && store.is_living(index, now) => {
             let former = store.replace(index, value(), terms);
-            store.expire(terms.now, ON_THE_WAY, left);
-            store.make_room(0.0, terms.now, left);
+            store.expire(now, ON_THE_WAY, left);
+            store.make_room(0.0, now, left);
             return Some(former);
         }
         Some(index) => {
-            let reason = if store.is_living(index, terms.now) { Reason::Replaced } else { Reason::Expired };
+            let reason = if store.is_living(index, now) { Reason::Replaced } else { Reason::Expired };
             left.push(store.remove(index, reason));
         }
         None => {}
     }
-    store.expire(terms.now, ON_THE_WAY, left);
+    store.expire(now, ON_THE_WAY, left);
     if terms.life > 0 {
-        store.make_room(terms.size, terms.now, left);
+        store.make_room(terms.size, now, left);
         store.insert(entry.key.clone().unbind(), hash, value(), terms);
     }
     None

@@ -3,7 +3,8 @@
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 
-use crate::clock::Clock;
+use crate::cache::store::Instant;
+use crate::once::intern;
 use crate::system_clock::SystemClock;
 
 /// What a call looks at.
@@ -32,7 +33,7 @@ pub(crate) struct Hooks {
     pub(crate) clock: Option<Py<PyAny>>,
     /// From a value to its size.
     pub(crate) sizer: Option<Py<PyAny>>,
-    /// From key and value to the time and the deadline, in nanoseconds.
+    /// From key and value to the time and the life, in nanoseconds.
     pub(crate) lifetime: Option<Py<PyAny>>,
     /// Gets key, value and reason of what has left.
     pub(crate) on_leave: Option<Py<PyAny>>,
@@ -42,11 +43,13 @@ pub(crate) struct Hooks {
 
 impl Hooks {
     /// Read the clock that is an object.
-    pub(crate) fn now(clock: Option<Py<PyAny>>, py: Python<'_>) -> PyResult<u64> {
-        match clock {
-            Some(clock) => Clock::Object.now(&clock, py),
-            None => Ok(SystemClock::MONOTONIC.now_ns()),
-        }
+    pub(crate) fn now(clock: Option<Py<PyAny>>, py: Python<'_>) -> PyResult<Instant> {
+        let Some(clock) = clock else {
+            return Ok(Instant(SystemClock::MONOTONIC.now_ns().into()));
+        };
+        let reading = clock.bind(py).call_method0(intern!(py, "monotonic_ns"))?;
+        let now: i128 = reading.extract::<i64>().map_or_else(|_| reading.extract(), |now| Ok(now.into()))?;
+        Ok(Instant(now.max(0).cast_unsigned()))
     }
 
     pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {

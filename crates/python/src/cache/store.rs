@@ -11,6 +11,17 @@ use crate::memory::{prefetch, Hints};
 /// So far the time that a lookup goes by is ahead of the coarse clock.
 pub(crate) const AHEAD_OF_COARSE: u64 = 1_000_000_000;
 
+/// Relative times stay below this, 36 years, so that a life of up to [`LONGEST`] is added to them without reaching `NEVER`.
+const REACH: u64 = 1 << 60;
+/// A rebase leaves this much before the present, 18 years, for a clock that goes back.
+const BEHIND: u64 = 1 << 59;
+/// The longest life that is not endless: 146 years.
+pub(crate) const LONGEST: u64 = 1 << 62;
+
+/// A reading of the cache's clock in nanoseconds, of any size: a timer that counts milliseconds passes 292 years of seconds in 107 days.
+#[derive(Clone, Copy)]
+pub(crate) struct Instant(pub(crate) u128);
+
 /// Why an entry left; `tickwheel.cache.Reason` has the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
@@ -41,7 +52,7 @@ pub(crate) struct Left {
 /// What a value is filed with.
 #[derive(Clone, Copy)]
 pub(crate) struct Terms {
-    pub(crate) now: u64,
+    pub(crate) instant: Instant,
     pub(crate) life: u64,
     pub(crate) size: f64,
     /// True if a living value is replaced without a new life.
@@ -72,6 +83,8 @@ pub(crate) struct Store {
     pub(crate) counts: Counts,
     /// Nothing is due before this: a bound, which may be too low.
     pub(crate) due_from: u64,
+    /// The reading of the clock at which relative time began; all other times here are relative.
+    base: u128,
     /// When the driver comes; `NEVER` while none is armed, 0 while there is none to notify.
     armed: u64,
     random: u64,
@@ -90,7 +103,9 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    pub(crate) fn new(maxsize: f64, now: u64) -> Self {
+    pub(crate) fn new(maxsize: f64, now: Instant) -> Self {
+        let base = now.0.saturating_sub(u128::from(BEHIND));
+        let now = (now.0 - base) as u64;
         Self {
             wheel: Wheel::new(now),
             table: Table::new(),
@@ -100,6 +115,7 @@ impl Store {
             maxsize,
             counts: Counts::default(),
             due_from: NEVER,
+            base,
             armed: 0,
             random: now | 1,
             clock: Clock::MONOTONIC,
@@ -110,6 +126,35 @@ impl Store {
             driver_lag: 0,
             watches: Watches::default(),
         }
+    }
+
+    /// Return the relative time of a reading. One that is far ahead makes it the origin of time for everything here.
+    ///
+    /// A reading is turned into a relative time only where that is used, so no time from before a rebase is used after it.
+    #[inline]
+    pub(crate) fn at(&mut self, instant: Instant) -> u64 {
+        let now = self.relative(instant);
+        if now < REACH {
+            return now;
+        }
+        self.rebase(instant.0 - self.base - u128::from(BEHIND))
+    }
+
+    /// Return the relative time of an instant, which need not be the present; at most `NEVER`.
+    #[inline]
+    pub(crate) fn relative(&self, instant: Instant) -> u64 {
+        u64::try_from(instant.0.saturating_sub(self.base)).unwrap_or(NEVER).min(NEVER)
+    }
+
+    #[cold]
+    fn rebase(&mut self, by: u128) -> u64 {
+        self.base += by;
+        let by = u64::try_from(by).unwrap_or(NEVER);
+        let earlier = |time: u64| if time >= NEVER { time } else { time.saturating_sub(by) };
+        self.wheel.rebase(by);
+        self.ends.iter_mut().for_each(|end| *end = earlier(*end));
+        (self.due_from, self.armed) = (earlier(self.due_from), earlier(self.armed));
+        BEHIND
     }
 
     /// Bytes held, objects apart.
@@ -169,12 +214,13 @@ impl Store {
 
     /// Put a new key in, which is not there; room was made.
     pub(crate) fn insert(&mut self, key: Py<PyAny>, hash: isize, value: Py<PyAny>, terms: Terms) {
-        let (tag, deadline) = (tag_of(hash), self.deadline(terms.now, terms.life));
+        let now = self.at(terms.instant);
+        let (tag, deadline) = (tag_of(hash), self.deadline(now, terms.life));
         let index = self.wheel.insert(deadline, Item { key, value, life: terms.life, tag }).index();
         self.table.insert(tag, index);
         self.order.add(index);
         self.set_size(index, terms.size);
-        self.set_end(index, terms.now);
+        self.set_end(index, now);
         self.size += terms.size;
         self.due_from = self.due_from.min(deadline);
     }
@@ -189,8 +235,9 @@ impl Store {
         self.set_size(index, terms.size);
         self.settle_size();
         if !terms.keeps_deadline {
-            self.set_end(index, terms.now);
-            self.renew(index, terms.now, Some(terms.life));
+            let now = self.at(terms.instant);
+            self.set_end(index, now);
+            self.renew(index, now, Some(terms.life));
         }
         self.order.use_now(index);
         former
@@ -247,14 +294,14 @@ impl Store {
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
         let unit = (self.random >> 11) as f64 / (1u64 << 53) as f64;
-        (life as f64 * (1.0 + fraction * (2.0 * unit - 1.0))) as u64
+        ((life as f64 * (1.0 + fraction * (2.0 * unit - 1.0))) as u64).min(LONGEST)
     }
 
     /// When the driver has to come; from here on it is notified of what is due before.
-    pub(crate) fn arm(&mut self) -> Option<u64> {
+    pub(crate) fn arm(&mut self) -> Option<u128> {
         let next = self.wheel.next_expiration();
         self.armed = next.unwrap_or(NEVER);
-        next
+        next.map(|deadline| self.base + u128::from(deadline))
     }
 
     /// Nobody comes any more: whatever is due next has to be reported.
@@ -274,7 +321,8 @@ impl Store {
 
     #[inline]
     pub(crate) fn is_earlier(&mut self, terms: Terms) -> bool {
-        terms.life > 0 && !terms.keeps_deadline && self.is_before_armed(self.deadline(terms.now, terms.life))
+        let now = self.at(terms.instant);
+        terms.life > 0 && !terms.keeps_deadline && self.is_before_armed(self.deadline(now, terms.life))
     }
 
     /// Whether a value of this size fits in, beside all or in place of one.
