@@ -336,3 +336,31 @@ def test_slack_stays_within_a_limited_span(slack, offset):
         with pytest.raises(SpanExceededError):
             wheel.call_later(1.0, print, slack=slack)
         wheel.drain()
+
+
+@pytest.mark.parametrize("missed", ["skip", "burst", "delay"])
+@pytest.mark.parametrize("jitter", [0.001, 0.4, 1.0, 1e6])
+@pytest.mark.parametrize("interval", [0.05, 0.3, 0.899, 0.9])
+def test_the_jitter_of_a_series_stays_within_a_limited_span(interval, jitter, missed):
+    """
+    A series whose interval fits a design's span fires with any jitter, and so does a cron line.
+    """
+    clock = ManualClock()
+    wheel = TimerWheel(clock=clock, wheel=SingleWheel(tick=0.1, slots=10))
+    series = wheel.call_every(interval, int, jitter=jitter, missed=missed)
+    cron = wheel.call_cron("* * * * *", int, tz="UTC", jitter=jitter)
+    for step in (0.3, 1.0, 1.7):
+        clock.advance(interval * step)
+        assert series.pause()
+        assert series.resume()
+        assert series.run_now()
+        assert series.set_interval(interval)
+        assert wheel.time() <= series.when() <= wheel.time() + 0.9 + 1e-9
+    clock.advance(130.0)
+    assert series.pending()
+    assert series.fired > 3
+    assert cron.pending()
+    assert cron.fired > 0 or jitter > 1.0
+    with pytest.raises(SpanExceededError):
+        wheel.call_every(1.0, int, jitter=jitter)
+    wheel.check()

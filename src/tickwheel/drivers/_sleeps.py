@@ -167,7 +167,7 @@ class Ticks:
         self._begun = True
         if self._left == 0 or self._phase.is_over():
             raise StopAsyncIteration
-        when = seconds(self._phase.time(self._phase.read(self._engine.clock)))
+        when = seconds(self._phase.time(self._phase.read(self._engine.clock), self._engine.span_ns))
         sleep = Sleep(self._engine)
         try:
             sleep.start_at(when)

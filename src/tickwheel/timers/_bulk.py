@@ -42,7 +42,7 @@ class BulkVerbs(ABC, Unique):
     on_coroutine: Callable[[Coroutine[Any, Any, Any], Any], object] | None
 
     def __init__(self, wheel: Wheel) -> None:
-        self._span_ns = wheel.abilities.span_ns
+        self.span_ns = wheel.abilities.span_ns
         self._ids = count(2**32)  # as the native ones: not a number that a key is likely to be
         self._by_id: weakref.WeakValueDictionary[int, BulkTimer] = weakref.WeakValueDictionary()
 
@@ -95,8 +95,8 @@ class BulkVerbs(ABC, Unique):
         return sum(timer.engine.move(timer, deadline) for timer, deadline in pairs if timer is not None)
 
     def check_span(self, delay_ns: int) -> None:
-        if self._span_ns is not None and self._span_ns < delay_ns < NEVER:
-            raise SpanExceededError(delay_ns, self._span_ns)
+        if self.span_ns is not None and self.span_ns < delay_ns < NEVER:
+            raise SpanExceededError(delay_ns, self.span_ns)
 
     def _named(self, names: Iterable[Any]) -> list[WheelTimer | None]:
         read = integers(names)

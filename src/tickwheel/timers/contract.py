@@ -119,6 +119,12 @@ class Engine(Protocol):
         Return the engine's source of time.
         """
 
+    @property
+    def span_ns(self) -> int | None:
+        """
+        Return the longest delay that the wheel can hold, in nanoseconds; None for no limit.
+        """
+
     on_earlier: Callable[[], object] | None
     """Called without a lock, by the thread that sets or moves a timer, if its deadline is before the armed one.
 

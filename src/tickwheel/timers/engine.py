@@ -110,9 +110,9 @@ class WheelEngine(BulkVerbs):
         """
         Return the deadline to file instead of *deadline*: at most *slack_ns* later, and within the wheel's span.
         """
-        if not slack_ns or self._span_ns is None:
+        if not slack_ns or self.span_ns is None:
             return loosened(deadline, slack_ns)
-        return loosened(deadline, slack_ns, min(self.clock.monotonic_ns() + self._span_ns, NEVER - 1))
+        return loosened(deadline, slack_ns, min(self.clock.monotonic_ns() + self.span_ns, NEVER - 1))
 
     def _set(self, deadline: int, callback: Callback, args: tuple[Any, ...], context: Context | None) -> WheelTimer:
         check_callback(callback, is_awaited=self.on_coroutine is not None)

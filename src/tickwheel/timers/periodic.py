@@ -136,7 +136,7 @@ class Periodic(StandIn):
         From then on other threads find it in its wheel, and it may fire.
         """
         now = self._read()
-        when = seconds(self._phase.time(now))
+        when = self._time(self._phase, now)
         with self._lock:  # it may fire before it knows its timer
             coming = self._timer = cast("Timer", _Coming(when))
             try:
@@ -227,7 +227,7 @@ class Periodic(StandIn):
                 self._phase.pass_over(now)
                 self._is_over = self._phase.is_over()
                 if not self._is_over:
-                    self._set(seconds(self._phase.time(now)))
+                    self._set(self._time(self._phase, now))
             self._is_paused = False
             goes_on = not self._is_over
         self._let_go()
@@ -274,7 +274,7 @@ class Periodic(StandIn):
                     self._is_over = True
                     self._timer.cancel()
                 elif not (self._is_paused or self._is_extra):
-                    self._timer.reschedule(seconds(phase.time(now)))
+                    self._timer.reschedule(self._time(phase, now))
             self._phase = phase
             goes_on = not self._is_over
         self._let_go()
@@ -424,12 +424,15 @@ class Periodic(StandIn):
             self._is_over = True
             return
         try:
-            self._set(self._now() if self._is_extra else seconds(self._phase.time(now)))
+            self._set(self._now() if self._is_extra else self._time(self._phase, now))
         except ClosedError:
             self._is_over = self._is_cancelled = True
         except TickwheelError:
             self._is_over = True
             raise
+
+    def _time(self, phase: Phase | WallPhase, now: Reading) -> float:
+        return seconds(phase.time(now, self._engine.span_ns))
 
     def _now(self) -> float:
         return seconds(self._engine.clock.monotonic_ns())

@@ -92,9 +92,9 @@ class Phase:
         Return None: the wall-clock time is unknown.
         """
 
-    def time(self, now: Reading) -> int:
+    def time(self, now: Reading, span_ns: int | None = None) -> int:
         """
-        Return the time of the next firing, with its jitter.
+        Return the time of the next firing, with its jitter, which ends within *span_ns* of now.
         """
         time = self._time_of(self.state[1])
         if not self._jitter_ns:
@@ -102,7 +102,8 @@ class Phase:
         from random import random  # noqa: PLC0415 - jitter alone needs it, and it costs as much as this module
 
         jitter_ns = int(random() * self._jitter_ns)  # noqa: S311 - spreads load, guards nothing
-        self._due = max(time + jitter_ns, self._due)  # never before the one before
+        due = time + jitter_ns if span_ns is None else min(time + jitter_ns, max(time, now[0] + span_ns))
+        self._due = max(due, self._due)  # never before the one before
         self._put_off = self._due - time
         return min(self._due, NEVER)
 

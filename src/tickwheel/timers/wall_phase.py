@@ -109,15 +109,15 @@ class WallPhase:
         _, following, due = self.state
         return following is not None and due <= now[1]
 
-    def time(self, now: Reading) -> int:
+    def time(self, now: Reading, span_ns: int | None = None) -> int:
         """
-        Return the time of the next reading of the wall clock.
+        Return the time of the next reading of the wall clock, within *span_ns* of now.
         """
         monotonic, wall = now
         due = self.state[2]
         wait = 0 if due <= wall else max(due - wall, _LEAST_NS)
         look = ((monotonic + _LEAST_NS) // _LOOK_NS + 1) * _LOOK_NS  # seconds in a float may round to just before it
-        return min(monotonic + wait, look)
+        return min(monotonic + wait, look, look if span_ns is None else monotonic + span_ns)
 
     def when(self, now: Reading) -> int:
         """

@@ -54,6 +54,13 @@ impl Engine {
         })
     }
 
+    /// The native wheel holds any delay.
+    #[getter]
+    #[allow(clippy::unused_self)] // the engines of Python have a span
+    fn span_ns(&self) -> Option<u64> {
+        None
+    }
+
     /// Called, once for each arming, when a timer is set or moved before the armed deadline.
     #[getter]
     fn on_earlier(&self, py: Python<'_>) -> Option<Py<PyAny>> {
