@@ -33,6 +33,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
+    "tickwheel.integrations.django.middleware.RuleMiddleware",  # 422 for a rule that a user wrote and nobody can read
 ]
 TEMPLATES = [
     {
@@ -49,3 +50,4 @@ TEMPLATES = [
 ]
 STATIC_URL = "static/"
 USE_TZ = True
+TIME_ZONE = "Europe/Zurich"

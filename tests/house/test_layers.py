@@ -89,6 +89,7 @@ BESIDES = {
     "msgspec": "scheduler._codec",  # the arguments of tasks are read by their annotations
     "aiohttp": "service.peers",  # it forwards requests between nodes, and delivers no webhook
     "click": "integrations.flask",  # Flask's commands are click's
+    "starlette": "integrations.fastapi",  # FastAPI's and Starlette's applications are its own
     "redis": "cli.apscheduler",  # it reads what APScheduler left in a Redis, not a store of ours
 }
 

@@ -10,13 +10,16 @@ from functools import partial
 from unittest import skipUnless
 
 import pytest
+from asgiref.sync import async_to_sync, sync_to_async
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 from django.db import connection, connections, transaction
-from django.test import SimpleTestCase, TransactionTestCase, override_settings
+from django.http import HttpRequest, HttpResponse
+from django.test import AsyncClient, SimpleTestCase, TransactionTestCase, override_settings
 from django.test.testcases import DatabaseOperationForbidden
+from django.urls import path
 from shop.models import Order
 
 from tickwheel.integrations.django import jobs
@@ -184,6 +187,44 @@ class Jobs(TransactionTestCase):
             clock.advance(60)
         assert seen == [None, "async"]
 
+    def test_handlers_leave_transactions_alone(self) -> None:
+        """
+        The connection of a test that moves the clock inside a transaction stays open, however old it is.
+        """
+        clock = ManualClock()
+        handlers = type(jobs)()
+        states = []
+
+        @handlers.handler("sync")
+        def sync(_payload: object) -> None:
+            states.append(Order.objects.get(pk=1).state)
+
+        @handlers.handler("async")
+        async def later(_payload: object) -> None:
+            states.append("async")
+
+        def run() -> None:
+            Order.objects.create(pk=1)
+            inner, connection.close_at = connection.connection, 0
+            handlers.scheduler.set("a", delay=60, handler="sync")
+            handlers.scheduler.set("b", delay=60, handler="async")
+            clock.advance(60)
+            assert connection.connection is inner
+
+        with InlineScheduler(clock) as inline, handlers.using(inline):
+            with transaction.atomic():
+                run()
+                transaction.set_rollback(True)
+            connection.close()
+            transaction.set_autocommit(False)
+            try:
+                run()
+            finally:
+                transaction.rollback()
+                transaction.set_autocommit(True)
+        assert states == ["open", "async"] * 2
+        assert not Order.objects.exists()
+
     def test_jobs_elsewhere(self) -> None:
         """
         With `STORE` they join nothing; a write inside a transaction is done at once. A service will do.
@@ -310,6 +351,42 @@ class Admin(TransactionTestCase):
         assert jobs.scheduler.get("order/1") is None
         assert [entry.object_id for entry in LogEntry.objects.order_by("id")] == ["order/1", "gone"]
 
+    def test_a_rule_in_words(self) -> None:
+        """
+        A rule is shown in words and in its own text, and instants in the time zone of the settings.
+        """
+        jobs.scheduler.set("report", cron="0 9 * * MON-FRI", tz="UTC", **LATER | {"delay": None})
+        jobs.scheduler.set("beat", every="3d", time="02:00", until="2099-01-01T00:00Z", **LATER | {"delay": None})
+        with override_settings(TIME_ZONE="Asia/Tokyo"):
+            shown = self.client.get(ADMIN).content.decode()
+        assert "at 09:00 on Monday through Friday (0 9 * * MON-FRI) in UTC" in shown
+        assert "18:00:00 JST" in shown
+        assert "every 3d at 02:00 in UTC, until 2099-01-01 09:00:00 JST" in shown
+        assert "anchor" not in shown
+
+    def test_the_history(self) -> None:
+        """
+        Each key leads to what happened to its jobs, for those that may look, also where no job is left.
+        """
+        key = "a/b?c=<d>&é"
+        with InlineScheduler(ManualClock()) as inline, jobs.using(inline):
+            inline.set(key, every=60, handler="shop.jobs.cancel_order", payload={"number": 1})
+            inline.clock.advance(60)
+            link = self.client.get(ADMIN).context["rows"][0]["history"]
+            shown = self.client.get(f"{ADMIN}history/?{link}").content.decode()
+            assert "succeeded" in shown
+            assert "a/b?c=&lt;d&gt;&amp;é" in shown
+            assert "every 60 s" in shown
+            assert f"history/?{link}" in self.client.get(ADMIN).content.decode()
+            inline.cancel(key)
+            assert "No job has this key now" in self.client.get(f"{ADMIN}history/?{link}").content.decode()
+            many = [each["record"] for each in self.client.get(f"{ADMIN}history/?{link}").context["records"]]
+            older = self.client.get(f"{ADMIN}history/", {"key": key, "before": many[0].number})
+            assert [each["record"] for each in older.context["records"]] == many[1:]
+            assert "may not be empty" in self.client.get(f"{ADMIN}history/").content.decode()
+        self.client.force_login(User.objects.create_user("guest", is_staff=True))
+        assert self.client.get(f"{ADMIN}history/?{link}").status_code == 403
+
     def test_permissions(self) -> None:
         """
         Without the permission to view there is no page, and with that alone nothing can be done.
@@ -322,3 +399,55 @@ class Admin(TransactionTestCase):
         assert shown.context["verbs"] == []
         assert self.client.post(ADMIN, {"verb": "cancel", "key": "order/1"}).status_code == 403
         assert jobs.scheduler.get("order/1") is not None
+
+
+class Rules(TransactionTestCase):
+    """
+    Rules and times that a user wrote.
+    """
+
+    def test_what_cannot_be_read_is_refused(self) -> None:
+        """
+        The answer is 422 and names the field; any other error of a view is raised.
+        """
+        wrong = {
+            "cron": {"cron": "61 * * * *"},
+            "tz": {"cron": "0 9 * * *", "tz": "Europe/Berln"},
+            "every": {"every": "soon"},
+            "time": {"every": "1d", "time": "25:00"},
+            "at": {"at": "tomorrow"},
+            "delay": {"delay": "in a while"},
+        }
+        with InlineScheduler(ManualClock()) as inline, jobs.using(inline), override_settings(ROOT_URLCONF=__name__):
+            for field, fields in wrong.items():
+                answer = self.client.post("/rules", fields)
+                assert (answer.status_code, answer.json()["field"]) == (422, field)
+                assert field in answer.json()["detail"]
+            assert self.client.post("/rules", {"cron": "0 9 * * *"}).status_code == 200
+            with pytest.raises(InvalidJobError):
+                self.client.post("/rules", {"delay": "5s", "target": "nowhere"})
+
+    def test_a_view_that_is_async(self) -> None:
+        """
+        It is answered in the same way.
+        """
+        with InlineScheduler(ManualClock()) as inline, jobs.using(inline), override_settings(ROOT_URLCONF=__name__):
+            assert async_to_sync(AsyncClient().post)("/later", {"every": "soon"}).status_code == 422
+
+
+def set_rule(request: HttpRequest) -> HttpResponse:
+    """
+    Set a job as the user says.
+    """
+    fields = {"handler": "shop.jobs.cancel_order", **request.POST.dict()}
+    return HttpResponse(jobs.scheduler.set("rule", **fields).outcome)
+
+
+async def set_rule_later(request: HttpRequest) -> HttpResponse:
+    """
+    Set it from an async view.
+    """
+    return await sync_to_async(set_rule)(request)
+
+
+urlpatterns = [path("rules", set_rule), path("later", set_rule_later)]

@@ -9,14 +9,17 @@ import signal
 import subprocess
 import sys
 import textwrap
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 HERE = Path(__file__).parent
 SHOP = HERE.parents[1] / "examples" / "django_shop"
-CHECKS = 19
-"""How many tests `django_checks` has."""
+CHECKS = 24
+"""The number of tests in `django_checks`."""
+TASK_CHECKS = 12
+"""The number of tests in `django_task_checks`."""
 
 
 @pytest.fixture
@@ -54,17 +57,42 @@ def of(folder, **environment):
     return {
         **os.environ,
         "SHOP": str(folder),
-        "PYTHONPATH": f"{SHOP}{os.pathsep}{HERE}{os.pathsep}{folder}",
+        "PYTHONPATH": os.pathsep.join([str(SHOP), str(HERE), str(folder), os.environ.get("PYTHONPATH", "")]),
         **environment,
     }
 
 
-def test_the_tests_of_the_example(manage):
+@pytest.mark.parametrize("place", ["memory", "file", "postgresql"])
+def test_the_tests_of_the_example(request, manage, tmp_path, place):
     """
-    They pass, in a database in memory, and no migration is missing.
+    They pass wherever the database of the tests is, and no migration is missing.
     """
-    assert "Ran 1 test" in manage("test", "shop").stderr
-    manage("makemigrations", "--check")
+    database = {"ENGINE": "django.db.backends.sqlite3", "NAME": "never"}
+    if place == "file":
+        database |= {"TEST": {"NAME": str(tmp_path / "test.db")}}
+    if place == "postgresql":
+        database = on_postgres(request.getfixturevalue("postgres_url"))
+    write_settings(tmp_path, database)
+    assert "Ran 1 test" in manage("test", "shop", "--settings", "check_settings").stderr
+    manage("makemigrations", "--check", "--settings", "check_settings")
+
+
+def on_postgres(url):
+    """
+    Return the settings of a database on the server of *url*.
+    """
+    parts = pytest.importorskip("psycopg.conninfo").conninfo_to_dict(url)
+    names = {"NAME": "dbname", "HOST": "host", "USER": "user", "PASSWORD": "password", "PORT": "port"}
+    found = {name: parts.get(option, "") for name, option in names.items()}
+    return {"ENGINE": "django.db.backends.postgresql", **found}
+
+
+def write_settings(folder, database, text=""):
+    """
+    Write the module `check_settings`: the example's, with another *database*, and *text* behind it.
+    """
+    lines = f"from settings import *\nDATABASES = {{'default': {database!r}}}\n{text}"
+    (folder / "check_settings.py").write_text(lines)
 
 
 @pytest.mark.needs("os.fork")
@@ -113,21 +141,31 @@ def test_a_project(request, manage, tmp_path, vendor):
     """
     database = {"ENGINE": "django.db.backends.sqlite3", "NAME": "never", "TEST": {"NAME": str(tmp_path / "test.db")}}
     if vendor == "postgresql":
-        url = request.getfixturevalue("postgres_url")
-        parts = pytest.importorskip("psycopg.conninfo").conninfo_to_dict(url)
-        database = {"ENGINE": "django.db.backends.postgresql", "NAME": parts["dbname"], "HOST": parts["host"]}
-        database |= {
-            "USER": parts.get("user", ""),
-            "PASSWORD": parts.get("password", ""),
-            "PORT": parts.get("port", ""),
-        }
+        database = on_postgres(request.getfixturevalue("postgres_url"))
         options = {"application_name": "the shop's own", "options": "-c work_mem=5MB", "pool": False}
         options |= {"assume_role": request.getfixturevalue("role"), "prepare_threshold": 5}
         database |= {"OPTIONS": options}
-    text = f"from settings import *\nDATABASES = {{'default': {database!r}}}\n"
-    (tmp_path / "check_settings.py").write_text(text)
+    write_settings(tmp_path, database)
     done = manage("test", "django_checks", "--settings", "check_settings")
     assert f"Found {CHECKS} test(s)." in done.stdout
+    assert "\nOK" in done.stderr
+
+
+@pytest.mark.parametrize("vendor", ["sqlite", "postgresql"])
+def test_a_project_with_tasks(request, manage, tmp_path, vendor):
+    """
+    Django's Tasks framework runs on jobs: `django_task_checks.py`.
+    """
+    if find_spec("django.tasks") is None and find_spec("django_tasks") is None:
+        pytest.skip("there is no Tasks framework: pip install django-tasks, or Django 6")
+    database = {"ENGINE": "django.db.backends.sqlite3", "NAME": "never", "TEST": {"NAME": str(tmp_path / "test.db")}}
+    if vendor == "postgresql":
+        database = on_postgres(request.getfixturevalue("postgres_url"))
+    backend = {"BACKEND": "tickwheel.integrations.django.tasks.TickwheelBackend", "QUEUES": ["default", "mail"]}
+    once = backend | {"OPTIONS": {"attempts": 1, "keep_results": "1h"}}
+    write_settings(tmp_path, database, f"TASKS = {{'default': {backend!r}, 'once': {once!r}}}\n")
+    done = manage("test", "django_task_checks", "--settings", "check_settings")
+    assert f"Found {TASK_CHECKS} test(s)." in done.stdout
     assert "\nOK" in done.stderr
 
 

@@ -182,3 +182,90 @@ def test_a_test_of_the_application_moves_the_clock(async_scheduler, manual_clock
         assert seen[1:] == [(number, seen[0])]
     with testclient.TestClient(app):
         assert jobs.scheduler is not async_scheduler
+
+
+RULES = {
+    "cron": {"cron": "61 * * * *"},
+    "tz": {"cron": "0 9 * * *", "tz": "Europe/Berln"},
+    "every": {"every": "soon"},
+    "time": {"every": "1d", "time": "25:00"},
+    "at": {"at": "tomorrow"},
+    "delay": {"delay": "in a while"},
+}
+"""Rules and times that a user wrote, by the field that cannot be read."""
+
+
+def refusals(client):
+    """
+    Return the status and the field of the answers to all `RULES`.
+    """
+    answers = {field: client.post("/rules", json=rule) for field, rule in RULES.items()}
+    assert all(field in answer.json()["detail"] for field, answer in answers.items())
+    return {(answer.status_code, answer.json()["field"] == field) for field, answer in answers.items()}
+
+
+class Opaque:
+    """
+    A layer without a public attribute for the application inside.
+    """
+
+    def __init__(self, inner):
+        self._inner = inner
+
+    async def __call__(self, *arguments):
+        """
+        Pass the call on.
+        """
+        await self._inner(*arguments)
+
+
+@pytest.mark.parametrize("is_own", [False, True], ids=["lifespan", "running"])
+@pytest.mark.parametrize("middleware", [None, Opaque])
+def test_a_rule_that_cannot_be_read(is_own, middleware):
+    """
+    It is answered with 422, at each start of the application; any other refused value is a fault of the program.
+    """
+    jobs = Jobs("memory://")
+    with_handler(jobs)
+
+    @asynccontextmanager
+    async def lifespan(app):
+        async with jobs.running(app):
+            yield
+
+    app = fastapi.FastAPI(lifespan=lifespan if is_own else jobs.lifespan)
+    if middleware is not None:
+        app.add_middleware(middleware)
+
+    @app.post("/rules")
+    async def set_rule(rule: dict, scheduler=fastapi.Depends(jobs)) -> str:  # noqa: B008  the name is a local one
+        return (await scheduler.set("rule", handler="greet", **rule)).outcome
+
+    for _ in range(2):
+        with testclient.TestClient(app) as client:
+            assert refusals(client) == {(422, True)}
+            assert client.post("/rules", json={"cron": "0 9 * * *"}).status_code == 200
+            with pytest.raises(InvalidJobError):
+                client.post("/rules", json={"delay": 5, "target": "nowhere"})
+
+
+def test_a_rule_that_cannot_be_read_in_starlette():
+    """
+    It is answered in the same way, unless the application answers such errors itself.
+    """
+    jobs = Jobs("memory://")
+    with_handler(jobs)
+
+    async def set_rule(request):
+        rule = await request.json()
+        return responses.PlainTextResponse((await request.state.scheduler.set("rule", handler="greet", **rule)).outcome)
+
+    async def own(_request, error):
+        return responses.PlainTextResponse(str(error), 400)
+
+    routes = [routing.Route("/rules", set_rule, methods=["POST"])]
+    with testclient.TestClient(applications.Starlette(routes=routes, lifespan=jobs.lifespan)) as client:
+        assert refusals(client) == {(422, True)}
+    app = applications.Starlette(routes=routes, lifespan=jobs.lifespan, exception_handlers={ValueError: own})
+    with testclient.TestClient(app) as client:
+        assert client.post("/rules", json={"cron": "61 * * * *"}).status_code == 400

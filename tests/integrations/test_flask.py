@@ -97,6 +97,42 @@ def test_handlers_have_the_context(jobs, scheduler, manual_clock):
     assert jobs.seen == [("shop", 1), ("shop", 2, 1)]
 
 
+def test_a_rule_that_cannot_be_read(jobs, scheduler):
+    """
+    It is answered with 422 and the field; other refused values are faults, and an application may answer itself.
+    """
+    wrong = {
+        "cron": {"cron": "61 * * * *"},
+        "tz": {"cron": "0 9 * * *", "tz": "Europe/Berln"},
+        "every": {"every": "soon"},
+        "time": {"every": "1d", "time": "25:00"},
+        "at": {"at": "tomorrow"},
+        "delay": {"delay": "in a while"},
+    }
+    app = flask.Flask("shop")
+    app.testing = True
+
+    @app.post("/rules")
+    def set_rule():
+        return jobs.scheduler.set("rule", handler="sync", **flask.request.json).outcome.value
+
+    jobs.init_app(app, scheduler)
+    client = app.test_client()
+    for field, rule in wrong.items():
+        answer = client.post("/rules", json=rule)
+        assert (answer.status_code, answer.json["field"]) == (422, field)
+        assert field in answer.json["detail"]
+    assert client.post("/rules", json={"cron": "0 9 * * *"}).status_code == 200
+    with pytest.raises(InvalidJobError):
+        client.post("/rules", json={"delay": 5, "target": "nowhere"})
+
+    other = flask.Flask("other")
+    other.register_error_handler(ValueError, lambda error: (str(error), 400))
+    other.add_url_rule("/rules", view_func=set_rule, methods=["POST"])
+    jobs.init_app(other, Scheduler("memory://"))
+    assert other.test_client().post("/rules", json={"cron": "61 * * * *"}).status_code == 400
+
+
 def test_each_application_has_its_own(jobs, make_app):
     """
     Two applications of one process share the handlers, not the jobs.

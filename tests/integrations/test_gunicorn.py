@@ -15,17 +15,32 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+DECLARING = """
+from flask_app import create_app, jobs
+from tickwheel.scheduler import Schedule
+
+@jobs.handler("report")
+def report(_payload): ...
+
+app = create_app()
+with app.app_context():
+    jobs.scheduler.declare([Schedule("report", every="1d", handler="report")], manifest="shop")
+"""
+"""It opens the store where it is loaded, and so before a fork with `--preload`."""
 
 
 @pytest.mark.needs("os.fork")
-def test_one_of_the_workers_fires(tmp_path):
+@pytest.mark.parametrize("options", [[], ["--preload"]], ids=["each", "preload"])
+def test_one_of_the_workers_fires(tmp_path, options):
     """
-    Each takes orders, one of them fires, once, and all stop at SIGTERM.
+    Each takes orders, one of them fires, once, and all stop at SIGTERM, also where one process loads the application.
     """
     pytest.importorskip("gunicorn", reason="gunicorn is not installed: pip install gunicorn")
     pytest.importorskip("flask", reason="Flask is not installed: pip install flask")
-    command = [sys.executable, "-m", "gunicorn", "--workers", "2", "--bind", "127.0.0.1:0", "flask_app:create_app()"]
-    environment = {**os.environ, "JOBS": f"sqlite:///{tmp_path / 'jobs.db'}", "PYTHONPATH": str(EXAMPLES)}
+    (tmp_path / "declaring.py").write_text(DECLARING)
+    command = [sys.executable, "-m", "gunicorn", "--workers", "2", "--bind", "127.0.0.1:0", *options, "declaring:app"]
+    path = f"{EXAMPLES}{os.pathsep}{tmp_path}"
+    environment = {**os.environ, "JOBS": f"sqlite:///{tmp_path / 'jobs.db'}", "PYTHONPATH": path}
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as server:
         try:
             log = iter(server.stderr.readline, "")

@@ -149,6 +149,16 @@ class Cron:
         return self._policies, days, zone_data(self.tz)
 
     @property
+    def words(self) -> str | None:
+        """
+        The line in English, such as "at 09:00 on Monday through Friday", without its zone; None for Quartz's days.
+
+        Raises:
+            MissingExtraError: Without cronsim.
+        """
+        return _fields.words_of(six_fields(self.line), has_seconds=len(self.line.split()) == WITH_SECONDS)
+
+    @property
     def _needs_both(self) -> bool:
         return self.day_match is DayMatch.BOTH
 

@@ -28,6 +28,7 @@ __all__ = [
     "meaning_of",
     "names_day",
     "next_wall",
+    "words_of",
 ]
 
 Clock: TypeAlias = tuple[frozenset[int], frozenset[int], frozenset[int]]
@@ -95,6 +96,18 @@ def next_wall(fields: str, wall: datetime, *, inclusive: bool, needs_both: bool 
 def clock_of(fields: str) -> Clock:
     simulator, _ = _readers(fields, needs_both=False)[0]  # they differ in their days alone
     return frozenset(simulator.hours), frozenset(simulator.minutes), frozenset(simulator.seconds)
+
+
+def words_of(fields: str, *, has_seconds: bool) -> str | None:
+    """
+    Return six readable *fields* in cronsim's English, or None for days that it does not know.
+    """
+    (each, special), *others = _alternatives(fields)
+    if special is not None or others:
+        return None
+    text = each if has_seconds else each.partition(" ")[2]
+    words = str(_simulator(text, datetime(2000, 1, 1), needs_both=False).explain())  # noqa: DTZ001  no time is read
+    return words[:1].lower() + words[1:]
 
 
 @lru_cache(maxsize=4096)

@@ -19,10 +19,10 @@ from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.files import name_of, naming, text_of
 from tickwheel.cli.options import json_option, opened, store_option
 from tickwheel.cli.output import local_time, print_json, printable
-from tickwheel.cli.rule_text import rule_text, seconds
 from tickwheel.jobs.declaration import check_schedule
 from tickwheel.jobs.definition import Definition
 from tickwheel.jobs.errors import InvalidJobError
+from tickwheel.jobs.rule_text import rule_text, seconds
 from tickwheel.scheduler import Declared, DeclaredJob, Job, Outcome, Scheduler, SetRequest
 
 __all__ = ["command", "declare", "declared", "document", "manifest_option", "show"]
@@ -145,7 +145,7 @@ def _difference(job: DeclaredJob) -> Iterator[str]:
 def _rule(job: Job | None) -> str:
     if job is None:
         return "it was there, and is gone"
-    return "once" if job.recurrence is None else rule_text(Definition.at_last(job).series.to_text())
+    return "once" if job.recurrence is None else rule_text(Definition.at_last(job).series.to_text(), local_time)
 
 
 def _facts(job: Job) -> dict[str, str]:

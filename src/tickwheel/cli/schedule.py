@@ -17,10 +17,10 @@ from tickwheel.cli.documents import instant, schedule_document
 from tickwheel.cli.listing import jobs_of
 from tickwheel.cli.options import exclude_option, json_option, key_argument, opened, store_option
 from tickwheel.cli.output import counted, local_time, print_json, print_rows
-from tickwheel.cli.rule_text import rule_text
 from tickwheel.cli.values import DURATION, EVERY, MOMENT, check_zone_is_used
 from tickwheel.jobs.recurring import runs_found, runs_of
 from tickwheel.jobs.requests import SetRequest, trial
+from tickwheel.jobs.rule_text import rule_text
 from tickwheel.scheduler import Job
 
 __all__ = ["command"]
@@ -128,5 +128,5 @@ def backfill(context: click.Context, /, *, key: str, store: str, as_json: bool, 
 
 
 def _rule(job: Job) -> str:
-    rule = rule_text(job.recurrence or "{}")
+    rule = rule_text(job.recurrence or "{}", local_time)
     return rule if job.pause is None else f"{rule}, paused"

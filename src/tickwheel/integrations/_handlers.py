@@ -95,15 +95,27 @@ class Handlers:
             InvalidJobError: As there.
             TypeError: As there.
         """
-        return made(function, fields, self._keep)
+        return made(function, fields, self.keep)
 
-    def _keep(self, task: Task[..., ..., Any]) -> None:
+    def keep(self, task: Task[..., ..., Any]) -> None:
+        """
+        Register *task* for all schedulers of the application.
+
+        Raises:
+            InvalidJobError: If one of its names is taken.
+        """
         for name in (task.name, *task.aliases):
             self._check(name)
         self._tasks |= dict.fromkeys((task.name, *task.aliases), task)
 
+    def has(self, name: str) -> bool:
+        """
+        Return whether there is a handler or task of this *name*.
+        """
+        return name in self._handlers or name in self._tasks
+
     def _check(self, name: str) -> None:
-        if name in self._handlers or name in self._tasks:
+        if self.has(name):
             raise InvalidJobError("handler", name, "there is one of that name: take another name")
 
     def _register(

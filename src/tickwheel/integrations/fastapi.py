@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from tickwheel.integrations._handlers import Handlers
+from tickwheel.integrations._refused import STATUS, Refusal, document_of
 from tickwheel.scheduler import AsyncScheduler
 from tickwheel.typing import StartRole
 
@@ -56,9 +57,13 @@ class Jobs(Handlers):
         return self.scheduler
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[AsyncScheduler]:
+    async def running(self, app: object = None) -> AsyncIterator[AsyncScheduler]:
         """
         Run a scheduler with all handlers inside the block, for a lifespan of your own.
+
+        Args:
+            app: The application. If it is given, it answers 422 where a user wrote a rule or time that cannot be read,
+                unless it has an exception handler of its own for `InvalidValueError` or a base of that.
 
         Raises:
             RuntimeError: If one runs already.
@@ -67,6 +72,7 @@ class Jobs(Handlers):
         if self._scheduler is not None:
             message = "the jobs run already: give each application its own"
             raise RuntimeError(message)
+        _answer_rules(app)
         if self._lent is not None:
             self._scheduler = self._lent
             try:
@@ -102,5 +108,37 @@ class Jobs(Handlers):
         """
         Start with the application and stop with it; `request.state.scheduler` is the scheduler.
         """
-        async with self.running() as scheduler:
+        async with self.running(app) as scheduler:
             yield {"scheduler": scheduler}
+
+
+def _answer_rules(app: Any) -> None:
+    """
+    Let *app*, which may have begun its lifespan, answer 422 where a user wrote a rule that cannot be read.
+    """
+    from starlette.applications import Starlette  # noqa: PLC0415  on use
+    from starlette.middleware.exceptions import ExceptionMiddleware  # noqa: PLC0415  on use
+
+    if not isinstance(app, Starlette):
+        return
+    own = set(app.exception_handlers)
+    kinds = [kind for kind in Refusal if own.isdisjoint(set(kind.__mro__) - {Exception})]
+    for kind in kinds:
+        app.add_exception_handler(kind, _refuse)
+    layer: Any = app.middleware_stack  # in its lifespan it is built already
+    while layer is not None and not isinstance(layer, ExceptionMiddleware):
+        layer = getattr(layer, "app", None)
+    if layer is not None:
+        for kind in kinds:
+            layer.add_exception_handler(kind, _refuse)
+    elif kinds and app.middleware_stack is not None:  # below a layer that hides it
+        app.middleware_stack = app.build_middleware_stack()
+
+
+async def _refuse(_request: object, error: Exception) -> Any:
+    from starlette.responses import JSONResponse  # noqa: PLC0415  on use
+
+    document = document_of(error)
+    if document is None:
+        raise error
+    return JSONResponse(document, STATUS)

@@ -5,11 +5,17 @@ A Flask extension: the scheduler of an application, and handlers in its context.
 from __future__ import annotations
 
 import atexit
-from typing import TYPE_CHECKING, Any, Final
+import os
+import sys
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final, Literal
+from weakref import WeakKeyDictionary
 
 from tickwheel.integrations._handlers import Handlers, within
+from tickwheel.integrations._refused import STATUS, Refusal, document_of
 from tickwheel.integrations._worker import fire_until_stopped
 from tickwheel.scheduler import InvalidJobError, Scheduler
+from tickwheel.typing import StartRole
 
 if TYPE_CHECKING:
     import flask
@@ -36,6 +42,8 @@ class Jobs(Handlers):
     def __init__(self, app: flask.Flask | None = None, **options: Any) -> None:
         super().__init__()
         self._options = options
+        self._pids: WeakKeyDictionary[Scheduler, int] = WeakKeyDictionary()
+        """The process that made each scheduler."""
         if app is not None:
             self.init_app(app)
 
@@ -60,16 +68,21 @@ class Jobs(Handlers):
         if scheduler in self._known:
             message = f"{app.name!r} got the scheduler of another application: give each its own"
             raise RuntimeError(message)
-        made = scheduler or Scheduler(app.config.get("TICKWHEEL_STORE", "sqlite:///tickwheel.db"), **self._options)
-        self._register(made, lambda function: within(function, app.app_context))
-        app.extensions[_NAME] = made
-        app.cli.command(_NAME, help="Fire jobs until SIGINT or SIGTERM.")(
-            lambda: fire_until_stopped(made, "auto", print)
-        )
         if scheduler is None:
-            atexit.register(made.stop)
-            if role != "client" and _is_serving():
-                made.start(role=role)
+            scheduler = self._make(app)
+            atexit.register(self._stop, app)
+            if _will_fork():
+                self._start_in_workers(app, role)
+            elif role != "client" and _is_serving():
+                scheduler.start(role=role)
+        else:
+            self._give(app, scheduler)
+        app.cli.command(_NAME, help="Fire jobs until SIGINT or SIGTERM.")(
+            lambda: fire_until_stopped(self._of(app), "auto", print)
+        )
+        for kind in Refusal:
+            if not _is_handled(app, kind):
+                app.register_error_handler(kind, _refuse)
 
     @property
     def scheduler(self) -> Scheduler:
@@ -84,8 +97,77 @@ class Jobs(Handlers):
         if _NAME not in current_app.extensions:
             message = f"{current_app.name!r} has no jobs: call init_app(app) first"
             raise RuntimeError(message)
-        found: Scheduler = current_app.extensions[_NAME]
-        return found
+        return self._of(current_app)
+
+    def _of(self, app: flask.Flask) -> Scheduler:
+        """
+        Return the scheduler of *app* in this process; that of a parent is the parent's.
+        """
+        found: Scheduler = app.extensions[_NAME]
+        return self._make(app) if self._pids.get(found, os.getpid()) != os.getpid() else found
+
+    def _make(self, app: flask.Flask) -> Scheduler:
+        made = Scheduler(app.config.get("TICKWHEEL_STORE", "sqlite:///tickwheel.db"), **self._options)
+        self._pids[made] = os.getpid()
+        self._give(app, made)
+        return made
+
+    def _give(self, app: flask.Flask, scheduler: Scheduler) -> None:
+        self._register(scheduler, lambda function: within(function, app.app_context))
+        app.extensions[_NAME] = scheduler
+
+    def _stop(self, app: flask.Flask) -> None:
+        if self._pids.get(app.extensions[_NAME]) == os.getpid():
+            app.extensions[_NAME].stop()
+
+    def _start_in_workers(self, app: flask.Flask, role: StartRole | Literal["client"]) -> None:
+        """
+        Start a scheduler in each child that this process forks, unless *role* is "client"; none inherits an open store.
+        """
+        master = os.getpid()
+
+        def before() -> None:
+            if os.getpid() == master:
+                self._stop(app)
+                self._make(app)
+
+        def after() -> None:
+            if os.getppid() == master and role != "client":
+                self._of(app).start(role=role)
+
+        os.register_at_fork(before=before, after_in_child=after)
+
+
+def _refuse(error: Exception) -> tuple[dict[str, str], int]:
+    """
+    Answer 422 where a user wrote a rule or time that cannot be read; raise any other error again.
+    """
+    document = document_of(error)
+    if document is None:
+        raise error
+    return document, STATUS
+
+
+def _is_handled(app: flask.Flask, kind: type[Exception]) -> bool:
+    """
+    Return whether the application answers errors of this *kind*, or of a base of it, in its own way.
+    """
+    own = {each for by_code in app.error_handler_spec[None].values() for each in by_code}
+    return not own.isdisjoint(set(kind.__mro__) - {Exception})
+
+
+def _will_fork() -> bool:
+    """
+    Return whether a server loads the application in the process whose children serve it.
+
+    gunicorn does with `--preload`, and uWSGI without `lazy-apps`.
+    """
+    if (uwsgi := sys.modules.get("uwsgi")) is not None:
+        return bool(uwsgi.worker_id() == 0)
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001  gunicorn has no other sign of it
+    while frame is not None and frame.f_globals.get("__name__") != "gunicorn.arbiter":
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_name == "setup"
 
 
 def _is_serving() -> bool:

@@ -61,7 +61,16 @@ class Jobs(Handlers):
     def register(self, scheduler: Scheduler) -> None:
         """
         Register all handlers on *scheduler*; around each, connections to databases that are too old are closed.
+
+        The queues of `settings.TASKS` are handlers, too, where their backend is `tasks.TickwheelBackend`.
         """
+        from django.conf import settings  # noqa: PLC0415  Django, on use
+        from django.utils.module_loading import import_string  # noqa: PLC0415  as above
+
+        for alias, params in getattr(settings, "TASKS", {}).items():
+            backend = import_string(params["BACKEND"])
+            if hasattr(backend, "register_queues"):
+                backend(alias, params).register_queues(self)
         self._register(scheduler, _with_fresh_connections)
 
     @contextmanager
@@ -97,33 +106,45 @@ jobs = Jobs()
 def _with_fresh_connections(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     Return *function* as Django calls a view: connections past their age, or broken, are closed before and after it.
+
+    A connection whose transaction was open before belongs to the caller, such as a test that moves the clock, and stays
+    as it is.
     """
-    from django.db import close_old_connections  # noqa: PLC0415  on use
-
     if not is_async(function):
-        return within(function, _closing(close_old_connections))
+        return within(function, _fresh_connections)
     from asgiref.sync import sync_to_async  # noqa: PLC0415  Django brings it
-
-    close = sync_to_async(close_old_connections)
 
     @wraps(function)
     async def awaited(*arguments: object) -> object:
-        await close()
+        around = _fresh_connections()
+        await sync_to_async(around.__enter__)()
         try:
             return await function(*arguments)
         finally:
-            await close()
+            await sync_to_async(around.__exit__)(None, None, None)
 
     return awaited
 
 
-def _closing(close: Callable[[], object]) -> Callable[[], Any]:
-    @contextmanager
-    def around() -> Iterator[None]:
-        close()
-        try:
-            yield
-        finally:
-            close()
+@contextmanager
+def _fresh_connections() -> Iterator[None]:
+    from django.db import connections  # noqa: PLC0415  on use
 
-    return around
+    opened = connections.all(initialized_only=True)
+    callers = [each for each in opened if each.connection is not None and _is_in_transaction(each)]
+
+    def close_old() -> None:
+        for each in connections.all(initialized_only=True):
+            if each not in callers:
+                each.close_if_unusable_or_obsolete()
+
+    close_old()
+    try:
+        yield
+    finally:
+        close_old()
+
+
+def _is_in_transaction(connection: Any) -> bool:
+    is_managed: bool = connection.autocommit != connection.settings_dict["AUTOCOMMIT"]
+    return is_managed or connection.in_atomic_block

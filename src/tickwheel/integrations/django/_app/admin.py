@@ -1,9 +1,10 @@
 """
-The page of the admin: a list of jobs by key and state, to cancel, run now and replay.
+The pages of the admin: a list of jobs by key and state, to cancel, run now and replay, and the history of each.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Final
 from urllib.parse import urlencode
@@ -13,12 +14,14 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import path
+from django.utils import timezone
 
 from tickwheel.errors import TickwheelError
 from tickwheel.integrations.django import jobs
 from tickwheel.integrations.django._app.models import Job
+from tickwheel.jobs.rule_text import rule_text
+from tickwheel.scheduler import HistoryRecord, Page, State
 from tickwheel.scheduler import Job as StoredJob
-from tickwheel.scheduler import Page, State
 
 __all__ = ["JobAdmin"]
 
@@ -45,9 +48,12 @@ class JobAdmin(admin.ModelAdmin):
 
     def get_urls(self) -> list[Any]:
         """
-        Return the list alone: there is no table that Django's other pages could read.
+        Return the list and the history: there is no table that Django's other pages could read.
         """
-        return [path("", self.admin_site.admin_view(self.changelist_view), name="tickwheel_job_changelist")]
+        return [
+            path("", self.admin_site.admin_view(self.changelist_view), name="tickwheel_job_changelist"),
+            path("history/", self.admin_site.admin_view(self.history_of_job), name="tickwheel_job_history"),
+        ]
 
     def changelist_view(self, request: Any, extra_context: dict[str, object] | None = None) -> Any:
         """
@@ -79,6 +85,31 @@ class JobAdmin(admin.ModelAdmin):
         }
         return TemplateResponse(request, self.change_list_template, context)
 
+    def history_of_job(self, request: Any) -> Any:
+        """
+        Show a page of what happened to the jobs of a key, the newest first.
+        """
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        key, before = request.GET.get("key", ""), request.GET.get("before", "")
+        records: Sequence[HistoryRecord] = ()
+        job = None
+        try:
+            job = jobs.scheduler.get(key)
+            records = jobs.scheduler.history(key, before=int(before) if before.isdecimal() else None, limit=_PAGE)
+        except TickwheelError as error:
+            messages.error(request, str(error))
+        older = urlencode({"key": key, "before": records[-1].number}) if len(records) == _PAGE else None
+        context = {
+            **self.admin_site.each_context(request),
+            "title": f"History of {key}",
+            "opts": self.opts,
+            "row": None if job is None else _row(job),
+            "records": [{"record": each, "at": _local(each.at), "late": _lateness(each)} for each in records],
+            "older": older,
+        }
+        return TemplateResponse(request, "tickwheel_history.html", context)
+
     def _act(self, request: Any) -> HttpResponseRedirect:
         verb, keys = request.POST.get("verb", ""), request.POST.getlist("key")
         if verb not in _VERBS or not self._may(request, _VERBS[verb]):
@@ -102,6 +133,23 @@ def _row(job: StoredJob) -> dict[str, object]:
     payload = job.payload.decode("utf-8", "replace")
     return {
         "job": job,
-        "due": datetime.fromtimestamp(job.due_at / 1000, UTC),
+        "due": _local(job.due_at),
+        "rule": "" if job.recurrence is None else rule_text(job.recurrence, _text, explains_cron=True),
         "payload": payload if len(payload) <= _SHOWN_MAX else f"{payload[:_SHOWN_MAX]}…",
+        "history": urlencode({"key": job.key}),
     }
+
+
+def _local(ms: int) -> datetime:
+    """
+    Return an instant in the time zone that Django shows times in.
+    """
+    return timezone.localtime(datetime.fromtimestamp(ms / 1000, UTC))
+
+
+def _text(ms: int) -> str:
+    return _local(ms).strftime("%Y-%m-%d %H:%M:%S %Z")
+
+
+def _lateness(record: HistoryRecord) -> str:
+    return "" if record.begun_at is None else f"{(record.begun_at - record.due_at) / 1000:.3f} s"

@@ -5,27 +5,34 @@ The rule of a recurring job in words.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any, Final
 
-from tickwheel.cli.output import counted, local_time
+from tickwheel.calendar import Cron
+from tickwheel.errors import MissingExtraError
 
 __all__ = ["rule_text", "seconds"]
 
 _GAPS: Final = {"end": "at the end of the gap", "skip": "left out"}
 
 
-def rule_text(recurrence: str) -> str:
+def rule_text(recurrence: str, moment: Callable[[int], str], *, explains_cron: bool = False) -> str:
     """
-    Return what the canonical text of a *recurrence* says, without the state of the series but for the runs left.
+    Return the meaning of a *recurrence*, without the state of the series but for the runs left.
+
+    Args:
+        recurrence: As the store has it.
+        moment: Shows an instant, in ms since the epoch.
+        explains_cron: True to show the meaning of a cron line in English before it, where that is known.
     """
     rule = json.loads(recurrence)
-    parts = _times(rule)
+    parts = _times(rule, explains_cron=explains_cron)
     if "exclude" in rule:
         parts.append(f"but not {', '.join(rule['exclude'])}")
     if rule["jitter_ms"]:
         parts.append(f"spread over {seconds(rule['jitter_ms'])}")
     if "until" in rule:
-        parts.append(f"until {local_time(rule['until'])}")
+        parts.append(f"until {moment(rule['until'])}")
     if "max_runs" in rule:
         parts.append(f"{rule['max_runs'] - rule.get('runs', 0)} left")
     if rule["misfire"] != "once":
@@ -34,14 +41,17 @@ def rule_text(recurrence: str) -> str:
     if "overlap" in rule:
         parts.append(f"runs due while one lasts: {rule['overlap']}")
     if "pause_after" in rule:
-        parts.append(f"paused after {counted(rule['pause_after'], 'failure')} in a row")
+        count = rule["pause_after"]
+        parts.append(f"paused after {count:,} failure{'' if count == 1 else 's'} in a row")
     return ", ".join(parts)
 
 
-def _times(rule: dict[str, Any]) -> list[str]:
+def _times(rule: dict[str, Any], *, explains_cron: bool) -> list[str]:
     if "cron" in rule:
         matched = ", where day and weekday match" if "day_match" in rule else ""
-        parts = [f"{rule['cron']} in {rule['tz']}{matched}"]
+        words = _words(rule["cron"]) if explains_cron else None
+        line = rule["cron"] if words is None else f"{words} ({rule['cron']})"
+        parts = [f"{line} in {rule['tz']}{matched}"]
     elif "time" in rule:
         parts = [f"every {rule['every']} at {rule['time'].removesuffix(':00')} in {rule['tz']}"]
     else:
@@ -51,6 +61,13 @@ def _times(rule: dict[str, Any]) -> list[str]:
     if "dst_overlap" in rule:
         parts.append(f"doubled times: {rule['dst_overlap']}")
     return parts
+
+
+def _words(line: str) -> str | None:
+    try:
+        return Cron(line).words
+    except MissingExtraError:
+        return None
 
 
 def seconds(ms: int) -> str:

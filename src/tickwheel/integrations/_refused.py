@@ -1,0 +1,33 @@
+"""
+Times and rules that a user of the application wrote and that cannot be read: 422, with the reason.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tickwheel.errors import InvalidDelayError, InvalidValueError
+
+__all__ = ["STATUS", "Refusal", "document_of"]
+
+STATUS: Final = 422
+
+Refusal = (InvalidValueError, InvalidDelayError)
+"""The classes of errors among which `document_of` finds such input."""
+
+_WHEN: Final = frozenset(
+    {
+        *("at", "cron", "day_match", "delay", "dst_gap", "dst_overlap", "every", "exclude", "expires", "jitter"),
+        *("max_runs", "max_wait", "misfire", "misfire_grace", "overlap", "pause_after", "time", "tz", "until"),
+    }
+)
+"""The arguments of `set` that say when a job is due, as a user may write them."""
+
+
+def document_of(error: Exception) -> dict[str, str] | None:
+    """
+    Return the body of the answer to *error*, or None for a fault of the program.
+    """
+    if not isinstance(error, Refusal) or error.name not in _WHEN:
+        return None
+    return {"detail": str(error), "field": error.name}

@@ -1,0 +1,27 @@
+"""
+Middleware for views that pass on a user's rules and times.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import JsonResponse
+from django.utils.deprecation import MiddlewareMixin
+
+from tickwheel.integrations._refused import STATUS, document_of
+
+__all__ = ["RuleMiddleware"]
+
+
+class RuleMiddleware(MiddlewareMixin):  # type: ignore[misc]  # Django has no types
+    """
+    Answers 422, with the reason as JSON, where a view let a rule or time raise that cannot be read.
+    """
+
+    def process_exception(self, _request: Any, error: Exception) -> JsonResponse | None:
+        """
+        Return the answer, or None for any other error.
+        """
+        document = document_of(error)
+        return None if document is None else JsonResponse(document, status=STATUS)
