@@ -14,7 +14,7 @@ from tickwheel.integrations._refused import STATUS, document_of
 __all__ = ["RuleMiddleware"]
 
 
-class RuleMiddleware(MiddlewareMixin):  # type: ignore[misc]  # Django has no types
+class RuleMiddleware(MiddlewareMixin):
     """
     Answers 422, with the reason as JSON, where a view let a rule or time raise that cannot be read.
     """

@@ -55,7 +55,7 @@ _Status: Any = _base.TaskResultStatus
 _STATUS: Final = {State.RUNNING: _Status.RUNNING, State.DEAD: _Status.FAILED}
 
 
-class TickwheelBackend(_backends.BaseTaskBackend):  # type: ignore[misc]  # one of two libraries
+class TickwheelBackend(_backends.BaseTaskBackend):
     """
     Runs tasks as jobs of `jobs.scheduler`: enqueued inside `transaction.atomic()`, they join that transaction.
 
@@ -169,7 +169,8 @@ class _Queue(Task[..., ..., Any]):
         """
         Run the task, and keep its result.
         """
-        return _call(firing, payload)
+        _call(firing, payload)
+        return None
 
 
 def _call(firing: Firing, call: Any) -> None:

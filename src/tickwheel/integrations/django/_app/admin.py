@@ -144,7 +144,8 @@ def _local(ms: int) -> datetime:
     """
     Return an instant in the time zone that Django shows times in.
     """
-    return timezone.localtime(datetime.fromtimestamp(ms / 1000, UTC))
+    shown: datetime = timezone.localtime(datetime.fromtimestamp(ms / 1000, UTC))
+    return shown
 
 
 def _text(ms: int) -> str:
