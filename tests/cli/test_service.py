@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -175,7 +176,29 @@ def test_top_is_in_the_local_zone(ask, url, tokyo):
         pass
     fired_at = datetime.fromisoformat(firings[0]["fired_at"]).astimezone(tokyo)
     shown = ask("top", "--url", url, "--once").stdout
-    assert f"\n{fired_at:%H:%M:%S}.{fired_at.microsecond // 1000:03}  now" in shown
+    assert "fired at (JST)" in shown
+    assert f"\n{fired_at:%H:%M:%S}.{fired_at.microsecond // 1000:03}    now" in shown
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_top_is_as_wide_as_the_terminal(ask, url, monkeypatch, width):
+    """
+    No line is longer than the terminal is wide, and no figure or heading is broken or cut; names are folded.
+    """
+    monkeypatch.setenv("COLUMNS", str(width))
+    ask("set", "a long key/" + "x" * 70, "--delay", "0", "--target", "log")
+    while not got(url, "/v1/firings?limit=1")["firings"]:
+        pass
+    shown = ask("top", "--url", url, "--once").stdout
+    assert max(map(len, shown.splitlines())) <= width
+    assert "…" not in shown
+    for heading in (
+        "pending  paused  running  dead",
+        r"fired  failed  fired/s +late p50 +late p99 +late max",
+        r"shards  fired/s +late p99  running  waiting",
+        r"outcome +late",
+    ):
+        assert re.search(rf" *{heading}$", shown, re.MULTILINE), shown
 
 
 def test_what_goes_wrong(ask, run, url, monkeypatch):

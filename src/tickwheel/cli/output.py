@@ -88,7 +88,8 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: It
     flush_right = set(right)
     made = Table(box=None, header_style="bold", pad_edge=False)
     for column in columns:
-        made.add_column(column, justify="right" if column in flush_right else "left", overflow="fold")
+        is_right = column in flush_right  # a number is not broken into two lines; names give way
+        made.add_column(column, justify="right" if is_right else "left", overflow="fold", no_wrap=is_right)
     for row in rows:
         made.add_row(*(Text(printable(str(cell))) for cell in row))
     return made

@@ -71,14 +71,19 @@ class _Looks:
 
     def __call__(self) -> dict[str, Any]:
         """
-        Return the stats, the last firings, the fleet, and how many fired a second since the look before.
+        Return the stats, the last firings, the fleet, and the firings a second since the last look.
+
+        At the first look, the rate is that of all nodes in the last seconds, as they report it.
         """
         stats, firings = self._get("/v1/stats"), self._get(f"/v1/firings?limit={_FIRINGS}")["firings"]
         fleet = self._get("/v1/fleet")
         now, fired = time.monotonic(), stats["fired"]
-        rate = 0.0 if self._fired is None else (fired - self._fired[1]) / (now - self._fired[0])
+        if self._fired is None:
+            rate = sum(_rate(node) for node in fleet["nodes"])
+        else:
+            rate = max(0.0, (fired - self._fired[1]) / (now - self._fired[0]))
         self._fired = now, fired
-        return {"stats": stats, "firings": firings, "fleet": fleet, "fired_per_s": max(0.0, rate)}
+        return {"stats": stats, "firings": firings, "fleet": fleet, "fired_per_s": rate}
 
     def _get(self, path: str) -> Any:
         return self._transport.submit(self._transport.document("GET", path)).result()
@@ -86,17 +91,9 @@ class _Looks:
 
 def _view(look: dict[str, Any]) -> list[Any]:
     stats, lateness = look["stats"], look["stats"]["lateness"]
-    names = ("pending", "paused", "running", "dead", "fired", "fired/s", "failed", "late p50", "late p99", "late max")
+    counts = ("pending", "paused", "running", "dead")
+    speed = ("fired", "failed", "fired/s", "late p50", "late p99", "late max")
     late = (f"{lateness[name]:.2f} ms" for name in ("p50_ms", "p99_ms", "max_ms"))
-    counts = (
-        stats["pending"],
-        stats["paused"],
-        stats["running"],
-        stats["dead"],
-        stats["fired"],
-        f"{look['fired_per_s']:.0f}",
-        stats["failed"],
-    )
     rows = [
         (_time_of_day(f["fired_at"]), f["key"], f["handler"] or f["target"], _outcome(f), f"{f['lateness_ms']:.2f} ms")
         for f in reversed(look["firings"])
@@ -104,10 +101,15 @@ def _view(look: dict[str, Any]) -> list[Any]:
     fleet = look["fleet"]
     columns = ("node", "state", "shards", "fired/s", "late p99", "running", "waiting")
     return [
-        table(names, [(*counts, *late)], right=names),
+        table(counts, [[stats[name] for name in counts]], right=counts),
+        table(speed, [(stats["fired"], stats["failed"], f"{look['fired_per_s']:.1f}", *late)], right=speed),
         table(columns, [_node(each, len(fleet["shards"])) for each in fleet["nodes"]], right=columns[2:]),
-        table(("fired at", "key", "goes to", "outcome", "late"), rows, right=("late",)),
+        table((f"fired at ({_zone()})", "key", "goes to", "outcome", "late"), rows, right=("late",)),
     ]
+
+
+def _zone() -> str:
+    return datetime.now().astimezone().tzname() or "local"
 
 
 def _time_of_day(instant: str) -> str:
@@ -130,6 +132,15 @@ def _node(node: dict[str, Any], shards: int) -> tuple[object, ...]:
     if node["figures"] is None:
         return (node["owner"], node["state"], own, "", "", "", "")
     figures, lately = node["figures"], node["figures"]["lately"]
-    rate = lately["fired"] / max(1.0, lately["span_s"])
     late = f"{lately['p99_ms']:.2f} ms" if lately["count"] else ""
-    return (node["owner"], node["state"], own, f"{rate:.1f}", late, figures["in_flight"], figures["waiting"])
+    return (node["owner"], node["state"], own, f"{_rate(node):.1f}", late, figures["in_flight"], figures["waiting"])
+
+
+def _rate(node: dict[str, Any]) -> float:
+    """
+    Return the firings a second of a *node*, as it reported them.
+    """
+    if node["figures"] is None:
+        return 0.0
+    lately = node["figures"]["lately"]
+    return float(lately["fired"] / max(1.0, lately["span_s"]))
