@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "cancel": "cancel",
     "get": "get",
     "history": "history",
+    "explain": "explain",
     "watch": "watch",
     "list": "list",
     "run": "run",

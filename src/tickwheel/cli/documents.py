@@ -6,15 +6,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import fields
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any, Final
 
 from tickwheel.jobs.model import Pause, RetryPolicy
-from tickwheel.scheduler import HistoryRecord, Incident, Job
+from tickwheel.scheduler import Explanation, HistoryRecord, Incident, Job
 
-__all__ = ["incident_document", "instant", "job_document", "pause_document", "record_document", "schedule_document"]
+__all__ = [
+    "explanation_document",
+    "incident_document",
+    "instant",
+    "job_document",
+    "pause_document",
+    "record_document",
+    "schedule_document",
+]
 
 
 def instant(ms: float) -> str:
@@ -59,6 +67,17 @@ def record_document(record: HistoryRecord) -> dict[str, Any]:
         "note": record.note,
         "nominal_at": None if record.nominal_at is None else instant(record.nominal_at),
     }
+
+
+def explanation_document(found: Explanation) -> dict[str, Any]:
+    """
+    Return *found* as `GET /v1/jobs/{key}:explain` does.
+    """
+    document = asdict(found)
+    for part, name in ((document, "until"), (document["state"] or {}, "oldest_due_at")):
+        if part.get(name) is not None:
+            part[name] = instant(part[name])
+    return document
 
 
 def incident_document(incident: Incident) -> dict[str, Any]:

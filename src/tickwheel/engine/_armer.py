@@ -25,6 +25,7 @@ from tickwheel.errors import ClosedError
 from tickwheel.host.options import loan_of
 from tickwheel.host.registry import Registry
 from tickwheel.host.writer import FEW
+from tickwheel.jobs.explanation import EVERY_LANE, LaneState, WaitReason
 from tickwheel.jobs.model import Answer, Begin, Outcome
 
 __all__ = ["ARMING_WINDOW_MS", "Armer"]
@@ -140,8 +141,21 @@ class Armer:
     def backlog(self) -> list[StagedJob]:
         return self._lanes.backlog()
 
-    def reason(self, lane: str) -> str:
+    def reason(self, lane: str) -> WaitReason:
         return self._lanes.reason(lane)
+
+    def states(self) -> dict[str, LaneState]:
+        """
+        Return the figures of the lanes, see `Lanes.states`.
+        """
+        return self._lanes.states()
+
+    @property
+    def held(self) -> int:
+        """
+        The number of entries that wait because too many attempts are under way in all.
+        """
+        return len(self._held)
 
     def resume(self) -> None:
         while (room := self._room()) > 0:
@@ -160,7 +174,10 @@ class Armer:
         self._is_stopped = True
 
     def _room(self) -> int:
-        if self._is_stopped or not self._way.may_begin():
+        if self._is_stopped:
+            return 0
+        if not self._way.may_begin():
+            self._hooks.waits.tell(EVERY_LANE, WaitReason.LEASE_NOT_TRUSTED, "no attempt is counted")
             return 0
         return self._running_max - self._staged.busy
 
@@ -192,6 +209,8 @@ class Armer:
             self._lanes.leave(entry for entry in admitted if entry.phase in _OUTSIDE)
             with self._lock:
                 self._held.extend(held)
+            if held:
+                self._hooks.waits.tell(EVERY_LANE, WaitReason.BUSY, f"{self._staged.busy} attempts are under way")
         if len(begun) > _CHUNK:  # those of a handler that has few do not wait behind a herd
             counts = Counter(entry.job.handler for entry in begun)
             begun.sort(key=lambda entry: counts[entry.job.handler])

@@ -31,6 +31,7 @@ from tickwheel.errors import ClosedError, MissingExtraError
 from tickwheel.host.registry import Registry
 from tickwheel.jobs.checks import decode_payload
 from tickwheel.jobs.errors import JobStoppedError
+from tickwheel.jobs.explanation import WaitReason
 from tickwheel.jobs.model import Answer
 from tickwheel.jobs.unreadable import is_readable
 from tickwheel.observe.tracing import FIRING
@@ -117,6 +118,10 @@ class Dispatcher:
 
     def _lend_soon(self, runners: Workers | Coroutines) -> None:
         if runners.queue.is_short and runners not in self._lending:
+            for lane, due in runners.queue.waiting_by_lane().items() if self._hooks.waits.is_on else ():
+                self._hooks.waits.tell(
+                    lane, WaitReason.BUSY, f"{len(due)} wait for one of {runners.queue.places} places"
+                )
             self._lending.add(runners)
             with suppress(ClosedError):  # a stop takes back what waits
                 self._pacer.call_later(_LEND_S, self._lend, runners)
@@ -162,6 +167,12 @@ class Dispatcher:
     @property
     def waiting(self) -> int:
         return sum(queue.waiting for queue in self._queues.values())
+
+    def waiting_by_lane(self) -> dict[str, list[int]]:
+        """
+        Return the instants of the jobs that wait for a worker, a process or a place on the loop, by their lanes.
+        """
+        return {lane: due for queue in self._queues.values() for lane, due in queue.waiting_by_lane().items()}
 
     @property
     def leaked(self) -> list[dict[str, Any]]:

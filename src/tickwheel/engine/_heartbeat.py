@@ -36,6 +36,7 @@ class Heartbeat:
         progress: Returns how far that has come.
         leases: Know the time from one beat to the next, by which others know that one is missing; and have news for
             the hooks, which may take as long as they like here.
+        lanes: Returns the lanes whose jobs wait.
     """
 
     def __init__(
@@ -45,6 +46,8 @@ class Heartbeat:
         sizes: Callable[[], dict[str, int]],
         progress: Callable[[], list[dict[str, Any]]],
         leases: Leases,
+        *,
+        lanes: Callable[[], list[dict[str, Any]]],
     ) -> None:
         self._store = resources.store
         self._owner = resources.owner
@@ -53,6 +56,7 @@ class Heartbeat:
         self._figures = figures
         self._sizes = sizes
         self._progress = progress
+        self._lanes = lanes
         self._leases = leases
         self._started_at = resources.clock.now_ms()
         self._places = resources.options.workers
@@ -120,6 +124,7 @@ class Heartbeat:
             "places": self._places,
             **self._sizes(),
             "progress": self._progress(),
+            "lanes": self._lanes(),
             "recent": self._recent(),
             "service": self._figures.service,
             "lately": {

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from tickwheel.engine._staged_job import Phase, StagedJob, Waiting
 from tickwheel.engine.resources import Resources
 from tickwheel.errors import ClosedError
 from tickwheel.host.options import loan_of, share_of
+from tickwheel.jobs.explanation import LaneState, WaitReason
 from tickwheel.jobs.lane import lane_of
 from tickwheel.jobs.model import Job
 from tickwheel.targets import USUAL, Limits
@@ -45,12 +46,13 @@ class Lane:
         name: As `lane_of` has it.
         busy: How many of its attempts are counted and not settled.
         waiting: Entries that find it busy.
+        booked: Entries that have an instant of the rate, which is ahead.
         has_more: Whether some were turned away.
         next_at: The first instant that is not taken, in ms, where it has a rate.
         is_urgent: Whether somebody waits for the end of one entry more than for a commit of many.
     """
 
-    __slots__ = ("busy", "has_more", "is_urgent", "limits", "name", "next_at", "waiting", "width")
+    __slots__ = ("booked", "busy", "has_more", "is_urgent", "limits", "name", "next_at", "waiting", "width")
 
     def __init__(self, name: str, limits: Limits, usual_width: int) -> None:
         self.name = name
@@ -59,6 +61,7 @@ class Lane:
         self.busy = 0
         self.has_more = False
         self.waiting = Waiting(Phase.STAGED)
+        self.booked = Waiting(Phase.STAGED)
         self.next_at = 0.0
         self.is_urgent = False
 
@@ -98,6 +101,7 @@ class Lanes:
         on_more: Callable[[], object],
     ) -> None:
         self._clock = resources.clock
+        self._waits = resources.hooks.waits
         self._timers = resources.timers
         self._limits_of = limits_of
         self._window_ms: Final = window_ms
@@ -122,6 +126,7 @@ class Lanes:
         admitted: list[StagedJob] = []
         later: list[StagedJob] = []
         away: list[StagedJob] = []
+        held: dict[Lane, WaitReason] | None = {} if self._waits.is_on else None
         now = self._clock.now()
         lanes = self._lanes
         with self._lock:
@@ -131,15 +136,21 @@ class Lanes:
                 rate = lane.limits.rate
                 if rate is not None and not entry.is_booked and self._books_later(entry, lane, rate, now):
                     later.append(entry)
+                    lane.booked.put(entry)
                 elif lane.busy < lane.width and (lane.limits.places is None or lane.is_free) and self._has_share(lane):
                     self._enter(entry, lane)
                     admitted.append(entry)
+                    continue
                 elif lane.limits.places is not None and (lane.has_more or len(lane.waiting) >= self._share):
                     lane.has_more = True
                     away.append(entry)
                 else:
                     lane.waiting.put(entry)
                     lane.is_urgent = lane.width <= _NARROW or lane.limits.places is not None
+                if held is not None:
+                    held[lane] = self._reason(lane)
+        for lane, reason in (held or {}).items():
+            self._waits.tell(lane.name, reason, f"attempts under way: {lane.busy}")
         if away:
             self._turn_away(away)
         for entry in later:
@@ -201,19 +212,42 @@ class Lanes:
             lanes = [lane for lane in self._lanes.values() if lane.limits.places is not None]
             return [entry for lane in lanes for entry in lane.waiting]
 
-    def reason(self, name: str) -> str:
+    def reason(self, name: str) -> WaitReason:
         """
-        Return why the lane *name* is held up: "rate", "concurrency", "no_worker", or "busy" where its jobs take long.
+        Return the reason for which the lane *name*, whose jobs wait, is held up.
         """
         with self._lock:
             lane = self._lanes.get(name)
-            if lane is None:
-                return "busy"
-            if lane.limits.rate is not None and lane.next_at > self._clock.now():
-                return "rate"
-            if lane.limits.places is not None:
-                return "busy" if lane.limits.places() else "no_worker"
-            return "busy" if lane.limits.concurrency is USUAL or lane.busy < lane.width else "concurrency"
+            return WaitReason.BUSY if lane is None else self._reason(lane)
+
+    def states(self) -> dict[str, LaneState]:
+        """
+        Return the figures of the lanes that have attempts under way, or jobs that wait. O(lanes + entries that wait).
+        """
+        with self._lock:
+            lanes = [each for each in self._lanes.values() if each.busy or each.waiting or each.booked or each.has_more]
+            return {lane.name: self._state(lane) for lane in lanes}
+
+    def _state(self, lane: Lane) -> LaneState:
+        due = [entry.job.due_at for entry in chain(lane.waiting, lane.booked) if entry.phase is Phase.STAGED]
+        limit = lane.limits.concurrency
+        return LaneState(
+            lane.name,
+            self._reason(lane) if due or lane.has_more else None,
+            waiting=len(due),
+            running=lane.busy,
+            oldest_due_at=min(due, default=None),
+            concurrency=limit if isinstance(limit, int) else None,
+            rate=lane.limits.rate,
+        )
+
+    def _reason(self, lane: Lane) -> WaitReason:
+        if lane.limits.rate is not None and lane.next_at > self._clock.now():
+            return WaitReason.RATE
+        if lane.limits.places is not None:
+            return WaitReason.BUSY if lane.limits.places() else WaitReason.NO_WORKER
+        is_usual = lane.limits.concurrency is USUAL or lane.busy < lane.width
+        return WaitReason.BUSY if is_usual else WaitReason.CONCURRENCY
 
     @property
     def _share(self) -> int:

@@ -179,6 +179,18 @@ class Queue:
         with self._lock:
             return sum(len(line.waiting) for line in self._lines.values())
 
+    def waiting_by_lane(self) -> dict[str, list[int]]:
+        """
+        Return the instants of the entries that have no place, by their lanes. O(entries that wait).
+        """
+        with self._lock:
+            found = {
+                lane: [entry.job.due_at for entry in line.waiting if entry.phase is Phase.BEGUN]
+                for lane, line in self._lines.items()
+                if line.waiting
+            }
+        return {lane: instants for lane, instants in found.items() if instants}
+
     @property
     def leaked(self) -> dict[tuple[str, str], int]:
         """

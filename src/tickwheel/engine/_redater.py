@@ -21,6 +21,8 @@ from typing import Final
 from tickwheel.engine._shard_progress import Position, position_of
 from tickwheel.engine.resources import Resources
 from tickwheel.errors import ClosedError
+from tickwheel.jobs.explanation import WaitReason
+from tickwheel.jobs.lane import lane_of
 from tickwheel.jobs.model import Answer, Job, Redate, State
 from tickwheel.jobs.recurrence import Recurrence, renamed
 
@@ -96,6 +98,8 @@ class Redater:
         for writes, counted_in in ((elapsed, era), (calendar, None)):
             if writes:
                 self._on_way.update(write.job.generation for write in writes)
+                for lane in {lane_of(write.job.target, write.job.handler) for write in writes}:
+                    self._hooks.waits.tell(lane, WaitReason.CLOCK_SET, "instants are written again")
                 self._post(writes, counted_in)
         return right
 
@@ -122,6 +126,12 @@ class Redater:
         if self._elapsed.is_steady or (base := self._elapsed.base(job)) is None:
             return False
         return self._clock.moved_ms(base, self._clock.era) != 0
+
+    def is_on_way(self, job: Job) -> bool:
+        """
+        Return whether the instant of *job* is being written again.
+        """
+        return job.generation in self._on_way
 
     def _is_fresh(self, job: Job) -> bool:
         return job.generation not in self._on_way and position_of(job) not in self._outdated

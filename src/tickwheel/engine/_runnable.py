@@ -22,6 +22,8 @@ from tickwheel.engine._staged_job import Phase, StagedJob
 from tickwheel.engine._way import Way
 from tickwheel.engine.resources import Resources
 from tickwheel.host.registry import Registry
+from tickwheel.jobs.explanation import WaitReason
+from tickwheel.jobs.lane import lane_of
 from tickwheel.jobs.model import Job, scope_over
 from tickwheel.jobs.unreadable import is_readable, unreadable_part
 from tickwheel.stores import Skill
@@ -54,6 +56,7 @@ class Runnable:
     ) -> None:
         self._store = resources.store
         self._registry = registry
+        self._waits = resources.hooks.waits
         self._staged = staged
         self._settler = settler
         self._way = way
@@ -110,15 +113,21 @@ class Runnable:
         Log why *jobs* are set aside, once for each handler and reason, but for those that are paused.
         """
         for job in jobs:
-            reason = self._registry.lack_of(job.target, job.handler)
-            if reason is None and job.recurrence is not None and (part := unreadable_part(job.recurrence)) is not None:
-                reason = f"this node cannot read {part} in its rule: install what it needs, such as tzdata or cronsim"
-            if reason is None and self.misfit(job) is not None:
-                reason = (
-                    f"its payload does not fit {job.handler!r} here, as its error says: another version of it may run"
-                )
-            if reason is not None:
-                self._warn_once(job.target, job.handler, reason, f"job {job.key!r} waits for a node that can run it")
+            lane, lack = lane_of(job.target, job.handler), self.lack(job)
+            self._waits.tell(lane, WaitReason.PAUSED if lack is None else WaitReason.NO_HANDLER, lack or "")
+            if lack is not None:
+                self._warn_once(job.target, job.handler, lack, f"job {job.key!r} waits for a node that can run it")
+
+    def lack(self, job: Job) -> str | None:
+        """
+        Return, for logs, why this node cannot run *job*; None if it can, or could if that were not paused.
+        """
+        lack = self._registry.lack_of(job.target, job.handler)
+        if lack is None and job.recurrence is not None and (part := unreadable_part(job.recurrence)) is not None:
+            return f"this node cannot read {part} in its rule: install what it needs, such as tzdata or cronsim"
+        if lack is None and self.misfit(job) is not None:
+            return f"its payload does not fit {job.handler!r} here, as its error says: another version of it may run"
+        return lack
 
     def _warn_of_aside(self) -> None:
         """
@@ -163,14 +172,14 @@ class Runnable:
             self._unreadable[part] = job.recurrence
         return part is None
 
-    def reason(self, lane: str) -> str | None:
+    def reason(self, lane: str) -> WaitReason | None:
         """
-        Return why no job of *lane* can run here now: "paused" or "no_handler"; None if that is not so.
+        Return why no job of *lane* can run here now: PAUSED or NO_HANDLER; None if that is not so.
         """
         target, _, name = lane.partition(":")
         if self._paused and scope_over(target, name, self._paused) is not None:
-            return "paused"
-        return None if self._registry.can_run(target, name) else "no_handler"
+            return WaitReason.PAUSED
+        return None if self._registry.can_run(target, name) else WaitReason.NO_HANDLER
 
     def unpaused(self, entries: list[StagedJob]) -> list[StagedJob]:
         """

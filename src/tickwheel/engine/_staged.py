@@ -89,6 +89,12 @@ class StagedJobs:
     def waiting_in(self, lane: str) -> int:
         return self._by_lane.get(lane, 0)
 
+    def by_lane(self) -> dict[str, int]:
+        """
+        Return the number of jobs that are staged and not yet begun, of each lane that has some.
+        """
+        return self._by_lane.copy()
+
     @property
     def free(self) -> int:
         return self.size - len(self._waiting)
@@ -262,6 +268,15 @@ class StagedJobs:
     def is_waiting(self, generation: int) -> bool:
         entry = self._busy.get(generation)
         return entry is not None and not entry.has_started
+
+    def entry_of(self, key: str) -> StagedJob | None:
+        """
+        Return the begun entry of *key*, or else the one that waits, or None. O(begun entries).
+        """
+        with self._lock:
+            if key in self._busy_keys:
+                return next(entry for entry in self._busy.values() if entry.job.key == key)
+            return self._waiting.get(key)
 
     def running(self, generation: int) -> StagedJob | None:
         entry = self._busy.get(generation)

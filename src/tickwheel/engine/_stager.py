@@ -14,7 +14,6 @@ has caught up, it is read with the others again. Where no lane has too many jobs
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -30,6 +29,7 @@ from tickwheel.engine._staging import Staging
 from tickwheel.engine.resources import Resources
 from tickwheel.errors import ClosedError
 from tickwheel.jobs.checks import seconds
+from tickwheel.jobs.explanation import EVERY_LANE, WaitReason
 from tickwheel.jobs.lane import lane_of
 from tickwheel.jobs.model import Job
 from tickwheel.stores import Cursor, Lease, Sight
@@ -37,13 +37,9 @@ from tickwheel.timers.contract import Timer
 
 __all__ = ["Stager"]
 
-_log = logging.getLogger("tickwheel.scheduler")
-
 _PAGE: Final = 1_000
 _SCANNED: Final = 10_000
 """Maximum number of pending jobs that one scan reads, of all shards: some milliseconds."""
-_TELL_S: Final = 1.0
-"""Minimum interval of the debug lines about one lane."""
 _SWEEP_S: Final = 60.0
 """Interval at which lanes that are read on their own are read from the beginning again, for jobs that were missed."""
 _LAST: Final = 2**63 - 1
@@ -73,6 +69,7 @@ class Stager:
         self._clock = resources.clock
         self._timers = resources.timers
         self._hooks = resources.hooks
+        self._waits = resources.hooks.waits
         self._horizon_ms = int(seconds("horizon_s", resources.options.horizon_s) * 1000)
         self._shares = Shares(staged)
         self._current_thread = resources.runtime.current_thread
@@ -88,7 +85,6 @@ class Stager:
         self._is_look_wanted = self._is_lookout_wanted = False
         self._is_full = False
         self._swept_at = 0.0
-        self._told_at: dict[str, float] = {}
         self._is_stopped = False
         self._timer: Timer | None = None
         self._look_at: float | None = None
@@ -160,13 +156,13 @@ class Stager:
             self._is_full = False
             self.want_look()
 
-    def full_lanes(self) -> dict[str, str]:
+    def full_lanes(self) -> dict[str, WaitReason]:
         """
-        Return the lanes that have more jobs than room, each with what holds it up.
+        Return the lanes that have more jobs than room, each with the reason for which its jobs wait.
         """
         return {lane: self._reason(lane) for lane in self._shares.lanes}
 
-    def _reason(self, lane: str) -> str:
+    def _reason(self, lane: str) -> WaitReason:
         return self._staging.runnable.reason(lane) or self._armer.reason(lane)
 
     def _run(self) -> None:
@@ -271,6 +267,7 @@ class Stager:
             self._staged.drop_all()
         self._era = era
         self.redater.stepped()
+        self._waits.tell(EVERY_LANE, WaitReason.CLOCK_SET, "all instants are read again")
 
     def _right(self, jobs: Sequence[Job]) -> list[Job]:
         """
@@ -395,6 +392,7 @@ class Stager:
                     more = self._scan_on(shards, more, until, page, met)
                 if more and page == 0:
                     self._is_full = True
+                    self._waits.tell(EVERY_LANE, WaitReason.NO_ROOM, f"{self._staged.waiting} jobs are staged")
                     break
             if self._shares.lanes and not more:
                 soonest = self._followings(shards, until)
@@ -540,6 +538,8 @@ class Stager:
             if self._is_stopped or (has_more and self._wake.is_set()):
                 break
             has_more |= self._read_lane(lane, shards, until)
+            if self._shares.has(lane):
+                self._tell(lane)
         if has_more:
             self.want_look()
 
@@ -582,18 +582,15 @@ class Stager:
                         shard.join(lane)
                 else:
                     self._shares.put_last(lane, has_room=has_room)
-                    self._tell(lane)
         return bool(more) and has_room and not self._staging.is_behind
 
     def _tell(self, lane: str) -> None:
         """
-        Log that *lane* waits for room, once a second at most.
+        Log that *lane* waits for room.
         """
-        now = self._clock.monotonic()
-        if _log.isEnabledFor(logging.DEBUG) and now - self._told_at.get(lane, -_TELL_S) >= _TELL_S:
-            self._told_at = {each: at for each, at in self._told_at.items() if now - at < _TELL_S} | {lane: now}
-            staged = self._staged.waiting_in(lane)
-            _log.debug("lane %r has more jobs than room, of which %d are staged: %s", lane, staged, self._reason(lane))
+        if self._waits.is_on:
+            text = f"it has more jobs than its share of memory, {self._staged.waiting_in(lane)} are staged"
+            self._waits.tell(lane, self._reason(lane), text)
 
     def _stage(self, cursors: Sequence[Cursor], pages: Sequence[Sequence[Job]]) -> list[tuple[int, Job]]:
         """

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 from itertools import islice
 from typing import Any, Final
@@ -16,6 +17,7 @@ from typing import Any, Final
 from tickwheel.engine import _verdict
 from tickwheel.engine._armer import Armer
 from tickwheel.engine._dispatcher import Dispatcher
+from tickwheel.engine._explainer import Explainer
 from tickwheel.engine._heartbeat import Heartbeat
 from tickwheel.engine._leases import Leases
 from tickwheel.engine._pruner import Pruner
@@ -33,6 +35,7 @@ from tickwheel.engine.resources import Resources
 from tickwheel.errors import ClosedError
 from tickwheel.host.registry import Registry
 from tickwheel.jobs.errors import StoreError
+from tickwheel.jobs.explanation import EVERY_LANE, Explanation, LaneState, WaitReason
 from tickwheel.jobs.model import Job
 from tickwheel.stores import Lease
 from tickwheel.targets import Firing
@@ -80,7 +83,16 @@ class Owner:
         self._watcher = Watcher(resources, way=self)
         self._zones = Zones(resources, self._rename)
         self._pruner = Pruner(resources, recorder, self._has_first_shard)
-        self.heartbeat = Heartbeat(resources, figures, self.sizes, self.progress, self.leases)
+        self._explainer = Explainer(
+            resources,
+            staged=self.staged,
+            armer=self._armer,
+            dispatcher=self._dispatcher,
+            runnable=self.runnable,
+            leases=self.leases,
+            stagers=self._stagers,
+        )
+        self.heartbeat = Heartbeat(resources, figures, self.sizes, self.progress, self.leases, lanes=self._held_lanes)
 
     def start(self) -> None:
         """
@@ -191,13 +203,25 @@ class Owner:
         return self._dispatcher.leaked
 
     def full_lanes(self) -> list[dict[str, Any]]:
-        reasons: dict[str, str] = {}
-        for stager in self._stagers:
-            reasons |= stager.full_lanes()
         return [
             {"lane": lane, "staged": self.staged.waiting_in(lane), "reason": reason}
-            for lane, reason in islice(reasons.items(), _NOTED_MAX)
+            for lane, reason in islice(self._explainer.full_lanes().items(), _NOTED_MAX)
         ]
+
+    def lanes(self) -> list[LaneState]:
+        """
+        Return the figures of up to 50 lanes, those whose jobs wait first, and of the others together.
+        """
+        return self._explainer.lanes()
+
+    def explain(self, job: Job) -> Explanation | None:
+        """
+        Return why *job*, of a shard of this process, waits here; None if nothing here holds it up.
+        """
+        return self._explainer.explain(job)
+
+    def _held_lanes(self) -> list[dict[str, Any]]:
+        return [asdict(state) for state in self._explainer.held_lanes()]
 
     def running(self) -> list[StagedJob]:
         return self.staged.take(Phase.RUNNING)
@@ -288,6 +312,7 @@ class Owner:
         if self.leases.is_trusted():
             self._dispatcher.fire(self.runnable.unpaused(entries))
         else:  # the lease is about to be renewed or lost: then we know
+            self._resources.hooks.waits.tell(EVERY_LANE, WaitReason.LEASE_NOT_TRUSTED, "nothing starts")
             with suppress(ClosedError):  # a stop gives them back
                 self._resources.pacer.call_later(_DOUBT_S, self.hand_over, entries)
 

@@ -13,6 +13,7 @@ from tickwheel.host.within import Within
 from tickwheel.jobs.bulk import BulkAnswer, BulkFields, BulkProgress
 from tickwheel.jobs.change import ChangeFields
 from tickwheel.jobs.declaration import Declaration, Declared
+from tickwheel.jobs.explanation import Explanation
 from tickwheel.jobs.firing_record import FiringRecord
 from tickwheel.jobs.incidents import Incidents
 from tickwheel.jobs.model import Answer, HistoryRecord, Job, Page, Pause, Progress
@@ -165,6 +166,11 @@ class Backend(Protocol):
     def advertise(self, url: str, secret: str) -> None:
         """
         Report, with each heartbeat, the *url* of this node's service, and the *secret* for requests to it.
+        """
+
+    def explain(self, key: str) -> Explanation | None:
+        """
+        Return why the job of *key* has not run yet; None if there is no such job.
         """
 
     def nodes(self) -> Sequence[Node]: ...

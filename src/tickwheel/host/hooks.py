@@ -9,7 +9,9 @@ from collections.abc import Callable
 from typing import Final
 
 from tickwheel.host.runtime import Runtime
+from tickwheel.host.wait_log import WaitLog
 from tickwheel.jobs.errors import StoreError, error_text
+from tickwheel.jobs.explanation import EVERY_LANE, WaitReason
 from tickwheel.observe.events import (
     Event,
     EventHook,
@@ -56,12 +58,16 @@ class Hooks:
 
     Callers check `is_active` before they make an event, and `is_curious` before a routine event, so that none is made
     without a hook for it.
+
+    Attributes:
+        waits: Logs the reasons for which lanes wait.
     """
 
-    __slots__ = ("_curious", "_failures", "_hooks", "_lock", "_runtime", "is_active", "is_curious")
+    __slots__ = ("_curious", "_failures", "_hooks", "_lock", "_runtime", "is_active", "is_curious", "waits")
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
+        self.waits = WaitLog(runtime)
         self._lock = runtime.lock()
         self._failures: dict[str, tuple[str, float]] = {}
         self._hooks: tuple[EventHook, ...] = ()
@@ -101,6 +107,7 @@ class Hooks:
             _log.error("%s failed unexpectedly; it will be tried again", action, exc_info=error)
         elif not error.is_transient and self._is_news(action, str(error)):
             _log.error("%s failed, and will be tried again: %s", action, error)
+        self.waits.tell(EVERY_LANE, WaitReason.STORE_UNREACHABLE, f"{action} failed: {error}")
         if self.is_active:
             self.emit(StoreFailed(action, error_text(error)))
 

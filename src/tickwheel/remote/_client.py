@@ -18,6 +18,7 @@ from tickwheel.jobs.bulk import BulkAnswer, BulkFields, BulkProgress, bulk_reque
 from tickwheel.jobs.change import ChangeFields, change_fields
 from tickwheel.jobs.declaration import Declaration, Declared
 from tickwheel.jobs.errors import InvalidJobError, StoreError, UnsupportedError
+from tickwheel.jobs.explanation import Explanation, unreachable
 from tickwheel.jobs.incidents import LETTERS_MAX, Incidents
 from tickwheel.jobs.model import Answer, HistoryRecord, Job, Page, Pause, RetryPolicy
 from tickwheel.jobs.requests import PAGE_MAX, STEPS_MAX, ListFields, SetRequest, due_at, flag, job_query, set_write
@@ -215,12 +216,32 @@ class RemoteClient:
         return self._transport.submit(self._get(_wire.address(checks.check_key(key)))).result()
 
     async def _get(self, path: str) -> Job | None:
+        document = await self._get_document(path)
+        return None if document is None else _wire.job_of(document)
+
+    async def _get_document(self, path: str) -> Any:
+        """
+        Return the document at *path*, or None if there is no such job.
+        """
         status, document = await self._transport.ask("GET", path)
         if status == _NOT_FOUND and _wire.refusal_of(document) is not None:
             return None
         if status >= 400:  # noqa: PLR2004  where errors begin
             raise error_of(document, self._transport.url)
-        return _wire.job_of(document)
+        return document
+
+    def explain(self, key: str) -> Explanation | None:
+        """
+        Ask why a job has not run yet; a service that does not answer is the reason, too.
+        """
+        path = _wire.address(checks.check_key(key), ":explain")
+        try:
+            document = self._transport.submit(self._get_document(path)).result()
+        except StoreError as error:
+            if not error.is_transient:
+                raise
+            return unreachable(key, error)
+        return None if document is None else _wire.explanation_of(document)
 
     def history(self, key: str, before: int | None, limit: int) -> Sequence[HistoryRecord]:
         params = {"limit": checks.check_count("limit", limit, PAGE_MAX)}

@@ -17,6 +17,7 @@ from tickwheel.host.runtime import Runtime
 from tickwheel.host.standby import check_role
 from tickwheel.jobs import checks
 from tickwheel.jobs.errors import StoreError, UnsupportedError
+from tickwheel.jobs.explanation import Explanation
 from tickwheel.jobs.firing_record import FiringRecord
 from tickwheel.observe.events import EventHook
 from tickwheel.remote._client import RemoteClient
@@ -126,6 +127,12 @@ class RemoteCore:
             return [] if self._puller is None else self._puller.stop(deadline)
         finally:
             self._transport.close()
+
+    def explain(self, key: str) -> Explanation | None:
+        """
+        Return why the job of *key* has not run yet.
+        """
+        return self.client.explain(key)
 
     def nodes(self) -> Sequence[Node]:
         """

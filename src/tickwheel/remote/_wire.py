@@ -17,6 +17,7 @@ from tickwheel.jobs import checks
 from tickwheel.jobs.bulk import BulkAnswer, BulkFields
 from tickwheel.jobs.change import ChangeFields
 from tickwheel.jobs.declaration import Declared, DeclaredJob
+from tickwheel.jobs.explanation import Explanation, LaneState, WaitReason
 from tickwheel.jobs.incidents import Incident, Incidents
 from tickwheel.jobs.model import Answer, HistoryRecord, Job, Outcome, Pause, RetryPolicy, State
 from tickwheel.jobs.recurring import exclusions, time_text
@@ -254,6 +255,28 @@ def record_of(document: Mapping[str, Any]) -> HistoryRecord:
         note=document.get("note"),
         nominal_at=None if document.get("nominal_at") is None else ms(document["nominal_at"]),
     )
+
+
+def explanation_of(document: Mapping[str, Any]) -> Explanation:
+    """
+    Return the explanation that *document* describes.
+    """
+    state = document["state"]
+    return Explanation(
+        key=document["key"],
+        reason=WaitReason(document["reason"]),
+        lane=document["lane"],
+        text=document["text"],
+        remedy=document["remedy"],
+        until=None if document["until"] is None else ms(document["until"]),
+        owner=document["owner"],
+        state=None if state is None else _lane_of(stats_of(state)),
+    )
+
+
+def _lane_of(state: Mapping[str, Any]) -> LaneState:
+    reason = state["reason"]
+    return LaneState(**{**state, "reason": None if reason is None else WaitReason(reason)})
 
 
 def incidents_of(document: Mapping[str, Any]) -> Incidents:

@@ -35,6 +35,7 @@ from tickwheel.jobs.errors import (
     TransactionError,
     UnsupportedError,
 )
+from tickwheel.jobs.explanation import Explanation, LaneState, WaitReason
 from tickwheel.jobs.incidents import Incident, Incidents
 from tickwheel.jobs.model import (
     Answer,
@@ -73,6 +74,7 @@ __all__ = [
     "DeadLetter",
     "Declared",
     "DeclaredJob",
+    "Explanation",
     "Firing",
     "HandlerNotFoundError",
     "HistoryOptions",
@@ -85,6 +87,7 @@ __all__ = [
     "JobLease",
     "JobQuery",
     "JobStoppedError",
+    "LaneState",
     "LeaseEndedError",
     "Misfire",
     "Node",
@@ -115,5 +118,6 @@ __all__ = [
     "TooManyWaitingError",
     "TransactionError",
     "UnsupportedError",
+    "WaitReason",
     "task",
 ]

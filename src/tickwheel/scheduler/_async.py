@@ -16,6 +16,7 @@ from tickwheel.jobs.bulk import BulkAnswer, BulkFields, BulkProgress
 from tickwheel.jobs.change import ChangeFields
 from tickwheel.jobs.declaration import Declared, Schedule, checked_declaration
 from tickwheel.jobs.errors import UnsupportedError
+from tickwheel.jobs.explanation import Explanation
 from tickwheel.jobs.incidents import Incidents
 from tickwheel.jobs.model import Answer, HistoryRecord, Job, Page, Pause, Progress, SetAnswer
 from tickwheel.jobs.requests import (
@@ -324,6 +325,12 @@ class AsyncScheduler(Common):
         Return the job of *key*: see `Scheduler.get`.
         """
         return await asyncio.to_thread(self._core.client.get, key)
+
+    async def explain(self, key: str) -> Explanation | None:
+        """
+        Return why the job of *key* has not run yet: see `Scheduler.explain`.
+        """
+        return await asyncio.to_thread(self._core.explain, key)
 
     async def history(self, key: str, *, before: int | None = None, limit: int = 100) -> Sequence[HistoryRecord]:
         """

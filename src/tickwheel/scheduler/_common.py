@@ -254,8 +254,9 @@ class Common:
         and no worker is free), in_flight (in their targets' hands). `leaked` lists how many attempts run on past their
         timeouts, by handler and executor. `full_lanes` lists up to 50 handlers or receivers that have more jobs than
         their share of memory, how many are staged, and what holds them up: "paused", "no_handler", "rate",
-        "concurrency", "no_worker" (of a pull queue) or "busy"; the jobs of all others go on. `lateness` and `commit`
-        are their distributions; owner, epoch, store and offset_ms
+        "concurrency", "no_worker" (of a pull queue) or "busy"; the jobs of all others go on. `lanes` lists, as the
+        fields of `LaneState`, up to 50 lanes with jobs in memory or under way, those whose jobs wait first, and adds
+        the others up as "(others)". `lateness` and `commit` are their distributions; owner, epoch, store and offset_ms
         show who fires by which clock.
 
         Args:

@@ -28,6 +28,7 @@ from tickwheel.host.runtime import Runtime
 from tickwheel.host.standby import Standby, check_role
 from tickwheel.host.store_clock import StoreClock
 from tickwheel.jobs.errors import StoreInUseError, UnsupportedError
+from tickwheel.jobs.explanation import Explanation
 from tickwheel.jobs.firing_record import FiringRecord
 from tickwheel.jobs.model import Answer, Job, Outcome, Pause, Write, scope_over
 from tickwheel.observe.events import ScopePaused, ScopeResumed
@@ -369,6 +370,7 @@ class Core:
             "pull": self._queues(backlog),
             "leaked": [] if owner is None else owner.leaked(),
             "full_lanes": [] if owner is None else owner.full_lanes(),
+            "lanes": [] if owner is None else [asdict(state) for state in owner.lanes()],
             "commits": commits.commits,
             "commit": {
                 "writes": commits.writes,
@@ -393,6 +395,14 @@ class Core:
             "loss_window": store.abilities.loss_window,
             "offset_ms": self.client.clock.offset_ms,
         }
+
+    def explain(self, key: str) -> Explanation | None:
+        """
+        Return why the job of *key* has not run yet.
+        """
+        from tickwheel.scheduler._explain import explain  # noqa: PLC0415  few ask
+
+        return explain(self.client, self._owner, key)
 
     def nodes(self) -> list[Node]:
         """

@@ -14,6 +14,7 @@ from tickwheel.jobs import checks
 from tickwheel.jobs.bulk import BulkAnswer, BulkFields, BulkProgress
 from tickwheel.jobs.change import ChangeFields
 from tickwheel.jobs.declaration import Declared, Schedule, checked_declaration
+from tickwheel.jobs.explanation import Explanation
 from tickwheel.jobs.model import Answer, HistoryRecord, Job, Page, Pause, SetAnswer
 from tickwheel.jobs.requests import (
     ListRest,
@@ -464,6 +465,23 @@ class Scheduler(Fleet):
         Return the live job of *key*, or else its dead one, or None.
         """
         return self._core.client.get(key)
+
+    def explain(self, key: str) -> Explanation | None:
+        """
+        Return why the job of *key* has not run yet: a reason, the figures of its lane, and a remedy.
+
+        None if there is no such job. The process that fires the job answers from its memory; another one answers from
+        the store, and from the last report of that process. O(jobs in memory that wait), and a few reads of the store.
+        May be called from any thread.
+
+        Args:
+            key: The job's name.
+
+        Raises:
+            InvalidJobError: If *key* cannot be one.
+            StoreError: If the store refuses. If it does not answer, that is the explanation.
+        """
+        return self._core.explain(key)
 
     def history(self, key: str, *, before: int | None = None, limit: int = 100) -> Sequence[HistoryRecord]:
         """

@@ -16,7 +16,7 @@ from msgspec import Meta, Raw, Struct
 
 from tickwheel.jobs.firing_record import FiringRecord
 from tickwheel.jobs.model import Answer, Job, Pause, RetryPolicy
-from tickwheel.scheduler import Shard
+from tickwheel.scheduler import Explanation, LaneState, Shard
 from tickwheel.service.firings import WORDS
 from tickwheel.service.rules import Rule
 
@@ -26,10 +26,12 @@ __all__ = [
     "BulkDocument",
     "CountersDocument",
     "CountsDocument",
+    "ExplanationDocument",
     "FiringDocument",
     "FiringsDocument",
     "ForecastDocument",
     "JobDocument",
+    "LaneDocument",
     "Moment",
     "PageDocument",
     "PauseDocument",
@@ -40,6 +42,7 @@ __all__ = [
     "WheelDocument",
     "Written",
     "answer_document",
+    "explanation_document",
     "firing_document",
     "instant",
     "job_document",
@@ -117,6 +120,66 @@ class JobDocument(Struct, frozen=True):
     awaits_worker: bool = False
     pause: PauseDocument | None = None
     manifest: str | None = None
+
+
+Reason: TypeAlias = Literal[
+    "not_due",
+    "retry",
+    "paused",
+    "no_handler",
+    "rate",
+    "concurrency",
+    "no_worker",
+    "busy",
+    "previous_run",
+    "no_room",
+    "starting",
+    "no_owner",
+    "other_node",
+    "lease_not_trusted",
+    "clock_set",
+    "store_unreachable",
+    "running",
+    "dead",
+]
+"""A reason for which a job has not run yet."""
+
+
+class LaneDocument(Struct, frozen=True):
+    """
+    A lane (the jobs of one handler, pull queue or receiver) in the process that fires its jobs.
+
+    `staged` of its jobs are in memory and not begun, `waiting` of them are due and held back by `reason`, `running`
+    attempts are under way. `is_full`: it has more jobs than its share of memory, and the others wait in the store.
+    """
+
+    lane: str
+    reason: Reason | None
+    staged: int
+    waiting: int
+    running: int
+    oldest_due_at: Moment | None
+    is_full: bool
+    concurrency: int | None
+    rate: float | None
+
+
+class ExplanationDocument(Struct, frozen=True):
+    """
+    The reason for which a job has not run yet, in words as well, and the way to end it.
+
+    `until` is when the reason ends without your help, if that is known, `owner` the process that fires the job, `state`
+    the figures of its lane there.
+    """
+
+    key: str
+    reason: Reason
+    lane: str
+    text: str
+    remedy: str
+    until: Moment | None
+    owner: str | None
+    state: LaneDocument | None
 
 
 class AnswerDocument(Struct, frozen=True):
@@ -333,6 +396,40 @@ def job_document(job: Job) -> JobDocument:
         value = values[index]
         values[index] = None if value is None else shown(value)
     return JobDocument(*values)  # in their order: to find the place of each by its name takes longer than all the rest
+
+
+def lane_document(state: LaneState) -> LaneDocument:
+    """
+    Return *state* as it goes out.
+    """
+    oldest = state.oldest_due_at
+    return LaneDocument(
+        state.lane,
+        cast("Reason | None", state.reason and state.reason.value),
+        state.staged,
+        state.waiting,
+        state.running,
+        None if oldest is None else instant(oldest),
+        state.is_full,
+        state.concurrency,
+        state.rate,
+    )
+
+
+def explanation_document(found: Explanation) -> ExplanationDocument:
+    """
+    Return *found* as it goes out.
+    """
+    return ExplanationDocument(
+        found.key,
+        found.reason.value,
+        found.lane,
+        found.text,
+        found.remedy,
+        None if found.until is None else instant(found.until),
+        found.owner,
+        None if found.state is None else lane_document(found.state),
+    )
 
 
 def pause_document(pause: Pause) -> PauseDocument:

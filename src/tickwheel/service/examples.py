@@ -89,6 +89,27 @@ _RESULTS: Final = {
     "succeeded": 2,
     **dict.fromkeys(("retried", "snoozed", "dead_total", "expired", "given_back", "stopped"), 0),
 }
+_LANE: Final[dict[str, Any]] = {
+    "lane": "handler:mail",
+    "reason": "rate",
+    "staged": 6250,
+    "waiting": 6250,
+    "running": 1,
+    "oldest_due_at": _SET_AT,
+    "is_full": True,
+    "concurrency": None,
+    "rate": 5.0,
+}
+_EXPLANATION: Final[dict[str, Any]] = {
+    "key": "letter/17",
+    "reason": "rate",
+    "lane": "handler:mail",
+    "text": "its handler begins 5 attempts a second; 6250 due jobs of it wait in memory",
+    "remedy": "wait, or raise rate= of the handler, or cancel jobs of its lane",
+    "until": None,
+    "owner": _OWNER,
+    "state": _LANE,
+}
 _STATS: Final[dict[str, Any]] = {
     **dict.fromkeys(("running", "dead", "failed", "retried", "snoozed", "expired", "dead_total", "refused"), 0),
     **dict.fromkeys(("given_back", "stopped", "waiting", "in_flight", "paused"), 0),
@@ -137,6 +158,7 @@ _STATS: Final[dict[str, Any]] = {
     "waiting_for_handler": [],
     "leaked": [],
     "full_lanes": [{"lane": "handler:mail", "staged": 6250, "reason": "rate"}],
+    "lanes": [_LANE],
     "owner": _OWNER,
     "epoch": 3,
     "store": "sqlite:///tickwheel.db",
@@ -316,6 +338,7 @@ ANSWERS: Final[dict[Any, Any]] = {
     documents.CountsDocument: {"counts": [0, 0, 0, 0, 1]},
     documents.FiringsDocument: {"firings": [_FIRING]},
     HistoryDocument: {"records": [_RECORD]},
+    documents.ExplanationDocument: _EXPLANATION,
     StatsDocument: _STATS,
     documents.ForecastDocument: {
         "next_due_at": _DUE_AT,

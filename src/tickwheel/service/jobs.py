@@ -13,7 +13,7 @@ from tickwheel.jobs.checks import NUMBER_MAX
 from tickwheel.scheduler import AsyncScheduler, HistoryRecord, Page
 from tickwheel.service.bodies import MoveBody, PauseBody, SetBody
 from tickwheel.service.change_body import ChangeBody
-from tickwheel.service.documents import Moment, PageDocument, instant, job_document
+from tickwheel.service.documents import Moment, PageDocument, explanation_document, instant, job_document
 from tickwheel.service.figures import Figures
 from tickwheel.service.guard import caller
 from tickwheel.service.http import Reply, Request
@@ -179,6 +179,20 @@ class Jobs:
         before = to_count("before", fields["before"], NUMBER_MAX) if "before" in fields else None
         records = await self._scheduler.history(key, before=before, limit=limit)
         return document_reply(HistoryDocument([_record(each) for each in records]))
+
+    @heeds_prefix
+    async def explain(self, call: Request) -> Reply:
+        """
+        Say why the job of this key has not run yet.
+
+        The node that fires the job knows the most: another one answers from the store and from that node's last report.
+        If the store does not answer, that is the reason.
+        """
+        key = _key(call, b":explain")
+        found = await self._scheduler.explain(key)
+        if found is None:
+            raise ProblemError("job_not_found", f"no job has the key {show(key)}", value=key)
+        return document_reply(explanation_document(found))
 
     @heeds_prefix
     async def run_now(self, call: Request) -> Reply:

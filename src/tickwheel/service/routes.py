@@ -121,6 +121,7 @@ def operations(
         Operation("POST", f"{key}:resume", jobs.resume, answer, (*_WRITE, "job_not_found", "wrong_generation")),
         Operation("POST", f"{key}:replay", jobs.replay, answer, _WRITE_ONE),
         Operation("GET", f"{key}:history", jobs.history, HistoryDocument, _ASK, query=HISTORY_FIELDS),
+        Operation("GET", f"{key}:explain", jobs.explain, documents.ExplanationDocument, _ASK_ONE),
         Operation("GET", keys, jobs.list, documents.PageDocument, _ASK, query=LIST_FIELDS),
         Operation(
             "POST", f"{keys}:batch", batches.apply, documents.BatchDocument, _SET, bodies.BatchBody, takes_msgpack=True

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, TypedDict
 
 from tickwheel.observe.prometheus import LATENESS_EDGES_MS, buckets
-from tickwheel.service.documents import Moment, instant
+from tickwheel.service.documents import LaneDocument, Moment, instant
 
 __all__ = ["StatsDocument", "stats_document"]
 
@@ -206,6 +206,7 @@ class StatsDocument(TypedDict):
     waiting_for_handler: list[AsideDocument]
     leaked: list[LeakedDocument]
     full_lanes: list[FullLaneDocument]
+    lanes: list[LaneDocument]
     commits: int
     commit: CommitDocument
     leases: RenewalsDocument | None
@@ -238,6 +239,7 @@ def stats_document(stats: Mapping[str, Any]) -> dict[str, Any]:
             "traces": [each | {"fired_at": instant(int(each["fired_at"]))} for each in lateness["traces"]],
         },
         "pull": pull,
+        "lanes": [each | {"oldest_due_at": _instant(each["oldest_due_at"])} for each in stats["lanes"]],
         "waiting_for_handler": [each | {"since": instant(each["since"])} for each in stats["waiting_for_handler"]],
         "paused_scopes": [each | {"at": instant(each["at"])} for each in stats["paused_scopes"]],
         "commit": {name: value for name, value in commit.items() if name not in _UNTOLD} | times,

@@ -49,3 +49,21 @@ def test_beside_a_crowd(server_url, make, record, until):
         (lane,) = until(lambda s=scheduler: s.stats()["full_lanes"])
         assert (lane["lane"], lane["reason"]) == ("handler:crowd", "rate")
         scheduler.stop()
+
+
+def test_explained_by_another_node(server_url, make, until):
+    """
+    A process that does not fire knows from the reports of the node that does why a job waits.
+    """
+    owner, client = make(server_url), make(server_url)
+    owner.handler("crowd", rate=0.01)(print)
+    owner.start()
+    client.set_many([SetRequest(f"crowd/{n}", delay=0, handler="crowd") for n in range(3)])
+
+    def held():
+        found = [client.explain(f"crowd/{n}") for n in range(3)]  # which of them runs first is not said
+        return [each for each in found if each is not None and each.reason == "rate"]
+
+    found = until(lambda: len(held()) == 2 and held())
+    assert {(each.lane, each.state.rate, each.state.waiting) for each in found} == {("handler:crowd", 0.01, 2)}
+    assert {each.owner for each in found} == {owner.stats()["owner"]}

@@ -31,10 +31,14 @@ export async function openJob(key, onChange) {
       )
     : [];
   const progress = job && (await progressOf(job, firings));
+  const why =
+    job?.state === "pending" || job?.awaits_worker
+      ? await call("GET", jobPath(key, ":explain")).catch(() => null)
+      : null;
   if (mine !== asked) return; // another job was asked for meanwhile
   const parts = job
     ? [
-        facts(job, runs, progress),
+        facts(job, runs, progress, why),
         payload(job),
         edit(job, () => (close(), onChange())),
         past(key, records, firings, job),
@@ -105,7 +109,9 @@ export function takeProgress({ firings }) {
   if (latest) shown.replaceWith(far(latest.progress));
 }
 
-function facts(job, runs, progress) {
+const SAID = ["not_due", "paused", "running"]; // by other rows
+
+function facts(job, runs, progress, why) {
   const due = Date.parse(job.due_at);
   const rows = [
     [
@@ -128,6 +134,7 @@ function facts(job, runs, progress) {
         job.state === "pending" ? el("span", { class: "left", "data-due": due }, until(due)) : null,
       ),
     ],
+    ["Waits", why && !SAID.includes(why.reason) && printable(`${why.text}. Remedy: ${why.remedy}.`)],
     ["Repeats", job.recurrence && recurrence(job.recurrence)],
     [
       "Next runs",

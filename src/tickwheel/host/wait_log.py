@@ -1,0 +1,60 @@
+"""
+The debug lines about decisions that make a lane wait.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from tickwheel.host.runtime import Runtime
+from tickwheel.jobs.explanation import EVERY_LANE, WaitReason
+
+__all__ = ["WaitLog"]
+
+_INTERVAL_S: Final = 1.0
+"""Minimum interval between two lines about one lane and reason."""
+_LINES_MAX: Final = 1_000
+"""Maximum number of lanes and reasons whose last line is remembered."""
+
+_log = logging.getLogger("tickwheel.scheduler")
+
+
+class WaitLog:
+    """
+    Logs each reason for which a lane waits, at level DEBUG, once a second at most. From any thread.
+
+    Do not call `tell` under a lock: a handler of the log may do anything.
+    """
+
+    __slots__ = ("_lock", "_logged_at", "_monotonic")
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._monotonic = runtime.monotonic
+        self._lock = runtime.lock()
+        self._logged_at: dict[tuple[str, WaitReason], float] = {}
+
+    @property
+    def is_on(self) -> bool:
+        """
+        True if the lines are wanted: it costs a look into a dict.
+        """
+        return _log.isEnabledFor(logging.DEBUG)
+
+    def tell(self, lane: str, reason: WaitReason, text: str = "") -> None:
+        """
+        Log that *lane*, or `EVERY_LANE`, waits for *reason*; *text* has the figures.
+        """
+        if not _log.isEnabledFor(logging.DEBUG):
+            return
+        name, now = (lane, reason), self._monotonic()
+        with self._lock:
+            logged_at = self._logged_at.get(name)
+            if logged_at is not None and now - logged_at < _INTERVAL_S:
+                return
+            self._logged_at.pop(name, None)  # it goes to the end
+            self._logged_at[name] = now
+            if len(self._logged_at) > _LINES_MAX:
+                del self._logged_at[next(iter(self._logged_at))]
+        subject = "every lane" if lane == EVERY_LANE else f"lane {lane!r}"
+        _log.debug("%s waits: %s%s", subject, reason, text and f" ({text})")

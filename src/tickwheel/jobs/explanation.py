@@ -1,0 +1,162 @@
+"""
+The answer to the question why a job has not run yet: a reason, the figures of its lane, and a remedy.
+
+Internal: other packages use it, users do not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from tickwheel.jobs.lane import lane_of
+from tickwheel.jobs.model import Job
+
+__all__ = ["EVERY_LANE", "Explanation", "LaneState", "WaitReason", "explained", "unreachable"]
+
+EVERY_LANE: Final = "*"
+"""The name of all lanes together, where something makes all jobs wait."""
+
+
+class WaitReason(StrEnum):
+    """
+    The reasons for which a job has not run yet.
+    """
+
+    NOT_DUE = "not_due"
+    """Its instant is ahead."""
+    RETRY = "retry"
+    """Its last attempt failed, or asked for another one later, and the instant of the next one is ahead."""
+    PAUSED = "paused"
+    """It is paused, or a scope is that includes it."""
+    NO_HANDLER = "no_handler"
+    """No process that fires has its handler, target or library, can read its rule, and takes its payload."""
+    RATE = "rate"
+    """The `rate` of its handler is used up."""
+    CONCURRENCY = "concurrency"
+    """As many attempts of its handler are under way as its `concurrency` allows."""
+    NO_WORKER = "no_worker"
+    """No worker asks for the jobs of its pull queue."""
+    BUSY = "busy"
+    """The attempts of its lane, or of all lanes, take all places or workers: they take long, or hang."""
+    PREVIOUS_RUN = "previous_run"
+    """Another attempt of its key is under way."""
+    NO_ROOM = "no_room"
+    """The process that fires it has no room in memory for more jobs."""
+    STARTING = "starting"
+    """Nothing holds it up: it is about to start."""
+    NO_OWNER = "no_owner"
+    """No process fires the jobs of its shard."""
+    OTHER_NODE = "other_node"
+    """Another process fires it, and reports nothing that holds up its lane."""
+    LEASE_NOT_TRUSTED = "lease_not_trusted"
+    """The lease of the process that fires it was not renewed in time."""
+    CLOCK_SET = "clock_set"
+    """The clock was set, and its instant is being written again."""
+    STORE_UNREACHABLE = "store_unreachable"
+    """The store does not answer."""
+    RUNNING = "running"
+    """It runs."""
+    DEAD = "dead"
+    """It is a dead letter: no attempt is left."""
+
+
+_REMEDIES: Final = {
+    WaitReason.NOT_DUE: "wait, or start it at once: run_now(key)",
+    WaitReason.RETRY: "mend the cause that its error names, and start it at once: run_now(key)",
+    WaitReason.PAUSED: "resume it: resume(key), or resume_scope(scope) for a scope",
+    WaitReason.NO_HANDLER: "start a process that has it, or correct the job: change(key, handler=...)",
+    WaitReason.RATE: "wait, or raise rate= of the handler, or cancel jobs of its lane",
+    WaitReason.CONCURRENCY: "look at the attempts that run, give the handler a timeout=, or raise concurrency=",
+    WaitReason.NO_WORKER: "start workers that lease from the queue",
+    WaitReason.BUSY: "look at the attempts that run, give their handlers a timeout=, or raise SchedulerOptions.workers",
+    WaitReason.PREVIOUS_RUN: "wait for its end, or stop it: cancel(key, running=True)",
+    WaitReason.NO_ROOM: "look at the lanes in stats(), or raise SchedulerOptions.staged_max",
+    WaitReason.STARTING: "ask again if it has not started in a second",
+    WaitReason.NO_OWNER: "start a scheduler on this store: start(), or 'tickwheel serve'",
+    WaitReason.OTHER_NODE: "ask that process: explain(key) there, or its /v1/stats",
+    WaitReason.LEASE_NOT_TRUSTED: "see why the store answers late: load, network, or a process that was suspended",
+    WaitReason.CLOCK_SET: "wait a second",
+    WaitReason.STORE_UNREACHABLE: "see that the store runs and can be reached; jobs go on once it answers",
+    WaitReason.RUNNING: "wait for its end, or stop it: cancel(key, running=True)",
+    WaitReason.DEAD: "mend the cause that its error names, and try it again: replay(key)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LaneState:
+    """
+    A lane (the jobs of one handler, pull queue or receiver) in the process that fires its jobs.
+
+    Attributes:
+        lane: Its name, such as "handler:mail" or "webhook:https://example.com".
+        reason: The reason for which its due jobs wait, or None if none waits.
+        staged: Number of its jobs in memory that have not begun, due or not.
+        waiting: Number of its due jobs in memory that a limit or a lack of places holds back.
+        running: Number of its attempts that are under way.
+        oldest_due_at: Instant of the first of the waiting jobs, in ms since the epoch; None if none waits.
+        is_full: True if it has more jobs than its share of memory; the others wait in the store.
+        concurrency: Maximum number of its attempts at once, or None if its handler sets no number.
+        rate: Maximum number of its attempts that begin in a second, or None.
+    """
+
+    lane: str
+    reason: WaitReason | None = None
+    staged: int = 0
+    waiting: int = 0
+    running: int = 0
+    oldest_due_at: int | None = None
+    is_full: bool = False
+    concurrency: int | None = None
+    rate: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """
+    The reason for which a job has not run yet.
+
+    Attributes:
+        key: The job's.
+        reason: Of several, the one that the scheduler meets first.
+        lane: The name of its lane; "" where the store does not answer.
+        text: The reason in a sentence, with its figures.
+        remedy: The way to end it.
+        until: Instant, in ms since the epoch, at which the reason ends without your help; None if it is not known.
+        owner: The process that fires the job; None if none does, or it is not known.
+        state: The figures of the lane; None if the process that fires it does not report them.
+    """
+
+    key: str
+    reason: WaitReason
+    lane: str
+    text: str
+    remedy: str
+    until: int | None = None
+    owner: str | None = None
+    state: LaneState | None = None
+
+
+def explained(
+    job: Job,
+    reason: WaitReason,
+    text: str,
+    *,
+    until: int | None = None,
+    owner: str | None = None,
+    state: LaneState | None = None,
+) -> Explanation:
+    """
+    Return the explanation of *job* for a *reason*, with its remedy.
+    """
+    lane = lane_of(job.target, job.handler) if state is None else state.lane
+    return Explanation(job.key, reason, lane, text, _REMEDIES[reason], until, owner, state)
+
+
+def unreachable(key: str, error: Exception) -> Explanation:
+    """
+    Return the explanation of the job of *key* while the store does not answer, as *error* says.
+    """
+    reason = WaitReason.STORE_UNREACHABLE
+    return Explanation(key, reason, "", f"the store does not answer: {error}", _REMEDIES[reason])

@@ -1,0 +1,139 @@
+"""
+The verb `explain`: why has a job not run yet?
+
+The store says whether it is due, paused or set aside, and which process fires it. That process knows the rest; others
+know of it the lanes that wait there, which it reports with its heartbeats.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tickwheel.client.client import Client
+from tickwheel.jobs import checks
+from tickwheel.jobs.errors import StoreError
+from tickwheel.jobs.explanation import Explanation, LaneState, WaitReason, explained, unreachable
+from tickwheel.jobs.lane import lane_of
+from tickwheel.jobs.model import Job, Pause, State, scope_over
+
+if TYPE_CHECKING:
+    from tickwheel.engine.owner import Owner
+
+__all__ = ["explain"]
+
+
+def explain(client: Client, owner: Owner | None, key: str) -> Explanation | None:
+    """
+    Return why the job of *key* has not run yet; None if there is no such job.
+
+    Args:
+        client: Reads the store.
+        owner: Fires here, if this process does.
+        key: The job's.
+
+    Raises:
+        InvalidJobError: If *key* cannot be one.
+        StoreError: If the store refuses; that it does not answer is an explanation.
+    """
+    checks.check_key(key)
+    try:
+        job = client.get(key)
+        return None if job is None else _Question(client, owner, job).answer()
+    except StoreError as error:
+        if not error.is_transient:
+            raise
+        return unreachable(key, error)
+
+
+class _Question:
+    def __init__(self, client: Client, owner: Owner | None, job: Job) -> None:
+        self._client = client
+        self._owner = owner
+        self._job = job
+        self._now = client.clock.now_ms()
+        self._node = self._owner_of(job)
+
+    def answer(self) -> Explanation:
+        """
+        Return the first reason, in the order in which the scheduler meets them.
+        """
+        owner = self._owner
+        here = owner.explain(self._job) if owner is not None and self._node == owner.name else None
+        return self._begun(here) or self._set_aside() or here or self._pending()
+
+    def _begun(self, here: Explanation | None) -> Explanation | None:
+        job = self._job
+        if job.state is State.DEAD:
+            return self._because(WaitReason.DEAD, f"no attempt is left after {job.attempt}: {job.error or 'no error'}")
+        if job.state is State.RUNNING:
+            where = "" if self._node is None else f" at {self._node}"
+            return here or self._because(WaitReason.RUNNING, f"attempt {job.attempt} is under way{where}")
+        return None
+
+    def _set_aside(self) -> Explanation | None:
+        if (pause := self._pause()) is not None:
+            of = f"its scope {pause.scope!r}" if pause.scope else "it"
+            note = f": {pause.note}" if pause.note else ""
+            return self._because(WaitReason.PAUSED, f"{of} was paused by {pause.by} {self._ago(pause.at)}{note}")
+        return self._because(WaitReason.NO_HANDLER, self._lack()) if self._job.lacks_handler else None
+
+    def _pending(self) -> Explanation:
+        if self._job.due_at > self._now:
+            return self._later()
+        if self._node is None:
+            text = f"it was due {self._ago(self._job.due_at)}, and no process fires its shard"
+            return self._because(WaitReason.NO_OWNER, text)
+        return self._elsewhere()
+
+    def _pause(self) -> Pause | None:
+        if self._job.pause is not None:
+            return self._job.pause
+        paused = {pause.scope: pause for pause in self._client.scopes()}
+        scope = scope_over(self._job.target, self._job.handler, paused)
+        return None if scope is None else paused[scope]
+
+    def _lack(self) -> str:
+        job, owner = self._job, self._owner
+        lack = job.error if owner is None else owner.runnable.lack(job) or job.error
+        what = f"no process that fires can run it; it needs the handler {job.handler!r} of the target {job.target!r}"
+        return what if lack is None else f"{what}: {lack}"
+
+    def _later(self) -> Explanation:
+        job = self._job
+        due = f"due in {(job.due_at - self._now) / 1000:,.3f} s"
+        if self._node is None:
+            due += ", and no process fires its shard now"
+        if job.error is None and not job.attempt:
+            return self._because(WaitReason.NOT_DUE, f"it is {due}", until=job.due_at)
+        failed = f"attempt {job.attempt} of {job.retry.attempts} failed" if job.attempt else "it was not delivered"
+        because = f" ({job.error})" if job.error is not None else ""
+        return self._because(WaitReason.RETRY, f"{failed}{because}, and the next attempt is {due}", until=job.due_at)
+
+    def _elsewhere(self) -> Explanation:
+        """
+        Answer from the last report of the process that fires the job.
+        """
+        lane = lane_of(self._job.target, self._job.handler)
+        figures: Any = next((node.figures for node in self._client.nodes() if node.owner == self._node), None)
+        for held in (figures or {}).get("lanes", ()):
+            if held["lane"] == lane:
+                state = LaneState(**{**held, "reason": WaitReason(held["reason"])})
+                text = f"{self._node} reports {state.waiting} waiting and {state.running} running jobs of its lane"
+                return self._because(WaitReason(held["reason"]), text, state=state)
+        text = f"it was due {self._ago(self._job.due_at)} at {self._node}, which reports nothing that holds up its lane"
+        return self._because(WaitReason.OTHER_NODE, text)
+
+    def _because(
+        self, reason: WaitReason, text: str, *, until: int | None = None, state: LaneState | None = None
+    ) -> Explanation:
+        return explained(self._job, reason, text, until=until, owner=self._node, state=state)
+
+    def _owner_of(self, job: Job) -> str | None:
+        number = self._client.store.shard_of(job.key)
+        shard = next((each for each in self._client.shards() if each.number == number), None)
+        if shard is None or (shard.until is not None and shard.until < self._now):
+            return None
+        return shard.owner
+
+    def _ago(self, at: int) -> str:
+        return f"{max(0, self._now - at) / 1000:,.3f} s ago"

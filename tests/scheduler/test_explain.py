@@ -1,0 +1,452 @@
+"""
+The question why a job has not run yet: each reason, with its lane, its figures and a remedy; and the debug lines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from tickwheel.host.wait_log import WaitLog
+from tickwheel.jobs.model import Redate
+from tickwheel.scheduler import (
+    AsyncScheduler,
+    InvalidJobError,
+    LaneState,
+    RetryPolicy,
+    Scheduler,
+    SchedulerOptions,
+    SetRequest,
+    StoreError,
+    WaitReason,
+)
+from tickwheel.stores import Abilities, MemoryStore
+from tickwheel.testing import InlineScheduler, ManualClock
+
+HOUR = 3600
+LATER = RetryPolicy(attempts=3, base_ms=HOUR * 1000, max_ms=HOUR * 1000)
+
+
+@pytest.fixture
+def go_on():
+    """
+    Return an event that hung handlers wait for; it is set at the latest when the test ends.
+    """
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def hung(scheduler, name, go_on, **limits):
+    """
+    Register a handler of that *name* whose attempts hang; return the record of those that have begun.
+    """
+    begun = []
+
+    @scheduler.handler(name, timeout=None, **limits)
+    def hang(payload):
+        begun.append(payload)
+        go_on.wait()
+
+    return begun
+
+
+def fails(_payload):
+    """
+    Fail.
+    """
+    message = "it broke"
+    raise RuntimeError(message)
+
+
+def reason(scheduler, key):
+    """
+    Return the reason that holds up the job of *key*; each one has its words, its lane and a remedy.
+    """
+    found = scheduler.explain(key)
+    assert found.key == key
+    assert found.text
+    assert found.remedy
+    assert found.lane or found.reason is WaitReason.STORE_UNREACHABLE
+    return found.reason
+
+
+def test_what_the_store_knows(url, make, until):
+    """
+    A job may be ahead, wait for its next attempt, be paused or dead, or not be there at all.
+    """
+    scheduler = make(url).start()
+    scheduler.handler("fails", retry=LATER)(fails)
+    scheduler.handler("dies", retry=RetryPolicy(attempts=1))(fails)
+    assert scheduler.explain("none") is None
+    due_at = scheduler.set("ahead", delay=HOUR, handler="fails").job.due_at
+    assert reason(scheduler, "ahead") is WaitReason.NOT_DUE
+    assert scheduler.explain("ahead").until == due_at
+    scheduler.pause("ahead", note="until the audit")
+    assert reason(scheduler, "ahead") is WaitReason.PAUSED
+    assert "until the audit" in scheduler.explain("ahead").text
+    scheduler.set("again", delay=0, handler="fails")
+    until(lambda: reason(scheduler, "again") is WaitReason.RETRY)
+    assert "attempt 1 of 3 failed (RuntimeError: it broke)" in scheduler.explain("again").text
+    assert scheduler.explain("again").until == scheduler.get("again").due_at
+    scheduler.set("dead", delay=0, handler="dies")
+    until(lambda: reason(scheduler, "dead") is WaitReason.DEAD)
+    assert "it broke" in scheduler.explain("dead").text
+    assert scheduler.explain("dead").owner == scheduler.stats()["owner"]
+
+
+@pytest.mark.parametrize("key", ["", "x" * 513, 7])
+def test_a_bad_key(make, key):
+    """
+    A key that cannot be one is refused.
+    """
+    with pytest.raises(InvalidJobError, match="key"):
+        make("memory://").explain(key)
+
+
+def test_no_process_fires(url, make):
+    """
+    Before the start, a due job has no owner; one that is ahead is ahead, and its text warns.
+    """
+    scheduler = make(url)
+    scheduler.set_many([SetRequest("due", delay=0, handler="h"), SetRequest("ahead", delay=HOUR, handler="h")])
+    assert reason(scheduler, "due") is WaitReason.NO_OWNER
+    assert scheduler.explain("due").owner is None
+    assert reason(scheduler, "ahead") is WaitReason.NOT_DUE
+    assert "no process fires its shard" in scheduler.explain("ahead").text
+
+
+@pytest.mark.parametrize("scope", ["handler:h", "handler", "*"])
+@pytest.mark.parametrize("is_before", [True, False], ids=["before the start", "after it"])
+def test_a_paused_scope(url, make, record, scope, is_before):
+    """
+    The scope that pauses a job is named, whether the job is due or not, and until it is resumed.
+    """
+    scheduler = make(url)
+    scheduler.handler("h")(record)
+    if is_before:
+        scheduler.pause_scope(scope, note="repairs")
+    scheduler.start()
+    if not is_before:
+        scheduler.pause_scope(scope, note="repairs")
+    scheduler.set_many([SetRequest("due", delay=0, handler="h"), SetRequest("ahead", delay=HOUR, handler="h")])
+    for key in ("due", "ahead"):
+        assert reason(scheduler, key) is WaitReason.PAUSED
+        assert repr(scope) in scheduler.explain(key).text
+        assert "repairs" in scheduler.explain(key).text
+    scheduler.resume_scope(scope)
+    assert reason(scheduler, "ahead") is WaitReason.NOT_DUE
+    record.wait(1)
+
+
+def test_no_handler(url, make, record, until):
+    """
+    A job that no process can run names the missing handler.
+    """
+    scheduler = make(url).start()
+    scheduler.handler("other")(record)
+    scheduler.set("k", delay=0, handler="mail")
+    until(lambda: reason(scheduler, "k") is WaitReason.NO_HANDLER)
+    until(lambda: scheduler.get("k").lacks_handler)
+    assert reason(scheduler, "k") is WaitReason.NO_HANDLER
+    assert "no handler 'mail' is registered here, but 'other'" in scheduler.explain("k").text
+
+
+def test_a_payload_that_does_not_fit(make, until):
+    """
+    A job that was set aside for its payload names the misfit.
+    """
+    scheduler = make("memory://").start()
+
+    @scheduler.task(name="count")
+    def count(number: int):
+        return number
+
+    scheduler.set("k", delay=0, handler="count", payload={"number": "three"})
+    until(lambda: scheduler.get("k").lacks_handler)
+    assert reason(scheduler, "k") is WaitReason.NO_HANDLER
+    assert "payload does not fit 'count'" in scheduler.explain("k").text
+
+
+@pytest.mark.parametrize("jobs", [5, 500])
+def test_a_limited_lane(url, make, go_on, until, jobs):
+    """
+    The limit of a handler is named with its figures, also where its lane has more jobs than there is room for.
+    """
+    scheduler = make(url, options=SchedulerOptions(staged_max=100)).start()
+    begun = hung(scheduler, "one", go_on, concurrency=1)
+    scheduler.handler("slow", rate=0.01)(begun.append)
+    for name in ("one", "slow"):
+        scheduler.set_many([SetRequest(f"{name}/{n}", delay=0, handler=name, payload=n) for n in range(jobs)])
+    until(lambda: len(begun) == 2)
+    last = jobs - 1
+    until(lambda: reason(scheduler, f"slow/{last}") is WaitReason.RATE)
+    until(lambda: reason(scheduler, f"one/{last}") is WaitReason.CONCURRENCY)
+    one, slow = (scheduler.explain(f"{name}/{last}") for name in ("one", "slow"))
+    assert (one.lane, slow.lane) == ("handler:one", "handler:slow")
+    assert (one.state.concurrency, one.state.running, one.state.rate) == (1, 1, None)
+    assert (slow.state.rate, slow.state.concurrency) == (0.01, None)
+    assert one.state.waiting == one.state.staged == min(jobs - 1, one.state.staged)
+    assert one.state.oldest_due_at <= scheduler.get(f"one/{last}").due_at
+    assert {one.state.is_full, slow.state.is_full} == {jobs > 100}
+    assert "1 of 1 attempts are under way" in one.text
+    assert reason(scheduler, "one/0") is WaitReason.RUNNING
+    lanes = {lane["lane"]: lane for lane in scheduler.stats()["lanes"]}
+    assert lanes["handler:one"]["reason"] == "concurrency"
+    assert lanes["handler:slow"]["reason"] == "rate"
+    assert scheduler.is_ready
+
+
+def test_no_worker(url, make, until):
+    """
+    A job of a queue from which no worker leases.
+    """
+    scheduler = make(url).start()
+    scheduler.set("k", delay=0, target="pull", handler="q")
+    until(lambda: reason(scheduler, "k") is WaitReason.NO_WORKER)
+    assert scheduler.explain("k").lane == "pull:q"
+
+
+def test_busy(url, make, go_on, until):
+    """
+    Jobs wait for a worker, and for a place, if attempts of their lane take all of them.
+    """
+    scheduler = make(url, options=SchedulerOptions(workers=1, running_max=4)).start()
+    begun = hung(scheduler, "hangs", go_on)
+    scheduler.set_many([SetRequest(f"k{n}", delay=0, handler="hangs", payload=n) for n in range(20)])
+    until(lambda: len(begun) == 1)
+    until(lambda: reason(scheduler, "k1") is WaitReason.BUSY)
+    until(lambda: reason(scheduler, "k19") is WaitReason.BUSY)
+    state = scheduler.explain("k19").state
+    assert (state.lane, state.reason) == ("handler:hangs", WaitReason.BUSY)
+    assert state.running + state.staged == 20
+
+
+def test_the_previous_run(url, make, go_on, until):
+    """
+    A job that was set again while it runs waits for the end of that run.
+    """
+    scheduler = make(url).start()
+    begun = hung(scheduler, "hangs", go_on)
+    scheduler.set("k", delay=0, handler="hangs", payload=1)
+    until(lambda: begun)
+    assert reason(scheduler, "k") is WaitReason.RUNNING
+    scheduler.set("k", delay=0, handler="hangs", payload=2)
+    assert reason(scheduler, "k") is WaitReason.PREVIOUS_RUN
+    go_on.set()
+    until(lambda: scheduler.explain("k") is None)
+    assert begun == [1, 2]
+
+
+class Troubled(MemoryStore):
+    """
+    A store that can be made to answer no reads, or to take no corrected instants.
+    """
+
+    lacks = ""
+
+    def _check_up(self, call):
+        if self.lacks == call:
+            what = "the test took the store down"
+            raise StoreError(what, "wait", is_transient=True)
+
+    def get(self, key):
+        """
+        Read a job, unless the test has taken reads away.
+        """
+        self._check_up("get")
+        return super().get(key)
+
+    def apply(self, writes):
+        """
+        Apply *writes*, unless the store lacks corrected instants.
+        """
+        if any(isinstance(write, Redate) for write in writes):
+            self._check_up("apply")
+        return super().apply(writes)
+
+
+class Leasing(Troubled):
+    """
+    A store whose leases end, and which can be made to renew none.
+    """
+
+    abilities = Abilities(has_many_owners=True, first_tail=1_000_000)
+
+    def acquire(self, owner):
+        """
+        Take the lease.
+        """
+        return self._ending(super().acquire(owner) if self._owner != owner else super().renew(owner))
+
+    def renew(self, owner):
+        """
+        Renew the lease, unless the test has taken renewals away.
+        """
+        self._check_up("renew")
+        return self._ending(super().renew(owner))
+
+    def _ending(self, leases):
+        return [replace(lease, until=self.now_ms() + 300) for lease in leases]
+
+
+def test_a_store_that_does_not_answer(make):
+    """
+    That the store does not answer is an explanation; another fault of it is raised.
+    """
+    store = Troubled()
+    scheduler = make(store).start()
+    scheduler.set("k", delay=HOUR, handler="h")
+    store.lacks = "get"
+    assert reason(scheduler, "k") is WaitReason.STORE_UNREACHABLE
+    assert "the test took the store down" in scheduler.explain("k").text
+
+
+def test_a_lease_that_is_not_trusted(make, until):
+    """
+    While the leases are not renewed, that is the reason for every job, and the next renewal ends it.
+    """
+    store = Leasing()
+    scheduler = make(store).start()
+    scheduler.handler("h")(print)
+    scheduler.set("k", delay=HOUR, handler="h")
+    assert reason(scheduler, "k") is WaitReason.NOT_DUE
+    store.lacks = "renew"
+    until(lambda: reason(scheduler, "k") is WaitReason.LEASE_NOT_TRUSTED)
+    store.lacks = ""
+    until(lambda: reason(scheduler, "k") is WaitReason.NOT_DUE)
+
+
+def test_a_clock_that_was_set(make, until):
+    """
+    While instants are written again after the clock was set, that is the reason.
+    """
+    clock = ManualClock(wall=1_700_000_000.0)
+    store = Troubled(clock)
+    scheduler = make(store, clock=clock).start()
+    scheduler.handler("h")(print)
+    scheduler.set("k", delay=HOUR, handler="h")
+    store.lacks = "apply"
+    clock.step_wall(-2 * HOUR)
+    until(lambda: reason(scheduler, "k") is WaitReason.CLOCK_SET)
+    store.lacks = ""
+    until(lambda: reason(scheduler, "k") is WaitReason.NOT_DUE)
+
+
+def test_at_a_moved_clock(make):
+    """
+    An inline scheduler answers, too.
+    """
+    clock = ManualClock(wall=1_700_000_000.0)
+    scheduler = make(kind=InlineScheduler, clock=clock).start()
+    scheduler.handler("h")(print)
+    scheduler.set("k", delay=HOUR, handler="h")
+    assert reason(scheduler, "k") is WaitReason.NOT_DUE
+    clock.advance(HOUR)
+    assert scheduler.explain("k") is None
+
+
+def test_from_another_process(file_url, make, go_on, until):
+    """
+    A process that does not fire names the one that does.
+    """
+    owner = make(file_url).start()
+    begun = hung(owner, "one", go_on, concurrency=1)
+    owner.set_many([SetRequest(f"k{n}", delay=0, handler="one", payload=n) for n in range(2)])
+    until(lambda: begun)
+    client = Scheduler(file_url)
+    found = client.explain("k1")
+    assert (found.reason, found.owner) == (WaitReason.OTHER_NODE, owner.stats()["owner"])
+    assert reason(client, "k0") is WaitReason.RUNNING
+    client.close()
+
+
+def test_asynchronously():
+    """
+    `AsyncScheduler` answers the same.
+    """
+
+    async def ask():
+        async with AsyncScheduler("memory://") as scheduler:
+            await scheduler.set("k", delay=HOUR, handler="h")
+            return await scheduler.explain("k"), await scheduler.explain("none")
+
+    found, nothing = asyncio.run(ask())
+    assert (found.reason, nothing) == (WaitReason.NOT_DUE, None)
+
+
+def test_many_lanes(make, until):
+    """
+    Of many lanes 50 are named, those that wait before others, and the others are added up.
+    """
+    scheduler = make("memory://").start()
+    scheduler.handler("slow", rate=0.01)(print)
+    scheduler.set_many([SetRequest(f"ahead/{n}", delay=5, handler=f"h{n}") for n in range(80)])
+    for n in range(80):
+        scheduler.handler(f"h{n}")(print)
+    scheduler.set_many([SetRequest(f"slow/{n}", delay=0, handler="slow") for n in range(3)])
+    until(lambda: any(lane["reason"] == "rate" and lane["waiting"] == 2 for lane in scheduler.stats()["lanes"]))
+    until(lambda: scheduler.stats()["staged"] == 82)
+    lanes = scheduler.stats()["lanes"]
+    assert len(lanes) == 51
+    assert lanes[0]["lane"] == "handler:slow"
+    assert lanes[-1]["lane"] == "(others)"
+    assert sum(lane["staged"] for lane in lanes) == 82
+    assert LaneState(**lanes[-1]) == LaneState("(others)", staged=31)
+
+
+def test_the_debug_lines(make, go_on, until, caplog):
+    """
+    Each reason for which a lane waits is logged once a second at most, and names the lane.
+    """
+    caplog.set_level(logging.DEBUG, "tickwheel.scheduler")
+    scheduler = make("memory://", options=SchedulerOptions(staged_max=100)).start()
+    begun = hung(scheduler, "one", go_on, concurrency=1)
+    scheduler.handler("slow", rate=0.01)(begun.append)
+    scheduler.handler("paused")(begun.append)
+    scheduler.pause_scope("handler:paused")
+    for name in ("one", "slow", "paused", "unknown"):
+        scheduler.set_many([SetRequest(f"{name}/{n}", delay=0, handler=name, payload=n) for n in range(300)])
+    wanted = {
+        ("handler:one", "concurrency"),
+        ("handler:slow", "rate"),
+        ("handler:paused", "paused"),
+        ("handler:unknown", "no_handler"),
+    }
+
+    def told():
+        lines = [each for each in caplog.records if each.levelno == logging.DEBUG and "waits: " in each.getMessage()]
+        return [(each.args[0].split("'")[1], str(each.args[1])) for each in lines if "'" in each.args[0]]
+
+    until(lambda: wanted <= set(told()))
+
+
+def test_one_line_a_second(caplog):
+    """
+    Each pair of a lane and a reason has one line a second, and at a higher level no line.
+    """
+    now = 100.0
+    log = WaitLog(SimpleNamespace(monotonic=lambda: now, lock=threading.Lock))
+    caplog.set_level(logging.DEBUG, "tickwheel.scheduler")
+    for now in (100.0, 100.5, 100.999, 101.0, 101.5, 102.0):
+        log.tell("handler:a", WaitReason.RATE, f"at {now}")
+        log.tell("handler:a", WaitReason.BUSY)
+        log.tell("handler:b", WaitReason.RATE)
+        log.tell("*", WaitReason.STORE_UNREACHABLE)
+    lines = [each.getMessage() for each in caplog.records]
+    assert len(lines) == 3 * 4
+    assert lines[:4] == [
+        "lane 'handler:a' waits: rate (at 100.0)",
+        "lane 'handler:a' waits: busy",
+        "lane 'handler:b' waits: rate",
+        "every lane waits: store_unreachable",
+    ]
+    caplog.set_level(logging.INFO, "tickwheel.scheduler")
+    now = 200.0
+    log.tell("handler:a", WaitReason.RATE)
+    assert len(caplog.records) == 12
