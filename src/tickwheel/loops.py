@@ -37,9 +37,6 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 def new_pool(workers: int, name: str) -> ThreadPoolExecutor:
-    """
-    Return a pool of threads of the system.
-    """
     return _Pool(workers, name) if is_patched() else ThreadPoolExecutor(workers, name)
 
 

@@ -122,9 +122,6 @@ class Gate:
         self._call()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """
-        Wait until it is open, at most *timeout* seconds; return whether it is.
-        """
         if is_patched() and getattr(_here, "thread", None) is None:
             return self._wait_in_hub(timeout)
         if not self._is_open and self._lock.acquire(timeout=-1 if timeout is None else max(timeout, 0.0)):
@@ -209,9 +206,6 @@ class Thread(_Base):
         return super().is_alive() if self._gate is None else not self._gate.is_open()
 
     def join(self, timeout: float | None = None) -> None:
-        """
-        Wait for its end; a greenlet that does so lets the others run.
-        """
         if self._gate is None:
             super().join(timeout)
         elif self is current_thread():
@@ -221,8 +215,5 @@ class Thread(_Base):
 
 
 def current_thread() -> threading.Thread:
-    """
-    Return the thread that runs here.
-    """
     thread: threading.Thread | None = getattr(_here, "thread", None)
     return threading.current_thread() if thread is None else thread

@@ -24,9 +24,6 @@ _SATURDAY, _SUNDAY = 5, 6
 
 
 def is_special(term: str) -> bool:
-    """
-    Return whether *term* of a day field is one of these, be its number right or wrong.
-    """
     return ("W" in term or term.startswith("L-")) and term != "LW"
 
 

@@ -141,9 +141,6 @@ def names_day(fields: str, day: date) -> bool:
 
 @lru_cache(maxsize=4096)
 def _readers(fields: str, *, needs_both: bool) -> tuple[tuple[CronSim, str | None], ...]:
-    """
-    Return what cronsim made of each of the alternatives, to be asked about single days.
-    """
     start = datetime(2000, 1, 1)  # noqa: DTZ001  a wall clock has no zone
     return tuple((_simulator(each, start, needs_both=needs_both), special) for each, special in _alternatives(fields))
 

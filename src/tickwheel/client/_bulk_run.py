@@ -47,9 +47,6 @@ class _Run(NamedTuple):
 
 
 def done_in_bulk(client: Client, request: BulkRequest, on_progress: BulkProgress | None) -> BulkAnswer:
-    """
-    Do what *request* asks for, and return how far it came; blocks.
-    """
     run = _Run(*(request.run or client.begun()))
     mark = run.mark if request.verb in _ONCE else checks.NUMBER_MAX
 

@@ -127,9 +127,6 @@ def _ruled(job: Job, before: Recurrence, given: dict[str, Any], now: int) -> Rec
 
 
 def _as_set(before: Recurrence, given: dict[str, Any], *, has_new_rule: bool) -> dict[str, Any]:
-    """
-    Return the fields of a set that makes the rule *before* with what is *given*.
-    """
     rule = before.rule
     fields: dict[str, Any] = {
         "misfire": before.misfire,

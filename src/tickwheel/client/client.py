@@ -180,18 +180,12 @@ class Client:
         return writer.submit(self._set_write(request, *self.clock.reading_for_delay()))
 
     def submit(self, verb: Verb) -> Promise[list[Answer]]:
-        """
-        Do *verb* on all its jobs; all is checked before any is queued.
-        """
         writer = self._writing(verb.name)
         trace, actor, owner = self._trace(), self.actor(), self._owner
         set_write = partial(self._set_write_of, trace, actor)
         return writer.submit_many(writes_of(verb, set_write, *self.clock.reading_for_delay(), actor=actor, owner=owner))
 
     def pause_scope(self, scope: str, note: str, by: str | None) -> Pause:
-        """
-        Pause the jobs of a handler, a queue, a target, or all.
-        """
         self.opened()
         by, note = note_of(by or self._owner, note)
         self._registry.check_scope(checks.check_scope(scope))
@@ -250,15 +244,9 @@ class Client:
         return write
 
     def actor(self) -> Actor | None:
-        """
-        Return who asks, if the history is to know: the caller of a service, or this process.
-        """
         return None if self._actor is None else ACTOR.get() or self._actor
 
     def _trace(self) -> str | None:
-        """
-        Return the traceparent of what the caller does: a request's, or that of a span.
-        """
         trace = TRACE.get()
         return trace if trace is not None or self._tracer is None else self._tracer.current()
 
@@ -304,9 +292,6 @@ class Client:
         return declared(self, asked, sets)
 
     def write_together(self, verb: str, writes: Sequence[Write]) -> list[Answer]:
-        """
-        Write for *verb* in one commit, all of one partition; blocks.
-        """
         return self._writing(verb).submit_together(writes).result()
 
     def begun(self) -> tuple[int, int]:
@@ -354,9 +339,6 @@ class Client:
         return jobs[0] if jobs else None
 
     def incidents(self, search: str, prefix: str) -> Incidents:
-        """
-        Read the dead letters, grouped by what went wrong.
-        """
         self.refresh()
         search, prefix = checks.check_text("search", search, 2_048), checks.check_text("prefix", prefix, 512)
         letters = self.store.latest_dead(LETTERS_MAX + 1)
@@ -367,9 +349,6 @@ class Client:
         return self.store.shards()
 
     def nodes(self) -> list[Node]:
-        """
-        Read who fires, and the store's clock if that was long ago: they are judged by it.
-        """
         self.refresh()
         return self.store.nodes()
 

@@ -69,16 +69,10 @@ class _Part:
     after: Manifest
 
     def writes(self, gone: Iterable[Cancel]) -> list[Write]:
-        """
-        Return the batch, which cancels the jobs that are *gone* from the manifest.
-        """
         head = Declare(self.key, self.after, self.before.version, tuple(write.job.key for write in self.sets))
         return [head, *self.sets, *gone]
 
     def gone(self) -> list[Job]:
-        """
-        Return the jobs that the manifest does not have any more.
-        """
         wanted = {write.job.key for write in self.sets}
         return [self.members[key] for key in sorted(self.members) if key not in wanted]
 
@@ -111,9 +105,6 @@ def declared(client: Client, asked: Declaration, sets: Callable[[], list[Set]]) 
 
 
 def _parts_of(store: Store, asked: Declaration, sets: list[Set]) -> tuple[list[_Part], int | None]:
-    """
-    Return the parts of what is *asked* for, and the newest revision that was declared.
-    """
     name, digest = asked.manifest, digest_of(sets)
     place_of = store.partition_of if isinstance(store, Partitioned) else lambda _key: 0
     parts: list[_Part] = []
@@ -183,9 +174,6 @@ def _done(key: str, answer: Answer, *, is_set: bool) -> DeclaredJob:
 
 
 def _tried(parts: Sequence[_Part], asked: Declaration, revision: int | None, now: int) -> Declared:
-    """
-    Return the answer that *parts* would get; nothing is written.
-    """
     jobs: list[DeclaredJob] = []
     for part in parts:
         for write in part.sets:
@@ -202,9 +190,6 @@ def _tried(parts: Sequence[_Part], asked: Declaration, revision: int | None, now
 
 
 def _in_order(answer: Declared, asked: Declaration) -> Declared:
-    """
-    Return *answer* with its jobs as they were asked for, then those that are gone, by key.
-    """
     places = {schedule.key: place for place, schedule in enumerate(asked.schedules)}
     in_order = sorted(answer.jobs, key=lambda job: (places.get(job.key, len(places)), job.key))
     return replace(answer, jobs=tuple(in_order))

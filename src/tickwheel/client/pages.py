@@ -65,9 +65,6 @@ def walked(
 
 
 def jobs_with(client: Jobs, handlers: Iterable[str]) -> list[Job]:
-    """
-    Return all live jobs and dead letters of *handlers*, those of each in the order of their keys; blocks.
-    """
     found: list[Job] = []
     for handler in handlers:
         fields: ListFields = {"target": "handler", "handler": handler}

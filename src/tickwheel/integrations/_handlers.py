@@ -141,9 +141,6 @@ class Handlers:
 
 
 def within(function: Callable[..., Any], context: Callable[[], AbstractContextManager[object]]) -> Callable[..., Any]:
-    """
-    Return what calls *function*, async or not, within a *context* of its own.
-    """
     if is_async(function):
 
         @wraps(function)

@@ -165,9 +165,6 @@ def _is_given(value: object) -> bool:
 
 
 def _check_together(verb: str, times: dict[str, Duration | None]) -> None:
-    """
-    Refuse a length of time that *verb* does not take, or lacks.
-    """
     for name, value in times.items():
         verbs = _TAKES[name]
         if value is None and verb == verbs[0]:

@@ -372,9 +372,6 @@ def limit_s(name: str, value: Duration | None) -> float | None:
 
 
 def noted(progress: float | None, note: str) -> Progress | None:
-    """
-    Return the *progress* that goes with another request, None where there is none.
-    """
     if progress is not None:
         return Progress.of(progress, note)
     if note:

@@ -234,7 +234,4 @@ def _stated(write: Set) -> str:
 
 
 def outcome_of(outcomes: Iterable[Outcome]) -> Outcome:
-    """
-    Return the outcome of a whole declaration, given those of its writes.
-    """
     return Outcome.UNCHANGED if _QUIET.issuperset(outcomes) else Outcome.CHANGED

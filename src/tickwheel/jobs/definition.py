@@ -65,9 +65,6 @@ class Definition(NamedTuple):
 
     @classmethod
     def from_text(cls, text: str) -> Definition:
-        """
-        Read what `to_text` wrote.
-        """
         series, payload, target, handler, retry, length, has_phase = json.loads(text)
         attempts, kind, base_ms, max_ms, jitter, waits_ms = retry
         policy = RetryPolicy(attempts, kind, base_ms, max_ms, jitter, tuple(waits_ms))
@@ -79,9 +76,6 @@ class Definition(NamedTuple):
         return json.dumps((*parts, self.expires_ms, self.has_phase), separators=(",", ":"))
 
     def is_like(self, other: Definition) -> bool:
-        """
-        Return whether *other*, which is wanted, is the same.
-        """
         mine, wanted = self[2:6], other[2:6]
         is_same = mine == wanted and self.series.is_like(other.series, has_phase=other.has_phase)
         return is_same and _is_same_json(self.payload, other.payload)

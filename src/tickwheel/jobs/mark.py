@@ -31,17 +31,11 @@ class Mark(NamedTuple):
 
     @classmethod
     def on(cls, job: Job, source: str, target: str) -> Mark:
-        """
-        Return the mark of *job*, which goes from *source* to *target*.
-        """
         pause = None if job.pause is None else (job.pause.at, job.pause.by, job.pause.note)
         return cls(source, target, job.state.value, job.error, pause=pause)
 
     @classmethod
     def of(cls, job: Job) -> Mark | None:
-        """
-        Return the mark that *job* has, or None.
-        """
         if job.state is not State.DEAD or not (job.error or "").startswith(_MARK):
             return None
         return cls(*json.loads((job.error or "").removeprefix(_MARK)))

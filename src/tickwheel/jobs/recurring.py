@@ -212,9 +212,6 @@ def runs_of(job: Job, count: int, passes: Iterable[object] | None = None) -> Ite
 
 
 def runs_found(job: Job, count: int, passes: Iterable[object] | None = None) -> list[int]:
-    """
-    Return what `runs_of` yields until the search gives up.
-    """
     found: list[int] = []
     with suppress(InvalidRecurrenceError):
         for run in runs_of(job, count, passes):

@@ -423,9 +423,6 @@ def trial(request: SetRequest, now: int) -> Job:
 
 
 def other_manifest(job: Job) -> InvalidJobError:
-    """
-    Return the error of a request for the key of *job*, which belongs to another manifest.
-    """
     remedy = f"it belongs to the manifest {job.manifest!r}: take it out there first, or choose another key"
     return InvalidJobError("key", job.key, remedy)
 
@@ -533,9 +530,6 @@ def check_names(verb: str, given: Iterable[str], known: Iterable[str]) -> None:
 
 
 def flag(name: str, value: object) -> bool:
-    """
-    Return *value* if it is True or False.
-    """
     if not isinstance(value, bool):
         raise InvalidJobError(name, value, "pass True or False")
     return value

@@ -130,9 +130,6 @@ def is_same_but(*names: str) -> Callable[[Job, Job], bool]:
 
 
 def with_other(*names: str) -> Callable[..., Job]:
-    """
-    Return the function that takes a job and values for the columns with *names*, and returns the job with these values.
-    """
     values = [name if name in names else f"job.{name}" for name in NAMES]
     made: Callable[..., Job] = _function(f"with_other(job, {', '.join(names)})", f"Job({', '.join(values)})", Job=Job)
     return made

@@ -121,9 +121,6 @@ def at_end(job: Job, wanted: Definition) -> Job:
 
 
 def then_of(job: Job) -> Definition | None:
-    """
-    Return the definition that was set while the run of *job* lasted, or None.
-    """
     if job.recurrence is None or '"then":' not in job.recurrence:
         return None
     text = Recurrence.from_text(job.recurrence).then
@@ -147,9 +144,6 @@ def gone_on(job: Job, wanted: Definition, now: int) -> Job | None:
 
 
 def without_then(text: str | None) -> str | None:
-    """
-    Return the recurrence *text* without a definition that counts later.
-    """
     if text is None or '"then":' not in text:
         return text
     return replace(Recurrence.from_text(text), then=None).to_text()

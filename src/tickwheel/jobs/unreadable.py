@@ -51,9 +51,6 @@ def unreadable_part(text: str) -> str | None:
 
 
 def with_end(text: str, due_at: int, begun: int, ended: int, *, has_run: bool) -> str:
-    """
-    Return the *text* of a rule that cannot be read here, with the end of a run in it.
-    """
     return _with(text, ended=[due_at, begun, ended, has_run])
 
 

@@ -90,9 +90,6 @@ def line_chart(x: Axis, y: Axis, xs: Sequence[float], series: Mapping[str, Seque
 def strip_chart(
     title: str, write: Callable[[float], str], series: Mapping[str, Sequence[float]], seconds: float
 ) -> str:
-    """
-    Return a strip for each of *series*, one above the other, of what happened in equal parts of *seconds*.
-    """
     height, gap = 46, 12
     most = max((value for values in series.values() for value in values), default=0) or 1
     parts = []

@@ -28,9 +28,6 @@ class Comparisons:
         self.ids: set[int] = set()
 
     def __call__(self, frame: FrameType, event: str, _: object) -> None:
-        """
-        Take note of a call, as `sys.setprofile` reports it.
-        """
         if event == "call" and frame.f_code is Entry.__lt__.__code__:
             self.count += 1
             self.ids |= {frame.f_locals["self"].id, frame.f_locals["other"].id}
@@ -38,9 +35,6 @@ class Comparisons:
 
 @contextmanager
 def counted() -> Iterator[Comparisons]:
-    """
-    Count the comparisons made by this thread inside the block.
-    """
     before, comparisons = sys.getprofile(), Comparisons()
     sys.setprofile(comparisons)
     try:

@@ -44,9 +44,6 @@ def render_page(
 
 
 def section(title: str, text: str, picture: str) -> str:
-    """
-    Return a box with a *picture*, and above it what it shows.
-    """
     return f"<section><h2>{escape(title)}</h2><p>{escape(text)}</p>{picture}</section>"
 
 

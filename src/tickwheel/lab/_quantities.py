@@ -18,7 +18,4 @@ def duration(ns: float) -> str:
 
 
 def times(ratio: float) -> str:
-    """
-    Return how often, as "3.6 times" or "1,300 times".
-    """
     return f"{float(f'{ratio:.2g}'):,g} times"

@@ -25,9 +25,6 @@ OWN_US: Final = tuple(int(seconds * SECOND) for seconds in (0.5, 2, 3, 5, 7, 11,
 
 
 def scenes() -> list[dict[str, Any]]:
-    """
-    Return where designs break, each beside one that does not.
-    """
     return [_early(), _lost_move(), _coarse_tick(), _burst()]
 
 

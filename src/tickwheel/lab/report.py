@@ -170,9 +170,6 @@ def _occupancy(comparison: Comparison) -> str:
 
 
 def figures_table(rows: Iterable[Row]) -> list[list[str]]:
-    """
-    Return the figures as people read them, the heading first.
-    """
     return [[title for title, _ in COLUMNS], *([write(row) for _, write in COLUMNS] for row in rows)]
 
 

@@ -49,9 +49,6 @@ class TraceError(TickwheelError, ValueError):
     """
 
     def __init__(self, path: Path, line: int, problem: str) -> None:
-        """
-        Name the file, the line (from 1, the header's), and what is wrong with it.
-        """
         self.path = path
         self.line = line
         super().__init__(f"{path}, line {line}: {problem}")

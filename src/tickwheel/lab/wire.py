@@ -118,9 +118,6 @@ class Client:
             connection.end("timed out")
 
     async def ask(self, method: str, path: str, body: str | None = None) -> Answer:
-        """
-        Ask, and return the answer.
-        """
         answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
         def done(answer: Answer) -> None:
@@ -157,9 +154,6 @@ class Client:
         self.free(connection)
 
     def free(self, connection: _Connection) -> None:
-        """
-        Use *connection* again.
-        """
         self._idle.append(connection)
         self._send()
 

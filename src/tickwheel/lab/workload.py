@@ -54,9 +54,6 @@ class Workload:
     deadlines: array[int]
 
     def write(self, path: Path) -> None:
-        """
-        Write it to *path*, for a process of this machine.
-        """
         columns = (self.fill, self.times, self.numbers, self.deadlines)
         head = array("q", (self.timers, self.copies, *map(len, columns)))
         with path.open("wb") as file:

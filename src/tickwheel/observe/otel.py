@@ -178,9 +178,6 @@ class _FiringSpan:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """
-        Make current again what was.
-        """
         self._tracer.detach(self._token)
 
     def end(self, outcome: str, error: str | None, at_ns: int) -> None:

@@ -277,9 +277,6 @@ def _labelled(
     labels: Sequence[str],
     rows: Iterable[Sequence[Any]],
 ) -> Metric:
-    """
-    Return a family with a figure for each of *rows*, in which that comes after the values of *labels*.
-    """
     family = kind(name, text, labels=labels)
     for *values, figure in rows:
         family.add_metric(values, figure)
@@ -300,9 +297,6 @@ def _durations(core: Any, name: str, text: str, figures: Mapping[str, Any], edge
 
 
 def _exemplars(core: Any, traces: Iterable[Mapping[str, Any]], edges_ms: Sequence[float]) -> dict[int, Any]:
-    """
-    Return, by the number of its step between *edges_ms*, the exemplar of the last of *traces* in it.
-    """
     found: dict[int, Any] = {}
     for each in sorted(traces, key=lambda each: each["fired_at"]):
         _, trace_id, span_id, _ = each["trace"].split("-")

@@ -71,9 +71,6 @@ class RemoteClient:
         return self._transport.submit(self._write("PUT", _wire.address(request.key), body, headers))
 
     def submit(self, verb: Verb) -> Future[list[Answer]]:
-        """
-        Do *verb* on all its jobs; all is checked before any is sent.
-        """
         match verb:
             case SetJobs():
                 items = [self._item(request) for request in verb.requests]
@@ -94,9 +91,6 @@ class RemoteClient:
                 assert_never(verb)
 
     def pause_scope(self, scope: str, note: str, by: str | None) -> Pause:
-        """
-        Pause the jobs of a handler, a queue, a target, or all.
-        """
         _refuse_name(by)
         return _wire.pause_of(self._post("/v1/scopes:pause", scope=checks.check_scope(scope), note=note))
 
@@ -276,9 +270,6 @@ class RemoteClient:
         return Page(tuple(map(_wire.job_of, document["jobs"])), document["cursor"])
 
     def bulk(self, verb: str, prefix: str, fields: BulkFields, on_progress: BulkProgress | None) -> BulkAnswer:
-        """
-        Do the same to all jobs that a filter chooses, with as few requests as there can be.
-        """
         _refuse_name(fields.get("by"))
         request = bulk_request(verb, prefix, fields, self.now_ms())
         body = _wire.bulk_body(verb, prefix, fields)
@@ -330,9 +321,6 @@ class RemoteClient:
         return counts
 
     def incidents(self, search: str, prefix: str) -> Incidents:
-        """
-        Read the dead letters, grouped by what went wrong.
-        """
         params: dict[str, Any] = {"keys": LETTERS_MAX, "search": search, "prefix": prefix}
         return _wire.incidents_of(self._read("/v1/incidents", {name: value for name, value in params.items() if value}))
 

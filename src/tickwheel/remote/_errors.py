@@ -34,9 +34,6 @@ def name_of(problem: dict[str, Any]) -> str:
 
 
 def error_of(problem: dict[str, Any], where: str) -> TickwheelError:  # noqa: PLR0911  a table, one row an error
-    """
-    Return the error that *problem* is, which the service at *where* answered.
-    """
     name = name_of(problem)
     detail, remedy = str(problem.get("detail", "it did not say why")), str(problem.get("remedy", ""))
     value = _value(problem)

@@ -70,9 +70,6 @@ class _Attempt:
 
     @property
     def counts(self) -> bool:
-        """
-        True while what it answers is reported.
-        """
         return not (self.is_late or self.is_stopped)
 
     def stop(self) -> None:
@@ -114,9 +111,6 @@ class _Pace:
         return max(0.0, self._next_at - time.monotonic())
 
     def begin(self) -> None:
-        """
-        Let one begin, now or when it may.
-        """
         if wait_s := self.wait_s():
             time.sleep(wait_s)
         self._next_at = max(self._next_at, time.monotonic()) + self._step_s
@@ -274,9 +268,6 @@ class Puller:
             leave()
 
     def _answer(self, call: Call, attempt: _Attempt) -> object:
-        """
-        Return what the handler does, or the error that it raises.
-        """
         lease = attempt.lease
         firing = Firing(lease.job, lease.attempt, time.time() * 1000, attempt.begin, None, attempt)
         arguments = (lease.payload, firing) if call.wants_firing else (lease.payload,)
@@ -339,9 +330,6 @@ class Puller:
                 return self._pulls.ack(fire_id)
 
     def _beat(self) -> None:
-        """
-        Renew the leases of what runs, and end what is past its timeout.
-        """
         beat_at = time.monotonic() + _BEAT_S
         while not self._ended.is_set():  # while a stop waits for what runs, that keeps its leases and timeouts
             soonest = min((each.late_at for each in list(self._running.values())), default=math.inf)

@@ -50,17 +50,11 @@ class RemotePulls:
         return self._transport.submit(self._end("ack", {"fire_id": fire_id}))
 
     def nack(self, fire_id: str, delay: Duration | None, error: str | None, *, is_dead: bool) -> Future[None]:
-        """
-        End a firing as failed, or for good.
-        """
         reason = check_error(error)[:2_000]
         body = {"fire_id": fire_id, "delay": check_delay(delay, is_dead=is_dead), "error": reason, "is_dead": is_dead}
         return self._transport.submit(self._end("nack", body))
 
     def release(self, fire_id: str, delay: Duration | None) -> Future[None]:
-        """
-        Give a firing back, at no cost of attempts.
-        """
         return self._transport.submit(
             self._end("release", {"fire_id": fire_id, "delay": check_delay(delay, is_dead=False)})
         )

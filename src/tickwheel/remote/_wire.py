@@ -65,9 +65,6 @@ _INSTANTS: Final = frozenset({"at", "fired_at", "next_due_at", "now", "oldest_du
 
 
 def to_json(document: Mapping[str, Any], payload: bytes | None = None) -> bytes:
-    """
-    Return *document* as JSON, with the *payload* as it is stored.
-    """
     text = _TEXT.encode(document).encode()
     return text if payload is None else b'%b%b"payload":%b}' % (text[:-1], b"," if document else b"", payload)
 
@@ -99,9 +96,6 @@ def manifest_address(name: str) -> str:
 
 
 def ms(text: str) -> int:
-    """
-    Return the instant that *text* names, in ms since the epoch.
-    """
     return (datetime.fromisoformat(text) - _EPOCH) // _MS
 
 
@@ -339,9 +333,6 @@ def declared_of(document: Mapping[str, Any]) -> Declared:
 
 
 def refusal_of(problem: Mapping[str, Any]) -> Answer | None:
-    """
-    Return the answer that *problem* is, or None where it is an error.
-    """
     outcome = _REFUSALS.get(name_of(dict(problem)))
     job = problem.get("job")
     return None if outcome is None else Answer(outcome, None if job is None else job_of(job))

@@ -90,9 +90,6 @@ class Transport:
         self._client: httpx.AsyncClient | None = None
 
     def __repr__(self) -> str:
-        """
-        Show the address, never the token.
-        """
         return f"<Transport {self.url}>"
 
     def submit(self, request: Coroutine[Any, Any, _T]) -> Future[_T]:
@@ -297,9 +294,6 @@ def _first_of(error: BaseException) -> BaseException:
 
 
 def _checked(url: str) -> str:
-    """
-    Return *url* as other addresses are appended to it, if it can be a service's.
-    """
     before, at, after = url.rpartition("@")
     shown = f"{before.partition('://')[0]}://***@{after}" if at else url
     try:

@@ -99,9 +99,6 @@ def _library() -> Any:
 
 
 def _parts(info: Any) -> Iterator[msgspec.inspect.Type]:
-    """
-    Yield *info*, a description of a type, and those of all its parts, each once.
-    """
     seen: set[int] = set()
     left = [info]
     while left:

@@ -110,38 +110,23 @@ class Core:
 
     @property
     def is_firing(self) -> bool:
-        """
-        True while the background roles run; they do not in the child of a fork.
-        """
         return self._lifecycle.is_started and not self.client.opening.is_inherited
 
     @property
     def owner(self) -> Owner | None:
-        """
-        The owner that fires here, once it has started.
-        """
         return self._owner
 
     @property
     def is_in_use(self) -> bool:
-        """
-        True while this process has threads or connections for it.
-        """
         opening = self.client.opening
         return opening.writer is not None and not opening.is_inherited
 
     @property
     def is_ready(self) -> bool:
-        """
-        True while the roles run and the store answers.
-        """
         owner = self._owner
         return self.is_firing and owner is not None and owner.leases.is_answered()
 
     def start(self, loop: asyncio.AbstractEventLoop | None, role: str) -> None:
-        """
-        Become the owner, or with *role* "auto" wait to follow it; async handlers run on *loop*, or on one of their own.
-        """
         check_role(role)
         self.client.opening.check_process()
         self.registry.warn_of_missing()
@@ -235,9 +220,6 @@ class Core:
         return self._life[1]
 
     def is_inside(self) -> bool:
-        """
-        Return whether the caller is a handler, which a stop may not wait for.
-        """
         return self._owner is not None and self._owner.is_inside()
 
     def stop(self, timeout: float | None, *, is_inside: bool) -> list[Firing]:
@@ -307,22 +289,13 @@ class Core:
             owner.runnable.look()
 
     def recent(self, after: int) -> list[FiringRecord]:
-        """
-        Return what ended after that number, and what runs.
-        """
         owner = self._owner
         return self._figures.recent.after(after, lambda: () if owner is None else owner.running(), self._name())
 
     def advertise(self, url: str, secret: str) -> None:
-        """
-        Report the service of this process to the other nodes, from the next heartbeat on.
-        """
         self._figures.service = {"url": url, "secret": secret}
 
     def stats(self, *, with_store: bool = True) -> dict[str, Any]:
-        """
-        Return counters, sizes and who fires by which clock.
-        """
         backlog = [] if self._owner is None else self._owner.backlog()
         return (self._store_stats(backlog) if with_store else {}) | self._process_stats(backlog)
 
@@ -405,9 +378,6 @@ class Core:
         return explain(self.client, self._owner, key)
 
     def nodes(self) -> list[Node]:
-        """
-        Return who fires, this process with its figures of now.
-        """
         found, owner = self.client.nodes(), self._owner
         if owner is None:
             return found

@@ -32,9 +32,6 @@ class _Inbox:
         self._is_woken = False
 
     def put(self, waiter: asyncio.Future[_T], answer: Reply[_T]) -> None:
-        """
-        Take an *answer* for *waiter*; from any thread.
-        """
         self._answered.append((waiter, answer))
         if not self._is_woken:
             self._is_woken = True

@@ -99,9 +99,6 @@ class Signature:
         return tuple(positional), values
 
     def misfit(self, payload: Any) -> str | None:
-        """
-        Return why the parameters do not take *payload*, or None if they do.
-        """
         try:
             self._decoded(payload)
         except MisfitError as error:
@@ -155,9 +152,6 @@ class Signature:
 
 
 def _firing_of(name: str, parameters: list[inspect.Parameter]) -> inspect.Parameter | None:
-    """
-    Return the parameter that gets the `Firing`, if there is one.
-    """
     for place, each in enumerate(parameters):
         if each.name == _FIRING and each.kind is not _REST:
             if place and each.default is each.empty:

@@ -47,9 +47,6 @@ class Unstarted:
         self._is_done = False
 
     def written(self, answers: Sequence[Answer]) -> None:
-        """
-        Watch the jobs of *answers* as well; on the writer's thread.
-        """
         due = [each.job.due_at for each in answers if each.job is not None and each.job.state is State.PENDING]
         if due and not self._is_done:
             self._look_later(min(due))

@@ -191,9 +191,6 @@ class Migration:
         return self.report
 
     def _copy_manifests(self) -> None:
-        """
-        Copy what is kept of manifests, but for those that the target has.
-        """
         known = {manifest.name for manifest in self._target.manifests()}
         found: dict[str, Manifest] = {}
         for manifest in (each for part, _ in partitions_of(self._source) for each in part.manifests()):

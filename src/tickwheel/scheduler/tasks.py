@@ -322,9 +322,6 @@ def names_of(task: Task[..., ..., Any]) -> tuple[str, ...]:
 
 
 def _name_of(function: Callable[..., Any], name: str | None) -> str:
-    """
-    Return the name of the task of *function*: the given one, or else its module's and its own.
-    """
     if name is not None:
         return checks.check_handler(checks.check_key(name, "name"))
     module = getattr(function, "__module__", None)

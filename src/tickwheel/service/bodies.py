@@ -186,9 +186,6 @@ class SetBody(Body, frozen=True):
     ] = None
 
     def fields(self) -> dict[str, Any]:
-        """
-        Return what is not as by default, the retry policy in the scheduler's words.
-        """
         values = zip(self.__struct_fields__, astuple(self), self.__struct_defaults__, strict=True)
         fields = {name: value for name, value, usual in values if value is not usual}
         if self.retry is not None:

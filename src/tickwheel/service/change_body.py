@@ -56,9 +56,6 @@ class ChangeBody(Body, frozen=True):
     exclude: Annotated[tuple[Line, ...], Meta(max_length=EXCLUDE_MAX)] | UnsetType = UNSET
 
     def fields(self) -> dict[str, Any]:
-        """
-        Return what is there, the retry policy in the scheduler's words.
-        """
         values = zip(self.__struct_fields__, astuple(self), strict=True)
         fields = {name: value for name, value in values if value is not UNSET}
         if isinstance(self.retry, RetryBody):

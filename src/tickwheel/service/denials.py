@@ -31,9 +31,6 @@ class Denials:
         self._logged: dict[Reason, tuple[float, int]] = {}
 
     def counts(self) -> dict[Reason, int]:
-        """
-        Return how many requests were refused so far, by reason.
-        """
         return dict(self._counts)
 
     def note(self, reason: Reason, client: str, name: str = "") -> None:

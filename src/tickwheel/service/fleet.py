@@ -125,9 +125,6 @@ class Fleet:
     """
 
     def __init__(self, scheduler: AsyncScheduler, figures: Figures) -> None:
-        """
-        Read *scheduler*, and the clock of its store from *figures*.
-        """
         self._scheduler = scheduler
         self._figures = figures
 

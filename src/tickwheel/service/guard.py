@@ -51,18 +51,12 @@ class Guard:
     """
 
     def __init__(self, options: ServiceOptions, denials: Denials) -> None:
-        """
-        Let in whom *options* let in, and count the others in *denials*.
-        """
         self._denials = denials
         self._tokens = options.tokens
         self._hosts = frozenset({"localhost"}) | options.allow_hosts
         self._rate = None if options.rate_per_s is None else Rate(options.rate_per_s)
 
     def check(self, call: Request) -> None:
-        """
-        Raise the problem of a request that is not let in.
-        """
         _check_single(call)
         text = _token(call) if self._tokens else ""
         token = self._tokens.find(text) if text else None

@@ -71,9 +71,6 @@ class Reply:
     __slots__ = ("body", "extra", "kind", "status")
 
     def __init__(self, status: int, kind: bytes, body: bytes, *extra: tuple[bytes, bytes]) -> None:
-        """
-        Answer with *status* and *body*, of the media type *kind*, and with *extra* headers.
-        """
         self.status = status
         self.kind = kind
         self.body = body
@@ -81,9 +78,6 @@ class Reply:
 
     @property
     def headers(self) -> tuple[tuple[bytes, bytes], ...]:
-        """
-        All headers, with lower-case names.
-        """
         return ((b"content-type", self.kind), (b"content-length", b"%d" % len(self.body)), *ALWAYS, *self.extra)
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:

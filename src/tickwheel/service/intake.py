@@ -115,10 +115,6 @@ def query(call: Request, allowed: Collection[str] = ()) -> dict[str, str]:
 
 
 def without_query(run: Callable[[Request], Awaitable[ASGIApp]]) -> Callable[[Request], Awaitable[ASGIApp]]:
-    """
-    Return *run*, which refuses each field of a query.
-    """
-
     async def refusing(call: Request) -> ASGIApp:
         if call.query_string:
             query(call)
@@ -143,9 +139,6 @@ def without_conditions(run: Callable[[Request], Awaitable[ASGIApp]]) -> Callable
 
 
 def to_instant(name: str, text: str) -> datetime | float:
-    """
-    Return *text* as an aware datetime, or as seconds since the epoch.
-    """
     with suppress(ValueError):
         return float(text)
     try:
@@ -175,9 +168,6 @@ def to_duration(text: str) -> float | str:
 
 
 def to_count(name: str, text: str, most: int) -> int:
-    """
-    Return *text* as an integer in 1..*most*.
-    """
     if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX and 1 <= int(text) <= most):
         refuse(name, text, f"give an integer in 1..{most}")
     return int(text)
@@ -262,7 +252,4 @@ def _unreadable(what: str, value: object, remedy: str) -> NoReturn:
 
 
 def refuse(what: str, value: object, remedy: str) -> NoReturn:
-    """
-    Refuse a *value*, by naming the *remedy*.
-    """
     raise ProblemError("invalid_value", f"{what} is {show(value)}: {remedy}", value=value, remedy=remedy)

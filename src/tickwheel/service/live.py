@@ -56,9 +56,6 @@ class Live:
     """
 
     def __init__(self, firings: Firings, figures: Figures, watchers_max: int, trace_url: str | None) -> None:
-        """
-        Send to at most *watchers_max* pages at once, with *trace_url* to link to traces by.
-        """
         self._trace_url = trace_url
         self._firings = firings
         self._figures = figures
@@ -67,9 +64,6 @@ class Live:
         self._closed = asyncio.Event()
 
     def close(self) -> None:
-        """
-        End every stream.
-        """
         self._closed.set()
 
     @heeds_prefix

@@ -21,9 +21,6 @@ class Methods:
     """
 
     def __init__(self, idempotency: IdempotencyKeys, **operations: Endpoint) -> None:
-        """
-        Take these *operations*; writes with an idempotency key go through *once*.
-        """
         self._idempotency = idempotency
         self._operations = operations
         if "GET" in operations:
@@ -31,9 +28,6 @@ class Methods:
         self._allow = ", ".join(sorted(operations))
 
     async def reply(self, call: Request) -> ASGIApp:
-        """
-        Return what the operation answers.
-        """
         operation = self._operations.get(call.method)
         if operation is None:
             message = f"this address takes {self._allow}, not {show(call.method)}"
@@ -47,9 +41,6 @@ class Methods:
         return reply
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """
-        Answer, as an ASGI application.
-        """
         reply = await self.reply(Request(scope, receive))
         await reply(scope, receive, send)
 
@@ -63,17 +54,11 @@ class KeyMethods:
     """
 
     def __init__(self, address: str, methods: dict[str, Methods]) -> None:
-        """
-        Take the *methods* of this *address*, as OpenAPI writes it, and of its actions, out of those of all.
-        """
         self._plain = methods.pop(address)
         actions = [path for path in methods if path.startswith(address)]
         self._actions = {path.removeprefix(f"{address}:").encode(): methods.pop(path) for path in actions}
 
     async def reply(self, call: Request) -> ASGIApp:
-        """
-        Return what the operation answers.
-        """
         _, colon, action = call.raw_path.rpartition(b":")
         methods = self._actions.get(action, self._plain) if colon else self._plain
         return await methods.reply(call)

@@ -75,9 +75,6 @@ class Peers:
     """
 
     def __init__(self, scheduler: AsyncScheduler, figures: Figures, options: ServiceOptions) -> None:
-        """
-        Find the nodes by *scheduler*, and the store's time by *figures*.
-        """
         self.secret = secrets.token_urlsafe(24)
         self._scheduler = scheduler
         self._figures = figures
@@ -136,9 +133,6 @@ class Peers:
             raise UnreachablePeerError(peer, str(error) or type(error).__name__) from None
 
     async def close(self) -> None:
-        """
-        Close the connections.
-        """
         if self._session is not None:
             await self._session.close()
             self._session = None

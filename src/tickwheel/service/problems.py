@@ -173,9 +173,6 @@ class ProblemError(Exception):
         self.is_unknown = is_unknown
 
     def document(self) -> dict[str, object]:
-        """
-        Return the problem as RFC 9457 names its members.
-        """
         document: dict[str, object] = {
             "type": f"/problems/{self.kind.name}",
             "title": self.kind.title,

@@ -25,9 +25,6 @@ _LOOKED_AT: Final = 61
 
 
 def check_set(body: SetBody, scheduler: AsyncScheduler, every_min: Duration) -> None:
-    """
-    Refuse what `check_handler` and `check_interval` refuse.
-    """
     check_handler(body.target, body.handler, scheduler)
     check_interval(body.every, body.cron, every_min)
 

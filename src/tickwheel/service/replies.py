@@ -60,9 +60,6 @@ def job_reply(job: Job) -> Reply:
 
 
 def answer_reply(key: str, answer: Answer, wanted: int | None) -> Reply:
-    """
-    Return what came of a write, or raise the problem that it is.
-    """
     outcome = answer.outcome
     if outcome in REFUSALS:
         raise refusal_of(key, answer, wanted)

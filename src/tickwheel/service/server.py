@@ -214,9 +214,6 @@ class _Protocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """
-        Begin what waits, or be idle.
-        """
         if self.pipeline or self.transport.is_closing():
             self._context.copy().run(super().on_response_complete)
             return
@@ -279,17 +276,11 @@ class _Server(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """
-        Listen, and say so.
-        """
         await super().startup(sockets)
         if self.started:
             self._on_ready()
 
     async def on_tick(self, counter: int) -> bool:
-        """
-        Cut off connections that have waited too long for a request.
-        """
         if counter % _SWEEP_TICKS == 0:
             now = asyncio.get_running_loop().time()
             for connection in list(self.server_state.connections):
@@ -298,8 +289,5 @@ class _Server(uvicorn.Server):
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """
-        End the live streams, then wait for the requests.
-        """
         self._on_stop()
         await super().shutdown(sockets)

@@ -40,9 +40,6 @@ class Body(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, froze
     """
 
     def fields(self) -> dict[str, Any]:
-        """
-        Return the fields under the names that the scheduler's methods have for them.
-        """
         return asdict(self)
 
 

@@ -63,9 +63,6 @@ class Token:
         return self.comment or f"token {self.digest[:8]}"
 
     def line(self) -> str:
-        """
-        Return the line of a file that has it.
-        """
         parts = [self.access.name.lower(), self.digest]
         if self.until is not None:
             parts.append(f"until={instant(self.until)}")
@@ -198,7 +195,4 @@ def digest_of(token: str) -> str:
 
 
 def new_token() -> str:
-    """
-    Return a new token of 256 random bits.
-    """
     return f"tw_{secrets.token_urlsafe(32)}"

@@ -35,9 +35,6 @@ class Lifetime:
         return self._pid != os.getpid()
 
     def check(self) -> None:
-        """
-        Raise `StoreError` in a closed store, and in a forked child.
-        """
         if self.is_closed:
             what = f"{self._url} is closed"
             raise StoreError(what, "open it before use, and make a new one after close")

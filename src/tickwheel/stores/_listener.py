@@ -47,9 +47,6 @@ class Listener:
     """
 
     def __init__(self, connect: Callable[[], Subscription]) -> None:
-        """
-        Hear nothing yet; *connect* subscribes, and raises what it likes.
-        """
         self._connect = connect
         self._subscription: Subscription | None = None
         self._is_listening = False
@@ -68,9 +65,6 @@ class Listener:
 
     @property
     def is_subscribed(self) -> bool:
-        """
-        True while there is a connection on which the server announces.
-        """
         return self._subscription is not None
 
     def stop(self) -> None:
@@ -79,16 +73,10 @@ class Listener:
         self._wait.recall()
 
     def wait(self, timeout_s: float) -> bool:
-        """
-        Block until others have written something, `wake`, `close` or the timeout; return whether they may have.
-        """
         with self._wait.entered() as is_open:
             return is_open and self._hear(timeout_s)
 
     def wake(self) -> None:
-        """
-        End a `wait`, this one or the next.
-        """
         self._wait.wake()
 
     def close(self) -> None:

@@ -51,9 +51,6 @@ class Manifests:
     __slots__ = ("_latest", "_stored", "changed")
 
     def __init__(self, stored: Mapping[str, Manifest]) -> None:
-        """
-        Begin with the records that the store has, by name.
-        """
         self._stored = stored
         self._latest: dict[str, Manifest] = {}
         self.changed: dict[str, Manifest] = {}

@@ -22,25 +22,16 @@ class MemoryHistory:
         self._number = 0
 
     def add(self, record: HistoryRecord) -> None:
-        """
-        Give *record* its number, and keep it.
-        """
         self._number += 1
         numbered = record._replace(number=self._number)
         self._records[self._number] = numbered
         self._by_key.setdefault(record.key, {})[self._number] = numbered
 
     def of(self, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
-        """
-        Return the newest records of *key* with numbers below *before*.
-        """
         newest = reversed(self._by_key.get(key, {}).values())
         return list(islice((each for each in newest if before is None or each.number < before), limit))
 
     def prune(self, since: int, per_key: int, total: int, limit: int) -> int:
-        """
-        Delete at most *limit* records, as the protocol says which.
-        """
         records = self._records.values()
         going = list(takewhile(lambda record: record.at < since, islice(records, limit)))
         if not going:

@@ -144,9 +144,6 @@ class Plan:
         return plan
 
     def keys(self) -> list[str]:
-        """
-        Return the keys of the careful writes, each once, sorted.
-        """
         return sorted({key for _, key, _ in self.careful})
 
     def decide(
@@ -196,17 +193,11 @@ class Plan:
         return _differences(before, after)
 
     def note(self, index: int, write: Write, now: int) -> None:
-        """
-        Note what the history keeps of a caller's *write*, which is answered.
-        """
         record = act_of(write, self.answers[index], now)
         if record is not None:
             self.notable.append((index, record, False))
 
     def records(self) -> list[HistoryRecord]:
-        """
-        Return what the history keeps of this batch, once all is decided.
-        """
         answers = self.answers
         return [
             record

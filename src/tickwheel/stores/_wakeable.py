@@ -85,9 +85,6 @@ class WakeableWait:
             self.wake()
 
     def forget(self) -> None:
-        """
-        Take the token away, if it is there.
-        """
         with suppress(BlockingIOError):
             self._woken.recv(65536)
 
@@ -100,9 +97,6 @@ class WakeableWait:
             self._tidy()
 
     def close(self) -> None:
-        """
-        Give the sockets back when the last one has left. Twice is allowed.
-        """
         with self._lock:
             if not self._is_closed:
                 self._is_closed = True

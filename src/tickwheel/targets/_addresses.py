@@ -56,9 +56,6 @@ class Guard:
         self._allowed: tuple[Network, ...] = tuple(ipaddress.ip_network(network) for network in allow)
 
     def check(self, address: str) -> None:
-        """
-        Raise AddressRefusedError unless *address* may be reached.
-        """
         parsed = ipaddress.ip_address(address.partition("%")[0])
         for each in _wrapped(parsed):
             if any(each.version == network.version and each in network for network in self._allowed):

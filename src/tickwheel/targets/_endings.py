@@ -35,9 +35,6 @@ class Endings:
         return done
 
     def end(self, fire_id: str, became: str | None) -> None:
-        """
-        Note what became of a lease; None if that is not known.
-        """
         self._settling.pop(fire_id, None)
         if became is not None:
             self._ended[fire_id] = became
@@ -46,9 +43,6 @@ class Endings:
                 self._ended.popitem(last=False)
 
     def became(self, fire_id: str) -> str | None:
-        """
-        Return what became of a lease, or is about to, if that is known.
-        """
         settling = self._settling.get(fire_id)
         return self._ended.get(fire_id) if settling is None else settling[0]
 

@@ -131,9 +131,6 @@ class Link(Generic[_T]):
             return put_off(firing, back_off(0, _OPEN_S), self._name, "the connection was closed")
 
     async def close(self) -> None:
-        """
-        Give up what is under way, and end the connection, if there is one.
-        """
         held, tasks = self._held, [each.task for each in self._sending.values()]
         if self._connecting is not None:
             tasks.append(self._connecting)  # type: ignore[arg-type]  # it only is waited for

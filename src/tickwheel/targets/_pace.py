@@ -132,9 +132,6 @@ class Pace:
 
     @property
     def is_set(self) -> bool:
-        """
-        True while there is a pace.
-        """
         return self._limit is not None
 
     def _probe(self, now: float) -> float | None:
@@ -145,9 +142,6 @@ class Pace:
         return self._last_turn - now
 
     def rate(self, now: float) -> float:
-        """
-        Return how many messages are sent in a second.
-        """
         assert self._limit is not None
         calm = max(0.0, now - max(self._refused_at, self._open_at))
         if not self._is_known:

@@ -164,9 +164,6 @@ class _Process:
         far.close()
 
     def ask(self, request: bytes) -> None:
-        """
-        Ask for the call that *request* is, once it is ready for one.
-        """
         while self._hear(_UP_S, _not_begun())[0] != _READY:
             pass  # a thread that the call before has left behind
         try:

@@ -100,10 +100,7 @@ class TaskTarget(Linked, Target):
         self._check_options(task_of(payload).options)
 
     @abstractmethod
-    def _check_options(self, options: dict[str, Any]) -> None:
-        """
-        Refuse options that the library does not have.
-        """
+    def _check_options(self, options: dict[str, Any]) -> None: ...
 
     async def _send(self, firing: Firing) -> DeadLetter | Snooze | None:
         try:
@@ -134,10 +131,7 @@ class TaskTarget(Linked, Target):
         """
 
     @abstractmethod
-    def _destination(self) -> Destination:
-        """
-        Return the queue's broker, which hides its secrets.
-        """
+    def _destination(self) -> Destination: ...
 
 
 class _Sets(Protocol[_T_co]):

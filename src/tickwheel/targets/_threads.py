@@ -63,9 +63,6 @@ class Threads:
         return await answer
 
     async def close(self) -> None:
-        """
-        End the threads; one that hangs in its library is left to itself.
-        """
         for _ in self._threads:
             self._calls.put(None)
         await asyncio.to_thread(self._join, asyncio.get_running_loop())

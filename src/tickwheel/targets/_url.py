@@ -126,9 +126,6 @@ def whole(name: str, value: str) -> int:
 
 
 def seconds(name: str, value: str) -> float:
-    """
-    Return the seconds that *value* is: a number, or text such as `250ms` or `PT30M`.
-    """
     try:
         number = float(value)
     except ValueError:

@@ -211,9 +211,6 @@ class _Producer:
         return await answer
 
     async def close(self) -> None:
-        """
-        Give up what is not stored, and end.
-        """
         await asyncio.to_thread(self._end)
 
     def _end(self) -> None:

@@ -54,9 +54,6 @@ def _print(firing: Firing) -> None:
 
 
 def line_of(firing: Firing) -> str:
-    """
-    Return the line of *firing*, free of control characters.
-    """
     job = firing.job
     fired_at = datetime.fromtimestamp(firing.fired_at / 1000, UTC).isoformat(timespec="milliseconds")
     name = f" for {_quoted(job.handler)}" if job.handler else ""

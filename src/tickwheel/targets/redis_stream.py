@@ -194,9 +194,6 @@ class _Pipe:
             answer.cancel()  # a write that failed leaves it
 
     async def close(self) -> None:
-        """
-        End the connection; those that wait get an error.
-        """
         self._reading.cancel()
         await asyncio.wait((self._reading,))
 

@@ -265,9 +265,6 @@ class WebhookTarget:
         return jitter() if wait is None else wait
 
     def _pace(self, name: str) -> Pace:
-        """
-        Return the pace of an address, or of a receiver.
-        """
         found = self._paces.get(name)
         if found is None:
             found = self._paces[name] = Pace()

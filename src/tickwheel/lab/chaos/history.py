@@ -92,9 +92,6 @@ class History:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """
-        Return what `as_json` wrote.
-        """
         document = json.loads(text)
         return cls(
             [Write(**{**write, "outcome": Outcome(write["outcome"])}) for write in document["writes"]],

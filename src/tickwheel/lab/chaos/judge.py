@@ -51,9 +51,6 @@ class Verdict:
 
     @property
     def violations(self) -> list[str]:
-        """
-        All of them, each with its kind.
-        """
         kinds = ("lost", "doubled", "early", "unexpected", "silent")
         return [f"{kind}: {text}" for kind in kinds for text in getattr(self, kind)]
 
@@ -172,9 +169,6 @@ def _judge_repeats(arrived: Sequence[Delivery], faults: Sequence[Fault], verdict
 
 
 def _first(arrived: Iterable[Delivery]) -> list[Delivery]:
-    """
-    Return the first arrival of each generation.
-    """
     first: dict[int, Delivery] = {}
     for one in arrived:
         first.setdefault(one.generation, one)

@@ -94,9 +94,6 @@ class Subject:
         self._signal(signal.SIGCONT)
 
     async def kill(self) -> None:
-        """
-        Kill it, without any chance to end well.
-        """
         self._signal(signal.SIGKILL)
         await self._ended()
 

@@ -103,9 +103,6 @@ class Tally:
         self._errors[reason] += 1
 
     def unanswered(self, number: int, now: float, reason: str) -> None:
-        """
-        Count a request that was given up *now*: it has waited at least until then.
-        """
         self._waited(number, now)
         self.refused(reason)
 
@@ -123,9 +120,6 @@ class Tally:
             self.ended.set()
 
     def figures(self, fired: int, late_s: dict[str, float]) -> StageFigures:
-        """
-        Return the figures, with what the service says of its firings.
-        """
         return StageFigures(
             rate=self.rate,
             seconds=self.seconds,

@@ -34,9 +34,6 @@ COLUMNS: Final = (
 
 
 def stage_rows(stages: Iterable[StageFigures]) -> list[list[str]]:
-    """
-    Return the figures of each stage as people read them, under `COLUMNS`.
-    """
     return [
         [
             f"{stage.rate:g}/s for {stage.seconds:g} s",

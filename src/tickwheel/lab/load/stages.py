@@ -73,9 +73,6 @@ class Threshold:
     limit: float
 
     def miss(self, stage: StageFigures) -> str | None:
-        """
-        Return in words how *stage* misses it, or None.
-        """
         metric = METRICS[self.metric]
         found = metric.read(stage)
         if found >= self.limit if metric.is_floor else found <= self.limit:

@@ -264,9 +264,6 @@ class Batch:
             self._running[shard] += changes[State.RUNNING] * number
 
     def _decide_new(self, plan: Plan) -> Steps[Differences]:
-        """
-        Decide on sets of keys that are guessed to have no job, without a look for one.
-        """
         (drawn,) = yield [Statement(SQL["generations"], (len(plan.careful),))]
         now, draw = _drawn(drawn, len(plan.careful))
         differences = Differences()

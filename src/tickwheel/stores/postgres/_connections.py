@@ -320,18 +320,12 @@ class Connections:
 
     @contextmanager
     def translated(self, connection: Connection) -> Iterator[None]:
-        """
-        Turn what the driver raises into a `StoreError`.
-        """
         try:
             yield
         except (self._psycopg.Error, UnicodeError, OverflowError) as error:
             raise store_error(error, self._url, is_connected=not connection.closed) from error
 
     def close(self) -> None:
-        """
-        Close all that are idle, and the others when they come back; cancel their statements. Twice is allowed.
-        """
         with self._lock:
             self.lifetime.is_closed = True
             self._close_idle()

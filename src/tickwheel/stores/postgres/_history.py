@@ -24,17 +24,11 @@ def columns_of(records: Sequence[HistoryRecord]) -> list[list[Any]]:
 
 
 def history(connection: Connection, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
-    """
-    Return the newest records of *key* with numbers below *before*.
-    """
     values = {"key": key, "before": _EVER if before is None else before, "limit": limit}
     return [HistoryRecord(*row) for row in connection.execute(SQL["history"], values).fetchall()]
 
 
 def prune(connection: Connection, since: int, per_key: int, total: int, limit: int) -> int:
-    """
-    Delete at most *limit* records that are too old or too many; none if another node is at it.
-    """
     if connection.execute(SQL["may_prune"]).fetchone() != (True,):
         return 0
     old = connection.execute(SQL["count_old_history"], (limit, since)).fetchone()

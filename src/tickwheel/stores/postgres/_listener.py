@@ -57,9 +57,6 @@ class Notifier:
         self._wanted.set()
 
     def close(self) -> None:
-        """
-        Announce what is still to be announced, and end the thread. Twice is allowed.
-        """
         self._closing.set()
         self._wanted.set()
         self._thread.join()

@@ -59,9 +59,6 @@ def scan(
     inside: bool,
     rows: int,
 ) -> list[Scan]:
-    """
-    Return what is due in *lanes*, or in all others, as the method of the store says.
-    """
     values = {"until": in_int64(until), "limit": limit, "rows": rows, "lanes": [*lanes], "inside": inside}
     found = connection.execute(SQL["jobs_in_lanes"], {**values, **_columns(cursors)}).fetchall()
     due = _by_shard([(number, *row) for number, _, _, *row in found])

@@ -122,9 +122,6 @@ def rescue_again(connections: Connections, locked: list[CutOff]) -> tuple[int, l
 
 
 def release(connections: Connections, owner: str) -> None:
-    """
-    Free what *owner* holds at once, and count it out.
-    """
     with connections.writing() as connection:
         connection.execute(SQL["held_shards"], (owner,))
         connection.execute(SQL["end_tails"], (owner,))

@@ -18,9 +18,6 @@ __all__ = ["scopes", "set_scope", "take_up"]
 
 
 def set_scope(connection: Connection, scope: str, pause: Pause | None, record: HistoryRecord | None) -> bool:
-    """
-    Pause *scope*, or let it go on; return whether it was paused.
-    """
     if pause is None:
         row = connection.execute(SQL["resume_scope"], (scope,)).fetchone()
     else:

@@ -40,9 +40,6 @@ def request(connection: Connection, jobs: Sequence[Job], shard_of: Callable[[str
 
 
 def requests(connection: Connection, shards: Sequence[int]) -> list[Job]:
-    """
-    Return what is requested of the owner of *shards*, still holds, and is not answered.
-    """
     rows = connection.execute(SQL["withdrawal_requests"], (list(shards),)).fetchall()
     return [
         Job(key, generation, due_at, attempt=attempt, state=State.RUNNING)

@@ -67,15 +67,9 @@ class Batch:
         self.is_growing = any(isinstance(write, (Set, Adopt)) for write in writes)
 
     def keys(self) -> list[str]:
-        """
-        Return the keys whose jobs must be read before `decide`.
-        """
         return self._plan.keys()
 
     def manifests(self) -> list[str]:
-        """
-        Return the names of the manifests that must be read before `decide`.
-        """
         return sorted(self._plan.manifests)
 
     def decide(self, rows: list[Row], now: int, generation: int, texts: Sequence[bytes]) -> None:

@@ -176,9 +176,6 @@ class Connections:
         self._redirected(self._notice_server)
 
     def close(self) -> None:
-        """
-        Close all that are idle, and the others when they come back. Twice is allowed.
-        """
         with self._lock:
             self.lifetime.is_closed = True
             for connection in self._idle:

@@ -16,16 +16,10 @@ _TEXT: Final = json.JSONEncoder(separators=(",", ":"))
 
 
 def packed_records(records: Sequence[HistoryRecord]) -> list[bytes]:
-    """
-    Return *records* as the script `apply` takes them: each a key and what is kept under it.
-    """
     return [part for record in records for part in (record.key.encode(), _member_of(record))]
 
 
 def history(call: Callable[..., Any], base: str, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
-    """
-    Return the newest records of *key* with numbers below *before*.
-    """
     place = f"{base}:history:{key}".encode()
     last = b"+inf" if before is None else b"(%d" % before
     members = call("ZRANGE", place, last, "-inf", "BYSCORE", "REV", "LIMIT", 0, limit)

@@ -57,9 +57,6 @@ def scan(
     inside: bool,
     rows: int,
 ) -> list[Scan]:
-    """
-    Return what is due in *lanes*, or in all others, as the method of the store says.
-    """
     words: list[bytes | int] = [limit, rows, int(inside), packed(map(lane_mark, lanes))]
     for cursor in cursors:
         words += cursor.shard, just_after(cursor.after)

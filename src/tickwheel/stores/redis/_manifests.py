@@ -39,9 +39,6 @@ def changes(kept: Mapping[str, bytes], changed: Mapping[str, Manifest]) -> list[
 
 
 def manifests(connections: Connections, base: str, name: str | None) -> list[Manifest]:
-    """
-    Return all manifests, or the one with that *name*.
-    """
     facts: Sequence[bytes]
     if name is None:
         facts = connections.call("HGETALL", f"{base}:manifests")

@@ -21,9 +21,6 @@ _REACH: Final = 2_000
 
 
 def page(connections: Connections, query: JobQuery) -> Page:
-    """
-    Return the page that *query* asks for, from one look.
-    """
     if query.paused and query.state not in {None, State.PENDING}:
         return Page(())
     if query.state is State.RUNNING:

@@ -54,9 +54,6 @@ class PartitionedLeases:
     """
 
     def __init__(self, partitions: Sequence[RedisStore], url: str, lease_ms: int) -> None:
-        """
-        Ask nobody yet; errors show *url*.
-        """
         self._partitions, self._url, self._lease_ms = partitions, url, lease_ms
         self._count = len(partitions)
         self._pool = new_pool(2 * self._count, "tickwheel-partition")

@@ -17,9 +17,6 @@ _TEXT: Final = json.JSONEncoder(separators=(",", ":"))
 
 
 def set_scope(connections: Connections, scope: str, pause: Pause | None, record: HistoryRecord | None) -> bool:
-    """
-    Pause *scope*, or let it go on; return whether it was paused.
-    """
     text = "" if pause is None else _TEXT.encode([pause.at, pause.by, pause.note])
     kept = () if record is None else packed_records([record])
     return bool(connections.run("scope", scope, text, *kept, is_write=True))

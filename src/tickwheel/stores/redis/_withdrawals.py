@@ -27,9 +27,6 @@ def request(call: _Call, place: str, jobs: Sequence[Job], now: int) -> None:
 
 
 def requests(call: _Call, place: str, now: int) -> list[Job]:
-    """
-    Return what is requested, still holds, and is not answered, and forget what is old.
-    """
     jobs: list[Job] = []
     old: list[bytes] = []
     facts = call("HGETALL", place)

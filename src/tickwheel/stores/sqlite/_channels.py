@@ -38,10 +38,7 @@ class Channel(Protocol):
         Take in what has come, without waiting; return whether it was a notification.
         """
 
-    def close(self) -> None:
-        """
-        Hear nothing any more; the file stays.
-        """
+    def close(self) -> None: ...
 
 
 class FifoChannel:

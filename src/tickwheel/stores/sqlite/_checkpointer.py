@@ -31,9 +31,6 @@ class Checkpointer:
     """
 
     def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
-        """
-        Start the thread; it makes its connection with *connect*.
-        """
         self._connect = connect
         self._written = 0
         self._wanted = Event()
@@ -51,9 +48,6 @@ class Checkpointer:
             self._wanted.set()
 
     def close(self) -> None:
-        """
-        End the thread, after the checkpoint that it may be running. Twice is allowed.
-        """
         self._is_closing = True
         self._wanted.set()
         self._thread.join()

@@ -65,9 +65,6 @@ class Connections:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """
-        Hold a transaction open for writing; commit it at the end, or roll it back if anything is raised.
-        """
         with self.write_lock:
             self.lifetime.check()
             self.check_writable()
@@ -86,9 +83,6 @@ class Connections:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """
-        Lend a connection that only reads.
-        """
         self.file.look()
         with self._lock:
             self.lifetime.check()
@@ -117,9 +111,6 @@ class Connections:
             self.writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
 
     def connect(self, cache_kib: int = _READER_CACHE_KIB) -> sqlite3.Connection:
-        """
-        Make one more connection, for a thread to keep.
-        """
         connection = sqlite3.connect(
             f"{self._path.as_uri()}?{self._reading_only}" if self._reading_only else self._path,
             timeout=self._busy_s,
@@ -137,9 +128,6 @@ class Connections:
         return connection
 
     def check_writable(self) -> None:
-        """
-        Raise `StoreError` if the file was opened only to be read.
-        """
         if self._reading_only:
             what = f"{self._url} is read-only: the file, its folder or the disk it is on"
             raise StoreError(what, "give this user the right to write; until then it can be read")
@@ -156,9 +144,6 @@ class Connections:
         return self.file.inode
 
     def close(self) -> None:
-        """
-        Close all that are idle, and the others when they come back. Twice is allowed.
-        """
         with self.write_lock, self._lock:
             if self.lifetime.is_closed:
                 return

@@ -65,9 +65,6 @@ _FORMAT: Final = {
 
 @contextmanager
 def translated(url: str) -> Iterator[None]:
-    """
-    Turn what SQLite raises into a `StoreError` that names *url* and the remedy.
-    """
     try:
         yield
     except (sqlite3.Error, UnicodeError, OverflowError) as error:

@@ -82,9 +82,6 @@ def is_far(job: Job, now: int) -> bool:
 
 
 def due(connection: sqlite3.Connection, until: int, after: tuple[int, int], limit: int) -> list[Job]:
-    """
-    Return the first *limit* pending jobs due before *until*, from just after *after*, in order, of both levels.
-    """
     values = (0, until, after[0], *after, limit)
     if _first_slot(connection, after[0], until) is None:
         return list(map(job_of, connection.execute(SQL["jobs_due"], values)))
@@ -108,9 +105,6 @@ def scan(
     inside: bool,
     rows: int,
 ) -> Scan:
-    """
-    Return what is due before *until* in *lanes*, or in all others, as the method of the store says.
-    """
     names = json.dumps([*lanes])
     connection.execute("BEGIN")
     try:
@@ -134,9 +128,6 @@ class Sorter:
     """
 
     def __init__(self) -> None:
-        """
-        Begin with the first slot.
-        """
         self._place = _FRONT
 
     def catch_up(self, connections: Connections, now: int, reserve: Reserve) -> None:

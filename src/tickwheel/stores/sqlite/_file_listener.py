@@ -21,9 +21,6 @@ class FileListener:
     """
 
     def __init__(self, database: Path) -> None:
-        """
-        Listen to nobody but `wake` yet.
-        """
         self._path = _path_of(database)
         self._database = database
         self._channel: Channel | None = None
@@ -47,9 +44,6 @@ class FileListener:
         return self.listen()
 
     def wait(self, timeout_s: float) -> bool:
-        """
-        Block until a notification, `wake`, `close` or the timeout; return whether it was a notification.
-        """
         with self._wait.entered() as is_open:
             channel = self._channel
             if channel is not None and is_open:
@@ -59,9 +53,6 @@ class FileListener:
             return False
 
     def wake(self) -> None:
-        """
-        End a `wait`, this one or the next.
-        """
         self._wait.wake()
 
     def stop(self) -> None:
@@ -87,9 +78,6 @@ class FileListener:
 
 
 def notify(database: Path) -> None:
-    """
-    Notify the owner of *database*, if there is one, that something was written.
-    """
     notify_at(_path_of(database))
 
 

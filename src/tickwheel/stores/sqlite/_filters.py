@@ -91,9 +91,6 @@ class Filters:
 
 
 def filter_of(keys: Sequence[str]) -> bytes:
-    """
-    Return the filter of *keys*, at least one.
-    """
     bits = bytearray(_BYTES_A_KEY * len(keys))
     count = 8 * len(bits)
     for key in keys:

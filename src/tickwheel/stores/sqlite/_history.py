@@ -16,9 +16,6 @@ _EVER = 2**63 - 1
 
 
 def history(connection: sqlite3.Connection, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
-    """
-    Return the newest records of *key* with numbers below *before*.
-    """
     rows = connection.execute(SQL["history"], (key, _EVER if before is None else before, limit))
     return [HistoryRecord(*row) for row in rows]
 

@@ -126,9 +126,6 @@ class Follower:
     """
 
     def __init__(self, connect: Callable[[], sqlite3.Connection], notify: Callable[[], object]) -> None:
-        """
-        Start it; it makes its connection with *connect*, and calls *notify* after each commit while it follows.
-        """
         self._connect, self._notify = connect, notify
         self._wanted = Event()
         self._until = 0.0
@@ -143,9 +140,6 @@ class Follower:
         self._wanted.set()
 
     def close(self) -> None:
-        """
-        End the thread. Twice is allowed.
-        """
         self._is_closing = True
         self._wanted.set()
         self._thread.join()

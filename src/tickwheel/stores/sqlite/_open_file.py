@@ -65,9 +65,6 @@ class OpenFile:
 
 
 def inode_of(name: str) -> tuple[int, int] | None:
-    """
-    Return the device and inode of the file called *name*, or None where there is none.
-    """
     try:
         found = os.stat(name)  # noqa: PTH116 - an empty name is no folder here, and a Path costs more than the call
     except OSError:

@@ -27,9 +27,6 @@ class OwnerLock:
     """
 
     def __init__(self, database: Path) -> None:
-        """
-        Lock nothing yet.
-        """
         self._path = database.with_name(f"{database.name}-lock")
         self._database = database
         self._fd: int | None = None
@@ -94,9 +91,6 @@ class OwnerLock:
             os.write(fd, f"{owner}, process {os.getpid()} on {socket.gethostname()}\n".encode())
 
     def give_back(self) -> None:
-        """
-        Unlock the file. Twice is allowed.
-        """
         if self._fd is not None:
             with suppress(OSError):
                 os.ftruncate(self._fd, 0)
@@ -105,9 +99,6 @@ class OwnerLock:
 
 
 def lock_error(path: Path, error: OSError) -> StoreError:
-    """
-    Return the `StoreError` for a lock that could not even be tried.
-    """
     if isinstance(error, PermissionError):
         return StoreError(f"{path}: access is denied", f"give this user the right to write {path.name} and its folder")
     what = f"{path} cannot be locked ({error.strerror})"

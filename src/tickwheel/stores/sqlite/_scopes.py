@@ -20,9 +20,6 @@ _NAMES_MAX: Final = 100
 
 
 def set_scope(connection: sqlite3.Connection, scope: str, pause: Pause | None, record: HistoryRecord | None) -> bool:
-    """
-    Pause *scope*, or let it go on; return whether it was paused.
-    """
     was_paused = connection.execute(SQL["delete_scope"], (scope,)).rowcount > 0
     if pause is not None:
         connection.execute(SQL["insert_scope"], (scope, pause.at, pause.by, pause.note))

@@ -18,17 +18,11 @@ __all__ = ["attempts", "report_started", "request", "requests"]
 
 
 def request(connection: sqlite3.Connection, jobs: Sequence[Job], now: int) -> None:
-    """
-    Request the withdrawal of each of *jobs*, and forget old requests.
-    """
     connection.execute(SQL["forget_withdrawal_requests"], (now - REQUESTS_KEPT_MS,))
     connection.executemany(SQL["request_withdrawal"], [(*ATTEMPT(job), job.key, now) for job in jobs])
 
 
 def requests(connection: sqlite3.Connection, now: int) -> list[Job]:
-    """
-    Return what is requested, still holds, and is not answered.
-    """
     rows = connection.execute(SQL["withdrawal_requests"]).fetchall()
     return [
         Job(key, generation, due_at, attempt=attempt, state=State.RUNNING)

@@ -24,9 +24,6 @@ class Command(BaseCommand):
     help = "Fires jobs until SIGINT or SIGTERM."
 
     def add_arguments(self, parser: Any) -> None:
-        """
-        Add `--role`.
-        """
         parser.add_argument(
             "--role",
             choices=("auto", "owner"),
