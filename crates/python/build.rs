@@ -1,7 +1,7 @@
-//! Sets the cfgs that the code asks for: those that describe the interpreter, such as `Py_GIL_DISABLED`, which PyO3 sets for itself
-//! only, and `linux_calls`, for what Linux alone has. TICKWHEEL_PORTABLE leaves that out: what replaces it elsewhere is tested on
-//! Linux so. `unwinds_threads` says that the interpreter ends threads by unwinding them; then the linker puts the functions of
-//! `parking.rs` in place of the interpreter's.
+//! Sets the cfgs of the code: those that describe the interpreter, such as `Py_GIL_DISABLED`, which PyO3 sets for
+//! itself only, and `linux_calls`, for system calls of Linux. TICKWHEEL_PORTABLE leaves that out, so that the
+//! replacements for other systems can be tested on Linux. `unwinds_threads` means that the interpreter ends threads by
+//! unwinding them; then the linker replaces the interpreter's functions by those of `parking.rs`.
 
 use std::env;
 

@@ -1,9 +1,9 @@
-//! Reading the clock, and the one gate for numbers and times: it turns a type, or a buffer's format and unit, into nanoseconds, or refuses
-//! the value by name.
+//! The clock, and the one conversion of numbers and times: it turns a type, or a buffer's format and unit, into
+//! nanoseconds, or refuses the value by name.
 //!
-//! An exact number (an int, a Fraction, a Decimal, a timedelta of Python, NumPy or pandas) becomes the least number of nanoseconds that
-//! is not below it. A float becomes the least `n` with `n / 1e9 >= value`, so that 0.1 is 100,000,000 ns. Below zero the same holds of
-//! the magnitude, so that the sign survives.
+//! An exact number (an int, a Fraction, a Decimal, a timedelta of Python, NumPy or pandas) becomes the least number of
+//! nanoseconds that is not below it. A float becomes the least `n` with `n / 1e9 >= value`, so that 0.1 is 100,000,000
+//! ns. Negative values are rounded by magnitude in the same way, so that the sign survives.
 
 pub(crate) mod buffer;
 mod conversion;
@@ -21,20 +21,20 @@ pub(crate) use number::{seconds, Number};
 use pyo3::prelude::*;
 pub(crate) use scalar::{is_one, read, to_ns};
 
-/// Where the time of an engine or a cache comes from.
+/// The source of time of an engine or a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clock {
-    /// `MonotonicClock` and `BootClock` themselves, read without a Python call.
+    /// `MonotonicClock` or `BootClock`, read without a Python call.
     System(SystemClock),
-    /// Anything with `monotonic_ns()`.
+    /// Any object with `monotonic_ns()`.
     Object,
 }
 
 impl Clock {
-    /// What `MonotonicClock` is.
+    /// The clock of `MonotonicClock`.
     pub(crate) const MONOTONIC: Self = Self::System(SystemClock::MONOTONIC);
 
-    /// Recognise a clock by its exact type; a subclass may have changed it.
+    /// Recognise a clock by its exact type; a subclass may override its methods.
     pub(crate) fn of(clock: &Bound<'_, PyAny>) -> PyResult<Self> {
         let module = clock.py().import("tickwheel.clock")?;
         let kind = clock.get_type();

@@ -1,4 +1,4 @@
-//! A timer of the system that a selector can wait for: exact, where `epoll_wait` counts whole milliseconds.
+//! A timer of the system that a selector can wait for: exact, while `epoll_wait` counts whole milliseconds.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -6,9 +6,9 @@ use tickwheel_core::NEVER;
 
 use crate::cpython::cell::GilCell;
 
-/// A `timerfd` on the monotonic clock; Linux has them, and elsewhere making one is an OSError.
+/// A `timerfd` on the monotonic clock; Linux only, elsewhere its construction raises OSError.
 ///
-/// Register `fileno()` for reading, edge-triggered: it is never read from. Setting it again makes it unready.
+/// Register `fileno()` for reading, edge-triggered: it is never read. Setting the timer again makes it unready.
 #[pyclass(frozen, module = "tickwheel._core")]
 pub(crate) struct Alarm {
     number: i32,
@@ -22,7 +22,7 @@ struct State {
 }
 
 impl Alarm {
-    /// Ring at `deadline`; at `NEVER` not at all. Costs nothing if it is set so already.
+    /// Set the timer to `deadline`, or disarm it for `NEVER`. Costs nothing if it is set so already.
     #[inline]
     pub(crate) fn set(&self, py: Python<'_>, deadline: u64) -> PyResult<()> {
         self.state.with(py, |state| {
@@ -52,12 +52,12 @@ mod system {
         if number < 0 {
             return Err(Error::last_os_error());
         }
-        // SAFETY: the descriptor is new, so nobody else's.
+        // SAFETY: the descriptor is new, so it has no other owner.
         Ok((unsafe { OwnedFd::from_raw_fd(number) }, number))
     }
 
     pub(super) fn set(fd: &Timer, deadline: u64) -> Result<()> {
-        // All zeros mean off; what is due rings at once, from the first nanosecond on.
+        // All zeros mean disarmed; an overdue timer rings at once, at the first nanosecond.
         let at = if deadline >= NEVER { 0 } else { deadline.max(1) };
         let value = libc::timespec { tv_sec: (at / 1_000_000_000) as _, tv_nsec: (at % 1_000_000_000) as _ };
         let spec = libc::itimerspec { it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
@@ -73,8 +73,8 @@ mod system {
     }
 }
 
-/// Elsewhere there is no alarm, and none is needed: `tickwheel.aio` gives the pause to the selector, and kqueue, which is the usual
-/// one, counts nanoseconds.
+/// Other systems need no alarm: `tickwheel.aio` passes the timeout to the selector, and kqueue, the usual one, counts
+/// nanoseconds.
 #[cfg(not(linux_calls))]
 mod system {
     use std::io::{Error, ErrorKind, Result};

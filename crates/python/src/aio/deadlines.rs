@@ -1,7 +1,7 @@
 //! `Deadlines`: the wheel behind `tickwheel.aio.timeout`, one for each loop, with one armed handle of the loop.
 //!
-//! The handle is armed for the earliest deadline and left alone when that one ends before its time: it then finds nothing due, and is
-//! armed again. So a timeout that is entered and left costs the loop nothing.
+//! The handle is armed for the earliest deadline and left armed when that timeout ends early: it then finds nothing
+//! due, and is armed again. So a timeout that is entered and left costs the loop nothing.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -20,31 +20,31 @@ use crate::cpython::cell::GilCell;
 use crate::once::intern;
 use crate::system_clock::SystemClock;
 
-/// Nothing is armed: earlier than this is everything.
+/// Nothing is armed: every deadline is earlier.
 const UNARMED: u64 = u64::MAX;
 
-/// The loop that was asked for last, and its deadlines; borrowed.
+/// The loop of the last lookup, and its deadlines; borrowed.
 static LAST_HOME: AtomicPtr<ffi::PyObject> = AtomicPtr::new(null_mut());
 static LAST: AtomicPtr<ffi::PyObject> = AtomicPtr::new(null_mut());
 
-/// Remember, with the GIL held, whose deadlines were asked for.
+/// Cache the last lookup; needs the GIL.
 fn remember(home: *mut ffi::PyObject, found: *mut ffi::PyObject) {
     LAST_HOME.store(home, Ordering::Relaxed);
     LAST.store(found, Ordering::Relaxed);
 }
 
-/// Where the loop's time comes from.
+/// The source of a loop's time.
 enum Source {
     /// A `TimerLoop`.
     Ours,
-    /// Another of asyncio's loops, or one made of it, which may have a `time` that a test moves.
+    /// Another asyncio loop, or a subclass, whose `time` a test may replace.
     Asked(Reader),
-    /// The system's monotonic clock and so many seconds. Loops that are not asyncio's, such as uvloop, may keep what they
-    /// read when they woke, so that a delay from there ends early.
+    /// The system's monotonic clock plus a number of seconds. Other loops, such as uvloop, may return the time of their
+    /// last wake-up, so that a delay from there would end early.
     Read(f64),
 }
 
-/// Two clocks that differ by no more read the same clock, one of them a while ago.
+/// Two clocks that differ by at most this are the same clock, one of them read a while ago.
 const STALE_MAX_S: f64 = 60.0;
 
 impl Source {
@@ -63,7 +63,7 @@ impl Source {
 }
 
 struct State {
-    /// Empty once nobody refers to its `Deadlines` any more, as each pending timeout does.
+    /// Empty when `Deadlines` is freed, as each pending timeout refers to it.
     wheel: Wheel<Pending<TimeoutObject>>,
     armed: u64,
     handle: Option<Py<PyAny>>,
@@ -89,22 +89,22 @@ pub(crate) struct Deadlines {
     /// The loop.
     pub(crate) home: Py<PyAny>,
     time: Source,
-    /// Empty, so that an armed handle keeps nobody's variables alive.
+    /// An empty context, so that an armed handle keeps no variables alive.
     context: Py<PyAny>,
     state: GilCell<State>,
 }
 
 impl Deadlines {
-    /// Those of a loop, kept as an attribute of it.
+    /// The deadlines of a loop, stored as an attribute of it.
     ///
     /// # Errors
     ///
-    /// AttributeError if the loop takes no attributes.
+    /// AttributeError if the loop allows no attributes.
     #[inline]
     pub(crate) fn of<'py>(home: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
         if LAST_HOME.load(Ordering::Relaxed) == home.as_ptr() {
             let last = LAST.load(Ordering::Relaxed);
-            // SAFETY: what was found last is forgotten when it is freed, and until then it keeps its loop.
+            // SAFETY: the cache is cleared when the deadlines are freed, and until then they keep their loop.
             return Ok(unsafe { Bound::from_borrowed_ptr(home.py(), last).cast_into_unchecked() });
         }
         let found = Self::find_or_make(home)?;
@@ -126,12 +126,12 @@ impl Deadlines {
         Ok(made)
     }
 
-    /// What `loop.time()` returns, or would if it looked at its clock.
+    /// The result of `loop.time()`, read from the clock itself if possible.
     #[inline]
     pub(crate) fn time(&self, py: Python<'_>) -> PyResult<f64> {
         let home = self.home.bind(py);
         match &self.time {
-            // SAFETY: it was looked at when this was made.
+            // SAFETY: the type was checked when this was made.
             Source::Ours => TimerLoop::now(unsafe { home.cast_unchecked() }).map(Time::seconds),
             Source::Asked(reader) => reader.ask(home).map(Time::seconds),
             Source::Read(ahead) => Ok(seconds(SystemClock::MONOTONIC.now_ns()) + ahead),
@@ -160,23 +160,23 @@ impl Deadlines {
         Ok(())
     }
 
-    /// Take a timeout out, or from those that are due and not yet expired; the wheel's reference is given up.
+    /// Remove a timeout from the wheel, or from the due ones that have not expired; releases the wheel's reference.
     ///
     /// # Safety
     ///
-    /// `timeout` is one that is pending here, and the caller has a reference to it.
+    /// `timeout` is pending here, and the caller has a reference to it.
     #[inline]
     pub(crate) unsafe fn withdraw(&self, py: Python<'_>, timeout: *mut TimeoutObject) {
         // SAFETY: the caller's reference keeps the timeout.
         let id = unsafe { Id::from_u64((*timeout).id) };
         match self.state.with(py, |state| state.wheel.cancel(id)) {
             Some(pending) => release(&pending),
-            // SAFETY: the timeout, which the caller keeps, is among those that are due: its id says whether it still counts as that.
+            // SAFETY: the caller keeps the timeout, which is due: clearing its id keeps it from expiring.
             None => unsafe { (*timeout).id = 0 },
         }
     }
 
-    /// Have the loop call `_fire` at `deadline`, instead of when it was to.
+    /// Arm the loop to call `_fire` at `deadline`.
     #[cold]
     fn arm(slf: &Bound<'_, Self>, deadline: u64) -> PyResult<()> {
         let (py, this) = (slf.py(), slf.get());
@@ -200,7 +200,7 @@ impl Deadlines {
 
 #[pymethods]
 impl Deadlines {
-    /// Cancel the tasks whose time is up, and arm the loop for the next.
+    /// Cancel the tasks whose timeout has passed, and arm the loop for the next.
     #[pyo3(name = "_fire")]
     fn fire(slf: &Bound<'_, Self>) -> PyResult<()> {
         let (py, this) = (slf.py(), slf.get());
@@ -219,7 +219,7 @@ impl Deadlines {
             state.wheel.end_turn();
             due
         });
-        // SAFETY: what has expired is out of the wheel, and its references are given up to `expire`.
+        // SAFETY: expired timeouts are out of the wheel, and their references pass to `expire`.
         let expire = |(timeout, id)| unsafe { TimeoutObject::expire(py, timeout, id).err() };
         let failed: Vec<_> = due.into_iter().filter_map(expire).collect();
         for error in failed {
@@ -242,7 +242,7 @@ impl Deadlines {
         let shown = self.state.try_with(|state| {
             visit.call(&state.handle)?;
             state.wheel.payloads().try_for_each(|pending| {
-                // SAFETY: a `Py` is a pointer to an object; it is only looked at, for as long as the wheel's reference lasts.
+                // SAFETY: a `Py` is a pointer to an object; it is only read, while the wheel's reference exists.
                 visit.call(unsafe { &*(&raw const pending.0).cast::<Py<PyAny>>() })
             })
         });
@@ -250,7 +250,7 @@ impl Deadlines {
     }
 
     fn __clear__(&self) {
-        // The collector found the loop unreachable: no one can run it any more.
+        // The collector found the loop unreachable, so it will not run again.
         let taken = self.state.try_with(|state| (state.wheel.drain(), state.handle.take()));
         let (left, handle) = taken.unwrap_or_default();
         for entry in left {

@@ -1,4 +1,5 @@
-//! `TimerLoop`: what `tickwheel.aio.EventLoop` inherits beside asyncio's selector loop. Its timers live here, in the wheel.
+//! `TimerLoop`: the native base of `tickwheel.aio.EventLoop`, beside asyncio's selector loop. It holds the timers, in
+//! the wheel.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,19 +15,19 @@ use crate::aio::handle::{leave, tail, HandleObject};
 use crate::aio::time::{Genuine, Reader, Time};
 use crate::cpython::cell::GilCell;
 
-/// A strong reference to what is in a wheel, which must be released by hand.
+/// A strong reference in a wheel, which must be released manually.
 pub(crate) struct Pending<T>(pub(crate) *mut T);
 
 // SAFETY: an address is a number; only a thread that holds the GIL follows it to the object.
 unsafe impl<T> Send for Pending<T> {}
 
-/// What is guarded by the GIL.
+/// State that the GIL guards.
 pub(crate) struct State {
     pub(crate) wheel: Wheel<Pending<HandleObject>>,
     pub(crate) is_closed: bool,
 }
 
-/// Which attributes that matter on every call the loop has of its own.
+/// The attributes used on every call that the loop overrides.
 #[derive(Default)]
 pub(crate) struct Own {
     time: AtomicBool,
@@ -42,10 +43,10 @@ pub(crate) struct TimerLoop {
     pub(crate) state: GilCell<State>,
     pub(crate) reader: Reader,
     pub(crate) call_at: Genuine,
-    /// What was assigned to the loop itself, as tests do that freeze its time; watched by `__setattr__`.
+    /// Attributes assigned to the loop itself, as by tests that freeze its time; set by `__setattr__`.
     pub(crate) own: Own,
     pub(crate) alarm: OnceLock<Py<Alarm>>,
-    /// Whether the last turn left timers due, because it had done enough.
+    /// True if the last turn left due timers because of its limit.
     pub(crate) is_behind: AtomicBool,
 }
 
@@ -58,10 +59,10 @@ impl Drop for State {
     }
 }
 
-/// Let go of what was pending, not cancelled, as asyncio does when a loop is closed.
+/// Release pending timers without cancelling them, as asyncio does when a loop is closed.
 pub(crate) fn release(_py: Python<'_>, left: Vec<Expired<Pending<HandleObject>>>) {
     for entry in left {
-        // SAFETY: the entry is out of the wheel, so its reference is ours to give up.
+        // SAFETY: the entry is out of the wheel, so its reference is ours.
         unsafe {
             leave(entry.payload.0);
             ffi::Py_DECREF(entry.payload.0.cast());
@@ -70,14 +71,14 @@ pub(crate) fn release(_py: Python<'_>, left: Vec<Expired<Pending<HandleObject>>>
 }
 
 impl TimerLoop {
-    /// The loop of a handle, if `object` is one of ours.
+    /// The loop of a handle, if `object` is a `TimerLoop`.
     ///
     /// # Safety
     ///
-    /// `object` is null or an object that lives as long as the answer is used.
+    /// `object` is null or lives as long as the result is used.
     #[inline]
     pub(crate) unsafe fn of(py: Python<'_>, object: *mut ffi::PyObject) -> Option<&Self> {
-        // SAFETY: `object` is null or alive for as long as the answer is used.
+        // SAFETY: `object` is null or lives as long as the result is used.
         let object = unsafe { Borrowed::from_ptr_or_opt(py, object) }?;
         object.cast().ok().map(Borrowed::get)
     }
@@ -104,7 +105,7 @@ impl TimerLoop {
         this.reader.now(slf, this.own.time.load(Ordering::Relaxed))
     }
 
-    /// Whether `call_at` is our own, so that `call_later` need not go through it.
+    /// True if `call_at` is not overridden, so that `call_later` need not call it.
     #[inline]
     pub(crate) fn is_call_at_genuine(slf: &Bound<'_, Self>) -> PyResult<bool> {
         let this = slf.get();
@@ -113,7 +114,7 @@ impl TimerLoop {
         Ok(is_genuine && !this.own.call_at.load(Ordering::Relaxed))
     }
 
-    /// Assign or delete an attribute as any object does, and note what matters on every call.
+    /// Set or delete an attribute like any object, and record the ones used on every call.
     pub(crate) fn assign(
         slf: &Bound<'_, Self>,
         name: &Bound<'_, PyString>,

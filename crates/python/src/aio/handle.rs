@@ -1,9 +1,9 @@
 //! `tickwheel.aio.TimerHandle`: an `asyncio.TimerHandle` that knows its place in the wheel.
 //!
-//! A real subclass, made when it is first needed: the fields of the base are where the base's own members say, and what is ours follows.
+//! A real subclass, made on first use: the base's members give the offsets of the base's fields, and our fields follow.
 //!
-//! The collector does not see a handle while it is pending: its loop shows what it refers to. So a million of them do not lengthen
-//! every full collection. When it leaves the wheel it is tracked like any other object.
+//! The collector does not track a handle while it is pending: its loop traverses the handle's references. So a million
+//! of them do not lengthen every full collection. When it leaves the wheel it is tracked like any other object.
 
 use std::ffi::{c_int, c_void};
 use std::mem::{offset_of, replace};
@@ -17,7 +17,7 @@ use pyo3::types::PyType;
 
 use crate::cpython::free_list::FreeList;
 
-/// What every `asyncio.Handle` begins with; `loop_type` verifies it against the base's members.
+/// The first fields of every `asyncio.Handle`; `loop_type` verifies them against the base's members.
 #[repr(C)]
 pub(crate) struct HandleObject {
     ob_base: ffi::PyObject,
@@ -30,20 +30,20 @@ pub(crate) struct HandleObject {
     pub(crate) source_traceback: *mut ffi::PyObject,
 }
 
-/// What follows the fields of `asyncio.TimerHandle`.
+/// Our fields, behind those of `asyncio.TimerHandle`.
 #[repr(C)]
 pub(crate) struct Tail {
     /// The entry's id while pending, else 0.
     pub(crate) id: u64,
-    /// What `_when` reads, unless it was given as something else than a float.
+    /// The value of `_when`, unless it was given as something other than a float.
     pub(crate) when: f64,
-    /// Whether the collector sees the handle.
+    /// True if the collector tracks the handle.
     is_tracked: bool,
-    /// Whether the context is a copy that nobody else has; the collector does not see it then.
+    /// True if the context is a copy without other references; then the collector does not track it.
     is_context_private: bool,
 }
 
-/// Where the fields are that differ between versions; from the base's members, once.
+/// Offsets of fields that differ between versions, read once from the base's members.
 #[derive(Debug)]
 pub(crate) struct Layout {
     pub(crate) kind: Py<PyType>,
@@ -55,15 +55,15 @@ pub(crate) struct Layout {
     pub(crate) weakrefs: isize,
 }
 
-/// Found out when the first loop is made.
+/// Set when the first loop is made.
 pub(crate) static LAYOUT: OnceLock<Layout> = OnceLock::new();
 
-/// How many dead handles are kept for reuse.
+/// Maximum number of dead handles that are kept for reuse.
 const KEPT: usize = 1024;
 
 static DEAD: FreeList<HandleObject> = FreeList::new(KEPT);
 
-/// The members of `asyncio.Handle` and where `HandleObject` has them.
+/// The members of `asyncio.Handle` and their offsets in `HandleObject`.
 pub(crate) const MEMBERS: [(&str, usize); 7] = [
     ("_args", offset_of!(HandleObject, args)),
     ("_callback", offset_of!(HandleObject, callback)),
@@ -82,13 +82,13 @@ impl Layout {
     }
 }
 
-/// The layout, which every handle was made by.
+/// The layout of all handles.
 #[inline]
 pub(crate) fn layout() -> &'static Layout {
     LAYOUT.get().expect("there is no handle before there is a loop")
 }
 
-/// Make a pending handle, with one reference. The `context` is private to it if that is said.
+/// Make a pending handle, with one reference. `is_context_private` means that only this handle refers to `context`.
 ///
 /// # Safety
 ///
@@ -103,7 +103,7 @@ pub(crate) unsafe fn new(
     context: Bound<'_, PyAny>,
     is_context_private: bool,
 ) -> PyResult<*mut HandleObject> {
-    // SAFETY: the list holds dead handles of this very type; every field is written before anyone sees the handle.
+    // SAFETY: the list holds dead handles of this type; every field is written before the handle is visible.
     unsafe {
         let layout = layout();
         let handle = DEAD.object(py, layout.kind(), || fresh(layout))?;
@@ -124,7 +124,7 @@ pub(crate) unsafe fn new(
     }
 }
 
-/// A handle whose fields that are not always written are empty; null with an exception set if there is no memory.
+/// A new handle whose optional fields are empty; null with an exception set if there is no memory.
 #[cold]
 unsafe fn fresh(layout: &Layout) -> *mut HandleObject {
     // SAFETY: the layout says where those fields are in an object of its type.
@@ -140,7 +140,7 @@ unsafe fn fresh(layout: &Layout) -> *mut HandleObject {
     }
 }
 
-/// A field of the base whose place the layout knows.
+/// A field of the base, by its offset in the layout.
 ///
 /// # Safety
 ///
@@ -151,29 +151,29 @@ pub(crate) unsafe fn word<'a>(handle: *mut HandleObject, offset: usize) -> &'a m
     unsafe { &mut *handle.byte_add(offset).cast() }
 }
 
-/// What is ours of a handle.
+/// Our fields of a handle.
 ///
 /// # Safety
 ///
 /// `handle` is one of ours.
 #[inline]
 pub(crate) unsafe fn tail<'a>(handle: *mut HandleObject) -> &'a mut Tail {
-    // SAFETY: the type is so long.
+    // SAFETY: objects of the type include the tail.
     unsafe { &mut *handle.byte_add(layout().tail).cast() }
 }
 
-/// Put `value`, whose reference is taken over, in the place of a field. Runs Python: no cell may be entered.
+/// Store `value`, whose reference is consumed, in a field. Runs Python: no cell may be entered.
 ///
 /// # Safety
 ///
 /// The GIL is held, and `place` is a field of a living handle.
 #[inline]
 pub(crate) unsafe fn put(place: *mut *mut ffi::PyObject, value: *mut ffi::PyObject) {
-    // SAFETY: `place` can be written, and is before anything runs.
+    // SAFETY: `place` is writable, and is written before any Python runs.
     unsafe { ffi::Py_XDECREF(replace(&mut *place, value)) };
 }
 
-/// A handle has left the wheel: its fields say so, and the collector sees it from now on.
+/// Mark a handle as out of the wheel, and let the collector track it.
 ///
 /// # Safety
 ///
@@ -191,7 +191,7 @@ pub(crate) unsafe fn leave(handle: *mut HandleObject) {
     }
 }
 
-/// Give the context out: the collector sees it from now on.
+/// Return the context; from now on the collector tracks it.
 ///
 /// # Safety
 ///
@@ -206,7 +206,7 @@ pub(crate) unsafe fn share_context(handle: *mut HandleObject) {
     }
 }
 
-/// Show the collector what a handle refers to; instead of a private context, what that refers to.
+/// Traverse a handle's references; for a private context, the context's own references.
 ///
 /// # Safety
 ///
@@ -238,12 +238,12 @@ pub(crate) unsafe fn visit_fields<E, F: FnMut(*mut ffi::PyObject) -> Result<(), 
     }
 }
 
-/// Takes a closure through the collector's interface.
+/// Passes a closure through the collector's C interface.
 unsafe extern "C" fn pass_on<E, F: FnMut(*mut ffi::PyObject) -> Result<(), E>>(
     object: *mut ffi::PyObject,
     relay: *mut c_void,
 ) -> c_int {
-    // SAFETY: the collector hands on what `traverse` was given: the closure, and the place of its answer.
+    // SAFETY: the collector passes the arguments of `traverse`: the closure, and the place of its result.
     let (show, shown) = unsafe { &mut *relay.cast::<(&mut F, Result<(), E>)>() };
     *shown = show(object);
     shown.is_err().into()
@@ -278,9 +278,9 @@ pub(crate) unsafe extern "C" fn clear(object: *mut ffi::PyObject) -> c_int {
     0
 }
 
-/// `tp_dealloc`: keep the handle for reuse. One in a wheel is referred to by it, so this one is out of it.
+/// `tp_dealloc`: keep the handle for reuse. The wheel refers to its handles, so this one is not in it.
 pub(crate) unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
-    // SAFETY: objects are freed with the GIL held, when nobody refers to them any more: the fields are ours to empty.
+    // SAFETY: objects are freed with the GIL held, without other references: the fields are ours to empty.
     unsafe {
         let (handle, layout) = (object.cast::<HandleObject>(), layout());
         if tail(handle).is_tracked {
@@ -298,7 +298,7 @@ pub(crate) unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
     }
 }
 
-/// The error of a base that is laid out in a way that nobody has seen yet.
+/// The error for a base with an unknown layout.
 #[cold]
 pub(crate) fn unknown_layout(what: &str) -> PyErr {
     let text =

@@ -1,4 +1,4 @@
-//! The methods of `TimerLoop`, the fast ones apart.
+//! The methods of `TimerLoop`, except the fast ones.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
@@ -22,7 +22,7 @@ use crate::cpython::reports::checked;
 use crate::once::intern;
 use crate::system_clock::SystemClock;
 
-/// No longer than asyncio sleeps at a stretch: some systems refuse more.
+/// Maximum pause, as in asyncio: some systems refuse longer ones.
 const PAUSE_MAX_S: f64 = 86_400.0;
 
 #[pymethods]
@@ -56,7 +56,7 @@ impl TimerLoop {
         Self::assign(slf, name, None)
     }
 
-    /// Return for how many seconds the selector may wait: None for no limit, or until the alarm.
+    /// Return the selector's timeout in seconds: None for no limit, or if the alarm ends the wait.
     #[pyo3(name = "_pause")]
     fn pause(slf: &Bound<'_, Self>) -> PyResult<Option<f64>> {
         let (py, this) = (slf.py(), slf.get());
@@ -82,7 +82,7 @@ impl TimerLoop {
         turn::deliver(slf)
     }
 
-    /// Run what was in the loop's `_ready` at the start.
+    /// Run the handles that were in the loop's `_ready` at the start.
     #[pyo3(name = "_run_ready")]
     fn run_ready(slf: &Bound<'_, Self>) -> PyResult<()> {
         turn::run_ready(slf)
@@ -115,7 +115,7 @@ impl TimerLoop {
         release(py, left);
     }
 
-    /// Refuse to set timers from now on.
+    /// Refuse further timers.
     #[pyo3(name = "_close_timers")]
     fn close_timers(&self, py: Python<'_>) {
         self.state.with(py, |state| state.is_closed = true);
@@ -133,7 +133,7 @@ impl TimerLoop {
             visit.call(alarm)?;
         }
         let mut show = |object: *mut ffi::PyObject| {
-            // SAFETY: a `Py` is a pointer to an object; it is only looked at, for as long as the wheel's reference lasts.
+            // SAFETY: a `Py` is a pointer to an object; it is only read, while the wheel's reference exists.
             visit.call(unsafe { &*(&raw const object).cast::<Py<PyAny>>() })
         };
         let mut visit_all = |state: &mut State| {
@@ -145,7 +145,7 @@ impl TimerLoop {
     }
 
     fn __clear__(&self, py: Python<'_>) {
-        // The collector found the loop unreachable: no one can run it any more.
+        // The collector found the loop unreachable, so it will not run again.
         let left = self.state.try_with(|state| {
             state.is_closed = true;
             state.wheel.drain()

@@ -1,4 +1,4 @@
-//! The type of `handle`: how it is derived from `asyncio.TimerHandle`, its methods and attributes.
+//! The type of `handle`: its derivation from `asyncio.TimerHandle`, its methods and attributes.
 
 use std::ffi::{c_int, c_void};
 
@@ -18,7 +18,7 @@ use crate::cpython::member::offset_of_member;
 use crate::cpython::type_builder::{attribute, Table, TypeBuilder, LAST_ATTRIBUTE};
 use crate::once::made_once;
 
-/// `cancel()`: end the timer; its callback and arguments go at once, and so does its place in the wheel.
+/// `cancel()`: end the timer; its callback, arguments and wheel entry are released at once.
 unsafe extern "C" fn cancel(object: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: called by the interpreter on a handle, with a reference to it.
     unsafe {
@@ -34,7 +34,7 @@ unsafe extern "C" fn cancel(object: *mut ffi::PyObject, _: *mut ffi::PyObject) -
                 ffi::Py_DECREF(object); // the wheel's; the caller has another
             }
             if home.is_some_and(TimerLoop::is_debug) {
-                // A cancelled handle still says what it was.
+                // The repr of a cancelled handle still shows its callback.
                 let text = Bound::ref_from_ptr(py, &object).repr()?;
                 put(&raw mut (*handle).repr, text.into_ptr());
             }
@@ -45,10 +45,10 @@ unsafe extern "C" fn cancel(object: *mut ffi::PyObject, _: *mut ffi::PyObject) -
     }
 }
 
-/// Take a handle out of its loop's wheel; the wheel's reference is the caller's if it was in it.
+/// Take a handle out of its loop's wheel; the wheel's reference passes to the caller.
 #[inline]
 unsafe fn withdraw(py: Python<'_>, home: &TimerLoop, handle: *mut HandleObject) -> bool {
-    // SAFETY: `_loop` may have been written from Python, so the entry is only taken if it is this very handle's.
+    // SAFETY: Python code may have written `_loop`, so the entry is removed only if it is this handle's.
     unsafe {
         let id = tail(handle).id;
         if id == 0 || !home.take(py, Id::from_u64(id), handle) {
@@ -72,13 +72,14 @@ unsafe extern "C" fn get_when(object: *mut ffi::PyObject, _: *mut c_void) -> *mu
 }
 
 unsafe extern "C" fn set_when(object: *mut ffi::PyObject, value: *mut ffi::PyObject, _: *mut c_void) -> c_int {
-    // SAFETY: called by the interpreter on a handle, with a value or null. As with the base's own field, this does not move the timer.
+    // SAFETY: called by the interpreter on a handle, with a value or null. Like the base's field, this does not move
+    // the timer.
     unsafe { put(word(object.cast(), layout().when), ffi::Py_XNewRef(value)) };
     0
 }
 
 unsafe extern "C" fn get_context(object: *mut ffi::PyObject, _: *mut c_void) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a handle, whose context is seen by the collector before it is given out.
+    // SAFETY: called by the interpreter on a handle; the collector tracks the context before it is returned.
     unsafe {
         let handle = object.cast::<HandleObject>();
         share_context(handle);
@@ -88,7 +89,8 @@ unsafe extern "C" fn get_context(object: *mut ffi::PyObject, _: *mut c_void) -> 
 }
 
 unsafe extern "C" fn set_context(object: *mut ffi::PyObject, value: *mut ffi::PyObject, _: *mut c_void) -> c_int {
-    // SAFETY: called by the interpreter on a handle, with a value or null; the former context is let go as one that is shared.
+    // SAFETY: called by the interpreter on a handle, with a value or null; the former context is released as a shared
+    // one.
     unsafe {
         share_context(object.cast());
         put(&raw mut (*object.cast::<HandleObject>()).context, ffi::Py_XNewRef(value));
@@ -111,7 +113,7 @@ static ATTRIBUTES: Table<ffi::PyGetSetDef, 3> = Table([
     LAST_ATTRIBUTE,
 ]);
 
-/// Where the objects of a class with slots keep a member.
+/// The offset of a member in objects of a class with slots.
 fn member(class: &Bound<'_, PyType>, name: &str) -> PyResult<usize> {
     offset_of_member(class, name)?.ok_or_else(|| unknown_layout(name))
 }
@@ -120,7 +122,7 @@ fn member(class: &Bound<'_, PyType>, name: &str) -> PyResult<usize> {
 ///
 /// # Errors
 ///
-/// SystemError if `asyncio.TimerHandle` is not laid out as it is in CPython 3.11 to 3.15.
+/// SystemError if the layout of `asyncio.TimerHandle` is not that of CPython 3.11 to 3.15.
 pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
     made_once(&LAYOUT, || derive(py)).map(drop)
 }
@@ -147,10 +149,10 @@ fn derive(py: Python<'_>) -> PyResult<Layout> {
         .slot(ffi::Py_tp_dealloc, dealloc as *mut c_void)
         .slot(ffi::Py_tp_traverse, traverse as *mut c_void)
         .slot(ffi::Py_tp_clear, clear as *mut c_void);
-    // SAFETY: the functions are what their slots want, and take an object that begins as the base's do, with a `Tail` behind.
+    // SAFETY: the functions have the types of their slots, and take an object that begins like the base, with a `Tail`
+    // behind.
     let kind = unsafe { builder.build(py)? };
-    // Below zero from 3.12 on: the list is before the object.
-    // SAFETY: a fresh type object.
+    // Negative from 3.12 on: the list is before the object. SAFETY: a fresh type object.
     let weakrefs = unsafe { (*kind.as_type_ptr()).tp_weaklistoffset };
     if weakrefs == 0 || tail % align_of::<Tail>() != 0 {
         return Err(unknown_layout("weak references"));

@@ -1,4 +1,4 @@
-//! The running loop and the running task, as asyncio of this Python has them.
+//! The running loop and the running task, from asyncio's own records.
 
 use std::sync::OnceLock;
 
@@ -8,19 +8,19 @@ use pyo3::types::PyDict;
 
 use crate::once::{intern, made_once};
 
-/// How to learn which task is running.
+/// The source of the running task.
 enum Tasks {
-    /// asyncio's own table of the running task of each loop, up to 3.13.
+    /// asyncio's table of the running task of each loop, up to 3.13.
     Table(Py<PyDict>),
-    /// `asyncio.current_task`, where the threads have the running task, from 3.14 on.
+    /// `asyncio.current_task`, from 3.14 on, where threads store the running task.
     Function(Py<PyAny>),
 }
 
-/// What asyncio has that says where we are.
+/// asyncio's records of the running loop and task.
 struct Asyncio {
     get_running_loop: Py<PyAny>,
     tasks: Tasks,
-    /// asyncio's own tasks, which no one can change, and what their `cancelling` calls.
+    /// asyncio's immutable task type, and the function of its `cancelling`.
     task_kind: Py<PyAny>,
     cancelling: Option<ffi::PyCFunction>,
 }
@@ -31,7 +31,7 @@ impl Asyncio {
     #[inline]
     fn get(py: Python<'_>) -> PyResult<&Self> {
         made_once(&ASYNCIO, || {
-            // Of the native module: the table of `asyncio.tasks` is still there in 3.14, and empty.
+            // Read it from the native module: `asyncio.tasks` still has a table in 3.14, but an empty one.
             let native = py.import("_asyncio")?;
             let tasks = match native.getattr_opt("_current_tasks")? {
                 Some(table) => Tasks::Table(table.cast_into::<PyDict>()?.unbind()),
@@ -49,9 +49,10 @@ impl Asyncio {
     }
 }
 
-/// What a method of a native type that takes no arguments calls.
+/// The C function of a native method without arguments.
 fn function_of(method: &Bound<'_, PyAny>) -> Option<ffi::PyCFunction> {
-    // SAFETY: a descriptor of this very type has a definition for as long as its type lives; the flags say what its function takes.
+    // SAFETY: a descriptor of this type has a definition as long as its type lives; the flags give the function's
+    // arguments.
     unsafe {
         if ffi::Py_TYPE(method.as_ptr()) != &raw mut ffi::PyMethodDescr_Type {
             return None;
@@ -62,23 +63,23 @@ fn function_of(method: &Bound<'_, PyAny>) -> Option<ffi::PyCFunction> {
     }
 }
 
-/// How many cancellations of a task are under way: `task.cancelling()`.
+/// The number of pending cancellations of a task: `task.cancelling()`.
 #[inline]
 pub(crate) fn cancelling(task: &Bound<'_, PyAny>) -> PyResult<i64> {
     let py = task.py();
     let asyncio = Asyncio::get(py)?;
     if let (Some(function), true) = (asyncio.cancelling, task.get_type().is(&asyncio.task_kind)) {
-        // SAFETY: the function of a method of this very type, which takes nothing but the object.
+        // SAFETY: the function of a method of this type, which takes only the object.
         return unsafe { Bound::from_owned_ptr_or_err(py, function(task.as_ptr(), std::ptr::null_mut()))? }.extract();
     }
     task.call_method0(intern!(py, "cancelling"))?.extract()
 }
 
-/// The task that is running on a loop of this thread, or None.
+/// The running task of a loop of this thread, or None.
 #[inline]
 pub(crate) fn current_task<'py>(py: Python<'py>, home: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     match &Asyncio::get(py)?.tasks {
-        // SAFETY: the table and the loop are alive; what is found is kept alive by a reference of its own.
+        // SAFETY: the table and the loop are alive; the result has a reference of its own.
         Tasks::Table(table) => unsafe {
             let task = ffi::PyDict_GetItemWithError(table.as_ptr(), home.as_ptr());
             Bound::from_borrowed_ptr_or_opt(py, task).map_or_else(|| absent(py), Ok)
@@ -87,7 +88,7 @@ pub(crate) fn current_task<'py>(py: Python<'py>, home: &Bound<'py, PyAny>) -> Py
     }
 }
 
-/// None, or the error that a look into the table raised.
+/// None, or the error of a lookup in the table.
 #[cold]
 fn absent(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     PyErr::take(py).map_or_else(|| Ok(py.None().into_bound(py)), Err)
@@ -106,10 +107,10 @@ pub(crate) fn running_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     Ok(home)
 }
 
-/// Where asyncio of 3.11 keeps the running loop of a thread: in an object that says in which process it was set.
+/// The running loop of a thread in asyncio of 3.11: an object that also has the process id of its setting.
 ///
-/// `get_running_loop` asks the system each time which process this is, lest a fork inherits a loop. On an EPYC that took 160 of the
-/// 490 ns of a whole timeout. One that hears of forks need not ask; later versions do so.
+/// `get_running_loop` asks the system for the process id each time, in case a fork inherits a loop. On an EPYC that
+/// took 160 of the 490 ns of a whole timeout. A fork handler makes that unnecessary; later versions use one.
 #[cfg(all(linux_calls, not(Py_3_12)))]
 mod held {
     use std::ptr::null_mut;
@@ -128,9 +129,9 @@ mod held {
         pid: libc::pid_t,
     }
 
-    /// The type of the holders, once one was seen that is laid out so.
+    /// The type of the holders, once one with this layout was seen.
     static KIND: AtomicPtr<ffi::PyTypeObject> = AtomicPtr::new(null_mut());
-    /// This process.
+    /// The id of this process.
     static PID: AtomicI32 = AtomicI32::new(0);
     static WATCH: Once = Once::new();
 
@@ -140,7 +141,7 @@ mod held {
     }
 
     unsafe fn holder(py: Python<'_>) -> *mut Holder {
-        // SAFETY: the thread's dict is null or alive, and so is what is in it; a string's hash and comparison cannot fail.
+        // SAFETY: the thread's dict and its values are alive or null; a string's hash and comparison cannot fail.
         unsafe {
             let dict = ffi::PyThreadState_GetDict();
             if dict.is_null() {
@@ -150,14 +151,14 @@ mod held {
         }
     }
 
-    /// The running loop; `None` where asyncio has to be asked.
+    /// The running loop; `None` if asyncio must be asked.
     #[inline]
     pub(super) fn running_loop(py: Python<'_>) -> Option<Bound<'_, PyAny>> {
         let kind = KIND.load(Ordering::Relaxed);
         if kind.is_null() {
             return None;
         }
-        // SAFETY: an object of the type that was looked at is a `Holder`, which the thread keeps; it keeps its loop, or None.
+        // SAFETY: an object of the recorded type is a `Holder`, which the thread keeps; it keeps its loop, or None.
         unsafe {
             let holder = holder(py);
             let is_ours = !holder.is_null()
@@ -168,16 +169,16 @@ mod held {
         }
     }
 
-    /// Look at how the running loop, which asyncio has just named, is held.
+    /// Record the holder of the running loop, which asyncio has just returned.
     #[cold]
     pub(super) fn look(home: &Bound<'_, PyAny>) {
         WATCH.call_once(|| {
             note_pid();
-            // SAFETY: the handler does nothing that is forbidden in the child of a fork.
+            // SAFETY: the handler is safe in the child of a fork.
             let failed = unsafe { libc::pthread_atfork(None, None, Some(note_pid)) };
             assert_eq!(failed, 0, "there is memory for a handler");
         });
-        // SAFETY: the fields are read only of an object that is as long as a `Holder`.
+        // SAFETY: the fields are read only if the object is as large as a `Holder`.
         unsafe {
             let holder = holder(home.py());
             if holder.is_null() {

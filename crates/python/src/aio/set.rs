@@ -1,4 +1,4 @@
-//! `EventLoop.call_at` and `call_later`: the hot path, against the C interface.
+//! `EventLoop.call_at` and `call_later`: the hot path, written against the C API.
 
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi;
@@ -19,7 +19,8 @@ unsafe extern "C" fn call_at(
     count: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: the method's descriptor lets the interpreter call it on a `TimerLoop` only, with the words that `count` and `names` say.
+    // SAFETY: the method's descriptor ensures that the interpreter calls it on a `TimerLoop`, with the arguments of
+    // `count` and `names`.
     unsafe {
         guard(|py| {
             let arguments = Arguments::read(py, "call_at", "when", args, count as usize, names)?;
@@ -34,7 +35,7 @@ unsafe extern "C" fn call_later(
     count: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a `TimerLoop`, with `count` words at `args` and one more for each name.
+    // SAFETY: called by the interpreter on a `TimerLoop`, with `count` arguments at `args` and one more for each name.
     unsafe {
         guard(|py| {
             let arguments = Arguments::read(py, "call_later", "delay", args, count as usize, names)?;
@@ -54,7 +55,7 @@ unsafe extern "C" fn call_later(
     }
 }
 
-/// `call_at` was overridden, or is patched: `call_later` goes through it, as asyncio's does.
+/// `call_at` is overridden or patched: `call_later` calls it, as asyncio's does.
 #[cold]
 unsafe fn through_call_at(
     slf: &Bound<'_, TimerLoop>,
@@ -62,7 +63,7 @@ unsafe fn through_call_at(
     arguments: &Arguments<'_>,
 ) -> PyResult<*mut ffi::PyObject> {
     let py = slf.py();
-    // SAFETY: the arguments are the caller's for the length of the call.
+    // SAFETY: the caller keeps the arguments during the call.
     unsafe {
         let rest = std::iter::once(arguments.callback).chain(arguments.rest.iter().copied());
         let words: Vec<_> = std::iter::once(when).chain(rest.map(|word| Bound::from_borrowed_ptr(py, word))).collect();
@@ -90,7 +91,7 @@ impl<'a> Arguments<'a> {
         count: usize,
         names: *mut ffi::PyObject,
     ) -> PyResult<Self> {
-        // SAFETY: the interpreter passes `count` words, and one more for each name.
+        // SAFETY: the interpreter passes `count` arguments, and one more for each name.
         unsafe {
             let words: &'a [_] = if count == 0 { &[] } else { std::slice::from_raw_parts(args, count) };
             let mut found = Self {
@@ -126,7 +127,7 @@ impl<'a> Arguments<'a> {
         // SAFETY: the names of a call are a tuple.
         let names = unsafe { Borrowed::from_ptr(py, names).cast_unchecked::<PyTuple>() };
         for (at, name) in names.iter().enumerate() {
-            // SAFETY: the values are in a row, one for each name.
+            // SAFETY: the values are consecutive, one for each name.
             let value = unsafe { *values.add(at) };
             let name = name.extract::<String>()?;
             let place = match name.as_str() {
@@ -145,7 +146,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// Set a timer for an instant that is an object; an integer is kept as it is, as the handle's `when()`.
+/// Set a timer for an instant given as an object; an integer is kept unchanged for the handle's `when()`.
 unsafe fn set(
     slf: &Bound<'_, TimerLoop>,
     when: *mut ffi::PyObject,
@@ -169,7 +170,7 @@ unsafe fn file(
     arguments: &Arguments<'_>,
 ) -> PyResult<*mut ffi::PyObject> {
     let (py, this) = (slf.py(), slf.get());
-    // SAFETY: the arguments are the caller's for the length of the call; the handle takes references of its own.
+    // SAFETY: the caller keeps the arguments during the call; the handle takes references of its own.
     unsafe {
         let deadline = deadline_of(py, when)?;
         if this.state.with(py, |state| state.is_closed) {
@@ -198,7 +199,7 @@ unsafe fn file(
 }
 
 unsafe fn tuple_of<'py>(py: Python<'py>, words: &[*mut ffi::PyObject]) -> PyResult<Bound<'py, PyAny>> {
-    // SAFETY: a fresh tuple is filled before anyone sees it; the empty one is shared.
+    // SAFETY: a fresh tuple is filled before it is visible; the empty one is shared.
     unsafe {
         let tuple = Bound::from_owned_ptr_or_err(py, ffi::PyTuple_New(words.len() as ffi::Py_ssize_t))?;
         for (at, &word) in words.iter().enumerate() {
@@ -223,7 +224,7 @@ static METHODS: FastMethods<2> = Table([
     ),
 ]);
 
-/// Put the type into the module, with its fast methods.
+/// Add the type to the module, with its fast methods.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let kind = module.py().get_type::<TimerLoop>();
     METHODS.add_to(&kind)?;

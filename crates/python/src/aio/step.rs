@@ -1,7 +1,8 @@
-//! What `async with` gets for `Timeout.__aenter__` and `__aexit__`: an object that is the bound method and its own awaitable.
+//! The results of `Timeout.__aenter__` and `__aexit__` for `async with`: an object that is the bound method and its own
+//! awaitable.
 //!
-//! A method of the usual kind would be a new object for each, and so would the StopIteration that carries its answer: together they
-//! cost as much as all the rest.
+//! A usual method would make a new object for each, and the StopIteration with the result another one: together they
+//! cost as much as the rest of a timeout.
 
 use std::ffi::{c_int, c_void};
 use std::mem::{offset_of, replace, size_of};
@@ -20,7 +21,7 @@ use crate::cpython::cell::guard;
 use crate::cpython::free_list::FreeList;
 use crate::cpython::type_builder::{KnownType, Table, TypeBuilder};
 
-/// Where a step is: what it was made for, then whether it was called.
+/// The state of a step: its purpose, then whether it was called.
 #[derive(Clone, Copy, PartialEq)]
 #[repr(u8)]
 enum Stage {
@@ -28,18 +29,18 @@ enum Stage {
     Exit,
     /// Called: awaiting it enters the timeout.
     Entering,
-    /// Called, and the timeout was ended: awaiting it gives None.
+    /// Called, and the timeout has ended: awaiting it returns None.
     Exited,
     Over,
 }
 
-/// The layout of a step. Every field is touched with the GIL held only.
+/// The layout of a step. Fields are accessed with the GIL held only.
 #[repr(C)]
 struct StepObject {
     ob_base: ffi::PyObject,
     vectorcall: Option<ffi::vectorcallfunc>,
     timeout: *mut TimeoutObject,
-    /// The exception that carries the timeout, from when it was raised; null before.
+    /// The exception with the timeout, once it was raised; null before.
     stop: *mut ffi::PyStopIterationObject,
     stage: Stage,
 }
@@ -51,21 +52,21 @@ struct StepMaker {
     stage: Stage,
 }
 
-/// How many dead steps are kept for reuse.
+/// Maximum number of dead steps that are kept for reuse.
 const KEPT: usize = 256;
 
 static TYPE: KnownType = KnownType::new();
 static DEAD: FreeList<StepObject> = FreeList::new(KEPT);
-/// A StopIteration that is used again and again: a step takes it from here, and gives it back if nobody has kept it.
+/// A reusable StopIteration: a step takes it from here, and returns it if it has no other reference.
 static STOP: AtomicPtr<ffi::PyStopIterationObject> = AtomicPtr::new(null_mut());
 
-/// `tp_descr_get` of a maker: a step of `timeout`; of the class itself, the maker.
+/// `tp_descr_get` of a maker: a step of `timeout`; for the class itself, the maker.
 unsafe extern "C" fn make(
     maker: *mut ffi::PyObject,
     timeout: *mut ffi::PyObject,
     _: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a maker that is in `Timeout` only; the list holds dead steps of this very type.
+    // SAFETY: called by the interpreter on a maker of `Timeout`; the list holds dead steps of this type.
     unsafe {
         if timeout.is_null() || timeout == ffi::Py_None() {
             return ffi::Py_NewRef(maker);
@@ -88,7 +89,7 @@ unsafe extern "C" fn call_of_class(
     args: *mut ffi::PyObject,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a maker, with a tuple. What is called and the tuple made for it are ours to let go.
+    // SAFETY: called by the interpreter on a maker, with a tuple. The references of the call are ours to release.
     unsafe {
         guard(|py| {
             let args = Borrowed::from_ptr(py, args).cast_unchecked::<PyTuple>();
@@ -111,7 +112,7 @@ unsafe extern "C" fn call(
     count: usize,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a step, which refers to its timeout, with `count` words at `args`.
+    // SAFETY: called by the interpreter on a step, which refers to its timeout, with `count` arguments at `args`.
     unsafe {
         guard(|py| {
             let this = step.cast::<StepObject>();
@@ -136,7 +137,7 @@ unsafe extern "C" fn call(
     }
 }
 
-/// What awaiting a step gives, borrowed; there is nothing to wait for.
+/// The result of awaiting a step, borrowed; it never suspends.
 #[inline]
 unsafe fn awaited(py: Python<'_>, step: *mut ffi::PyObject) -> PyResult<*mut ffi::PyObject> {
     // SAFETY: the caller has a step, which refers to its timeout.
@@ -167,13 +168,13 @@ unsafe extern "C" fn next(step: *mut ffi::PyObject) -> *mut ffi::PyObject {
     }
 }
 
-/// `am_send`: the same without an exception to carry the answer, where the interpreter asks for it, as 3.11 does.
+/// `am_send`: the same without an exception for the result, if the interpreter calls it, as 3.11 does.
 unsafe extern "C" fn send(
     step: *mut ffi::PyObject,
     _: *mut ffi::PyObject,
     given: *mut *mut ffi::PyObject,
 ) -> ffi::PySendResult {
-    // SAFETY: called by the interpreter on a step, with a place for what it gives.
+    // SAFETY: called by the interpreter on a step, with a place for the result.
     unsafe {
         *given = guard(|py| awaited(py, step).map(|given| ffi::Py_NewRef(given)));
         if (*given).is_null() {
@@ -188,7 +189,7 @@ unsafe extern "C" fn send(
 #[inline]
 #[allow(deprecated, reason = "PyErr_SetRaisedException is not in 3.11")]
 unsafe fn stop_with(py: Python<'_>, step: *mut StepObject, timeout: *mut ffi::PyObject) -> PyResult<()> {
-    // SAFETY: an exception that nobody else has may be given another value; a step raises one only once.
+    // SAFETY: an exception without other references may get another value; a step raises it only once.
     unsafe {
         let mut raised = STOP.swap(null_mut(), Ordering::Relaxed);
         if raised.is_null() {
@@ -204,10 +205,11 @@ unsafe fn stop_with(py: Python<'_>, step: *mut StepObject, timeout: *mut ffi::Py
     Ok(())
 }
 
-/// Give back the exception of a step that nobody awaits any more; one that somebody has, or that Python has seen, is theirs.
+/// Return the exception of a dead step for reuse, unless it has other references or Python has seen it.
 #[inline]
 unsafe fn give_back(stop: *mut ffi::PyStopIterationObject) {
-    // SAFETY: the caller gives up its reference. Without a traceback the exception was in no frame, so that nothing else is in it.
+    // SAFETY: the caller gives up its reference. Without a traceback the exception was in no frame, so it holds nothing
+    // else.
     unsafe {
         let is_ours = ffi::Py_REFCNT(stop.cast()) == 1 && (*stop).traceback.is_null() && (*stop).context.is_null();
         if is_ours {
@@ -230,7 +232,7 @@ unsafe extern "C" fn traverse(object: *mut ffi::PyObject, visit: ffi::visitproc,
 }
 
 unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
-    // SAFETY: objects are freed with the GIL held, when nobody refers to them any more: timeout and exception are ours to let go.
+    // SAFETY: objects are freed with the GIL held, without other references: timeout and exception are ours to release.
     unsafe {
         ffi::PyObject_GC_UnTrack(object.cast());
         let step = object.cast::<StepObject>();
@@ -252,11 +254,11 @@ static MEMBERS: Table<ffi::PyMemberDef, 2> = Table([
         flags: ffi::Py_READONLY,
         doc: std::ptr::null(),
     },
-    // SAFETY: null pointers and zeros are a member, the one that ends a table.
+    // SAFETY: null pointers and zeros are a valid member, the one that ends a table.
     unsafe { std::mem::zeroed() },
 ]);
 
-/// The descriptors `__aenter__` and `__aexit__`; to be called once, by the module's import.
+/// The descriptors `__aenter__` and `__aexit__`; called once, at the module's import.
 pub(crate) fn makers(py: Python<'_>) -> PyResult<[Bound<'_, PyAny>; 2]> {
     let step = TypeBuilder::new(c"tickwheel._core.TimeoutStep", size_of::<StepObject>())
         .flags(ffi::Py_TPFLAGS_IMMUTABLETYPE | ffi::Py_TPFLAGS_HAVE_GC | ffi::Py_TPFLAGS_HAVE_VECTORCALL)
@@ -268,13 +270,13 @@ pub(crate) fn makers(py: Python<'_>) -> PyResult<[Bound<'_, PyAny>; 2]> {
         .slot(ffi::Py_am_await, ffi::PyObject_SelfIter as *mut c_void)
         .slot(ffi::Py_tp_iter, ffi::PyObject_SelfIter as *mut c_void)
         .slot(ffi::Py_tp_iternext, next as *mut c_void);
-    // SAFETY: the functions are what their slots want, and take a `StepObject`; the member is the field of one.
+    // SAFETY: the functions have the types of their slots, and take a `StepObject`; the member is one of its fields.
     TYPE.set(&unsafe { step.build(py)? });
     let maker = TypeBuilder::new(c"tickwheel._core.TimeoutMethod", size_of::<StepMaker>())
         .flags(ffi::Py_TPFLAGS_IMMUTABLETYPE)
         .slot(ffi::Py_tp_descr_get, make as *mut c_void)
         .slot(ffi::Py_tp_call, call_of_class as *mut c_void);
-    // SAFETY: the functions are what their slots want, and take a `StepMaker`.
+    // SAFETY: the functions have the types of their slots, and take a `StepMaker`.
     let maker = unsafe { maker.build(py)? };
     let made = |stage| -> PyResult<Bound<'_, PyAny>> {
         // SAFETY: a fresh object of the type, which has no other field.

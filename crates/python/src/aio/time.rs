@@ -1,5 +1,5 @@
-//! A loop's time, read natively unless somebody has replaced it: a subclass, a test that freezes `loop.time`, or one that freezes
-//! `time.monotonic`.
+//! A loop's time, read natively unless it is overridden: by a subclass, by a test that freezes `loop.time`, or by one
+//! that freezes `time.monotonic`.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -14,17 +14,18 @@ use crate::cpython::method::function_of;
 use crate::once::intern;
 use crate::system_clock::SystemClock;
 
-/// Whether a class still has the attribute that was found at the start, patched neither there nor in a base nor overridden.
+/// Whether a class still has the attribute of the start: not patched there or in a base, and not overridden.
 pub(crate) struct Genuine {
     name: Py<PyString>,
     original: Py<PyAny>,
-    /// The version of the class that was looked at last; 0 is none. The interpreter gives a class a new one whenever it changes.
+    /// The version tag of the class that was checked last, or 0. The interpreter assigns a new one whenever the class
+    /// changes.
     version: AtomicU32,
     is_so: AtomicBool,
 }
 
 impl Genuine {
-    /// Watch for `name`, which is `original` in the classes that are not changed; None: in no class.
+    /// Watch `name`, which is `original` in unchanged classes; None: unchanged classes lack it.
     pub(crate) fn new(name: &Bound<'_, PyString>, original: Bound<'_, PyAny>) -> Self {
         Self {
             name: name.clone().unbind(),
@@ -34,7 +35,7 @@ impl Genuine {
         }
     }
 
-    /// Whether `kind` has the original.
+    /// True if `kind` has the original.
     ///
     /// # Safety
     ///
@@ -46,13 +47,13 @@ impl Genuine {
         if version != 0 && version == self.version.load(Ordering::Relaxed) {
             return Ok(self.is_so.load(Ordering::Relaxed));
         }
-        // SAFETY: it is alive for as long as it is looked at.
+        // SAFETY: the type is alive during the call.
         unsafe { self.look(py, kind) }
     }
 
     #[cold]
     unsafe fn look(&self, py: Python<'_>, kind: *mut ffi::PyTypeObject) -> PyResult<bool> {
-        // SAFETY: a living type may be looked into; doing so gives the class a version.
+        // SAFETY: the type is alive; the lookup assigns it a version tag.
         unsafe {
             let class = PyType::from_borrowed_type_ptr(py, kind);
             self.is_so.store(class.getattr(&self.name)?.is(&self.original), Ordering::Relaxed);
@@ -62,12 +63,12 @@ impl Genuine {
     }
 }
 
-/// What a loop's clock reads.
+/// The reading of a loop's clock.
 #[derive(Clone, Copy)]
 pub(crate) enum Time {
     /// Nanoseconds of the system's monotonic clock.
     System(u64),
-    /// Seconds of a clock of the loop's own.
+    /// Seconds of the loop's own clock.
     Own(f64),
 }
 
@@ -81,7 +82,7 @@ impl Time {
         }
     }
 
-    /// The latest deadline that may be due; what has a later `_when` is not, though its nanosecond may be this one.
+    /// The latest deadline that may be due; a timer with a later `_when` is not, even within the same nanosecond.
     #[inline]
     pub(crate) fn deadline(self, py: Python<'_>) -> PyResult<u64> {
         match self {
@@ -96,9 +97,9 @@ pub(crate) struct Reader {
     time: Genuine,
     monotonic: Py<PyAny>,
     module: Py<PyModule>,
-    /// Where `time.monotonic` is found.
+    /// The dict with `time.monotonic`.
     names: Py<PyDict>,
-    /// Where asyncio's `loop.time` finds the module.
+    /// The dict through which asyncio's `loop.time` finds the module.
     base: Py<PyDict>,
 }
 
@@ -107,7 +108,7 @@ impl Reader {
         let name = intern!(py, "time");
         let base = py.import("asyncio.base_events")?;
         let (module, base_names) = (py.import(name)?, base.dict());
-        // What a test has replaced before there was a loop is not the original.
+        // A replacement from before the first loop is not the original.
         let asked = base.getattr("BaseEventLoop")?.getattr(name)?;
         let is_asyncios = asked.getattr_opt(intern!(py, "__globals__"))?.is_some_and(|globals| globals.is(&base_names));
         let monotonic = module.getattr("monotonic")?;
@@ -122,13 +123,13 @@ impl Reader {
         })
     }
 
-    /// Whether `time.monotonic` is the system's.
+    /// True if `time.monotonic` is the system's.
     #[inline]
     fn is_monotonic_genuine(&self, py: Python<'_>) -> bool {
         find(self.names.bind(py), intern!(py, "monotonic")) == self.monotonic.as_ptr()
     }
 
-    /// The time of a loop, of which it is known whether it has a `time` of its own.
+    /// The time of a loop; the caller knows whether it overrides `time`.
     #[inline]
     pub(crate) fn now(&self, object: &Bound<'_, PyAny>, has_own: bool) -> PyResult<Time> {
         let py = object.py();
@@ -141,7 +142,7 @@ impl Reader {
         object.call_method0(intern!(py, "time"))?.extract().map(Time::Own)
     }
 
-    /// The time of one of asyncio's loops that is not ours: its `time` is looked up, and called only where that is not asyncio's.
+    /// The time of another asyncio loop: its `time` is looked up, and called only if it is not asyncio's.
     pub(crate) fn ask(&self, object: &Bound<'_, PyAny>) -> PyResult<Time> {
         let (py, name) = (object.py(), intern!(object.py(), "time"));
         let time = object.getattr(name)?;
@@ -154,14 +155,14 @@ impl Reader {
     }
 }
 
-/// The value of a key that is an interned string, borrowed; null where there is none.
+/// The value of a key that is an interned string, borrowed; null if it is missing.
 #[inline]
 pub(crate) fn find(dict: &Bound<'_, PyDict>, key: &Bound<'_, PyString>) -> *mut ffi::PyObject {
     // SAFETY: both are alive. A string's hash and comparison cannot fail.
     unsafe { ffi::PyDict_GetItemWithError(dict.as_ptr(), key.as_ptr()) }
 }
 
-/// The seconds of a delay or an instant, by the gate for all numbers and times; NaN and None are refused.
+/// The seconds of a delay or an instant, converted like all numbers and times; NaN and None are refused.
 ///
 /// # Safety
 ///

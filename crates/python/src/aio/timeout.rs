@@ -1,5 +1,5 @@
-//! `Timeout`, which is what `tickwheel.aio.timeout` returns: `asyncio.Timeout` with its bookkeeping in a wheel; and the functions
-//! `timeout` and `timeout_at`.
+//! `Timeout`, the result of `tickwheel.aio.timeout`: `asyncio.Timeout` with its bookkeeping in a wheel; and the
+//! functions `timeout` and `timeout_at`.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -21,14 +21,14 @@ use crate::once::intern;
 
 /// A timeout for an instant; `when` is borrowed.
 unsafe fn at(py: Python<'_>, when: *mut ffi::PyObject) -> PyResult<*mut ffi::PyObject> {
-    // SAFETY: `when` is an object, and so is what is read of it, or null.
+    // SAFETY: `when` is an object; the values read from it are objects or null.
     unsafe {
         let (seconds, given) = read(py, when)?;
         new(py, None, seconds, given, false)
     }
 }
 
-/// A deadline as a float, and as it was given if that is None or an integer.
+/// A deadline as a float, and as given if it is None or an integer.
 unsafe fn read(py: Python<'_>, when: *mut ffi::PyObject) -> PyResult<(f64, *mut ffi::PyObject)> {
     // SAFETY: `when` is an object.
     unsafe {
@@ -41,13 +41,13 @@ unsafe fn read(py: Python<'_>, when: *mut ffi::PyObject) -> PyResult<(f64, *mut 
 }
 
 impl TimeoutObject {
-    /// What awaiting `__aenter__` does.
+    /// Run the await of `__aenter__`.
     ///
     /// # Safety
     ///
     /// The caller has a reference to the timeout.
     pub(crate) unsafe fn enter(py: Python<'_>, timeout: *mut Self) -> PyResult<()> {
-        // SAFETY: the timeout is alive, and no reference into it lives across a call into Python.
+        // SAFETY: the timeout is alive, and no reference into it lives across a call of Python.
         unsafe {
             if (*timeout).phase != Phase::Created {
                 return Err(PyRuntimeError::new_err("Timeout has already been entered"));
@@ -70,14 +70,14 @@ impl TimeoutObject {
     /// The wheel of a timeout that was entered.
     #[inline]
     unsafe fn deadlines(py: Python<'_>, timeout: *mut Self) -> Bound<'_, Deadlines> {
-        // SAFETY: set by then, and let go of only when nobody can reach it.
+        // SAFETY: set when it was entered, and released only when the timeout is unreachable.
         unsafe { Bound::from_borrowed_ptr(py, (*timeout).deadlines).cast_into_unchecked() }
     }
 
-    /// File the timeout under its deadline; one that is due is called in the loop's next turn.
+    /// File the timeout under its deadline; if it is due, schedule it in the loop's next turn.
     #[inline]
     unsafe fn set(py: Python<'_>, timeout: *mut Self) -> PyResult<()> {
-        // SAFETY: the caller's reference keeps the timeout, which has its wheel once it was entered.
+        // SAFETY: the caller's reference keeps the timeout, which has a wheel after it was entered.
         unsafe {
             if (*timeout).given == ffi::Py_None() {
                 return Ok(());
@@ -97,7 +97,7 @@ impl TimeoutObject {
     /// Take the timeout out of the wheel, or its handle out of the loop.
     #[inline]
     unsafe fn unset(py: Python<'_>, timeout: *mut Self) -> PyResult<()> {
-        // SAFETY: the caller's reference keeps the timeout; the handle is taken out before it is let go.
+        // SAFETY: the caller's reference keeps the timeout; the handle is removed before it is released.
         unsafe {
             if (*timeout).id != 0 {
                 Self::deadlines(py, timeout).get().withdraw(py, timeout);
@@ -131,7 +131,7 @@ impl TimeoutObject {
                     let task = Borrowed::from_ptr(py, (*timeout).task).to_owned();
                     let left: i64 = task.call_method0(intern!(py, "uncancel"))?.extract()?;
                     if left <= (*timeout).cancelling && kind != ffi::Py_None() {
-                        // Rare, and as asyncio of this version has it: written in Python.
+                        // Rare, and different in each version of asyncio: written in Python.
                         let settle = py.import("tickwheel.aio._settle")?.getattr("settle")?;
                         settle.call1((Borrowed::from_ptr(py, kind), Borrowed::from_ptr(py, error)))?;
                     }
@@ -145,7 +145,7 @@ impl TimeoutObject {
 }
 
 unsafe extern "C" fn reschedule(object: *mut ffi::PyObject, when: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: the caller keeps timeout and object; the fields are written with no reference into the timeout left.
+    // SAFETY: the caller keeps timeout and object; no reference into the timeout exists while the fields are written.
     unsafe {
         guard(|py| {
             let timeout = object.cast::<TimeoutObject>();
@@ -174,7 +174,7 @@ unsafe extern "C" fn on_timeout(object: *mut ffi::PyObject, _: *mut ffi::PyObjec
 }
 
 unsafe extern "C" fn when(object: *mut ffi::PyObject, _: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a timeout; nothing runs while the reference into it lasts.
+    // SAFETY: called by the interpreter on a timeout; no Python runs while the reference into it exists.
     unsafe {
         let this = &*object.cast::<TimeoutObject>();
         if this.given.is_null() {
@@ -237,7 +237,7 @@ unsafe extern "C" fn timeout(
     count: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter with as many words as `count` and `names` say.
+    // SAFETY: called by the interpreter with the arguments of `count` and `names`.
     unsafe {
         guard(|py| {
             let delay = argument(py, "timeout", "delay", args, count as usize, names)?;
@@ -258,7 +258,7 @@ unsafe extern "C" fn timeout_at(
     count: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: the words are the caller's for the length of the call, as many as `count` and `names` say.
+    // SAFETY: the caller keeps the arguments of `count` and `names` during the call.
     unsafe { guard(|py| at(py, argument(py, "timeout_at", "when", args, count as usize, names)?)) }
 }
 
@@ -288,7 +288,7 @@ static FUNCTIONS: FastMethods<2> = Table([
     ),
 ]);
 
-/// Make the type, and put it and the functions into the module.
+/// Make the type, and add it and the functions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let builder = TypeBuilder::new(c"tickwheel._core.Timeout", size_of::<TimeoutObject>())
         .flags(ffi::Py_TPFLAGS_HAVE_GC)
@@ -298,7 +298,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         .slot(ffi::Py_tp_traverse, traverse as *mut c_void)
         .slot(ffi::Py_tp_clear, clear as *mut c_void)
         .slot(ffi::Py_tp_repr, repr as *mut c_void);
-    // SAFETY: the functions are what their slots want, and take a `TimeoutObject`.
+    // SAFETY: the functions have the types of their slots, and take a `TimeoutObject`.
     let kind = unsafe { builder.build(module.py())? };
     TYPE.set(&kind);
     let [enter, exit] = makers(module.py())?;

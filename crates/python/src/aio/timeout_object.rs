@@ -1,4 +1,4 @@
-//! `TimeoutObject`: how a timeout is laid out in memory, how it is made and freed, and how it ends its task.
+//! `TimeoutObject`: the memory layout of a timeout, its construction and release, and how it cancels its task.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
@@ -11,7 +11,7 @@ use crate::cpython::free_list::FreeList;
 use crate::cpython::type_builder::KnownType;
 use crate::once::intern;
 
-/// Where a timeout is in its life; the names are those that its `repr` shows.
+/// The state of a timeout; its `repr` shows these names.
 #[derive(Clone, Copy, PartialEq)]
 #[repr(u8)]
 pub(crate) enum Phase {
@@ -34,28 +34,28 @@ impl Phase {
     }
 }
 
-/// The layout of a `Timeout`. Every field is touched with the GIL held only; pointers are owned or null.
+/// The layout of a `Timeout`. Fields are accessed with the GIL held only; pointers are owned or null.
 #[repr(C)]
 pub(crate) struct TimeoutObject {
     ob_base: ffi::PyObject,
-    /// The deadline if it is not a float: None, or what was given.
+    /// The deadline if it is not a float: None, or the given object.
     pub(crate) given: *mut ffi::PyObject,
     pub(crate) task: *mut ffi::PyObject,
-    /// The wheel of the loop that it was made on; null before `timeout_at` is entered.
+    /// The `Deadlines` of its loop; null before `timeout_at` is entered.
     pub(crate) deadlines: *mut ffi::PyObject,
-    /// The handle of a timeout that was due when it was set.
+    /// The handle of a timeout that was already due when it was set.
     pub(crate) soon: *mut ffi::PyObject,
     pub(crate) when: f64,
     /// The entry's id while it is in the wheel, or due and about to expire; else 0.
     pub(crate) id: u64,
-    /// How many cancellations of the task were under way when it entered.
+    /// Number of pending cancellations of the task when it entered.
     pub(crate) cancelling: i64,
     pub(crate) phase: Phase,
-    /// Whether the deadline was later than the loop's time when it was computed, a moment ago.
+    /// True if the deadline was later than the loop's time when it was computed.
     pub(crate) is_ahead: bool,
 }
 
-/// How many dead timeouts are kept for reuse.
+/// Maximum number of dead timeouts that are kept for reuse.
 const KEPT: usize = 256;
 
 pub(crate) static TYPE: KnownType = KnownType::new();
@@ -73,7 +73,7 @@ pub(crate) unsafe fn new(
     given: *mut ffi::PyObject,
     is_ahead: bool,
 ) -> PyResult<*mut ffi::PyObject> {
-    // SAFETY: the list holds dead timeouts of this very type; every field is written before the collector sees it.
+    // SAFETY: the list holds dead timeouts of this type; every field is written before the collector sees it.
     unsafe {
         let timeout = DEAD.object(py, TYPE.get(), || ffi::PyObject_GC_New(TYPE.get()))?;
         let this = &mut *timeout;
@@ -88,13 +88,13 @@ pub(crate) unsafe fn new(
 }
 
 impl TimeoutObject {
-    /// The time is up: cancel the task.
+    /// Cancel the task: the timeout has passed.
     ///
     /// # Safety
     ///
     /// The caller has a reference to the timeout.
     pub(crate) unsafe fn ring(py: Python<'_>, timeout: *mut Self) -> PyResult<()> {
-        // SAFETY: the timeout is alive, its handle is its own to let go, and it has a task while it is active.
+        // SAFETY: the timeout is alive, it owns its handle, and it has a task while it is active.
         unsafe {
             drop(Bound::from_owned_ptr_or_opt(py, std::mem::replace(&mut (*timeout).soon, null_mut())));
             if (*timeout).phase == Phase::Active {
@@ -106,7 +106,7 @@ impl TimeoutObject {
         }
     }
 
-    /// The timeout has left the wheel as due, where it had this id. One that was left or moved since is let be.
+    /// Expire a due timeout that left the wheel with this id, unless it was left or moved since.
     ///
     /// # Safety
     ///
@@ -127,7 +127,8 @@ impl TimeoutObject {
 
 /// `tp_clear`.
 pub(crate) unsafe extern "C" fn clear(object: *mut ffi::PyObject) -> c_int {
-    // SAFETY: the collector found the timeout unreachable, or it is being freed. Its wheel it keeps: the wheel lets go of it.
+    // SAFETY: the collector found the timeout unreachable, or it is being freed. It keeps `deadlines`, whose wheel
+    // releases it.
     unsafe {
         let this = &mut *object.cast::<TimeoutObject>();
         for field in [&mut this.given, &mut this.task, &mut this.soon] {
@@ -148,9 +149,9 @@ pub(crate) unsafe extern "C" fn traverse(object: *mut ffi::PyObject, visit: ffi:
     }
 }
 
-/// `tp_dealloc`: keep the timeout for reuse. One in a wheel is referred to by it.
+/// `tp_dealloc`: keep the timeout for reuse. The wheel refers to its timeouts, so this one is not in it.
 pub(crate) unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
-    // SAFETY: objects are freed with the GIL held, when nobody refers to them any more: the fields are ours to empty.
+    // SAFETY: objects are freed with the GIL held, without other references: the fields are ours to empty.
     unsafe {
         ffi::PyObject_GC_UnTrack(object.cast());
         clear(object);

@@ -1,4 +1,4 @@
-//! One turn of an `EventLoop`: what is due goes into `_ready`, and what was ready is run.
+//! One turn of an `EventLoop`: due handles go into `_ready`, and ready handles are run.
 
 use std::sync::atomic::Ordering;
 use std::sync::OnceLock;
@@ -15,7 +15,7 @@ use crate::aio::time::Genuine;
 use crate::cpython::call::call;
 use crate::once::{intern, made_once};
 
-/// Entries that a turn may file again before it gives way to I/O: about a millisecond's worth.
+/// Maximum number of entries that a turn files again before I/O has its turn: about a millisecond of work.
 const WORK: usize = 32_768;
 
 /// `TimerLoop._deliver`.
@@ -44,7 +44,7 @@ pub(crate) fn deliver(slf: &Bound<'_, TimerLoop>) -> PyResult<()> {
     ready.call_method1(intern!(py, "extend"), (PyList::new(py, due)?,)).map(drop)
 }
 
-/// Take what is due out of the wheel.
+/// Take due handles out of the wheel.
 fn take_due(py: Python<'_>, this: &TimerLoop, deadline: u64, now: f64) -> Vec<*mut HandleObject> {
     let mut work = WORK;
     this.state.with(py, |state| {
@@ -66,13 +66,13 @@ fn take_due(py: Python<'_>, this: &TimerLoop, deadline: u64, now: f64) -> Vec<*m
         };
         state.wheel.end_turn();
         this.is_behind.store(matches!(pop, Pop::Busy), Ordering::Relaxed);
-        // A loop's own clock may stop inside a nanosecond: what is due later in the same one waits, in its order.
+        // A loop's own clock may stop within a nanosecond: timers that are due later in the same one wait, in order.
         for (handle, deadline) in early {
             let id = state.wheel.insert(deadline, Pending(handle));
             // SAFETY: the wheel has its reference to the handle back.
             unsafe { tail(handle).id = id.to_u64() };
         }
-        // SAFETY: what is due keeps the reference that the wheel had.
+        // SAFETY: due handles keep the wheel's reference.
         let when = |handle: &*mut HandleObject| unsafe { tail(*handle).when };
         // The wheel orders by nanoseconds; floats distinguish finer ones. A stable sort keeps first set, first fired.
         if !due.is_sorted_by(|one, other| when(one) <= when(other)) {
@@ -85,7 +85,7 @@ fn take_due(py: Python<'_>, this: &TimerLoop, deadline: u64, now: f64) -> Vec<*m
 /// The three kinds of handles that are run natively, and whether their `_run` is asyncio's own.
 static RUN_WATCH: OnceLock<[(Py<PyType>, Genuine); 3]> = OnceLock::new();
 
-/// The kinds whose `_run` nobody has replaced, ours in the middle; null for the others.
+/// The kinds with an unchanged `_run`, ours in the middle; null for the others.
 fn untouched(py: Python<'_>) -> PyResult<[*mut ffi::PyTypeObject; 3]> {
     let watch = made_once(&RUN_WATCH, || {
         let Layout { kind, bases: [handle, timer], .. } = layout();
@@ -118,17 +118,17 @@ pub(crate) fn run_ready(slf: &Bound<'_, TimerLoop>) -> PyResult<()> {
             }
             continue;
         }
-        // SAFETY: a reference of ours keeps the handle, and its type is one that begins with the fields of a handle.
+        // SAFETY: our reference keeps the handle, whose type begins with the fields of a handle.
         unsafe { run(slf, &handle, kinds[1])? };
     }
     Ok(())
 }
 
-/// Do what `Handle._run` does.
+/// Do the work of `Handle._run`.
 #[inline]
 unsafe fn run(slf: &Bound<'_, TimerLoop>, handle: &Bound<'_, PyAny>, ours: *mut ffi::PyTypeObject) -> PyResult<()> {
     let py = slf.py();
-    // SAFETY: references of our own keep what is called, whatever the callback does to its handle.
+    // SAFETY: our references keep the callback and its arguments, whatever the callback does to its handle.
     unsafe {
         let this = handle.as_ptr().cast::<HandleObject>();
         if (*this).cancelled == ffi::Py_True() {
@@ -151,7 +151,7 @@ unsafe fn run(slf: &Bound<'_, TimerLoop>, handle: &Bound<'_, PyAny>, ours: *mut 
 /// Call `callback(*args)` in `context`; null with an exception set if it raised.
 #[inline]
 unsafe fn call_in([context, callback, args]: [*mut ffi::PyObject; 3]) -> *mut ffi::PyObject {
-    // SAFETY: a tuple's items are in a row behind its first one; `PyContext_Enter` refuses what is not a context.
+    // SAFETY: a tuple's items are consecutive; `PyContext_Enter` refuses objects that are not contexts.
     unsafe {
         if ffi::PyContext_Enter(context) != 0 {
             return std::ptr::null_mut();
@@ -167,7 +167,7 @@ unsafe fn call_in([context, callback, args]: [*mut ffi::PyObject; 3]) -> *mut ff
     }
 }
 
-/// Call the loop's exception handler, with the exception as the one being handled; let what ends the program pass.
+/// Call the loop's exception handler, with the exception as the one being handled; exits of the program propagate.
 #[cold]
 fn report(slf: &Bound<'_, TimerLoop>, handle: &Bound<'_, PyAny>, error: PyErr) -> PyResult<()> {
     let py = slf.py();

@@ -1,4 +1,4 @@
-//! Going through a cache while it changes.
+//! Iteration over a cache that changes.
 
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -6,12 +6,12 @@ use tickwheel_core::Id;
 
 use crate::cache::object::Cache;
 
-/// Goes through what was in a cache when it was made, leaving out what has left or expired by the time its turn comes.
+/// Iterates over the entries of a cache at its creation, without those that have left or expired when their turn comes.
 ///
-/// It knows entries by their ids, so no key is hashed or compared, and nothing that happens to the cache disturbs it.
+/// It stores entries by id, so no key is hashed or compared, and changes of the cache do not disturb it.
 #[pyclass(module = "tickwheel._core")]
 pub(crate) struct CacheIterator {
-    /// None at the end.
+    /// None after the end.
     cache: Option<Py<Cache>>,
     ids: std::vec::IntoIter<Id>,
     kind: u8,

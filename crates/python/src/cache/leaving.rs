@@ -1,32 +1,32 @@
-//! How entries leave a cache: taken out, due, making room, all at once.
+//! The ways in which entries leave a cache: removed, expired, evicted, cleared.
 
 use tickwheel_core::{Order, Pop, Table, NEVER};
 
 use crate::cache::store::{Item, Left, Reason, Store};
 use crate::memory::prefetch;
 
-/// How many entries before its turn memory is asked for one that expires.
+/// Distance at which the memory of an expiring entry is prefetched.
 const AHEAD: usize = 16;
 
 impl Store {
-    /// Take an entry out.
+    /// Remove an entry.
     pub(crate) fn remove(&mut self, index: u32, reason: Reason) -> Left {
         let item = self.wheel.cancel(self.wheel.id_at(index)).expect("the table knows only living entries");
         self.detach(index, reason);
         self.table.remove(item.tag, index);
         if matches!(reason, Reason::Replaced | Reason::Removed) {
-            self.watches.note(item.tag); // of what left for its age or size nothing newer is known
+            self.watches.note(item.tag); // entries that leave for age or size have no newer value
         }
         Left { key: item.key, value: item.value, reason }
     }
 
-    /// Take out what is due at `now`, at most `limit` of it, by deadline.
+    /// Remove at most `limit` entries that are due at `now`, by deadline.
     pub(crate) fn expire(&mut self, now: u64, limit: usize, left: &mut Vec<Left>) {
         if now < self.due_from {
             return;
         }
         let enough = left.len().saturating_add(limit);
-        // The table forgets them by the handful, so that memory fetches many of its places at once.
+        // They are removed from the table in groups, so that many of its places are fetched at once.
         let (mut places, mut gone) = ([(0, 0); 32], 0);
         self.wheel.begin_turn(now);
         while left.len() < enough {
@@ -54,7 +54,7 @@ impl Store {
         self.table.shrink();
     }
 
-    /// Take out one due entry, or else the one used longest ago, until `more` fits.
+    /// Remove a due entry, or else the least recently used one, until `more` fits.
     pub(crate) fn make_room(&mut self, more: f64, now: u64, left: &mut Vec<Left>) {
         while self.size + more > self.maxsize {
             let before = left.len();
@@ -68,7 +68,7 @@ impl Store {
         }
     }
 
-    /// Take out the living entry used longest ago, and with it those used before whose life is over.
+    /// Remove the least recently used living entry, and expired entries before it.
     pub(crate) fn take_least(&mut self, now: u64, left: &mut Vec<Left>) {
         while let Some(index) = self.order.oldest() {
             let reason = if self.is_living(index, now) { Reason::Removed } else { Reason::Expired };
@@ -79,7 +79,7 @@ impl Store {
         }
     }
 
-    /// Take out everything: as removed, or as expired if its life was over.
+    /// Remove everything: as removed, or as expired if its life was over.
     pub(crate) fn clear(&mut self, now: u64) -> Vec<Left> {
         self.watches.note_all();
         let entries = self.wheel.drain();
@@ -97,7 +97,7 @@ impl Store {
         left
     }
 
-    /// Take what has left the wheel out of everything but the table.
+    /// Remove an entry that has left the wheel from all other structures except the table.
     #[inline]
     fn detach(&mut self, index: u32, reason: Reason) {
         self.counts.left[reason as usize] += 1;

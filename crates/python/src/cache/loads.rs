@@ -1,4 +1,4 @@
-//! What loads need of a cache: how good a value is, and whether a key was written while its value was loaded.
+//! Support for loads: the freshness of a value, and whether a key was written during its load.
 
 use pyo3::prelude::*;
 use tickwheel_core::{tag_of, Ticket, NEVER};
@@ -7,8 +7,8 @@ use crate::cache::object::{Cache, Entry, Life, Put, Unless};
 use crate::once::intern;
 
 impl Cache {
-    /// The value of a key, also after its life as long as it is kept, and how many nanoseconds of that are left: none, or fewer, when it
-    /// is over, which counts as a miss; and how long its life is. Either way it is a use.
+    /// The value of a key, even after its life while it is kept; the remaining nanoseconds, at most 0 if its life is
+    /// over, which counts as a miss; and its lifetime. In both cases it is a use.
     pub(crate) fn graded<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<(Bound<'py, PyAny>, i64, u64)>> {
         let py = key.py();
         let hash = key.hash()?;
@@ -30,7 +30,7 @@ impl Cache {
         }))
     }
 
-    /// Watch a key from here on.
+    /// Watch a key for writes.
     pub(crate) fn watch(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>) -> PyResult<Ticket> {
         let (py, this) = (slf.py(), slf.get());
         let tags = if this.rule(py, |rules| rules.has_item_methods) {
@@ -41,7 +41,7 @@ impl Cache {
         Ok(this.store.with(py, |store| store.watches.begin(tags)))
     }
 
-    /// A subclass may make another key of the one it gets: ask it for the key, and see which one arrives here.
+    /// A subclass may change the key that it gets: look the key up there, and record the key that arrives here.
     #[cold]
     fn tags_behind(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
         let store = &slf.get().store;
@@ -51,8 +51,8 @@ impl Cache {
         outcome.map(|_| tags)
     }
 
-    /// Put a loaded value in, for a life of its own or by the rules, unless its key was written or removed since the ticket was given;
-    /// return whether it was.
+    /// Store a loaded value, with its own lifetime or by the rules, unless its key was written or removed since the
+    /// ticket; return true if it was stored.
     pub(crate) fn settle<'py>(
         slf: &Bound<'py, Self>,
         ticket: &Ticket,

@@ -15,7 +15,7 @@ use crate::cpython::cell::GilCell;
 use crate::cpython::reports::checked;
 use crate::once::intern;
 
-/// After so long a driver is taken for closed or stopped, and lookups remove what it has left.
+/// Lag after which a driver counts as closed or stopped; then lookups remove due entries.
 const DRIVER_LAG: u64 = 1_000_000_000;
 
 #[pymethods]
@@ -31,7 +31,7 @@ impl Cache {
         }
     }
 
-    /// Begin, empty, by the rules given: for `__init__`.
+    /// Initialise an empty cache with the given rules, for `__init__`.
     #[pyo3(signature = (
         maxsize, *, is_sliding=false, grace_ns=0, clock=None, sizer=None, lifetime=None, on_leave=None, on_earlier=None,
         life_ns=NEVER, max_age_ns=NEVER, jitter=0.0, is_overridden=false, has_item_methods=false
@@ -122,7 +122,7 @@ impl Cache {
         Ok(self.look(key)?.or(default).unwrap_or_else(|| py.None().into_bound(py)))
     }
 
-    /// Return the value of *key*, or *default*; no use of it, and neither hit nor miss.
+    /// Return the value of *key*, or *default*; neither a use, nor a hit or a miss.
     #[pyo3(signature = (key, default=None))]
     fn peek(&self, py: Python<'_>, key: &Bound<'_, PyAny>, default: Option<Py<PyAny>>) -> PyResult<Py<PyAny>> {
         let hash = key.hash()?;
@@ -135,7 +135,8 @@ impl Cache {
         Ok(value.map(|(_, value, ..)| value).or(default).unwrap_or_else(|| py.None()))
     }
 
-    /// Return the value of *key*; if it has none, set *default* and return that. One step: of many threads, one sets.
+    /// Return the value of *key*; if it is missing, set *default* and return that. Atomic: of several threads, one
+    /// sets.
     #[pyo3(signature = (key, default=None))]
     fn setdefault<'py>(
         slf: &Bound<'py, Self>,
@@ -149,9 +150,9 @@ impl Cache {
         }
     }
 
-    /// Set *key* to *value*, for a life of *ttl* seconds of its own, or by the cache's rule.
+    /// Set *key* to *value*, with a lifetime of *ttl* seconds, or the cache's default.
     ///
-    /// With *keep_ttl* a value that is there is replaced, and lives no longer than it would have.
+    /// With *keep_ttl* an existing value is replaced, and keeps its deadline.
     #[pyo3(signature = (key, value, ttl=None, *, keep_ttl=false))]
     fn set<'py>(
         slf: &Bound<'py, Self>,
@@ -175,7 +176,7 @@ impl Cache {
         Self::put(slf, Entry { key, value, life, unless: Unless::Never }).map(drop)
     }
 
-    /// Return a dict of those of the *keys* that are there, with their values.
+    /// Return a dict of the *keys* that are present, with their values.
     fn get_many<'py>(&self, keys: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
         let found = PyDict::new(keys.py());
         for key in keys.try_iter()? {
@@ -206,20 +207,20 @@ impl Cache {
         Ok(())
     }
 
-    /// Return the value of *key*, also after its life, with how many nanoseconds of that are left, and
-    /// how many it had; None if there is none.
+    /// Return the value of *key*, even after its life, with its remaining and its total lifetime in nanoseconds; None
+    /// if it is missing.
     #[pyo3(name = "_grade")]
     fn grade<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<(Bound<'py, PyAny>, i64, u64)>> {
         self.graded(key)
     }
 
-    /// Watch *key*, whose value is going to be loaded, for writes; returns a ticket, which `_end_loads` takes back.
+    /// Watch *key*, which is going to be loaded, for writes; return a ticket for `_end_loads`.
     #[pyo3(name = "_begin_load")]
     fn begin_load(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>) -> PyResult<Ticket> {
         Self::watch(slf, key)
     }
 
-    /// Watch no longer, and empty the list of tickets, so that none of them is taken back twice.
+    /// Stop watching, and empty the list of tickets, so that none of them is returned twice.
     #[pyo3(name = "_end_loads")]
     fn end_loads(&self, tickets: &Bound<'_, PyList>) -> PyResult<()> {
         let ended: Vec<Ticket> = tickets.extract()?;
@@ -228,13 +229,13 @@ impl Cache {
         Ok(())
     }
 
-    /// Return whether the watched key was written or removed.
+    /// Return True if the watched key was written or removed.
     #[pyo3(name = "_is_overtaken")]
     fn is_overtaken(&self, py: Python<'_>, ticket: Ticket) -> bool {
         self.store.with(py, |store| store.watches.is_written(&ticket))
     }
 
-    /// Set *key* to the *value* loaded for it, unless it was written or removed since; return whether it was set.
+    /// Set *key* to the loaded *value*, unless it was written or removed since; return True if it was set.
     #[pyo3(name = "_keep_loaded", signature = (ticket, key, value, ttl=None))]
     fn keep_loaded<'py>(
         slf: &Bound<'py, Self>,
@@ -247,7 +248,8 @@ impl Cache {
         Self::settle(slf, &ticket, key, value, life)
     }
 
-    /// Set *key* to *value* as it was: with *left_ns* nanoseconds left of a life of *life_ns*, and *most_ns* of the longest age.
+    /// Set *key* to *value* with its old lifetime: *left_ns* of *life_ns* nanoseconds, and *most_ns* of the maximum
+    /// age.
     fn _restore<'py>(
         slf: &Bound<'py, Self>,
         key: &Bound<'py, PyAny>,
@@ -266,12 +268,12 @@ impl Cache {
         Ok(())
     }
 
-    /// Take *key* out; return its value, or *default*.
+    /// Remove *key*; return its value, or *default*.
     fn _pop(&self, key: &Bound<'_, PyAny>, default: Py<PyAny>) -> PyResult<Py<PyAny>> {
         Ok(self.take_out(key)?.unwrap_or(default))
     }
 
-    /// Take out the key used longest ago, with its value; None if there is none.
+    /// Remove and return the least recently used key with its value; None if the cache is empty.
     fn _pop_least(&self, py: Python<'_>) -> PyResult<Option<(Py<PyAny>, Py<PyAny>)>> {
         let now = self.now(py)?;
         self.sweep(py, now, usize::MAX)?;
@@ -296,13 +298,13 @@ impl Cache {
         self.report(py, left)
     }
 
-    /// Remove what is due, at most *limit* of it, and return how many that were.
+    /// Remove at most *limit* due entries, and return their number.
     #[pyo3(name = "_purge", signature = (limit=None))]
     fn purge(&self, py: Python<'_>, limit: Option<usize>) -> PyResult<usize> {
         self.sweep(py, self.now(py)?, limit.unwrap_or(usize::MAX))
     }
 
-    /// Remove what is due, and return it as pairs in order of the deadlines.
+    /// Remove due entries, and return them as pairs in order of the deadlines.
     #[pyo3(signature = (now_ns=None))]
     fn _expire<'py>(&self, py: Python<'py>, now_ns: Option<u128>) -> PyResult<Bound<'py, PyList>> {
         let now = self.now(py)?;
@@ -318,7 +320,7 @@ impl Cache {
         Ok(pairs)
     }
 
-    /// Return how many nanoseconds *key* has left, or None; no use of it.
+    /// Return the remaining nanoseconds of *key*, or None; not a use.
     #[inline]
     #[pyo3(name = "_remaining_ns")]
     fn remaining_ns(&self, key: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
@@ -332,7 +334,7 @@ impl Cache {
         }))
     }
 
-    /// Start the life of *key* again, of *ttl* seconds or as long as before; return whether it was there. It is a use.
+    /// Restart the life of *key*, with *ttl* seconds or its old lifetime; return True if it was present. It is a use.
     #[pyo3(signature = (key, ttl=None))]
     fn touch<'py>(slf: &Bound<'py, Self>, key: &Bound<'py, PyAny>, ttl: Option<&Bound<'py, PyAny>>) -> PyResult<bool> {
         let (py, this) = (slf.py(), slf.get());
@@ -362,36 +364,37 @@ impl Cache {
         Ok(is_there)
     }
 
-    /// Return when the driver has to come, in nanoseconds, and count on it; None: not before `on_earlier` is called.
+    /// Return the next deadline in nanoseconds, and arm `on_earlier` with it; None: no call is needed before
+    /// `on_earlier`.
     #[pyo3(name = "_arm")]
     fn arm(&self, py: Python<'_>) -> Option<u128> {
         self.store.with(py, Store::arm)
     }
 
-    /// Forget that a driver comes: the next set that needs one calls `on_earlier`.
+    /// Disarm: the next set with a deadline calls `on_earlier`.
     #[pyo3(name = "_disarm")]
     fn disarm(&self, py: Python<'_>) {
         self.store.with(py, Store::disarm);
     }
 
-    /// Return an iterator over what is there now, the key used longest ago first. Kinds: 0 keys, 1 values, 2 items, 3 items with
-    /// their lives: key, value, life, what is left of it and of the longest age, in nanoseconds.
+    /// Return an iterator over the current entries, the least recently used first. Kinds: 0 keys, 1 values, 2 items, 3
+    /// records: key, value, lifetime, remaining lifetime and remaining maximum age, in nanoseconds.
     fn _iterate(slf: &Bound<'_, Self>, kind: u8) -> CacheIterator {
         CacheIterator::new(slf, kind)
     }
 
-    /// Return the total of all sizes.
+    /// Return the sum of all sizes.
     fn _size(&self, py: Python<'_>) -> PyResult<f64> {
         self.purge(py, None)?;
         Ok(self.store.with(py, |store| store.size))
     }
 
-    /// Return hits, misses, and how many have expired, were evicted for their size, replaced, and removed.
+    /// Return hits, misses, and the numbers of expired, evicted, replaced and removed entries.
     fn _counts(&self, py: Python<'_>) -> (u64, u64, [u64; 4]) {
         self.store.with(py, |store| (store.counts.hits, store.counts.misses, store.counts.left))
     }
 
-    /// Return how many bytes the storage takes, keys and values apart.
+    /// Return the bytes of the storage, without keys and values.
     fn __sizeof__(&self, py: Python<'_>) -> usize {
         size_of::<Self>() + self.store.with(py, |store| store.bytes())
     }
@@ -413,14 +416,15 @@ impl Cache {
     }
 
     fn __clear__(&self) {
-        // What is taken leaves the cells before it is dropped: dropping runs Python.
+        // Entries leave the cells before they are dropped: dropping runs Python.
         drop(self.store.try_with(|store| store.clear(0)));
         drop(self.hooks.try_with(std::mem::take));
     }
 }
 
 impl Cache {
-    /// A *ttl* in nanoseconds. Python refuses a negative one, read as zero, and one that is too long for some clocks.
+    /// Convert *ttl* to nanoseconds. Zero may also be a negative value, which Python code refuses, or one too long for
+    /// some clocks.
     #[inline]
     fn span(slf: &Bound<'_, Self>, ttl: &Bound<'_, PyAny>) -> PyResult<u64> {
         // SAFETY: `ttl` is an object, and the GIL is held.

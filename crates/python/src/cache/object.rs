@@ -1,7 +1,7 @@
-//! `Cache`: what `tickwheel.cache` builds on. It keeps and finds, expires and evicts; what the arguments mean is said in Python.
+//! `Cache`: the base of `tickwheel.cache`. It stores, finds, expires and evicts; Python code converts the arguments.
 //!
-//! The store is entered only while no Python runs. So everything that runs Python comes before (hash, size, lifetime, comparing) or
-//! after (hooks, dropping what has left), and a key that comes back in finds the cache whole.
+//! The store is entered only while no Python runs. So everything that runs Python comes before (hash, size, lifetime,
+//! comparison) or after (hooks, dropping removed entries), and a re-entrant call finds the cache consistent.
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -15,18 +15,19 @@ use crate::cpython::cell::GilCell;
 use crate::cpython::errors::raise;
 use crate::once::intern;
 
-/// So many due entries a lookup or a set removes on its way: 50 us or so. The rest waits for the next one, or for the driver.
+/// Maximum number of due entries that a lookup or a set removes, about 50 us of work. The rest waits for the next one,
+/// or for the driver.
 const ON_THE_WAY: usize = 256;
 
 /// Maximum number of due entries that one lookup removes, so that each lookup stays quick.
 const BESIDE_A_LOOKUP: usize = 8;
 
-/// So many are removed before they are dropped: their memory is still near.
+/// Maximum number of entries that are removed before they are dropped: their memory is still cached.
 const CHUNK: usize = 1024;
 
-/// The storage of a cache: keys with values, deadlines and an order of use.
+/// The storage of a cache: keys with values, deadlines and the order of use.
 ///
-/// `tickwheel.cache` says what its subclasses do.
+/// `tickwheel.cache` documents its subclasses.
 #[pyclass(frozen, subclass, weakref, mapping, module = "tickwheel._core")]
 pub(crate) struct Cache {
     pub(crate) store: GilCell<Store>,
@@ -34,20 +35,20 @@ pub(crate) struct Cache {
     pub(crate) hooks: GilCell<Hooks>,
 }
 
-/// How long a value is to live.
+/// The lifetime of a value.
 #[derive(Clone, Copy)]
 pub(crate) enum Life {
-    /// As the rules say.
+    /// The default of the rules.
     Usual,
-    /// The rest of the former value's life; a life by the rules if there was no value.
+    /// The rest of the former value's life; the default if there was no value.
     Kept,
-    /// So many nanoseconds, give or take the jitter.
+    /// This many nanoseconds, plus or minus the jitter.
     About(u64),
-    /// So many nanoseconds.
+    /// Exactly this many nanoseconds.
     Exactly(u64),
 }
 
-/// What is to be put in.
+/// The arguments of an insert.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry<'a, 'py> {
     pub(crate) key: &'a Bound<'py, PyAny>,
@@ -56,32 +57,32 @@ pub(crate) struct Entry<'a, 'py> {
     pub(crate) unless: Unless<'a>,
 }
 
-/// What keeps a value out.
+/// Condition for an insert.
 #[derive(Clone, Copy)]
 pub(crate) enum Unless<'a> {
     Never,
     /// The key has a value.
     Found,
-    /// The key was written or removed since.
+    /// The key was written or removed since the ticket.
     Written(&'a Ticket),
 }
 
-/// What came of putting a value in.
+/// Outcome of an insert.
 pub(crate) enum Put<'py> {
     Done,
-    /// The key has this value, which was left alone.
+    /// The key has this value, which was not changed.
     Kept(Bound<'py, PyAny>),
-    /// The key was written or removed meanwhile.
+    /// The key was written or removed during the load.
     Overtaken,
 }
 
 impl Cache {
-    /// One of the hooks, to be called with no cell entered.
+    /// A new reference to one of the hooks, to be called with no cell entered.
     pub(crate) fn hook(&self, py: Python<'_>, which: impl FnOnce(&Hooks) -> &Option<Py<PyAny>>) -> Option<Py<PyAny>> {
         self.hooks.with(py, |hooks| which(hooks).as_ref().map(|hook| hook.clone_ref(py)))
     }
 
-    /// One of the rules. A copy of all of them would wait for the stores that make it.
+    /// Read one of the rules. A copy of all of them would wait for recent stores.
     #[inline]
     pub(crate) fn rule<R: Copy>(&self, py: Python<'_>, which: impl FnOnce(&Rules) -> R) -> R {
         self.rules.with(py, |rules| which(rules))
@@ -96,7 +97,7 @@ impl Cache {
         }
     }
 
-    /// Find a key's entry. The index is good until Python runs again.
+    /// Find a key's entry. The index is valid until Python runs again.
     #[inline]
     pub(crate) fn find(&self, key: &Bound<'_, PyAny>, hash: isize) -> PyResult<Option<u32>> {
         let py = key.py();
@@ -107,8 +108,8 @@ impl Cache {
         }
     }
 
-    /// Let Python compare. It may do anything to this cache meanwhile: an id shows whether its entry still lives, and none is compared
-    /// twice, so that a crowd of one hash costs what it does in a dict.
+    /// Compare keys with Python. That may change this cache: ids show whether an entry still lives, and none is
+    /// compared twice, so that many keys of one hash cost the same as in a dict.
     #[cold]
     #[inline(never)]
     fn find_by_comparing(
@@ -134,7 +135,7 @@ impl Cache {
         }
     }
 
-    /// The value of a key that lives; asking counts as a use, and as a hit or a miss.
+    /// The value of a living key; it counts as a use, and as a hit or a miss.
     #[inline]
     pub(crate) fn look<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         match self.look_quickly(key) {
@@ -143,7 +144,8 @@ impl Cache {
         }
     }
 
-    /// What most lookups are, in one go: a string that has its hash, the system's clock, a hit that lives for long. None: not so.
+    /// The most common lookup: a string with a known hash, the system's clock, a hit that lives for long. None: another
+    /// case.
     #[inline]
     fn look_quickly<'py>(&self, key: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
         let py = key.py();
@@ -161,7 +163,7 @@ impl Cache {
         })
     }
 
-    /// Any lookup: the key may have to be hashed and compared by Python, be missing, or have expired.
+    /// Any lookup: Python may have to hash and compare the key, and the key may be missing or expired.
     #[inline(never)]
     fn look_thoroughly<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = key.py();
@@ -182,7 +184,7 @@ impl Cache {
         Ok(hit)
     }
 
-    /// Take a key out and return its value, unless it has expired.
+    /// Remove a key and return its value, unless it has expired.
     pub(crate) fn take_out(&self, key: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
         let py = key.py();
         let hash = key.hash()?;
@@ -201,7 +203,8 @@ impl Cache {
         Ok(value)
     }
 
-    /// Remove what is due, report it to the hook, and drop it, a chunk at a time; at most what is there now, whatever the hook adds.
+    /// Remove due entries, report them to the hook, and drop them, in chunks; at most the current number, whatever the
+    /// hook adds.
     pub(crate) fn sweep(&self, py: Python<'_>, now: Instant, limit: usize) -> PyResult<usize> {
         let limit = self.store.with(py, |store| store.wheel.len()).min(limit);
         let mut count = 0;
@@ -222,13 +225,13 @@ impl Cache {
         Ok(count)
     }
 
-    /// Report to the hook what has left, and drop it: all of it, whatever the hook raises.
+    /// Report removed entries to the hook, and drop them; all of them, whatever the hook raises.
     pub(crate) fn report(&self, py: Python<'_>, left: Vec<Left>) -> PyResult<()> {
         if left.is_empty() {
             return Ok(());
         }
         let Some(hook) = self.hook(py, |hooks| &hooks.on_leave) else {
-            // As dropping them does, without asking for each whether this thread has the GIL.
+            // The same as dropping them, without checking for each whether this thread has the GIL.
             for Left { key, value, .. } in left {
                 key.drop_ref(py);
                 value.drop_ref(py);
@@ -242,7 +245,7 @@ impl Cache {
         outcome
     }
 
-    /// Put a value in.
+    /// Insert a value.
     #[inline]
     pub(crate) fn put<'py>(slf: &Bound<'py, Self>, entry: Entry<'_, 'py>) -> PyResult<Put<'py>> {
         let (py, this, key) = (slf.py(), slf.get(), entry.key);
@@ -308,7 +311,7 @@ impl Cache {
         Ok(outcome)
     }
 
-    /// Report a value whose life is over before its key gets the next one, and find the key again.
+    /// Report an expired value before its key gets the next one, and find the key again.
     fn report_former(
         &self,
         key: &Bound<'_, PyAny>,
@@ -331,14 +334,14 @@ impl Cache {
         self.find(key, hash)
     }
 
-    /// Notify the driver that something is due before it comes. If that raises, the next set notifies it again.
+    /// Notify the driver of an earlier deadline. If that raises, the next set notifies it again.
     #[cold]
     pub(crate) fn wake(&self, py: Python<'_>) -> PyResult<()> {
         let told = self.hook(py, |hooks| &hooks.on_earlier).map_or(Ok(()), |hook| hook.bind(py).call0().map(drop));
         told.inspect_err(|_| self.store.with(py, Store::disarm))
     }
 
-    /// The time, and how long a value lives.
+    /// The time, and the lifetime of a value.
     #[inline]
     fn terms(&self, py: Python<'_>, entry: Entry<'_, '_>, size: f64) -> PyResult<Terms> {
         let keeps_deadline = matches!(entry.life, Life::Kept);
@@ -384,7 +387,7 @@ impl Cache {
         }
     }
 
-    /// A subclass has its own `expire` or `popitem`: they are called, as subclasses of cachetools' classes expect.
+    /// Call the `expire` or `popitem` of a subclass that overrides it, as subclasses of cachetools' classes expect.
     #[cold]
     #[inline(never)]
     fn make_room_by_methods(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>, hash: isize, terms: Terms) -> PyResult<()> {
@@ -400,7 +403,7 @@ impl Cache {
     }
 }
 
-/// Put a value where the key was found, or in a new entry; what has no life is not kept. Returns the value that was replaced.
+/// Store a value in the entry that was found, or in a new one, unless its lifetime is 0. Returns the former value.
 #[inline]
 fn place(
     store: &mut Store,

@@ -1,4 +1,4 @@
-//! Looking for a key without running Python, as far as that goes.
+//! The search for a key without running Python, as far as possible.
 
 use std::collections::HashSet;
 
@@ -8,18 +8,18 @@ use tickwheel_core::{tag_of, Id};
 
 use crate::cache::store::Store;
 
-/// So many levels of tuples are looked into: the key of a call with keywords is a tuple of tuples.
+/// Maximum depth of tuples that are compared: the key of a call with keywords is a tuple of tuples.
 const NESTED: u32 = 2;
 
-/// What looking for a key came to.
+/// The result of a search.
 pub(crate) enum Probe {
     Found(u32),
     Absent,
-    /// Python has to compare: this entry has the tag of the hash, and a key that might be equal.
+    /// Python has to compare: this entry has the tag of the hash, and its key might be equal.
     Doubt(Id, Py<PyAny>),
 }
 
-/// The entries that have the tag of one hash, each once, whatever Python does to the cache between two of them.
+/// The entries with the tag of one hash, each once, whatever Python does to the cache between two of them.
 #[derive(Default)]
 pub(crate) struct Crowd {
     seen: HashSet<Id>,
@@ -27,13 +27,13 @@ pub(crate) struct Crowd {
 }
 
 impl Store {
-    /// Look for a key, without running Python.
+    /// Search for a key, without running Python.
     #[inline]
     pub(crate) fn probe(&self, py: Python<'_>, key: *mut ffi::PyObject, hash: isize) -> Probe {
         self.probe_among(py, key, self.table.candidates(tag_of(hash)))
     }
 
-    /// Go on where Python has compared an entry, which is another one.
+    /// Continue after Python has compared an entry, which has another key.
     pub(crate) fn probe_on(
         &self,
         py: Python<'_>,
@@ -46,7 +46,7 @@ impl Store {
         seen.insert(compared);
         let next = || loop {
             if ahead.is_empty() {
-                // All of them at first, in the end those that came meanwhile.
+                // All of them at first, later those that were added since.
                 let ids = self.table.candidates(tag_of(hash)).map(|index| self.wheel.id_at(index));
                 ahead.extend(ids.filter(|&id| seen.insert(id)));
             }
@@ -75,7 +75,7 @@ impl Store {
     }
 }
 
-/// The hash of a string that has computed it, which costs a look.
+/// The stored hash of a string, if it has one.
 #[inline]
 pub(crate) fn known_hash(key: &Bound<'_, PyAny>) -> Option<isize> {
     // SAFETY: an exact string begins with this structure on every CPython that is supported.
@@ -87,7 +87,7 @@ pub(crate) fn known_hash(key: &Bound<'_, PyAny>) -> Option<isize> {
     }
 }
 
-/// Whether two keys of one tag are equal, where that can be decided without running Python; None where it cannot.
+/// Whether two keys of one tag are equal, if that can be decided without running Python; else None.
 #[inline]
 fn plainly_equal(a: *mut ffi::PyObject, b: *mut ffi::PyObject) -> Option<bool> {
     // SAFETY: both are living objects and the GIL is held; comparing exact strings, integers, floats or bytes with one another

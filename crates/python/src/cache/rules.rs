@@ -1,4 +1,4 @@
-//! By which rules a cache keeps things: plain numbers, read once by every call, and the objects that it asks or notifies.
+//! The rules of a cache: plain numbers, which every call reads, and the objects that it calls.
 
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -7,42 +7,42 @@ use crate::cache::store::Instant;
 use crate::once::intern;
 use crate::system_clock::SystemClock;
 
-/// What a call looks at.
+/// The numbers that every call reads.
 #[derive(Default)]
 #[allow(clippy::struct_excessive_bools)] // each is an answer of its own, none a state
 pub(crate) struct Rules {
-    /// How long a value lives, in nanoseconds.
+    /// Default lifetime of a value, in nanoseconds.
     pub(crate) life: u64,
-    /// Its longest age.
+    /// Its maximum age.
     pub(crate) max_age: u64,
-    /// By what fraction of itself a life is shorter or longer, at most.
+    /// Maximum fraction by which a lifetime is shorter or longer.
     pub(crate) jitter: f64,
     pub(crate) has_sizer: bool,
     pub(crate) has_lifetime: bool,
     pub(crate) has_on_leave: bool,
-    /// Whether `expire` or `popitem` are a subclass's own.
+    /// True if a subclass overrides `expire` or `popitem`.
     pub(crate) is_overridden: bool,
-    /// Whether `__setitem__` or another method of single items is a subclass's own.
+    /// True if a subclass overrides `__setitem__` or another method for single items.
     pub(crate) has_item_methods: bool,
 }
 
-/// The objects.
+/// The callables and the clock.
 #[derive(Default)]
 pub(crate) struct Hooks {
-    /// Has `monotonic_ns()`.
+    /// An object with `monotonic_ns()`.
     pub(crate) clock: Option<Py<PyAny>>,
-    /// From a value to its size.
+    /// Returns the size of a value.
     pub(crate) sizer: Option<Py<PyAny>>,
-    /// From key and value to the time and the life, in nanoseconds.
+    /// Returns the time and the life of key and value, in nanoseconds.
     pub(crate) lifetime: Option<Py<PyAny>>,
-    /// Gets key, value and reason of what has left.
+    /// Called with key, value and reason of an entry that has left.
     pub(crate) on_leave: Option<Py<PyAny>>,
-    /// Called when something is due before the driver comes.
+    /// Called when a deadline is earlier than the armed one.
     pub(crate) on_earlier: Option<Py<PyAny>>,
 }
 
 impl Hooks {
-    /// Read the clock that is an object.
+    /// Read a clock that is a Python object.
     pub(crate) fn now(clock: Option<Py<PyAny>>, py: Python<'_>) -> PyResult<Instant> {
         let Some(clock) = clock else {
             return Ok(Instant(SystemClock::MONOTONIC.now_ns().into()));

@@ -1,6 +1,6 @@
-//! What a cache is made of: a wheel whose entries are the cache's own, a table that finds them by key, and the order of their use.
+//! The structures of a cache: a wheel with the entries, a table that finds them by key, and the order of their use.
 //!
-//! Nothing here runs Python: objects are moved in and out, and what has left is handed to the caller, who drops it outside.
+//! No code here runs Python: objects are moved in and out, and the caller drops removed entries outside.
 
 use pyo3::prelude::*;
 use tickwheel_core::{tag_of, Id, Order, Table, Watches, Wheel, NEVER};
@@ -8,21 +8,22 @@ use tickwheel_core::{tag_of, Id, Order, Table, Watches, Wheel, NEVER};
 use crate::clock::Clock;
 use crate::memory::{prefetch, Hints};
 
-/// So far the time that a lookup goes by is ahead of the coarse clock.
+/// Difference between the time that lookups use and the coarse clock.
 pub(crate) const AHEAD_OF_COARSE: u64 = 1_000_000_000;
 
-/// Relative times stay below this, 36 years, so that a life of up to [`LONGEST`] is added to them without reaching `NEVER`.
+/// Relative times stay below this, 36 years, so that adding a life of up to [`LONGEST`] does not reach `NEVER`.
 const REACH: u64 = 1 << 60;
 /// A rebase leaves this much before the present, 18 years, for a clock that goes back.
 const BEHIND: u64 = 1 << 59;
 /// The longest life that is not endless: 146 years.
 pub(crate) const LONGEST: u64 = 1 << 62;
 
-/// A reading of the cache's clock in nanoseconds, of any size: a timer that counts milliseconds passes 292 years of seconds in 107 days.
+/// A reading of the cache's clock in nanoseconds, of any size: a timer that counts milliseconds passes 292 years of
+/// seconds in 107 days.
 #[derive(Clone, Copy)]
 pub(crate) struct Instant(pub(crate) u128);
 
-/// Why an entry left; `tickwheel.cache.Reason` has the same order.
+/// The reason why an entry left, in the order of `tickwheel.cache.Reason`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
     Expired,
@@ -31,31 +32,32 @@ pub(crate) enum Reason {
     Removed,
 }
 
-/// A key with its value. With what the wheel adds it fills one line of memory, 64 bytes: more would cost every operation a second one.
+/// A key with its value. With the wheel's fields it fills one cache line, 64 bytes: more would cost every operation a
+/// second one.
 #[derive(Debug)]
 pub(crate) struct Item {
     pub(crate) key: Py<PyAny>,
     pub(crate) value: Py<PyAny>,
-    /// How long it lives from its set or last touch, in nanoseconds.
+    /// Its lifetime from its set or last touch, in nanoseconds.
     pub(crate) life: u64,
-    /// What is kept of the key's hash.
+    /// The stored part of the key's hash.
     pub(crate) tag: u32,
 }
 
-/// A key and value that the cache has let go, for the caller to report and drop.
+/// A removed key and value, for the caller to report and drop.
 pub(crate) struct Left {
     pub(crate) key: Py<PyAny>,
     pub(crate) value: Py<PyAny>,
     pub(crate) reason: Reason,
 }
 
-/// What a value is filed with.
+/// The parameters of an insert.
 #[derive(Clone, Copy)]
 pub(crate) struct Terms {
     pub(crate) instant: Instant,
     pub(crate) life: u64,
     pub(crate) size: f64,
-    /// True if a living value is replaced without a new life.
+    /// True if a living value is replaced and keeps its deadline.
     pub(crate) keeps_deadline: bool,
 }
 
@@ -67,7 +69,7 @@ pub(crate) struct Counts {
     pub(crate) left: [u64; 4],
 }
 
-/// Key, value, the life of the entry, how much of that is left, and how much of the longest age.
+/// Key, value, lifetime, remaining lifetime, and remaining maximum age.
 pub(crate) type Peeked = (Py<PyAny>, Py<PyAny>, u64, u64, u64);
 
 #[derive(Debug)]
@@ -75,29 +77,29 @@ pub(crate) struct Store {
     pub(crate) wheel: Wheel<Item>,
     pub(crate) table: Table<Hints>,
     pub(crate) order: Order<Hints>,
-    /// The sizes of values by index; where it ends, and so in most caches from the start, all are 1.
+    /// The sizes of values by index; behind its end, in most caches everywhere, all sizes are 1.
     pub(crate) sizes: Vec<f64>,
     /// The sum of all sizes.
     pub(crate) size: f64,
     pub(crate) maxsize: f64,
     pub(crate) counts: Counts,
-    /// Nothing is due before this: a bound, which may be too low.
+    /// A lower bound of the deadlines, which may be too low.
     pub(crate) due_from: u64,
-    /// The reading of the clock at which relative time began; all other times here are relative.
+    /// The clock's reading at the origin of the relative times that are used here.
     base: u128,
-    /// When the driver comes; `NEVER` while none is armed, 0 while there is none to notify.
+    /// The armed deadline; `NEVER` if none is armed, 0 without a driver.
     armed: u64,
     random: u64,
     pub(crate) clock: Clock,
-    /// Whether a lookup restarts an entry's life.
+    /// True if a lookup restarts an entry's life.
     pub(crate) is_sliding: bool,
-    /// How long an entry is kept after its life, for `grade` alone. What the wheel has is when it leaves: the end of both.
+    /// Time for which an entry is kept after its life, for `grade` only. The wheel's deadline is the end of both.
     pub(crate) grace: u64,
-    /// The longest age of an entry since its last set, however often its life is restarted.
+    /// The maximum age of an entry since its last set, however often its life is restarted.
     pub(crate) max_age: u64,
-    /// When that ends, by index, grace included; empty without a `max_age`.
+    /// The end of the maximum age, by index, grace included; empty without a `max_age`.
     pub(crate) ends: Vec<u64>,
-    /// Time for which a due entry waits for a driver before a lookup removes it.
+    /// Time that a due entry waits for a driver before a lookup removes it.
     pub(crate) driver_lag: u64,
     pub(crate) watches: Watches,
 }
@@ -128,9 +130,9 @@ impl Store {
         }
     }
 
-    /// Return the relative time of a reading. One that is far ahead makes it the origin of time for everything here.
+    /// Return the relative time of a reading. One that is far ahead becomes the new origin of all times here.
     ///
-    /// A reading is turned into a relative time only where that is used, so no time from before a rebase is used after it.
+    /// A reading is converted only where it is used, so no time from before a rebase is used after it.
     #[inline]
     pub(crate) fn at(&mut self, instant: Instant) -> u64 {
         let now = self.relative(instant);
@@ -157,7 +159,7 @@ impl Store {
         BEHIND
     }
 
-    /// Bytes held, objects apart.
+    /// Bytes used, without objects.
     pub(crate) fn bytes(&self) -> usize {
         self.wheel.bytes()
             + self.table.bytes()
@@ -166,10 +168,11 @@ impl Store {
             + self.ends.capacity() * size_of::<u64>()
     }
 
-    /// A time that has certainly not come yet, read in 5 ns: what lives longer than that lives. None where the exact time is needed.
+    /// A time that is certainly in the future, read in 5 ns: an entry with a later deadline lives. None if the exact
+    /// time is needed.
     ///
-    /// Linux keeps the monotonic clock as it was at the last tick, milliseconds ago; a second is added to it. So only entries in
-    /// their last second are looked at with the exact clock, which takes 20 ns, a third of a lookup.
+    /// Linux keeps the monotonic time of the last tick, milliseconds ago; a second is added to it. So only entries in
+    /// their last second need the exact clock, which takes 20 ns, a third of a lookup.
     #[inline]
     pub(crate) fn beyond_now(&self) -> Option<u64> {
         #[cfg(linux_calls)]
@@ -190,13 +193,13 @@ impl Store {
         self.wheel.deadline_at(index) > now.saturating_add(self.grace)
     }
 
-    /// When an entry leaves that begins a life now.
+    /// The wheel deadline of an entry whose life begins now.
     #[inline]
     fn deadline(&self, now: u64, life: u64) -> u64 {
         now.saturating_add(life).saturating_add(self.grace).min(NEVER)
     }
 
-    /// The value of an entry, if that lives: a use of it.
+    /// The value of an entry, if it lives; a use of it.
     #[inline]
     pub(crate) fn hit<'py>(&mut self, py: Python<'py>, index: u32, now: u64) -> Option<Bound<'py, PyAny>> {
         if !self.is_living(index, now) {
@@ -212,7 +215,7 @@ impl Store {
         Some(value)
     }
 
-    /// Put a new key in, which is not there; room was made.
+    /// Insert a new key, which is missing; the caller made room.
     pub(crate) fn insert(&mut self, key: Py<PyAny>, hash: isize, value: Py<PyAny>, terms: Terms) {
         let now = self.at(terms.instant);
         let (tag, deadline) = (tag_of(hash), self.deadline(now, terms.life));
@@ -225,7 +228,7 @@ impl Store {
         self.due_from = self.due_from.min(deadline);
     }
 
-    /// Give an entry another value and a new life, which is a use of it, and return the former value.
+    /// Replace the value of an entry and restart its life, which is a use of it; return the former value.
     #[inline]
     pub(crate) fn replace(&mut self, index: u32, value: Py<PyAny>, terms: Terms) -> Py<PyAny> {
         self.counts.left[Reason::Replaced as usize] += 1;
@@ -243,7 +246,7 @@ impl Store {
         former
     }
 
-    /// Restart an entry's life, as long as before unless `life` says otherwise; return the deadline.
+    /// Restart an entry's life, with the same lifetime unless `life` overrides it; return the deadline.
     #[inline]
     pub(crate) fn renew(&mut self, index: u32, now: u64, life: Option<u64>) -> u64 {
         let item = self.wheel.payload_at_mut(index);
@@ -255,14 +258,14 @@ impl Store {
         deadline
     }
 
-    /// How long an entry still lives.
+    /// The remaining lifetime of an entry.
     pub(crate) fn remaining(&self, index: u32, now: u64) -> Option<u64> {
         let deadline = self.wheel.deadline_at(index);
         let gone = now.saturating_add(self.grace);
         (deadline > gone).then(|| if deadline >= NEVER { NEVER } else { deadline - gone })
     }
 
-    /// How many entries live; with a grace all are looked at.
+    /// The number of living entries; with a grace, O(n).
     pub(crate) fn living(&self, now: u64) -> usize {
         match self.grace {
             0 => self.wheel.len(),
@@ -270,7 +273,7 @@ impl Store {
         }
     }
 
-    /// The entry of an id, if it lives: key, value, its life, the rest of that, and the rest of the longest age.
+    /// The entry of an id, if it lives: key, value, its lifetime, the rest of it, and the rest of the maximum age.
     pub(crate) fn peek(&self, py: Python<'_>, id: Id, now: u64) -> Option<Peeked> {
         let (_, item) = self.wheel.get(id)?;
         let left = self.remaining(id.index(), now)?;
@@ -279,7 +282,7 @@ impl Store {
         Some((item.key.clone_ref(py), item.value.clone_ref(py), item.life, left, most))
     }
 
-    /// Give an entry back the life that it had elsewhere; only the present one is shorter.
+    /// Restore the remaining lifetime that an entry had elsewhere; only its current life is shorter.
     pub(crate) fn restore(&mut self, index: u32, now: u64, life: u64, most: u64) {
         self.wheel.payload_at_mut(index).life = life;
         if let Some(end) = self.ends.get_mut(index as usize) {
@@ -287,9 +290,9 @@ impl Store {
         }
     }
 
-    /// A life that is up to a fraction shorter or longer, so that what was set together does not end together.
+    /// A lifetime with jitter, so that entries that were set together do not expire together.
     pub(crate) fn jittered(&mut self, life: u64, fraction: f64) -> u64 {
-        // xorshift64 (Marsaglia 2003): quick, and nobody's secret.
+        // xorshift64 (Marsaglia 2003): fast, and it need not be secret.
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
@@ -297,19 +300,19 @@ impl Store {
         ((life as f64 * (1.0 + fraction * (2.0 * unit - 1.0))) as u64).min(LONGEST)
     }
 
-    /// When the driver has to come; from here on it is notified of what is due before.
+    /// The next deadline; from now on the driver is notified of an earlier one.
     pub(crate) fn arm(&mut self) -> Option<u128> {
         let next = self.wheel.next_expiration();
         self.armed = next.unwrap_or(NEVER);
         next.map(|deadline| self.base + u128::from(deadline))
     }
 
-    /// Nobody comes any more: whatever is due next has to be reported.
+    /// Disarm: the next deadline is reported.
     pub(crate) fn disarm(&mut self) {
         self.armed = NEVER;
     }
 
-    /// Whether the driver has to be notified of a deadline; once for each arming.
+    /// Whether the driver has to be notified of a deadline; once per arming.
     #[inline]
     pub(crate) fn is_before_armed(&mut self, deadline: u64) -> bool {
         let is_earlier = deadline < self.armed;
@@ -325,20 +328,21 @@ impl Store {
         terms.life > 0 && !terms.keeps_deadline && self.is_before_armed(self.deadline(now, terms.life))
     }
 
-    /// Whether a value of this size fits in, beside all or in place of one.
+    /// Whether a value of this size fits, as an addition or as a replacement.
     pub(crate) fn has_room(&self, size: f64, found: Option<u32>) -> bool {
         let former = found.map_or(0.0, |index| self.size_at(index));
         self.size - former + size <= self.maxsize
     }
 
-    /// The ids of all entries, the one used longest ago first.
+    /// The ids of all entries, the least recently used first.
     pub(crate) fn ids(&self) -> Vec<Id> {
         let mut ids = Vec::with_capacity(self.wheel.len());
         ids.extend(self.order.iter().map(|index| self.wheel.id_at(index)));
         ids
     }
 
-    /// Let memory fetch the entry that a key most likely has, while the clock is read: a lookup among a million waits for little else.
+    /// Prefetch the entry that a key most likely has, while the clock is read: the wait for memory dominates a lookup
+    /// among a million.
     #[inline]
     pub(crate) fn prefetch(&self, hash: isize) {
         if let Some(index) = self.table.candidates(tag_of(hash)).next() {
@@ -357,7 +361,7 @@ impl Store {
         self.ends.get(index as usize).copied().unwrap_or(NEVER)
     }
 
-    /// Note when an entry that is set now ends at the latest.
+    /// Store the end of the maximum age of an entry that is set now.
     #[inline]
     fn set_end(&mut self, index: u32, now: u64) {
         if self.max_age < NEVER {
@@ -382,7 +386,8 @@ impl Store {
         }
     }
 
-    /// Floats drift: without entries the total is 0, and with one it is that one's size, so that what fits in alone stays.
+    /// Floats drift: an empty cache resets the total to 0, and one entry to its size, so that an entry that fits alone
+    /// stays.
     #[inline]
     pub(crate) fn settle_size(&mut self) {
         if self.wheel.len() <= 1 {

@@ -1,7 +1,7 @@
-//! Many numbers at once: a buffer is read by its format, and everything else item by item.
+//! Many numbers at once: a buffer is read by its format, and other objects item by item.
 //!
-//! A buffer of an unknown format (long doubles, objects, records, text) is read by its iterator, whose items say for themselves what
-//! they are; so is an array of a subclass of NumPy's, which may be masked or have a unit.
+//! A buffer of an unknown format (long doubles, objects, records, text) is read by its iterator, whose items have their
+//! own types; so is an array of a NumPy subclass, which may be masked or have a unit.
 
 use std::ffi::CStr;
 
@@ -16,7 +16,7 @@ use crate::clock::numpy::{self, Resolution};
 use crate::clock::scalar::{self, to_ns};
 use crate::once::intern;
 
-/// How an item of a buffer is to be read.
+/// The type of an item of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Bool,
@@ -34,7 +34,7 @@ struct Format {
 }
 
 impl Format {
-    /// Read a format of the `struct` module with one item. The size is the buffer's: ctypes says `<l` of eight bytes.
+    /// Parse a format of the `struct` module with one item. The size is the buffer's: ctypes uses `<l` for eight bytes.
     fn of(text: &[u8], size: usize) -> Option<Self> {
         let (is_big, code) = match text {
             [b'>' | b'!', code] => (true, *code),
@@ -104,22 +104,23 @@ fn half(bits: u16) -> f64 {
     }
 }
 
-/// A buffer of numbers that is held until this is dropped.
+/// A buffer of numbers that is held until it is dropped.
 struct Held(Box<ffi::Py_buffer>, Format);
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // SAFETY: it was got, and the GIL is held.
+        // SAFETY: the buffer was acquired, and the GIL is held.
         unsafe { ffi::PyBuffer_Release(&raw mut *self.0) }
     }
 }
 
 impl Held {
-    /// The buffer of an object that has one of numbers; None: it is to be asked for its items.
+    /// The buffer of an object with numbers; None: its items have to be read one by one.
     fn of(values: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
         let py = values.py();
         let mut view = Box::new(ffi::Py_buffer::new());
-        // SAFETY: what was got is released, at the latest when the result is dropped; its format is text or null, for bytes.
+        // SAFETY: an acquired buffer is released, at the latest when the result is dropped; its format is text or null,
+        // for bytes.
         unsafe {
             if ffi::PyObject_GetBuffer(values.as_ptr(), &raw mut *view, ffi::PyBUF_FULL_RO) != 0 {
                 drop(PyErr::take(py)); // a dtype that no buffer can have: its items are asked
@@ -139,7 +140,7 @@ impl Held {
         }
     }
 
-    /// The items one after the other, copied where they are not so in memory.
+    /// The items in order, copied if they are not contiguous in memory.
     fn read<R>(&self, py: Python<'_>, read: impl FnOnce(Format, &[u8]) -> R) -> PyResult<R> {
         let (view, len) = (&*self.0, self.0.len as usize);
         // SAFETY: a contiguous buffer has `len` bytes, and stays where it is while it is held; reading runs no Python.
@@ -160,7 +161,7 @@ impl Held {
     }
 }
 
-/// The buffer of numbers of an object, and the resolution of its ticks where these are times.
+/// The buffer of numbers of an object, and the resolution of its ticks if these are times.
 fn buffer_of(values: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<(Held, Option<Resolution>)>> {
     let py = values.py();
     match numpy::is_plain_array(values) {
@@ -190,18 +191,18 @@ pub(crate) fn all_ns(values: &Bound<'_, PyAny>, several: &str, name: &str) -> Py
         return Err(PyTypeError::new_err(text));
     }
     if let Ok(list) = values.cast_exact::<PyList>() {
-        // SAFETY: the iterator gives a reference of our own to each, for as long as it is read.
+        // SAFETY: the iterator holds a reference to each item while it is read.
         return list.iter().map(|value| unsafe { to_ns(py, value.as_ptr(), name) }).collect();
     }
     if let Some((held, resolution)) = buffer_of(values, several)? {
         let numbers = held.read(py, |format, bytes| decode(format, resolution, bytes))?;
         return numbers.map_err(|place| wrong_item(values, place, name));
     }
-    // SAFETY: each value is an object of ours for as long as it is read.
+    // SAFETY: each value is our own reference while it is read.
     values.try_iter()?.map(|value| unsafe { to_ns(py, value?.as_ptr(), name) }).collect()
 }
 
-/// Decode items; the error is the place of the first that is none.
+/// Decode items; the error is the position of the first invalid one.
 fn decode(format: Format, resolution: Option<Resolution>, bytes: &[u8]) -> Result<Vec<u64>, usize> {
     let items = bytes.chunks_exact(format.size).enumerate();
     if let Some(resolution) = resolution {
@@ -240,7 +241,7 @@ fn wrong_item(values: &Bound<'_, PyAny>, place: usize, name: &str) -> PyErr {
     error.unwrap_or_else(|error| error)
 }
 
-/// The integers of a buffer of integers, those past `i64` as 0, which is not an id; None if it is not one.
+/// The integers of a buffer of integers, those beyond `i64` as 0, which is not an id; None for other objects.
 pub(crate) fn integers(values: &Bound<'_, PyAny>) -> PyResult<Option<Vec<i64>>> {
     if numpy::is_plain_array(values) == Some(false) || is_text(values) {
         return Ok(None);

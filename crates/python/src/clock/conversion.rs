@@ -1,4 +1,4 @@
-//! Conversions that ask the value itself, and the errors of values that are refused.
+//! Conversions by the value's own methods, and the errors of refused values.
 
 use std::sync::OnceLock;
 
@@ -48,7 +48,8 @@ pub(super) fn is_text(value: &Bound<'_, PyAny>) -> bool {
     value.is_instance_of::<PyString>() || value.is_instance_of::<PyBytes>() || value.is_instance_of::<PyByteArray>()
 }
 
-/// The class `tickwheel.errors.InvalidDelayError`, kept from the first call on: no import works while the interpreter shuts down.
+/// The class `tickwheel.errors.InvalidDelayError`, cached at the first call: imports fail while the interpreter shuts
+/// down.
 pub(crate) fn invalid(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     static KIND: OnceLock<Py<PyAny>> = OnceLock::new();
     let find = || Ok(py.import(intern!(py, "tickwheel.errors"))?.getattr("InvalidDelayError")?.unbind());
@@ -69,7 +70,7 @@ pub(super) fn refusal(value: &Bound<'_, PyAny>, name: &str) -> PyErr {
     PyTypeError::new_err(text)
 }
 
-/// The repr of a value, cut where it is long.
+/// The repr of a value, truncated if it is long.
 #[cold]
 pub(super) fn shown(value: &Bound<'_, PyAny>) -> String {
     let text = value.repr().map_or_else(|_| "an object".into(), |text| text.to_string());

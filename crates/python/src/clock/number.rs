@@ -1,13 +1,13 @@
-//! A number of seconds as it was read, and its nanoseconds.
+//! A number of seconds, and its conversion to nanoseconds.
 
 use tickwheel_core::NEVER;
 
 pub(crate) const NS_PER_S: u64 = 1_000_000_000;
 
-/// Seconds that are neither negative nor NaN nor past `NEVER`.
+/// Seconds that are neither negative nor NaN nor beyond `NEVER`.
 pub(super) const USUAL: std::ops::Range<f64> = 0.0..9.2e9;
 
-/// 26 days in nanoseconds. Below, `value * 1e9` is rounded by an eighth of one at most, and `n / 1e9` by a quarter.
+/// 26 days in nanoseconds. Below it, rounding changes `value * 1e9` by at most an eighth, and `n / 1e9` by a quarter.
 const NEAR: f64 = (1_u64 << 51) as f64;
 
 /// `tickwheel.clock.seconds`.
@@ -23,16 +23,17 @@ pub(crate) fn seconds(ns: u64) -> f64 {
 /// A number of seconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Number {
-    /// Of a floating-point type; not NaN.
+    /// A value of a floating-point type; not NaN.
     Float(f64),
-    /// Of an exact type, in nanoseconds; `NEVER` and its negative mean everything beyond.
+    /// A value of an exact type, in nanoseconds; `NEVER` and its negative also stand for all values beyond.
     Ns(i64),
 }
 
 impl Number {
     /// An exact number: `ns` is its nanoseconds, rounded away from zero, and `value` its seconds as the nearest float.
     ///
-    /// Where floats do not count nanoseconds one by one (past 104 days), the result is raised until it does not read as less than `value`.
+    /// If floats are coarser than nanoseconds (beyond 104 days), the result is raised until it is not less than
+    /// `value`.
     #[inline]
     pub(super) fn exact(ns: i128, value: impl FnOnce() -> f64) -> Self {
         if ns.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS {
@@ -65,7 +66,7 @@ impl Number {
         }
     }
 
-    /// A deadline or a delay: below zero is zero.
+    /// A deadline or a delay; negative values are zero.
     pub(crate) fn deadline(self) -> u64 {
         self.ns().max(0).cast_unsigned()
     }
@@ -93,7 +94,7 @@ fn magnitude(value: f64) -> i64 {
 pub(super) fn least_ns(value: f64) -> u64 {
     let product = value * 1e9;
     if product < NEAR {
-        // So its whole part less one is too small, and the whole part plus one is enough: one division finds which it is.
+        // So its whole part less one is too small, and the whole part plus one is enough: one division decides.
         let whole = product as i64;
         return (whole + i64::from((whole as f64 / 1e9) < value)).cast_unsigned();
     }

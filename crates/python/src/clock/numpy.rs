@@ -1,7 +1,7 @@
-//! NumPy's numbers and times, by their types; NumPy is never imported here, as without it there are none.
+//! NumPy's numbers and times, by their types; this code never imports NumPy, as without it there are no such values.
 //!
 //! A `timedelta64` is read from its memory, since asking it for its unit takes ten times as long. The layout is that of
-//! `PyTimedeltaScalarObject` in NumPy's public headers; it is checked once, on a value of each unit, before it is relied on.
+//! `PyTimedeltaScalarObject` in NumPy's public headers; it is checked once, on a value of each unit, before it is used.
 
 use std::sync::OnceLock;
 
@@ -14,7 +14,7 @@ use crate::clock::conversion::{by_float, by_index, not_a_number, refusal, shown}
 use crate::clock::number::Number;
 use crate::once::intern;
 
-/// The length of a tick of a unit: a number of nanoseconds, or a part of one.
+/// The length of a tick of a unit: a number of nanoseconds, or a fraction of one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Unit {
     Ns(i64),
@@ -95,7 +95,7 @@ struct Types {
     bool_: Py<PyType>,
     timedelta: Py<PyType>,
     array: Py<PyType>,
-    /// The units by NumPy's code for them; empty where the memory is not laid out as expected.
+    /// The units by NumPy's code for them; empty if the memory layout is not as expected.
     codes: [Option<Unit>; 16],
 }
 
@@ -110,7 +110,7 @@ struct TimedeltaObject {
     count: i32,
 }
 
-/// NumPy's types; None before NumPy has been imported.
+/// NumPy's types; None before NumPy is imported.
 #[inline]
 fn types(py: Python<'_>) -> Option<&'static Types> {
     TYPES.get().or_else(|| find(py))
@@ -134,7 +134,7 @@ fn find(py: Python<'_>) -> Option<&'static Types> {
     Some(TYPES.get_or_init(|| found))
 }
 
-/// Make a value of each unit and look for it in memory.
+/// Make a value of each unit and read it from memory.
 fn codes(kind: &Bound<'_, PyType>) -> Option<[Option<Unit>; 16]> {
     let size: usize = kind.getattr("__basicsize__").ok()?.extract().ok()?;
     if size < size_of::<TimedeltaObject>() {
@@ -156,7 +156,7 @@ fn codes(kind: &Bound<'_, PyType>) -> Option<[Option<Unit>; 16]> {
     Some(codes)
 }
 
-/// Return true if an object is a `numpy.timedelta64`, of whatever subclass.
+/// Return true if an object is a `numpy.timedelta64` or of a subclass.
 pub(super) fn is_timedelta(value: &Bound<'_, PyAny>) -> bool {
     types(value.py()).is_some_and(|types| is_sub(value, &types.timedelta))
 }
@@ -178,12 +178,12 @@ fn is_sub(value: &Bound<'_, PyAny>, kind: &Py<PyType>) -> bool {
     unsafe { ffi::PyType_IsSubtype(value.get_type_ptr(), kind.as_ptr().cast()) != 0 }
 }
 
-/// What NumPy has to say of a value.
+/// The interpretation of a value by NumPy's types.
 pub(super) enum Found<'py> {
     Number(Number),
     /// The only item of an array.
     Item(Bound<'py, PyAny>),
-    /// It is not NumPy's.
+    /// It is not a NumPy value.
     Foreign,
 }
 
@@ -223,7 +223,7 @@ pub(super) fn read<'py>(value: &Bound<'py, PyAny>, name: &str) -> PyResult<Found
         if float.is_nan() {
             return Err(not_a_number(value, name));
         }
-        // A long double may be more than the float that is nearest to it.
+        // A long double may be larger than the nearest float.
         return Ok(Found::Number(Number::Float(if value.gt(float)? { float.next_up() } else { float })));
     }
     let is_nat = value.ne(value).unwrap_or(false);
@@ -238,7 +238,7 @@ fn timedelta(value: &Bound<'_, PyAny>, resolution: Resolution, ticks: i64, name:
     }
 }
 
-/// By its attributes and methods.
+/// Read it by its attributes and methods.
 #[cold]
 fn timedelta_slowly(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Number> {
     let resolution = resolution(value)?.ok_or_else(|| refusal(value, name))?;

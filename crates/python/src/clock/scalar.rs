@@ -1,4 +1,4 @@
-//! One number or time, of whatever type.
+//! One number or time, of any type.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -13,10 +13,11 @@ use crate::clock::number::{least_ns, Number, NS_PER_S, USUAL};
 use crate::clock::numpy::{self, Found};
 use crate::once::intern;
 
-/// Whole seconds whose nanoseconds a float counts one by one, so that they read as neither less nor more.
+/// Whole seconds whose nanoseconds are exact in a float.
 const EXACT: std::ops::RangeInclusive<i64> = 0..=(1 << 53) / NS_PER_S as i64;
 
-/// Nanoseconds of a delay or an instant in seconds; below zero is zero, and `NEVER` is everything from 292 years on.
+/// Nanoseconds of a delay or an instant in seconds; negative values are zero, and `NEVER` stands for all from 292 years
+/// on.
 ///
 /// # Safety
 ///
@@ -45,7 +46,7 @@ pub(crate) unsafe fn to_ns(py: Python<'_>, value: *mut ffi::PyObject, name: &str
 ///
 /// # Errors
 ///
-/// InvalidDelayError if it is NaN or NaT, TypeError if it is not a length of time, or whatever its own conversion raises.
+/// InvalidDelayError if it is NaN or NaT, TypeError if it is not a length of time, or the error of its own conversion.
 #[inline(never)]
 pub(crate) fn read(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Number> {
     let object = value.as_ptr();
@@ -76,11 +77,11 @@ pub(crate) fn read(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Number> {
     }
 }
 
-/// The version of the class of timedeltas that was looked at last and has no units of its own; 0 is none. No two classes have one
-/// version, and the interpreter gives a class a new one whenever it changes.
+/// The version tag of the timedelta class that was checked last and has no units of its own, or 0. Version tags are
+/// unique, and the interpreter assigns a new one whenever the class changes.
 static PLAIN: AtomicU32 = AtomicU32::new(0);
 
-/// Whether a timedelta's class can say what it is in NumPy's units.
+/// Whether a timedelta's class supports NumPy's units.
 #[inline]
 fn is_fine(value: &Bound<'_, PyAny>) -> bool {
     // SAFETY: a living object has a type.
@@ -105,14 +106,14 @@ fn timedelta(delta: &Bound<'_, PyDelta>) -> Number {
     Number::exact(us * 1_000, || us as f64 / 1e6)
 }
 
-/// A number of another library: exact if it has `as_integer_ratio`, or an integer by `__index__`, otherwise by `__float__`.
+/// A number of another library: exact if it has `as_integer_ratio` or `__index__`, otherwise by `__float__`.
 #[cold]
 fn foreign(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Number> {
     let py = value.py();
     if is_text(value) || value.is_instance_of::<PyComplex>() || has_dimensions_or_unit(value) {
         return Err(refusal(value, name));
     }
-    // SAFETY: a living object has a type, whose table of number methods is there or null.
+    // SAFETY: a living object has a type, whose table of number methods exists or is null.
     let (has_index, has_float) = unsafe {
         (*ffi::Py_TYPE(value.as_ptr()))
             .tp_as_number
@@ -151,7 +152,7 @@ fn foreign(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Number> {
         return Ok(Number::Float(float));
     };
     if float.abs() < f64::MIN_POSITIVE {
-        // Less than any float: its ratio may have a billion digits.
+        // Smaller than any float: its ratio may have a billion digits.
         return Ok(Number::Ns(i64::from(value.gt(0)?) - i64::from(value.lt(0)?)));
     }
     let (numerator, denominator): (Bound<'_, PyAny>, Bound<'_, PyAny>) = ratio.call0()?.extract()?;
@@ -177,7 +178,7 @@ fn attribute<'py>(object: &Bound<'py, PyAny>, name: &Bound<'py, PyString>) -> Op
 /// Whether a value is one number or time rather than several.
 pub(crate) fn is_one(value: &Bound<'_, PyAny>) -> bool {
     let (py, object) = (value.py(), value.as_ptr());
-    // SAFETY: any object may be asked for its type and what that can do.
+    // SAFETY: any object has a type with these slots.
     let is_sequence = unsafe {
         if ffi::PyFloat_Check(object) != 0 || ffi::PyLong_Check(object) != 0 {
             return true;
@@ -189,7 +190,7 @@ pub(crate) fn is_one(value: &Bound<'_, PyAny>) -> bool {
     !is_sequence || is_text(value) || has_no_dimension()
 }
 
-/// Whether a value is a NaN that cannot be made a float: a signalling one of a Decimal.
+/// Whether a value is a NaN that cannot become a float: a signalling one of a Decimal.
 fn is_signalling_nan(value: &Bound<'_, PyAny>) -> bool {
     let answer = value.call_method0(intern!(value.py(), "is_nan")).and_then(|answer| answer.is_truthy());
     answer.unwrap_or(false)
