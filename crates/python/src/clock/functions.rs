@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 
 use crate::clock::{buffer, scalar};
 
-/// Return *value* seconds in nanoseconds, rounded away from zero; 2**63 - 1 and its negative also stand for all values
+/// Return *value* seconds in nanoseconds, rounded away from zero; 2**63 - 1 and its negative also mean all values
 /// beyond.
 #[pyfunction]
 #[pyo3(signature = (value, name, /))]

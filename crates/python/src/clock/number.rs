@@ -25,7 +25,7 @@ pub(crate) fn seconds(ns: u64) -> f64 {
 pub(crate) enum Number {
     /// A value of a floating-point type; not NaN.
     Float(f64),
-    /// A value of an exact type, in nanoseconds; `NEVER` and its negative also stand for all values beyond.
+    /// A value of an exact type, in nanoseconds; `NEVER` and its negative also mean all values beyond.
     Ns(i64),
 }
 

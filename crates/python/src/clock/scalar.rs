@@ -16,7 +16,7 @@ use crate::once::intern;
 /// Whole seconds whose nanoseconds are exact in a float.
 const EXACT: std::ops::RangeInclusive<i64> = 0..=(1 << 53) / NS_PER_S as i64;
 
-/// Nanoseconds of a delay or an instant in seconds; negative values are zero, and `NEVER` stands for all from 292 years
+/// Nanoseconds of a delay or an instant in seconds; negative values are zero, and `NEVER` means all from 292 years
 /// on.
 ///
 /// # Safety
