@@ -199,7 +199,7 @@ def test_a_limited_lane(url, make, go_on, until, jobs):
     lanes = {lane["lane"]: lane for lane in scheduler.stats()["lanes"]}
     assert lanes["handler:one"]["reason"] == "concurrency"
     assert lanes["handler:slow"]["reason"] == "rate"
-    assert scheduler.is_ready
+    until(lambda: scheduler.is_ready)
 
 
 def test_no_worker(url, make, until):
