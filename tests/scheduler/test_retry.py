@@ -11,7 +11,8 @@ import pytest
 from tickwheel.jobs.errors import InvalidJobError
 from tickwheel.jobs.model import RetryPolicy
 from tickwheel.jobs.retry import check_policy, wait_ms
-from tickwheel.scheduler import Scheduler, SchedulerOptions
+from tickwheel.scheduler import Scheduler, SchedulerOptions, Snooze
+from tickwheel.testing import InlineScheduler, ManualClock
 
 
 @pytest.mark.parametrize(
@@ -78,3 +79,42 @@ def test_waits_in_a_list():
         scheduler.handler("h", retry=policy)(print)
         for fields in ({"target": "log", "retry": policy}, {"target": "log"}, {"handler": "h"}):
             assert scheduler.set("k", delay=60, **fields).job.retry.waits_ms == (5, 7)
+
+
+@pytest.mark.parametrize("rule", [{}, {"every": 3600}, {"cron": "0 9 * * *"}, {"every": 3600, "misfire": "all"}])
+@pytest.mark.parametrize("change", ["run_now", "move", "snoozed"])
+def test_one_message_id_for_a_run(rule, change):
+    """
+    A run that is to run now while it waits for its next attempt sends the same message id; the next run sends another.
+    """
+    clock = ManualClock()
+    scheduler = InlineScheduler(clock)
+    retry = RetryPolicy(attempts=5, base_ms=60_000, jitter=0)
+    sent = []
+
+    @scheduler.handler("h")
+    def handler(_payload, firing):
+        sent.append(firing.message_id)
+        if len(sent) < 3:
+            if change == "snoozed":
+                return Snooze(60)
+            raise ConnectionError
+        return None
+
+    with closing(scheduler.start()):
+        scheduler.set("key", handler="h", retry=retry, **(rule or {"delay": 1}))
+        job = scheduler.get("key")
+        clock.advance(job.due_at / 1000 - clock.wall_ns() / 1e9 + 0.001)
+        for done in (1, 2):
+            assert len(sent) == done
+            if change == "move":
+                scheduler.move("key", delay=0)
+            else:
+                scheduler.run_now("key")
+            clock.advance(1)
+        assert len(sent) == 3
+        assert len(set(sent)) == 1
+        if rule:
+            clock.advance(90_000)
+            assert len(sent) > 3
+            assert sent[3] != sent[2]

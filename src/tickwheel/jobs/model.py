@@ -123,6 +123,7 @@ class Job:
         first_set_at: When this life of the key began; a debounce's maximum wait counts from it.
         pause: Set where it is paused: it is not due then, or, while it runs, what follows will not be.
         manifest: The name of the manifest that a recurring job belongs to, or None.
+        sent_as: The message id that its run began with, where that is not the one of its generation; or None.
         lacks_handler: Whether it was set aside, pending, for the first node that has its handler; it uses no attempt.
         awaits_worker: Whether it is running and has not started, as those see it who ask the process that fires it.
     """
@@ -143,6 +144,7 @@ class Job:
     first_set_at: int = 0
     pause: Pause | None = None
     manifest: str | None = None
+    sent_as: str | None = None
     # Each field above is a column (see `columns.py`): a new one goes here. Those below have none.
     lacks_handler: bool = False
     awaits_worker: bool = False

@@ -15,6 +15,7 @@ from operator import attrgetter
 from typing import Final, TypeAlias
 
 from tickwheel.jobs.definition import Definition
+from tickwheel.jobs.message import same_run, was_tried, with_message_id
 from tickwheel.jobs.model import (
     STOPPED,
     Adopt,
@@ -288,7 +289,11 @@ def _change(write: Set, job: Job | None, now: int, next_generation: NextGenerati
     if known is not None:
         attempt = min(known.attempt, write.job.retry.attempts - 1)  # one is left, whatever the new policy
         write = replace(write, job=replace(write.job, attempt=attempt, error=known.error))
-    return _set(write, job, now, next_generation)
+    answer, after = _set(write, job, now, next_generation)
+    if known is not None and after is not None and after is not job:
+        after = same_run(known, after)
+        answer = Answer(answer.outcome, after)
+    return answer, after
 
 
 def _move(write: Move, job: Job | None, now: int, next_generation: NextGeneration) -> Decision:
@@ -302,9 +307,9 @@ def _move(write: Move, job: Job | None, now: int, next_generation: NextGeneratio
     text = known.recurrence
     if text is not None and not write.keeps_next:
         text = moved(known, write.due_at, is_put_off=write.due_at > now)
-    elif text is not None and not known.attempt and known.due_at > write.due_at:
+    elif text is not None and not was_tried(known) and known.due_at > write.due_at:
         text = runs_besides(known)
-    after = _next_life(replace(known, recurrence=text), write.due_at, next_generation())
+    after = same_run(known, _next_life(replace(known, recurrence=text), write.due_at, next_generation()))
     return Answer(Outcome.MOVED, after), after
 
 
@@ -380,7 +385,9 @@ def _adopt(write: Adopt, job: Job | None, next_generation: NextGeneration) -> De
         return Answer(Outcome.WRONG_GENERATION, job), job
     state = State.DEAD if write.job.state is State.DEAD else State.PENDING
     pause = write.job.pause if state is State.PENDING else None
-    adopted = replace(write.job, generation=next_generation(), state=state, lacks_handler=False, pause=pause)
+    adopted = replace(
+        with_message_id(write.job), generation=next_generation(), state=state, lacks_handler=False, pause=pause
+    )
     return Answer(Outcome.CREATED, adopted), adopted
 
 
@@ -415,11 +422,13 @@ def _settle(write: Settle, job: Job | None, now: int, next_generation: NextGener
         if write.recurrence is not None:
             after = replace(after, recurrence=write.recurrence)
     elif write.how is Settled.AGAIN:
+        due_at = job.due_at if write.due_at is None else write.due_at
+        was_made = not write.attempt and due_at != job.due_at  # and costs none, so that nothing else shows it
         after = replace(
-            job,
+            with_message_id(job) if was_made else job,
             state=State.PENDING,
             attempt=write.attempt,
-            due_at=job.due_at if write.due_at is None else write.due_at,
+            due_at=due_at,
             error=write.error,
             recurrence=write.recurrence or job.recurrence,
         )
@@ -455,7 +464,7 @@ def _redate(write: Redate, job: Job | None) -> Decision:
     if job.pause is not None:  # it is redated once it is resumed
         return Answer(Outcome.PAUSED, job), job
     after = replace(
-        job,
+        with_message_id(job),
         due_at=write.due_at,
         expires_at=_shifted(job, write.due_at),
         first_set_at=job.first_set_at + write.due_at - job.due_at,
@@ -485,6 +494,7 @@ def _next_life(job: Job, due_at: int, generation: int) -> Job:
         expires_at=None if job.expires_at == STOPPED else expires_at,
         lacks_handler=False,
         recurrence=recurrence,
+        sent_as=None,
     )
 
 

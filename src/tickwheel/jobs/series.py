@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from tickwheel.errors import MissingExtraError, RecurrenceError
 from tickwheel.jobs.definition import Definition
 from tickwheel.jobs.errors import InvalidRecurrenceError
+from tickwheel.jobs.message import same_run, was_tried
 from tickwheel.jobs.model import Job, Set, State
 from tickwheel.jobs.recurrence import Recurrence
 
@@ -82,7 +83,7 @@ def changed(job: Job, wanted: Definition, now: int, next_generation: Callable[[]
     if series.expires_ms is not None and job.expires_at is not None:
         base = job.expires_at - series.expires_ms
         series = replace(series, expires_ms=wanted.expires_ms)
-    return replace(
+    after = replace(
         job,
         generation=next_generation(),
         due_at=due_at,
@@ -96,6 +97,7 @@ def changed(job: Job, wanted: Definition, now: int, next_generation: Callable[[]
         state=State.PENDING,
         lacks_handler=False,
     )
+    return same_run(job, after)
 
 
 def changed_dead(job: Job, wanted: Definition) -> Job:
@@ -139,7 +141,8 @@ def gone_on(job: Job, wanted: Definition, now: int) -> Job | None:
     with suppress(InvalidRecurrenceError):
         due_at = after.next(job.key, max(job.due_at, now))
         if due_at is not None:
-            return replace(job, due_at=due_at, attempt=0, state=State.PENDING, recurrence=after.to_text())
+            text = after.to_text()
+            return replace(job, due_at=due_at, attempt=0, state=State.PENDING, recurrence=text, sent_as=None)
     return None
 
 
@@ -154,7 +157,8 @@ def moved(job: Job, due_at: int, *, is_put_off: bool) -> str | None:
     Return the recurrence of *job* when its run is moved to *due_at*.
 
     The run keeps the instant that the rule named for it, unless it is moved to a later one of the series. A run that is
-    moved to an earlier instant is one besides: the series goes on from there, with the instant that was waited for.
+    moved to an earlier instant is one besides, unless it was tried: the series goes on from there, with the instant
+    that was waited for.
 
     Args:
         job: As it was.
@@ -165,7 +169,7 @@ def moved(job: Job, due_at: int, *, is_put_off: bool) -> str | None:
         return job.recurrence
     series = Recurrence.from_text(job.recurrence or "")
     nominal, wanted = series.named(job.key, job.due_at), due_at - series.shift_ms(job.key)
-    if wanted < nominal:
+    if wanted < nominal and not was_tried(job):
         nominal = due_at
     with suppress(RecurrenceError, MissingExtraError):
         if wanted >= nominal and series.nominal(wanted - 1) == wanted:

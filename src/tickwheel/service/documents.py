@@ -120,6 +120,7 @@ class JobDocument(Struct, frozen=True):
     awaits_worker: bool = False
     pause: PauseDocument | None = None
     manifest: str | None = None
+    sent_as: str | None = None
 
 
 Reason: TypeAlias = Literal[

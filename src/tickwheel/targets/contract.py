@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from hashlib import blake2b
 from typing import Any, Final, Protocol, runtime_checkable
 
 from tickwheel.jobs.errors import JobStoppedError
+from tickwheel.jobs.message import message_id_of
 from tickwheel.jobs.model import Answer, Job, Progress
 from tickwheel.jobs.recurrence import nominal_of
 from tickwheel.observe.events import Event
@@ -141,13 +141,12 @@ class Firing:
     @property
     def message_id(self) -> str:
         """
-        The name of what is sent, the same for all attempts of one life: deduplicate by it.
+        The name of what is sent, the same for all attempts of one run: deduplicate by it.
 
-        Letters, digits and underscores, at most 50; it differs between keys, lives, and stores that count generations
-        of their own.
+        Letters, digits and underscores, at most 50; it differs between keys, runs, lives, and stores that count
+        generations of their own. A run that was tried keeps it when it is moved, or migrated to another store.
         """
-        life = f"{self.job.first_set_at}/{self.job.key}".encode()
-        return f"tw_{blake2b(life, digest_size=12).hexdigest()}_{self.job.generation}"
+        return message_id_of(self.job)
 
     @property
     def nominal_at(self) -> int | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from tickwheel.jobs.message import message_id_of
 from tickwheel.jobs.model import (
     STOPPED,
     Adopt,
@@ -89,7 +90,7 @@ class StoreModel:
         if isinstance(write, Adopt):
             if (job.generation if job else 0) != write.if_generation or (job and job.state != "dead"):
                 return Outcome.WRONG_GENERATION, job
-            return Outcome.CREATED, replace(write.job, generation=NEW)
+            return Outcome.CREATED, replace(_named(write.job), generation=NEW)
         if isinstance(write, Resume | SetPause):
             return self._pause(write, job)
         if isinstance(write, Begin | SetAside | Settle | Redate):
@@ -156,6 +157,10 @@ class StoreModel:
         outcome, after = self._set(write, job)
         if after is not None and after.generation == NEW:
             after = replace(after, attempt=min(before.attempt, write.job.retry.attempts - 1), error=before.error)
+            has_one_body = all(
+                getattr(before, name) == getattr(after, name) for name in ("payload", "target", "handler")
+            )
+            after = replace(after, sent_as=_named(before).sent_as if has_one_body else None)
         return outcome, after
 
     def _ask(self, write: Move | Cancel | Replay, job: Job | None) -> tuple[Outcome, Job | None]:  # noqa: C901, PLR0911 - cases
@@ -179,7 +184,7 @@ class StoreModel:
             return Outcome.TOO_LATE, job
         if isinstance(write, Replay):
             return Outcome.REPLAYED, replace(self._at(job, write.due_at), first_set_at=NEW)
-        return Outcome.MOVED, self._at(job, write.due_at)
+        return Outcome.MOVED, replace(self._at(job, write.due_at), sent_as=_named(job).sent_as)
 
     def _pause(self, write: SetPause | Resume, job: Job | None) -> tuple[Outcome, Job | None]:
         if job is None or job.state == "dead":
@@ -225,6 +230,8 @@ class StoreModel:
             return Outcome.SETTLED, replace(after, state=State.DEAD, pause=None)
         due_at = write.due_at if write.due_at is not None else job.due_at
         rule = write.recurrence or job.recurrence
+        if write.attempt == 0 and due_at != job.due_at:
+            after = replace(after, sent_as=_named(job).sent_as)
         return Outcome.SETTLED, replace(after, state=State.PENDING, due_at=due_at, recurrence=rule)
 
     def _at(self, job: Job, due_at: int) -> Job:
@@ -237,16 +244,23 @@ class StoreModel:
             if not job.recurrence and (job.state == "dead" or job.attempt):
                 expires_at = max(expires_at, due_at + (job.expires_at or 0) - job.first_set_at)
         life = replace(job, generation=NEW, due_at=due_at, expires_at=expires_at, attempt=0, state=State.PENDING)
-        return replace(life, lacks_handler=False)
+        return replace(life, lacks_handler=False, sent_as=None)
 
 
 def _is_due(job: Job) -> bool:
     return job.state == "pending" and not job.lacks_handler and job.pause is None
 
 
+def _named(job: Job) -> Job:
+    """
+    Return *job*, which will have another generation or age, with its message id, if an attempt of it was counted.
+    """
+    return replace(job, sent_as=job.sent_as or message_id_of(job)) if job.attempt else job
+
+
 def _redated(job: Job, write: Redate) -> Job:
     step = write.due_at - job.due_at
-    after = replace(job, due_at=write.due_at, first_set_at=job.first_set_at + step, recurrence=write.recurrence)
+    after = replace(_named(job), due_at=write.due_at, first_set_at=job.first_set_at + step, recurrence=write.recurrence)
     return after if job.expires_at in (None, STOPPED) else replace(after, expires_at=job.expires_at + step)
 
 

@@ -19,6 +19,7 @@ import pytest
 
 from tickwheel.jobs import model
 from tickwheel.jobs.errors import StoreError, StoreInUseError
+from tickwheel.jobs.message import with_message_id
 from tickwheel.scheduler import Schedule, Scheduler
 from tickwheel.scheduler.migration import Migration, SameStoreError, identity_of
 from tickwheel.stores import open_store
@@ -178,10 +179,10 @@ def fire(store):
 
 def as_moved(job):
     """
-    Return *job* without what a migration changes: its generation, and that it runs.
+    Return *job* without what a migration changes: its generation, and that it runs; its message id stays.
     """
     state = model.State.PENDING if job.state is model.State.RUNNING else job.state
-    return replace(job, generation=0, state=state)
+    return replace(with_message_id(job), generation=0, state=state)
 
 
 @pytest.mark.parametrize("stores", PAIRS, indirect=True, ids="-".join)
@@ -533,6 +534,9 @@ def test_each_column_is_moved(stores):
     for due_at in (now + 60_000, now + 30 * 86_400_000):
         for name, job in jobs_of_their_own(due_at):
             wanted[f"{name} {due_at}"] = replace(job, key=f"{name} {due_at}")
-    source.apply([model.Set(job) for job in wanted.values()])
+    answers = source.apply([model.Set(job) for job in wanted.values()])
+    sent_as = {answer.job.key: with_message_id(answer.job).sent_as for answer in answers}
     assert Migration(source, target, batch=BATCH).run().is_complete
-    assert {key: replace(target.get(key), generation=0) for key in wanted} == wanted
+    assert {key: replace(target.get(key), generation=0) for key in wanted} == {
+        key: replace(job, sent_as=sent_as[key]) for key, job in wanted.items()
+    }

@@ -36,6 +36,7 @@ from tickwheel.testing.store_suite._input import InputTests
 from tickwheel.testing.store_suite._last_check import LastCheckTests
 from tickwheel.testing.store_suite._list import ListTests
 from tickwheel.testing.store_suite._machine import MachineTests
+from tickwheel.testing.store_suite._message import MessageTests
 from tickwheel.testing.store_suite._move import MoveTests
 from tickwheel.testing.store_suite._open import OpenTests
 from tickwheel.testing.store_suite._owner import OwnerTests
@@ -57,6 +58,7 @@ class StoreSuite(
     SeriesTests,
     DeclareTests,
     MoveTests,
+    MessageTests,
     CancelTests,
     ReplayTests,
     AdoptTests,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tickwheel.jobs.message import message_id_of
 from tickwheel.jobs.model import Adopt, Job, Outcome, State
 from tickwheel.testing.store_suite._base import StoreTests
 
@@ -35,7 +36,7 @@ class AdoptTests(StoreTests):
                 answer = rig.do(Adopt(given))
                 assert answer.outcome is Outcome.CREATED
                 assert answer.job is not None
-                assert replace(answer.job, generation=5) == given
+                assert replace(answer.job, generation=5) == replace(given, sent_as=message_id_of(given))
                 assert rig.get(given.key) == answer.job
             assert [job.key for job in rig.due()] == ["pending"]
 

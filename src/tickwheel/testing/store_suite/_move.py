@@ -8,6 +8,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+from tickwheel.jobs.message import message_id_of
 from tickwheel.jobs.model import Move, Outcome
 from tickwheel.testing.store_suite._base import StoreTests
 
@@ -23,7 +24,8 @@ class MoveTests(StoreTests):
             assert answer.outcome is Outcome.MOVED
             assert answer.job is not None
             assert answer.job.generation > job.generation
-            assert answer.job == replace(job, generation=answer.job.generation, due_at=rig.now + 4_000, attempt=0)
+            expected = replace(job, generation=answer.job.generation, due_at=rig.now + 4_000, attempt=0)
+            assert answer.job == replace(expected, sent_as=message_id_of(job))
             assert rig.get("key") == answer.job
             assert rig.due() == [answer.job]
 

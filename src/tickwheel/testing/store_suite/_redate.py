@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tickwheel.jobs.message import message_id_of
 from tickwheel.jobs.model import Outcome, Redate, Settled
 from tickwheel.testing.store_suite._base import StoreTests
 
@@ -35,13 +36,14 @@ class RedateTests(StoreTests):
 
     def test_a_retry_keeps_its_attempt(self) -> None:
         """
-        A job that waits for its next attempt keeps its attempts and its error.
+        A job that waits for its next attempt keeps its attempts, its error and its message id.
         """
         with self.rig() as rig:
             job = rig.settle(rig.running("key"), Settled.AGAIN, attempt=2, error="no answer").job
             assert job is not None
             answer = rig.do(Redate(job, rig.lease("key").epoch, job.due_at + 1))
-            assert answer.job == replace(job, due_at=job.due_at + 1, first_set_at=job.first_set_at + 1)
+            expected = replace(job, due_at=job.due_at + 1, first_set_at=job.first_set_at + 1)
+            assert answer.job == replace(expected, sent_as=message_id_of(job))
 
     def test_redate_too_late(self) -> None:
         with self.rig() as rig:

@@ -20,7 +20,9 @@ CREATE TABLE tickwheel_job (
     shard integer NOT NULL,
     -- The name, time and note of the pause.
     pause text,
-    manifest text COLLATE "C"
+    manifest text COLLATE "C",
+    -- The message id of a run that was tried under another generation.
+    sent_as text
 ) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 50000);
 
 CREATE INDEX tickwheel_job_due ON tickwheel_job (shard, due_at, generation);

@@ -20,6 +20,8 @@ CREATE TABLE tickwheel_job (
     -- The name, time and note of the pause.
     pause TEXT,
     manifest TEXT,
+    -- The message id of a run that was tried under another generation.
+    sent_as TEXT,
     -- When a job of level -4 is due; NULL on all other shards.
     instant INTEGER,
     PRIMARY KEY (shard, due_at, generation)

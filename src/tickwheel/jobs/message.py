@@ -1,0 +1,62 @@
+"""
+The message id: the name of the message that a run of a job sends, by which its receiver recognises a repeat.
+
+It is the same for all attempts of a run, also where a move or another store gives the job a new generation, or a clock
+that was set another instant: the job then keeps it in `sent_as`. A run that was never tried needs none of that.
+
+Internal: other packages use it, users do not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from tickwheel.jobs.recurrence import nominal_of
+
+if TYPE_CHECKING:
+    from tickwheel.jobs.model import Job
+
+__all__ = ["message_id_of", "same_run", "was_tried", "with_message_id"]
+
+
+def message_id_of(job: Job) -> str:
+    """
+    Return the message id of the run of *job*.
+    """
+    if job.sent_as is not None:
+        return job.sent_as
+    life = f"{job.first_set_at}/{job.key}".encode()
+    return f"tw_{blake2b(life, digest_size=12).hexdigest()}_{job.generation}"
+
+
+def was_tried(job: Job) -> bool:
+    """
+    Return whether the run that *job* waits for, or is in, may have been made already.
+    """
+    return job.attempt > 0 or job.sent_as is not None
+
+
+def with_message_id(job: Job) -> Job:
+    """
+    Return *job*, about to get another generation or `first_set_at`, with the message id of its run if that was tried.
+    """
+    return replace(job, sent_as=message_id_of(job)) if job.attempt and job.sent_as is None else job
+
+
+def same_run(job: Job, after: Job) -> Job:
+    """
+    Return *after*, which is *job* as a caller changed it; it keeps the message id of a run that was tried and goes on.
+
+    No message id carries two bodies: another body or receiver makes it another message. A run for which the rule names
+    another instant is another run.
+    """
+    sent_as = with_message_id(job).sent_as
+    if sent_as is not None and _message(job) != _message(after):
+        sent_as = None
+    return after if after.sent_as == sent_as else replace(after, sent_as=sent_as)
+
+
+def _message(job: Job) -> tuple[bytes, str, str, int | None]:
+    return job.payload, job.target, job.handler, nominal_of(job.key, job.due_at, job.recurrence)
