@@ -223,6 +223,42 @@ def test_the_earliest_is_never_ahead(seed):
         assert clock.true_ns / 1e6 - told.earliest() <= 1 + 1.1e3 * (there + back) + 0.22 * told.age_ms() + 0.1
 
 
+@pytest.mark.parametrize("rate", [0.9001, 0.95, 0.9995, 1.0, 1.0005, 1.05, 1.0999])
+@pytest.mark.parametrize("width_s", [0.0, 5.0])
+def test_a_rate_is_no_step(rate, width_s):
+    """
+    A clock that runs faster or slower is not taken for one that was set, however old or slow the samples are.
+    """
+    clock = Slewed()
+    told = StoreClock(Runtime(clock=clock))
+    told.sample(STORE_MS, told.elapsed(), told.elapsed())
+    start_ns, clock.rate = clock.true_ns, rate
+    for turn, wait_s in enumerate((3.3, 20.0, 20.0, 60.0, 600.0, 0.1, 20.0)):
+        clock.pass_by(wait_s)
+        before = told.elapsed()
+        clock.pass_by(width_s * (turn % 2))
+        store_ms = STORE_MS + (clock.true_ns - start_ns) // 1_000_000
+        clock.pass_by(width_s * (turn % 3 == 0))
+        told.sample(store_ms, before, told.elapsed())
+        assert told.era == 0
+        true = STORE_MS + (clock.true_ns - start_ns) / 1e6
+        assert true - 2_200 * width_s - 2 <= told.now() <= true + 2_200 * width_s + 2
+        assert told.earliest() <= true
+
+
+@pytest.mark.parametrize("step_ms", [-86_400_000, -5_000, 5_000, 3_600_000])
+def test_a_step_of_the_server_is_one(step_ms):
+    """
+    What no rate adds up to between two renewals is a step.
+    """
+    clock = Slewed()
+    told = StoreClock(Runtime(clock=clock))
+    told.sample(STORE_MS, told.elapsed(), told.elapsed())
+    clock.pass_by(20.0)
+    told.sample(STORE_MS + 20_000 + step_ms, told.elapsed(), told.elapsed())
+    assert (told.era, told.moved_ms(0, 1)) == (1, pytest.approx(step_ms, abs=10))
+
+
 def test_a_suspend_has_elapsed():
     """
     Twelve seconds of suspend are twelve seconds of the store's clock, and make a sample old.

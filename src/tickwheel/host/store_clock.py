@@ -27,7 +27,10 @@ _STALE_MS: Final = 10_000.0
 _STEP_NS: Final = 250_000_000
 """Minimum change of the wall clock against elapsed time that counts as a step."""
 _SERVER_STEP_MS: Final = 1_000.0
-"""The same for a server's clock, which is seen through a network: more than the drift of hours."""
+"""
+The same for a server's clock, which is seen through a network: more than the drift of hours. The uncertainty of the
+last sample, and the slew since then, are added to it.
+"""
 
 _GLANCE_NS: Final = 5_000_000
 _GLANCES: Final = 20
@@ -55,6 +58,7 @@ class StoreClock:
     __slots__ = (
         "_anchor_ns",
         "_clock",
+        "_doubt_ms",
         "_elapsed_ns",
         "_is_stepped",
         "_least",
@@ -73,6 +77,8 @@ class StoreClock:
         self._lock = runtime.lock()
         self._offset_ms: float | None = None
         self._sampled_at = 0.0
+        self._doubt_ms = 0.0
+        """By how much the offset could be wrong at the last sample."""
         self._least = 0.0, 0.0
         self._anchor_ns = clock.wall_ns() - self._elapsed_ns()
         self._skews: list[int] = [0]
@@ -202,9 +208,8 @@ class StoreClock:
         Update the estimate by one reading of the store's clock, made between two of this machine's (`elapsed`).
 
         The reading was truncated to whole milliseconds, and made at any time between the two: so the offset is between
-        two
-        bounds. The current estimate is kept if it is between them, as a quicker sample found it; otherwise the lower
-        bound is used.
+        two bounds. The current estimate is kept if it is between them, as a quicker sample found it; otherwise it is
+        the nearer bound, or the lower one at first and after the server's clock was set.
         """
         lowest, highest = store_ms - after, store_ms + 1 - before
         believed = None if self._offset_ms is None else self.now() - self.elapsed()
@@ -213,10 +218,13 @@ class StoreClock:
         if believed is None or not store_ms <= least <= store_ms + 1 + (after - before) / (1 - _SLEW):
             least = store_ms
         self._least = least, after  # at once, for readers in other threads
-        is_kept = believed is not None and lowest <= believed <= highest
-        self._offset_ms = believed if is_kept else lowest
+        doubt = self._doubt_ms + (after - self._sampled_at) * _SLEW / (1 - _SLEW)
+        limit = _SERVER_STEP_MS + doubt
+        is_near = believed is not None and lowest - limit < believed < highest + limit
+        self._doubt_ms = min(highest - lowest, doubt) if is_near else highest - lowest
+        self._offset_ms = min(max(believed, lowest), highest) if believed is not None and is_near else lowest
         self._sampled_at = after
-        if believed is not None and not lowest - _SERVER_STEP_MS < believed < highest + _SERVER_STEP_MS:
+        if believed is not None and not is_near:
             self._begin_era(round(lowest - believed), believed + after)
 
     def local(self) -> float:
