@@ -103,6 +103,20 @@ def top(capsys):
     return run
 
 
+def test_top_shows_receivers(start, top, until):
+    """
+    A receiver that is down is shown with its state and the reason, and without the query of an address.
+    """
+    server = start("--target", "hook=webhook:?allow=127.0.0.1&failures_max=1")
+    job = {"delay": 0, "target": "hook", "handler": "http://127.0.0.1:1/hook?token=hunter2"}
+    assert server.ask("PUT", "/v1/jobs/one", job).status == 201
+    until(lambda: server.ask("GET", "/v1/stats").json["targets"]["hook"])
+    (figures,) = json.loads(top(server, "--json"))["stats"]["targets"]["hook"].values()
+    assert figures["state"] in {"open", "half-open"}
+    assert "http://127.0.0.1:1/hook cannot be reached" in figures["reason"]
+    assert " ".join(top(server).split()).count("hook http://127.0.0.1:1 ") == 1
+
+
 def rows(shown):
     """
     Return state and shards of each node that `tickwheel top` shows, by its name.

@@ -23,6 +23,7 @@ __all__ = ["command"]
 
 _TIMEOUT_S = 5.0
 _FIRINGS = 15
+_RECEIVERS = 15
 _USUAL = "http://127.0.0.1:8765"
 
 
@@ -45,7 +46,7 @@ def _usual_url() -> str:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one document for each update.")
 def command(*, url: str, token: str | None, every: float, once: bool, as_json: bool) -> None:
     """
-    Watch what is pending, what fired and how late, and every node, until Ctrl-C.
+    Watch what is pending, what fired and how late, every node, and receivers that are full or down, until Ctrl-C.
     """
     if not is_service(url):
         raise Refused(ExitCode.USAGE, f"--url {url!r} is not an address: write http://HOST:PORT")
@@ -100,10 +101,13 @@ def _view(look: dict[str, Any]) -> list[Any]:
     ]
     fleet = look["fleet"]
     columns = ("node", "state", "shards", "fired/s", "late p99", "running", "waiting")
+    receivers = _receivers(stats["targets"])
+    troubled = ("target", "receiver", "state", "failures", "asked in", "why")
     return [
         table(counts, [[stats[name] for name in counts]], right=counts),
         table(speed, [(stats["fired"], stats["failed"], f"{look['fired_per_s']:.1f}", *late)], right=speed),
         table(columns, [_node(each, len(fleet["shards"])) for each in fleet["nodes"]], right=columns[2:]),
+        *([table(troubled, receivers, right=troubled[3:5])] if receivers else []),
         table((f"fired at ({_zone()})", "key", "goes to", "outcome", "late"), rows, right=("late",)),
     ]
 
@@ -122,6 +126,18 @@ def _time_of_day(instant: str) -> str:
 def _outcome(firing: dict[str, Any]) -> str:
     progress = firing.get("progress")
     return str(firing["outcome"]) + (f" {progress['fraction']:.0%}" if progress else "")
+
+
+def _receivers(targets: dict[str, Any]) -> list[tuple[object, ...]]:
+    """
+    Return the rows of the receivers that are full, down, or failing; a target may report other things as well.
+    """
+    return [
+        (target, name, each["state"], each["failures"], f"{each['open_s']:.0f} s", each.get("reason", ""))
+        for target, places in targets.items()
+        for name, each in places.items()
+        if isinstance(each, dict) and each.keys() >= {"state", "failures", "open_s"}
+    ][:_RECEIVERS]
 
 
 def _node(node: dict[str, Any], shards: int) -> tuple[object, ...]:

@@ -226,7 +226,10 @@ def _circuits(gauge: type[GaugeMetricFamily], targets: Mapping[str, Mapping[str,
     Count the receivers of each target by the state of their breaker; their addresses are in `stats()` alone.
     """
     text = "Receivers of a target that have failed since they last worked: still called, left alone, or asked again."
-    states = {target: [place["state"] for place in places.values()] for target, places in targets.items()}
+    states = {
+        target: [place["state"] for place in places.values() if isinstance(place, dict) and "state" in place]
+        for target, places in targets.items()
+    }
     counts = (
         (target, name, found.count(state)) for target, found in states.items() for state, name in _CIRCUITS.items()
     )

@@ -122,7 +122,7 @@ _STATS: Final[dict[str, Any]] = {
     "in_memory": 1,
     "by_target": {"pull": _RESULTS},
     "by_handler": [{"target": "pull", "handler": "kitchen", **_RESULTS}],
-    "targets": {"webhook": {"https://example.com": {"state": "open", "failures": 5, "open_s": 12.5}}},
+    "targets": {"webhook": {"https://example.com": {"state": "open", "failures": 5, "open_s": 12.5, "reason": "502"}}},
     "pull": {"kitchen": {"waiting": 1, "oldest_due_at": _SET_AT, "ready": 0, "leased": 0, "workers": 2}},
     "commits": 5,
     "commit": {

@@ -169,7 +169,7 @@ class Breakers:
 
     def figures(self) -> dict[str, Any]:
         """
-        Return, for each destination that has failed since it last succeeded, its state, failures, and seconds left.
+        Return, for each destination that has failed since it last succeeded, its state, failures, seconds left and reason.
         """
         now = self.clock()
         return {
@@ -177,6 +177,7 @@ class Breakers:
                 "state": _state(breaker, now),
                 "failures": breaker.failures,
                 "open_s": max(0.0, breaker.ask_at - now) if breaker.is_open else 0.0,
+                "reason": breaker.reason,
             }
             for name, breaker in self._breakers.copy().items()
         }

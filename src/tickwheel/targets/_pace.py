@@ -155,4 +155,6 @@ class Pace:
         if self._limit is None:
             return None
         left = max(0.0, self._open_at - now)
-        return {"state": "full", "failures": self._refusals, "open_s": left, "rate": round(self.rate(now), 2)}
+        rate = round(self.rate(now), 2)
+        reason = f"it takes about {rate:g} messages a second"
+        return {"state": "full", "failures": self._refusals, "open_s": left, "rate": rate, "reason": reason}

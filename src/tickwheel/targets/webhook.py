@@ -22,6 +22,7 @@ it has got one, and so does what the breaker sees of it.
 from __future__ import annotations
 
 import errno
+import re
 import socket
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
@@ -68,6 +69,8 @@ _RETRY_AFTER_MAX_S = 86_400.0
 """A receiver may ask for a wait of a day; a longer one is cut to that."""
 _BROKEN = 500
 """From this status on, it is the receiver that does not work, and not what was sent to it."""
+_QUERY = re.compile(r"(https?://[^\s?#]*)[?#]\S*")
+"""The query of an address, which may hold a secret, and which other jobs for its receiver are not to show."""
 _LENGTH_MAX_S = 86_400
 _FAILURES_MAX = 1_000_000
 _LABEL_MAX = 63
@@ -218,7 +221,7 @@ class WebhookTarget:
                     return put_off(firing, self._refused(firing, receiver, error.after_s), receiver, reason)
                 is_missed = True
             finally:
-                self._breakers.leave(receiver, is_up=is_up, reason=reason)
+                self._breakers.leave(receiver, is_up=is_up, reason=_QUERY.sub(r"\1", reason))
                 if is_taken is not False:
                     self._note(firing, receiver, is_taken=bool(is_taken))
             if is_missed:
