@@ -1,4 +1,4 @@
-//! The guard of JSON text.
+//! The depth check of JSON text.
 
 use pyo3::prelude::*;
 

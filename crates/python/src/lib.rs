@@ -1,5 +1,5 @@
-//! `tickwheel._core`: the bindings, no algorithm. What is filed where is `tickwheel-core`'s; what is promised is written in Python,
-//! in `tickwheel.wheels.contract` and `tickwheel.timers.contract`.
+//! `tickwheel._core`: bindings only. The algorithm is in `tickwheel-core`; the contracts are written in Python, in
+//! `tickwheel.wheels.contract` and `tickwheel.timers.contract`.
 
 mod aio;
 mod cache;
@@ -15,8 +15,8 @@ use pyo3::exceptions::PyImportError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-/// Refuse to be imported by a subinterpreter, also by one that shares the GIL: what is static here belongs to the interpreter that
-/// imported it first, and its objects would get into others. CPython itself refuses those with a GIL of their own.
+/// Refuse the import in a subinterpreter, also in one that shares the GIL: our statics belong to the first importing
+/// interpreter, and its objects would leak into others. CPython itself refuses those with a GIL of their own.
 fn require_main_interpreter() -> PyResult<()> {
     // SAFETY: a module is imported with the GIL held, so there is an interpreter, which outlives the call.
     if unsafe { ffi::PyInterpreterState_GetID(ffi::PyInterpreterState_Get()) } == 0 {
@@ -29,7 +29,7 @@ fn require_main_interpreter() -> PyResult<()> {
 
 /// The native core of tickwheel.
 ///
-/// It says that it uses the GIL, which is its lock, so a free-threaded interpreter enables it.
+/// It declares that it uses the GIL, which is its lock, so a free-threaded interpreter enables it.
 #[pymodule(gil_used = true)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     require_main_interpreter()?;

@@ -1,10 +1,10 @@
-//! Memory that is read at random: hints that make it near.
+//! Hints for memory that is read in random order.
 
 use std::ptr::NonNull;
 
 use tickwheel_core::Memory;
 
-/// Passes the core's hints on to processor and system.
+/// Passes the core's hints to the processor and the system.
 #[derive(Debug)]
 pub(crate) struct Hints;
 
@@ -19,30 +19,31 @@ impl Memory for Hints {
     }
 }
 
-/// Ask for pages of 2 MiB, where the system has them.
+/// Request pages of 2 MiB, if the system has them.
 pub(crate) fn want_huge_pages(begin: usize, len: usize) {
     #[cfg(linux_calls)]
     {
         const PAGE: usize = 4096;
         let (first, end) = (begin.next_multiple_of(PAGE), (begin + len) / PAGE * PAGE);
-        // SAFETY: whole pages of an allocation that is ours; the advice changes nothing in them, and if it is refused, nothing is lost.
+        // SAFETY: whole pages of our allocation; the advice does not change their contents, and its refusal is
+        // harmless.
         unsafe { libc::madvise(first as *mut libc::c_void, end.saturating_sub(first), libc::MADV_HUGEPAGE) };
     }
     #[cfg(not(linux_calls))]
     let _ = (begin, len);
 }
 
-/// The size of a huge page, and what its address is a multiple of.
+/// The size and alignment of a huge page.
 pub(crate) const HUGE_PAGE: usize = 2 << 20;
 
-/// Memory that may be one huge page; `None` if there is no more.
+/// Memory that can be one huge page; `None` if there is no more.
 ///
-/// From the system itself: the allocator, once it was given such memory back, takes it from its heap, where small pages are already, and
-/// returns none of that as long as anything lives above it.
+/// Directly from the system: the allocator would reuse returned memory as part of its heap, in small pages, and could
+/// not give it back while anything above it lives.
 #[cfg(linux_calls)]
 pub(crate) fn take_page() -> Option<NonNull<u8>> {
     let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a new mapping, which is nobody else's; what is before and behind the page in it goes back.
+    // SAFETY: a new mapping without other users; the parts before and behind the page are unmapped.
     unsafe {
         let mapping = libc::mmap(std::ptr::null_mut(), 2 * HUGE_PAGE, access, kind, -1, 0);
         if mapping == libc::MAP_FAILED {
@@ -59,14 +60,14 @@ pub(crate) fn take_page() -> Option<NonNull<u8>> {
     }
 }
 
-/// Give back what `take_page` gave.
+/// Release a page of `take_page`.
 ///
 /// # Safety
 ///
-/// Nobody uses it any more.
+/// The page has no user.
 #[cfg(linux_calls)]
 pub(crate) unsafe fn give_page(page: *mut u8) {
-    // SAFETY: a mapping of ours, which the caller gives up.
+    // SAFETY: our mapping, which the caller gives up.
     unsafe { libc::munmap(page.cast(), HUGE_PAGE) };
 }
 
@@ -76,32 +77,32 @@ const LAYOUT: std::alloc::Layout = match std::alloc::Layout::from_size_align(HUG
     Err(_) => unreachable!(),
 };
 
-/// As much memory, where nobody is asked for huge pages; `None` if there is no more.
+/// Memory of the same size on systems without huge pages; `None` if there is no more.
 #[cfg(not(linux_calls))]
 pub(crate) fn take_page() -> Option<NonNull<u8>> {
     // SAFETY: the layout has a size.
     NonNull::new(unsafe { std::alloc::alloc(LAYOUT) })
 }
 
-/// Give back what `take_page` gave.
+/// Release a page of `take_page`.
 ///
 /// # Safety
 ///
-/// Nobody uses it any more.
+/// The page has no user.
 #[cfg(not(linux_calls))]
 pub(crate) unsafe fn give_page(page: *mut u8) {
-    // SAFETY: of this layout, and the caller gives it up.
+    // SAFETY: allocated with this layout, and the caller gives it up.
     unsafe { std::alloc::dealloc(page, LAYOUT) };
 }
 
-/// Let memory fetch what is at an address, if there is one.
+/// Prefetch the memory at an address, if there is one.
 #[inline]
 pub(crate) fn prefetch(address: impl Into<Option<*const ()>>) {
     let address = address.into();
     #[cfg(target_arch = "x86_64")]
     if let Some(address) = address {
         use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
-        // SAFETY: a hint, which does nothing but fetch, whatever the address.
+        // SAFETY: a hint, which only prefetches, for any address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]

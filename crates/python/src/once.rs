@@ -1,15 +1,15 @@
-//! What is made on first use, and what a fork cannot leave half made.
+//! Values that are made on first use, safely across a fork.
 //!
-//! PyO3's `intern!` and `PyOnceLock` give the interpreter away while they enter what was made. A thread that forks at that moment leaves
-//! a child in which the entry is never finished, and whatever needs it hangs. Here a value is made first, which may run Python and may
-//! happen twice, and is then entered without letting go of the interpreter, which a fork needs, too.
+//! PyO3's `intern!` and `PyOnceLock` release the GIL while they store a new value. If a thread forks at that moment,
+//! the child's entry is never completed, and code that needs it hangs. Here a value is made first, which may run Python
+//! and may happen twice, and is then stored without releasing the GIL, which a fork needs too.
 
 use std::sync::OnceLock;
 
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-/// What is in *cell*, made on first use.
+/// The value of *cell*, made on first use.
 #[inline]
 pub(crate) fn made_once<T>(cell: &'static OnceLock<T>, make: impl FnOnce() -> PyResult<T>) -> PyResult<&'static T> {
     cell.get().map_or_else(|| enter(cell, make), Ok)

@@ -1,13 +1,13 @@
-//! The system's clocks: the same that Python's `time` reads, so that no caller sees a timer fire early.
+//! The system's clocks, the same as those of Python's `time`, so that no caller sees a timer fire early.
 
 /// A clock that counts nanoseconds and never goes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SystemClock(system::Id);
 
 impl SystemClock {
-    /// What `time.monotonic()` reads; it stops while the machine is suspended.
+    /// The clock of `time.monotonic()`; it stops while the machine is suspended.
     pub(crate) const MONOTONIC: Self = Self(system::MONOTONIC);
-    /// The time since boot, which counts suspend, where the system has it; else the monotonic one.
+    /// The time since boot, which counts suspend, if the system has it; else the monotonic clock.
     pub(crate) const BOOT: Self = Self(system::BOOT);
     /// The monotonic clock as it was at the last tick of the kernel, milliseconds ago: read in 5 ns.
     #[cfg(linux_calls)]
@@ -23,7 +23,7 @@ impl SystemClock {
 mod system {
     pub(super) type Id = libc::clockid_t;
 
-    // macOS counts suspend in CLOCK_MONOTONIC; Python reads mach_absolute_time, whose name here is this.
+    // macOS counts suspend in CLOCK_MONOTONIC; Python reads mach_absolute_time, which has this id.
     #[cfg(target_vendor = "apple")]
     pub(super) const MONOTONIC: Id = libc::CLOCK_UPTIME_RAW;
     #[cfg(not(target_vendor = "apple"))]
@@ -57,7 +57,7 @@ mod system {
         extern "system" {
             fn GetTickCount64() -> u64;
         }
-        // SAFETY: takes nothing and cannot fail.
+        // SAFETY: no arguments, and cannot fail.
         unsafe { GetTickCount64() * 1_000_000 }
     }
 

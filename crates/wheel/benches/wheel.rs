@@ -1,4 +1,4 @@
-//! The core alone, from ten thousand to ten million pending: every line of a row should be alike.
+//! Benchmarks of the core, from ten thousand to ten million pending entries: the values of a row should be alike.
 
 #![allow(missing_docs)] // criterion's macros write public functions
 
@@ -11,15 +11,15 @@ use tickwheel_core::{Pop, Wheel};
 
 const PENDING: [usize; 4] = [10_000, 100_000, 1_000_000, 10_000_000];
 const SECOND: u64 = 1_000_000_000;
-/// What a case works on at a time, so that the wheel stays as full as it says.
+/// Number of operations per batch, so that the wheel stays as full as stated.
 const BATCH: u64 = 1_000;
 
-/// Delays as a busy server has them, between half a minute and a minute, in no order: a multiplicative hash of the number.
+/// Delays of a busy server, between half a minute and a minute, in random order: a multiplicative hash of the number.
 fn delay(number: u64) -> u64 {
     30 * SECOND + number.wrapping_mul(0x9E37_79B9_7F4A_7C15) % (30 * SECOND)
 }
 
-/// What is filed: one word that is never zero, as the pointers that the bindings file.
+/// The payload: one word that is never zero, like the pointers of the bindings.
 const PAYLOAD: NonZeroU64 = NonZeroU64::MIN;
 
 fn full(pending: usize) -> Wheel<NonZeroU64> {
@@ -30,7 +30,7 @@ fn full(pending: usize) -> Wheel<NonZeroU64> {
     wheel
 }
 
-/// Time `each` on batches, undoing each batch with `undo` off the clock.
+/// Measure `each` on batches; `undo` restores the state and is not measured.
 fn timed<T>(
     rounds: u64,
     mut prepare: impl FnMut(u64) -> T,

@@ -1,6 +1,7 @@
-//! Entries by index: for an owner who keeps all it knows of an entry in the payload, and links entries among themselves.
+//! Access by index, for an owner that keeps its data of an entry in the payload, and links entries to each other.
 //!
-//! An index is half of an [`Id`]: it names a place, not a life, so it is good only for as long as the owner knows the entry to live.
+//! An index is half of an [`Id`]: it names a place, not a life, so it is valid only while the owner knows that the
+//! entry lives.
 
 use crate::owner::Owner;
 use crate::slab::Id;
@@ -21,11 +22,11 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         self.slab.latest::<O>(index).0
     }
 
-    /// As [`cancel`](Wheel::cancel), of the living entry at `index`.
+    /// As [`cancel`](Wheel::cancel), for the living entry at `index`.
     ///
     /// # Panics
     ///
-    /// If nothing lives there.
+    /// If no entry lives there.
     #[inline]
     pub fn cancel_at(&mut self, index: u32) -> P {
         self.stats.cancels += 1;
@@ -33,35 +34,35 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         self.slab.remove(index)
     }
 
-    /// What was filed at `index`.
+    /// The payload at `index`.
     ///
     /// # Panics
     ///
-    /// If nothing lives there.
+    /// If no entry lives there.
     #[must_use]
     #[inline]
     pub fn payload_at(&self, index: u32) -> &P {
         self.slab.payload(index)
     }
 
-    /// What was filed at `index`, to change.
+    /// The payload at `index`, mutable.
     ///
     /// # Panics
     ///
-    /// If nothing lives there.
+    /// If no entry lives there.
     #[inline]
     pub fn payload_at_mut(&mut self, index: u32) -> &mut P {
         self.slab.payload_mut(index)
     }
 
-    /// Where the payload at `index` is in memory, for a hint to fetch it; `None` where nothing lives around it.
+    /// The address of the payload at `index`, for a prefetch; `None` if its chunk is empty.
     #[must_use]
     #[inline]
     pub fn address_of(&self, index: u32) -> Option<*const ()> {
         self.slab.address_of(index)
     }
 
-    /// Where the payload is that leaves after `ahead` others, as far as that is known, for a hint to fetch it.
+    /// The address of the payload that leaves after `ahead` others, as far as known, for a prefetch.
     #[must_use]
     #[inline]
     pub fn address_ahead(&self, ahead: usize) -> Option<*const ()> {

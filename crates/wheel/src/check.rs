@@ -1,4 +1,4 @@
-//! The invariants, verified with dumb loops.
+//! The invariants, verified with simple loops.
 
 use crate::geometry::{slot_for, slot_start, LEVELS, SLOTS};
 use crate::owner::Owner;
@@ -11,7 +11,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
     ///
     /// # Panics
     ///
-    /// Where one is broken.
+    /// If one is broken.
     pub fn check(&self) {
         self.slab.check();
         let mut found = self.check_list(HELD);
@@ -56,7 +56,8 @@ impl<P, O: Owner<P>> Wheel<P, O> {
             count += 1;
         }
         assert_eq!(count, self.slots.len(list), "a list counts its entries");
-        // Nobody asks for the least of the other two, and `postpone` does not know that an entry is in one.
+        // The least deadlines of the other two lists are not used, and `postpone` does not know that an entry is in
+        // one.
         let is_asked = list != HELD && self.cascading != Some((level, slot));
         if let (true, Some(known)) = (count > 0 && is_asked, self.slots.least(list)) {
             assert_eq!(known, least, "the least deadline that a list knows is its least");

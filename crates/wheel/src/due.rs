@@ -1,18 +1,19 @@
 //! The due set: entries whose slot has begun, in exact order (deadline, then sequence).
 //!
-//! What a slot brings is sorted once into a run; what is set later into time that has begun goes to a small heap; the next to leave is
-//! the lesser of the two heads. An entry leaves the heap at once when it is cancelled. One that is cancelled in the run leaves a stale
-//! key of 24 bytes behind, recognized by its sequence; a run is filled once from a slot, so stale keys do not grow with churn.
+//! The entries of a slot are sorted once into a run; entries that are set later, into time that has begun, go to a
+//! small heap; the next to leave is the smaller of the two heads. A cancelled entry leaves the heap at once. In the run
+//! it leaves a stale key of 24 bytes behind, recognised by its sequence; a run is filled once from a slot, so stale
+//! keys do not grow with churn.
 
 use crate::slab::{Slab, NIL};
 use crate::slots::{IN_HEAP, IN_RUN};
 
 /// Children of a node in the heap: four keys fill two cache lines.
 const ARITY: usize = 4;
-/// A run or heap larger than this gives its memory back when it is empty.
+/// A larger run or heap releases its memory when it is empty.
 const KEPT: usize = 4096;
 
-/// What order is decided by, and whose it is.
+/// Sort key and entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     pub(crate) deadline: u64,
@@ -25,12 +26,12 @@ pub(crate) struct Due {
     /// Latest first: the next one to leave is popped from the end.
     run: Vec<Key>,
     heap: Vec<Key>,
-    /// What a slot brings, until it is sorted.
+    /// The entries of a slot, until they are sorted.
     arriving: Vec<Key>,
 }
 
 impl Due {
-    /// Take an entry of a slot that has begun; `settle` must follow before anything else.
+    /// Add an entry of a slot that has begun; `settle` must follow before any other call.
     #[inline]
     pub(crate) fn arrive<P>(&mut self, slab: &mut Slab<P>, index: u32) {
         let entry = slab.at_mut(index);
@@ -39,11 +40,11 @@ impl Due {
         self.arriving.push(Key { deadline: entry.deadline, sequence: entry.sequence, index });
     }
 
-    /// Sort what has arrived into the run.
+    /// Sort the added entries into the run.
     pub(crate) fn settle<P>(&mut self, slab: &mut Slab<P>) {
         match self.arriving.len() {
             0 => return,
-            // A few beside a longer run: cheaper than moving the run.
+            // A few beside a longer run: inserting into the heap is cheaper than moving the run.
             few @ 1..=16 if self.run.len() > 4 * few => {
                 while let Some(key) = self.arriving.pop() {
                     self.push(slab, key);
@@ -71,7 +72,7 @@ impl Due {
         self.push(slab, key);
     }
 
-    /// The next one to leave.
+    /// The next entry to leave.
     #[inline]
     pub(crate) fn peek<P>(&mut self, slab: &Slab<P>) -> Option<Key> {
         while let Some(key) = self.run.last() {
@@ -86,13 +87,13 @@ impl Due {
         }
     }
 
-    /// What leaves after `ahead` others: a guess, as a key may be stale.
+    /// The entry that leaves after `ahead` others: a guess, as a key may be stale.
     #[inline]
     pub(crate) fn index_ahead(&self, ahead: usize) -> Option<u32> {
         self.run.iter().nth_back(ahead).map(|key| key.index)
     }
 
-    /// Take out what `peek` has just returned.
+    /// Remove the entry that `peek` has just returned.
     #[inline]
     pub(crate) fn pop<P>(&mut self, slab: &mut Slab<P>, key: Key) {
         if slab.at(key.index).place == IN_HEAP {
@@ -105,7 +106,7 @@ impl Due {
         }
     }
 
-    /// The run, in which keys may be stale, and the heap: for the checker.
+    /// The run, whose keys may be stale, and the heap; for the checker.
     pub(crate) fn parts(&self) -> (&[Key], &[Key]) {
         debug_assert!(self.arriving.is_empty());
         (&self.run, &self.heap)
@@ -117,7 +118,7 @@ impl Due {
         self.sift_up(slab, self.heap.len() - 1, key);
     }
 
-    /// Take the entry at a place of the heap out.
+    /// Remove the entry at a place of the heap.
     pub(crate) fn take<P>(&mut self, slab: &mut Slab<P>, at: usize) {
         let last = self.heap.pop().expect("the heap holds what is taken");
         if at < self.heap.len() {

@@ -1,8 +1,9 @@
 //! The arithmetic of levels and slots, as small pure functions.
 
-/// A tick, the span of a slot on level 0, is `2^TICK_BITS` nanoseconds: about one microsecond; Python cannot distinguish finer times.
+/// A tick, the length of a slot on level 0, is `2^TICK_BITS` nanoseconds: about one microsecond; Python code cannot
+/// distinguish finer times.
 const TICK_BITS: u32 = 10;
-/// `2^SLOT_BITS` slots a level: one bit each in a `u64`.
+/// `2^SLOT_BITS` slots per level: one bit each in a `u64`.
 const SLOT_BITS: u32 = 6;
 /// Slots on one level.
 pub(crate) const SLOTS: usize = 1 << SLOT_BITS;
@@ -11,26 +12,26 @@ pub(crate) const LEVELS: usize = 9;
 
 const _: () = assert!(TICK_BITS + SLOT_BITS * LEVELS as u32 == 64);
 
-/// Bits below the slot number on `level`: one slot there spans `2^shift(level)` nanoseconds.
+/// Bits below the slot number on `level`: one slot there is `2^shift(level)` nanoseconds long.
 #[inline]
 pub(crate) fn shift(level: usize) -> u32 {
     TICK_BITS + SLOT_BITS * level as u32
 }
 
-/// The slot that `time` falls into on `level`.
+/// The slot of `time` on `level`.
 #[inline]
 pub(crate) fn slot_for(time: u64, level: usize) -> usize {
     (time >> shift(level)) as usize & (SLOTS - 1)
 }
 
-/// The level for a deadline seen from `hand`, or `None` if its tick has begun or passed.
+/// The level of a deadline relative to `hand`, or `None` if its tick has begun or passed.
 #[inline]
 pub(crate) fn level_for(deadline: u64, hand: u64) -> Option<usize> {
     let tick_last = hand | ((1 << TICK_BITS) - 1);
     (deadline > tick_last).then(|| (((deadline ^ hand).ilog2() - TICK_BITS) / SLOT_BITS) as usize)
 }
 
-/// The first instant of `slot` on `level`, in the turn of that level in which `hand` is.
+/// The first instant of `slot` on `level`, in the turn of that level that contains `hand`.
 #[inline]
 pub(crate) fn slot_start(hand: u64, level: usize, slot: usize) -> u64 {
     let above = shift(level) + SLOT_BITS;
@@ -44,7 +45,8 @@ pub(crate) fn slot_last(start: u64, level: usize) -> u64 {
     start | ((1u64 << shift(level)) - 1)
 }
 
-/// The instant in `[deadline, deadline + slack]` with the most trailing zero bits, so that timers which allow it share a wake-up.
+/// The instant in `[deadline, deadline + slack]` with the most trailing zero bits, so that timers with slack share a
+/// wake-up.
 ///
 /// The rule of Linux's deferrable timers (`round_jiffies`, `apply_slack`), for any unit.
 #[must_use]

@@ -31,14 +31,15 @@
 //! `insert`, `cancel`, `reschedule`: O(1), or O(log m) for a deadline that has already begun, where m counts those.
 //! `pop`: O(1) amortised over at most nine cascades and one sort in an entry's life.
 
-//! # What a cache adds
+//! # For a cache
 //!
-//! A [table] that finds entries by the hashes of keys that it never sees, the [order] of their use, and the [writes](watches) that a
-//! load looks back at. All know entries by index, as the wheel does, so the keys and values are kept in the wheel alone.
+//! A [table] that finds entries by the hashes of keys that it never sees, the [order] of their use, and the
+//! [writes](watches) since a load began. All name entries by index, as the wheel does, so only the wheel stores keys
+//! and values.
 //!
-//! # What a service adds
+//! # For a service
 //!
-//! How deep [JSON text nests](nests_deeper), counted before anything decodes it.
+//! The depth of [JSON text](nests_deeper), counted before a decoder reads it.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! A lock that knows which thread is in: for what threads share where no interpreter makes them take turns.
+//! A lock that knows its holder: for values that threads share without an interpreter lock.
 
 use std::ptr::from_ref;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,16 +9,17 @@ thread_local!(static MARK: u8 = const { 0 });
 
 /// A value that one thread at a time uses.
 ///
-/// A thread that is in and comes back panics instead of waiting for itself. A panic leaves the value as it is then, and others may go on
-/// to use it.
+/// A thread that re-enters panics instead of waiting for itself. A panic leaves the value in its current state, and
+/// other threads may continue to use it.
 #[derive(Debug)]
 pub struct Lock<T> {
-    /// The mark of the thread that is in, 0 for none. A thread has to be right about itself only, so nothing is ordered by it.
+    /// The mark of the thread inside, 0 for none. A thread needs only its own mark to be right, so no memory ordering
+    /// is needed.
     inside: AtomicUsize,
     value: Mutex<T>,
 }
 
-/// Marks the lock as left, also when a panic passes.
+/// Marks the lock as left, also after a panic.
 struct Leave<'a>(&'a AtomicUsize);
 
 impl Drop for Leave<'_> {
@@ -28,7 +29,7 @@ impl Drop for Leave<'_> {
 }
 
 impl<T> Lock<T> {
-    /// A lock that nobody is in.
+    /// A free lock.
     pub const fn new(value: T) -> Self {
         Self { inside: AtomicUsize::new(0), value: Mutex::new(value) }
     }
@@ -37,7 +38,7 @@ impl<T> Lock<T> {
     ///
     /// # Panics
     ///
-    /// If this thread is in already.
+    /// If this thread is inside already.
     pub fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         assert!(self.inside.load(Ordering::Relaxed) != mark(), "a thread came back into a lock that it is in");
         self.enter(self.value.lock().unwrap_or_else(PoisonError::into_inner), f)
@@ -60,7 +61,7 @@ impl<T> Lock<T> {
     }
 }
 
-/// What no two living threads have in common.
+/// A number that is unique among living threads.
 fn mark() -> usize {
     MARK.with(|mark| from_ref(mark).addr())
 }

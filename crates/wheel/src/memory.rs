@@ -1,27 +1,28 @@
-//! What the core would like memory to do, for an owner that may ask the system: hints, which change nothing but the time taken.
+//! Hints about memory, for an owner that can pass them to the system: they change only the time taken.
 
 use std::fmt::Debug;
 
-/// Takes hints about memory; without one of its own, an owner uses `()`, which ignores them.
+/// Receives hints about memory; `()` ignores them.
 pub trait Memory: Debug {
-    /// What is at `address` is read soon.
+    /// `address` is read soon.
     #[inline]
     fn fetch(_address: *const ()) {}
 
-    /// The `len` bytes from `begin` on were just allocated, are many, and are read in no order.
+    /// The `len` bytes from `begin` on were just allocated, are many, and are read in random order.
     #[inline]
     fn scattered(_begin: *const (), _len: usize) {}
 }
 
 impl Memory for () {}
 
-/// Below this, small pages do.
+/// Below this size, small pages are enough.
 const MANY: usize = 4 << 20;
 
-/// Make a list longer, filled up with `filler`.
+/// Extend a list to `len` items with `filler`.
 ///
-/// A large one is allocated here, so that it can be asked for in huge pages: a table of a million entries has thousands of small ones,
-/// and looking up which memory a page is takes as long as fetching that. `make bench-cache`: a set takes a tenth less.
+/// A large list is allocated here, so that huge pages can be requested for it: a table of a million entries has
+/// thousands of small pages, and a page lookup takes as long as fetching the memory. `make bench-cache`: a set takes a
+/// tenth less.
 pub(crate) fn grow<M: Memory, T: Copy>(list: &mut Vec<T>, len: usize, filler: T) {
     if len > list.capacity() && len * size_of::<T>() >= MANY {
         let mut grown: Vec<T> = Vec::with_capacity(len.max(list.capacity() * 2));

@@ -1,9 +1,9 @@
-//! How deep JSON text nests, in one pass, so that a guard costs less than the decoder behind it.
+//! The nesting depth of JSON text, in one pass, so that the check costs less than the decoder.
 
 /// Return whether the arrays and objects of *text* nest deeper than *levels*; brackets in strings do not count.
 ///
-/// The text need not be JSON: a closing bracket too many is ignored, and left to the decoder. It costs O(n), at most to the bracket
-/// that is too deep.
+/// The text need not be JSON: a surplus closing bracket is ignored, and left to the decoder. O(n), at most up to the
+/// bracket that is too deep.
 #[must_use]
 pub fn nests_deeper(text: &[u8], levels: usize) -> bool {
     let mut depth = 0_usize;

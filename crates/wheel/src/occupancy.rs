@@ -1,4 +1,4 @@
-//! How full the slots are: for a picture of the wheel, so it reads and changes nothing.
+//! The number of entries per slot, for a picture of the wheel; read only.
 
 use crate::geometry::{shift, slot_for, LEVELS, SLOTS};
 use crate::owner::Owner;
@@ -9,16 +9,16 @@ use crate::wheel::Wheel;
 /// One level at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Occupancy {
-    /// What one slot spans, in nanoseconds.
+    /// The length of a slot, in nanoseconds.
     pub slot_ns: u64,
-    /// The slot that the hand is in.
+    /// The slot of the hand.
     pub hand: usize,
-    /// Each slot that has entries, and how many.
+    /// Each occupied slot, with its number of entries.
     pub counts: Vec<(usize, usize)>,
 }
 
 impl<P, O: Owner<P>> Wheel<P, O> {
-    /// The levels from fine to coarse, in O(slots). What is in none of them has begun, and waits for its instant.
+    /// The levels from fine to coarse, in O(slots). Entries of slots that have begun are in none of them.
     #[must_use]
     pub fn occupancy(&self) -> Vec<Occupancy> {
         let level_at = |level| {
@@ -32,7 +32,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         (0..LEVELS).map(level_at).collect()
     }
 
-    /// The level and the slot that an entry is in; `None` if it has begun, or is gone.
+    /// The level and the slot of an entry; `None` if its slot has begun, or it is gone.
     #[must_use]
     pub fn slot_of(&self, id: Id) -> Option<(usize, usize)> {
         self.get(id)?;

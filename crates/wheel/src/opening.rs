@@ -1,4 +1,4 @@
-//! What happens when time reaches a slot: it is sorted into the due set, or cascaded to the levels below.
+//! The opening of a slot when time reaches it: it is sorted into the due set, or cascaded to the levels below.
 
 use crate::geometry::{slot_last, slot_start};
 use crate::owner::Owner;
@@ -6,19 +6,20 @@ use crate::slab::NIL;
 use crate::slots::place;
 use crate::wheel::Wheel;
 
-/// A slot that begins with no more entries than this is sorted in place; a fuller one is cascaded.
+/// Maximum number of entries of a slot that is sorted in place; a fuller one is cascaded.
 ///
-/// What is sorted early makes the due set longer for those who are set into the time it spans, so the bound is low. Firing 10,000 to
-/// a million timers in steps of a millisecond costs the same, within a tenth, for any bound from 16 to 1,024.
+/// Early sorting makes the due set longer for entries that are set into the slot's time, so the bound is low. Firing
+/// 10,000 to a million timers in steps of a millisecond costs the same, within a tenth, for any bound from 16 to 1,024.
 const SPARSE: usize = 64;
 
-/// Entries set one after another are neighbours in memory and in their slot: this far ahead, the walk of a slot asks for them.
+/// Prefetch distance of a walk over a slot: entries that were set in succession are neighbours in memory and in their
+/// slot.
 const AHEAD: u32 = 16;
-/// And so far ahead for what their owner knows of them.
+/// Prefetch distance for the owner's data of an entry.
 const NEAR: u32 = 8;
 
 impl<P, O: Owner<P>> Wheel<P, O> {
-    /// The first slot with entries that begins at or before `until`, or the one half cascaded.
+    /// The first occupied slot that begins at or before `until`, or the half cascaded one.
     #[inline]
     pub(crate) fn first_begun(&self, until: u64) -> Option<(usize, usize)> {
         if self.cascading.is_some() {
@@ -60,8 +61,8 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         self.due.settle(&mut self.slab);
     }
 
-    /// File the entries of a slot again, as far as `work` allows: what is due already goes straight to the due set. The hand is at
-    /// the slot's start, so none comes back to it.
+    /// File the entries of a slot again, as far as `work` allows: due entries go to the due set. The hand is at the
+    /// slot's start, so none returns to this slot.
     fn cascade(&mut self, level: usize, slot: usize, now: u64, work: &mut usize) {
         let place = place(level, slot);
         while *work > 0 {
@@ -84,14 +85,15 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         self.cascading = (self.slots.head(place) != NIL).then_some((level, slot));
     }
 
-    /// Whether a slot is sorted in place: it is sparse, or it has passed as a whole, so that nothing can be set into it any more,
-    /// and the work allowed covers it. For a million overdue timers that is a quarter cheaper than cascading them.
+    /// Whether a slot is sorted in place: it is sparse, or it has passed completely, so that no entry can be set into
+    /// it any more, and the allowed work covers it. For a million overdue timers that is a quarter cheaper than
+    /// cascading them.
     fn is_sorted_whole(&self, place: u16, is_overdue: bool, work: usize) -> bool {
         let len = self.slots.len(place);
         len <= SPARSE || is_overdue && len <= work
     }
 
-    /// Find the least deadline of a list by walking it; entries that were moved past `until` go where they belong.
+    /// Find the least deadline of a list by a walk; entries that were moved past `until` are filed again.
     pub(crate) fn walk_least(&mut self, place: u16, until: u64) -> Option<u64> {
         let mut least = None;
         let mut index = self.slots.head(place);

@@ -1,7 +1,7 @@
-//! In which order entries were used: a list through all of them, by index.
+//! The order of use: a list through all entries, by index.
 //!
-//! Its links are kept apart from the entries: taking one out writes to its two neighbours, which were last used at any time, and eight
-//! bytes each of a dense array are near far more often than two whole entries.
+//! Its links are separate from the entries: removing one writes to its two neighbours, which were last used at any
+//! time, and eight bytes each of a dense array are cached more often than two whole entries.
 
 use std::marker::PhantomData;
 
@@ -19,9 +19,10 @@ const UNLINKED: Link = Link { earlier: NIL, later: NIL };
 /// The list.
 #[derive(Debug)]
 pub struct Order<M = ()> {
-    /// As long as the highest index ever: indices come back in any order, and a shorter one would have to grow again at once.
+    /// As long as the highest index ever: indices return in any order, and a shorter list would have to grow again at
+    /// once.
     links: Vec<Link>,
-    /// The entry whose last use is longest ago.
+    /// The least recently used entry.
     oldest: u32,
     newest: u32,
     memory: PhantomData<M>,
@@ -40,20 +41,20 @@ impl<M: Memory> Order<M> {
         Self { links: Vec::new(), oldest: NIL, newest: NIL, memory: PhantomData }
     }
 
-    /// Bytes held.
+    /// Bytes used.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.links.capacity() * size_of::<Link>()
     }
 
-    /// The entry whose last use is longest ago.
+    /// The least recently used entry.
     #[must_use]
     #[inline]
     pub fn oldest(&self) -> Option<u32> {
         (self.oldest != NIL).then_some(self.oldest)
     }
 
-    /// All entries, the one used longest ago first.
+    /// All entries, the least recently used first.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         std::iter::successors(self.oldest(), |&index| {
             let later = self.links[index as usize].later;
@@ -61,7 +62,7 @@ impl<M: Memory> Order<M> {
         })
     }
 
-    /// Add an entry that is not in the list, as the one used last.
+    /// Add an entry that is not in the list, as the most recently used.
     #[inline]
     pub fn add(&mut self, index: u32) {
         if index as usize >= self.links.len() {
@@ -70,7 +71,7 @@ impl<M: Memory> Order<M> {
         self.link(index);
     }
 
-    /// Make an entry of the list the one used last.
+    /// Make an entry of the list the most recently used.
     #[inline]
     pub fn use_now(&mut self, index: u32) {
         if index != self.newest {
@@ -79,7 +80,7 @@ impl<M: Memory> Order<M> {
         }
     }
 
-    /// Take an entry of the list out.
+    /// Remove an entry from the list.
     #[inline]
     pub fn remove(&mut self, index: u32) {
         let Link { earlier, later } = self.links[index as usize];
@@ -103,7 +104,7 @@ impl<M: Memory> Order<M> {
         }
     }
 
-    /// Let memory fetch an entry's links.
+    /// Prefetch an entry's links.
     #[inline]
     pub fn prefetch(&self, index: u32) {
         if let Some(link) = self.links.get(index as usize) {
@@ -111,7 +112,7 @@ impl<M: Memory> Order<M> {
         }
     }
 
-    /// Let memory fetch the links of an entry's neighbours.
+    /// Prefetch the links of an entry's neighbours.
     #[inline]
     pub fn prefetch_neighbours(&self, index: u32) {
         let Link { earlier, later } = self.links[index as usize];
@@ -119,11 +120,11 @@ impl<M: Memory> Order<M> {
         self.prefetch(later);
     }
 
-    /// Verify that the list goes both ways.
+    /// Verify that the links of both directions agree.
     ///
     /// # Panics
     ///
-    /// With what is wrong.
+    /// With the fault.
     pub fn check(&self) {
         let mut earlier = NIL;
         for index in self.iter() {

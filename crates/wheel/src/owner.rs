@@ -1,20 +1,21 @@
-//! Moves that the owner of an entry makes without the wheel, and how the wheel learns of one that has begun.
+//! Moves that an entry's owner makes without the wheel, and how the wheel learns of them when their slot begins.
 
 use crate::due::Key;
 use crate::wheel::Wheel;
 
-/// The owner of a wheel's entries; `()` leaves them all to the wheel.
+/// The owner of a wheel's entries; `()` owns no moves.
 ///
-/// A timer that is moved again and again is at hand where it is moved, and its entry is not: so an owner may write down there what
-/// [`Wheel::postpone`] gave it, and the wheel asks when the entry's slot comes up.
+/// A timer's handle is in the cache when the timer is moved, and its entry is not: so an owner may store the result of
+/// [`Wheel::postpone`] in the handle, and the wheel asks for it when the entry's slot begins.
 pub trait Owner<P> {
-    /// The deadline and the sequence of an entry that the owner has moved since the wheel filed it last; `None`: it has not.
+    /// The deadline and the sequence of an entry that the owner has moved since the wheel filed it last; `None`: not
+    /// moved.
     #[inline]
     fn moved(_payload: &P) -> Option<(u64, u64)> {
         None
     }
 
-    /// `moved` is asked about this one soon.
+    /// Prefetch: `moved` is called for this one soon.
     #[inline]
     fn expect(_payload: &P) {}
 }
@@ -22,17 +23,19 @@ pub trait Owner<P> {
 impl<P> Owner<P> for () {}
 
 impl<P, O: Owner<P>> Wheel<P, O> {
-    /// Let an owner move an entry itself, from `former`, where it is now, to `deadline`: returns the sequence that [`Owner::moved`] has
-    /// to answer with from now on. `None`: it is to earlier, or into this turn, and so has to be `reschedule`.
+    /// Let an owner move an entry itself, from `former`, its current deadline, to `deadline`: returns the sequence that
+    /// [`Owner::moved`] has to return from now on. `None`: the move is to earlier, or into this turn, and needs
+    /// `reschedule`.
     ///
-    /// The entry is not touched, only what is known of the list that it is in.
+    /// The entry is not touched, only the data of its list.
     #[inline]
     pub fn postpone(&mut self, former: u64, deadline: u64) -> Option<u64> {
         if deadline < former || self.turn.is_some_and(|now| deadline <= now) {
             return None;
         }
         self.stats.moves += 1;
-        // Unless it was moved before, it is where its deadline says, and may be the least there; or it has begun.
+        // Unless it was moved before, it is in the slot of its deadline, and may be the least there; or its slot has
+        // begun.
         if let Some(place) = self.slot_at(former) {
             self.slots.forget_least(place, former);
         }
@@ -56,7 +59,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         O::moved(self.slab.payload(key.index)).is_some_and(|(_, sequence)| sequence != key.sequence)
     }
 
-    /// File what the owner has moved out of the due set, where it is the next to leave.
+    /// File an entry again that the owner has moved, when it is the next of the due set.
     #[cold]
     pub(crate) fn file_on(&mut self, key: Key) {
         self.due.pop(&mut self.slab, key);

@@ -1,17 +1,17 @@
-//! Where entries live: chunks of fixed size, so that growth copies nothing, ids that distinguish a later life from an earlier one, and
-//! chunks given back when the last entry has left them.
+//! The memory of entries: chunks of fixed size, so that growth copies nothing; ids that distinguish lives of one place;
+//! and chunks that are released when their last entry has left.
 
 use crate::owner::Owner;
 
-/// Entries in one chunk. Growth allocates one chunk: small enough never to be a pause, large enough to cost nothing per entry.
+/// Entries per chunk. Growth allocates one chunk: small enough to avoid a pause, large enough to cost little per entry.
 const CHUNK: usize = 256;
 const CHUNK_BITS: u32 = CHUNK.trailing_zeros();
 /// No entry.
 pub(crate) const NIL: u32 = u32::MAX;
-/// Generations end here, so that an id stays below `2^63`; an entry that has used them up is retired.
+/// The largest generation, so that an id stays below `2^63`; an entry that has used them up is retired.
 const LAST_GENERATION: u32 = (1 << 31) - 1;
 
-/// The name of one life of an entry: its generation and its index. Never 0, always below `2^63`, never given twice.
+/// The name of one life of an entry: its generation and its index. Never 0, always below `2^63`, never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Id(u64);
 
@@ -27,14 +27,14 @@ impl Id {
         self.0
     }
 
-    /// The id that has this number; one that was never given is simply not found.
+    /// The id with this number; an unused one is not found.
     #[must_use]
     #[inline]
     pub fn from_u64(number: u64) -> Self {
         Self(number)
     }
 
-    /// The place of the entry, which another one may take when it has left.
+    /// The place of the entry, which another entry may take after it has left.
     #[must_use]
     #[inline]
     pub fn index(self) -> u32 {
@@ -47,8 +47,8 @@ impl Id {
     }
 }
 
-/// One entry. `previous` and `next` link it into its slot's list; in the due heap `previous` is its place there; when free, `next` is the
-/// next free entry of its chunk.
+/// One entry. `previous` and `next` link it into its slot's list; in the due heap `previous` is its place there; in a
+/// free entry `next` is the next free entry of its chunk.
 #[derive(Debug)]
 pub(crate) struct Entry<P> {
     pub(crate) deadline: u64,
@@ -60,16 +60,16 @@ pub(crate) struct Entry<P> {
     payload: Option<P>,
 }
 
-/// Begins with a line of memory, so that an entry of 64 bytes fills one.
+/// Aligned to a cache line, so that an entry of 64 bytes fills one.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Block<P>([Entry<P>; CHUNK]);
 
 #[derive(Debug)]
 struct Chunk<P> {
-    /// `None` while nothing lives here.
+    /// `None` while no entry lives here.
     entries: Option<Box<Block<P>>>,
-    /// The generation that a chunk begins with when it is made again: above all that its former entries had.
+    /// The first generation of a chunk that is allocated again: above all generations of its former entries.
     first_generation: u32,
     free: u32,
     live: u32,
@@ -81,7 +81,7 @@ struct Chunk<P> {
 #[derive(Debug)]
 pub(crate) struct Slab<P> {
     chunks: Vec<Chunk<P>>,
-    /// Chunks that have a free entry or no entries at all; the last one is taken next.
+    /// Chunks with a free entry or without entries; the last one is used next.
     with_room: Vec<u32>,
     /// The chunk that last became empty and keeps its memory; `NIL` before the first.
     spare: u32,
@@ -98,13 +98,13 @@ impl<P> Slab<P> {
         self.len
     }
 
-    /// Bytes held for entries, free ones included.
+    /// Bytes used for entries, including free ones.
     pub(crate) fn bytes(&self) -> usize {
         let filled = self.chunks.iter().filter(|chunk| chunk.entries.is_some()).count();
         filled * size_of::<Block<P>>() + self.chunks.capacity() * size_of::<Chunk<P>>()
     }
 
-    /// Put a payload in, at the end of a list whose tail is `previous`.
+    /// Store a payload, at the end of a list whose tail is `previous`.
     ///
     /// # Panics
     ///
@@ -140,7 +140,7 @@ impl<P> Slab<P> {
         id
     }
 
-    /// Take the payload of a living entry out; its id is stale from here on.
+    /// Remove and return the payload of a living entry, whose id becomes stale.
     #[inline]
     pub(crate) fn remove(&mut self, index: u32) -> P {
         let number = index >> CHUNK_BITS;
@@ -178,14 +178,14 @@ impl<P> Slab<P> {
         Id::new(self.at(index).generation, index)
     }
 
-    /// The entry at any index, living or free; `None` where no chunk is filled.
+    /// The entry at any index, living or free; `None` if its chunk has no memory.
     #[inline]
     fn get(&self, index: u32) -> Option<&Entry<P>> {
         let entries = self.chunks.get((index >> CHUNK_BITS) as usize)?.entries.as_ref()?;
         Some(&entries.0[index as usize & (CHUNK - 1)])
     }
 
-    /// A living or free entry of a chunk that is filled.
+    /// A living or free entry of a chunk with memory.
     #[inline]
     pub(crate) fn at(&self, index: u32) -> &Entry<P> {
         let entries = self.chunks[(index >> CHUNK_BITS) as usize].entries.as_ref();
@@ -214,7 +214,7 @@ impl<P> Slab<P> {
         Some(std::ptr::from_ref(&self.get(index)?.payload).cast())
     }
 
-    /// Begin to load the entry at `index`, if there is one, and what its owner knows of the one `behind` before it.
+    /// Prefetch the entry at `index`, if there is one, and the owner's data of the one `behind` before it.
     #[inline]
     pub(crate) fn touch<O: Owner<P>>(&self, index: u32, behind: u32) {
         if let Some(entry) = self.get(index) {
@@ -232,7 +232,7 @@ impl<P> Slab<P> {
         entry.payload.as_ref().and_then(O::moved).unwrap_or((entry.deadline, entry.sequence))
     }
 
-    /// Note where the owner of an entry has moved it, and return its deadline.
+    /// Store the move that an entry's owner has made, and return its deadline.
     #[inline]
     pub(crate) fn catch_up<O: Owner<P>>(&mut self, index: u32) -> u64 {
         let entry = self.at_mut(index);
@@ -268,8 +268,8 @@ impl<P> Slab<P> {
         number as u32
     }
 
-    /// Free the memory of the chunk that was empty before this one, and keep this one's, so that a timer set and cancelled over and
-    /// over allocates nothing.
+    /// Release the memory of the previous empty chunk, and keep this one's, so that a timer that is set and cancelled
+    /// repeatedly allocates nothing.
     #[inline]
     fn give_back(&mut self, number: u32) {
         let spare = std::mem::replace(&mut self.spare, number);
@@ -278,7 +278,7 @@ impl<P> Slab<P> {
         }
     }
 
-    /// Verify the chunks: counts, free lists, and what is listed as having room.
+    /// Verify the chunks: counts, free lists, and the list of chunks with room.
     pub(crate) fn check(&self) {
         let mut listed = vec![false; self.chunks.len()];
         for &number in &self.with_room {
@@ -327,7 +327,8 @@ impl<P> Chunk<P> {
         self.free = 0;
     }
 
-    /// Give the memory back, remembering a generation that no former id has. A chunk that would run out of them keeps its memory.
+    /// Release the memory, and store a generation that no former id has. A chunk that would run out of generations
+    /// keeps its memory.
     #[cold]
     fn empty(&mut self) {
         let Some(Block(entries)) = self.entries.as_deref() else { return };

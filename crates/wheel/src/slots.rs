@@ -1,4 +1,4 @@
-//! The rings: for each level 64 lists of entries, and one bit each that says which are not empty.
+//! The rings: 64 lists of entries per level, and one bit each for the lists that are not empty.
 
 use crate::geometry::{LEVELS, SLOTS};
 use crate::slab::{Slab, NIL};
@@ -6,11 +6,11 @@ use crate::slab::{Slab, NIL};
 /// The number of a list: `level * 64 + slot`, or [`HELD`].
 pub(crate) type Place = u16;
 
-/// The list of what was set during a turn and is due already: it waits for the next one.
+/// The list of entries that were set during a turn and are due already: they wait for the next turn.
 pub(crate) const HELD: Place = (LEVELS * SLOTS) as Place;
 /// The entry is in the due run: sorted, and found by its sequence.
 pub(crate) const IN_RUN: Place = HELD + 1;
-/// The entry is in the due heap, at the place that its `previous` says.
+/// The entry is in the due heap, at the place in its `previous`.
 pub(crate) const IN_HEAP: Place = HELD + 2;
 
 /// One list.
@@ -19,7 +19,7 @@ struct List {
     head: u32,
     tail: u32,
     len: usize,
-    /// No deadline in the list is below this; see [`Slots::is_least_known`].
+    /// Lower bound of the deadlines in the list; see [`Slots::is_least_known`].
     least: u64,
 }
 
@@ -28,11 +28,11 @@ const EMPTY: List = List { head: NIL, tail: NIL, len: 0, least: u64::MAX };
 #[derive(Debug)]
 pub(crate) struct Slots {
     lists: Vec<List>,
-    /// Per level, a bit for each slot that has entries.
+    /// Per level, a bit for each occupied slot.
     pub(crate) occupied: [u64; LEVELS],
-    /// A bit for each level that has entries.
+    /// A bit for each level with entries.
     pub(crate) levels: u16,
-    /// Per list, whether `least` is some entry's deadline; it stops being so when that entry leaves or moves.
+    /// Per list, whether `least` is the deadline of an entry; not after that entry leaves or moves.
     least_known: [u64; LEVELS + 1],
 }
 
@@ -46,27 +46,27 @@ impl Slots {
         self.lists[place as usize].head
     }
 
-    /// How many entries the list has.
+    /// The number of entries in the list.
     #[inline]
     pub(crate) fn len(&self, place: Place) -> usize {
         self.lists[place as usize].len
     }
 
-    /// The least deadline in the list, if that is known without a walk.
+    /// The least deadline in the list, if it is known without a walk.
     #[inline]
     pub(crate) fn least(&self, place: Place) -> Option<u64> {
         let (level, slot) = split(place);
         (self.least_known[level] >> slot & 1 == 1).then(|| self.lists[place as usize].least)
     }
 
-    /// Note the least deadline that a walk has found.
+    /// Store the least deadline that a walk has found.
     pub(crate) fn set_least(&mut self, place: Place, least: u64) {
         let (level, slot) = split(place);
         self.lists[place as usize].least = least;
         self.least_known[level] |= 1 << slot;
     }
 
-    /// An entry with `deadline` has left the list or moved to later inside it.
+    /// Note that an entry with `deadline` has left the list or was moved to later inside it.
     #[inline]
     pub(crate) fn forget_least(&mut self, place: Place, deadline: u64) {
         if self.lists[place as usize].least == deadline {
@@ -93,7 +93,7 @@ impl Slots {
         self.appended(slab, place, index, deadline);
     }
 
-    /// Make an entry, which refers back to the tail of a list, the tail.
+    /// Make an entry, which links back to the tail of a list, the new tail.
     #[inline]
     pub(crate) fn appended<P>(&mut self, slab: &mut Slab<P>, place: Place, index: u32, deadline: u64) {
         let list = &mut self.lists[place as usize];
@@ -115,7 +115,7 @@ impl Slots {
         }
     }
 
-    /// Take an entry out of the list it is in.
+    /// Remove an entry from its list.
     #[inline]
     pub(crate) fn unlink<P>(&mut self, slab: &mut Slab<P>, index: u32) {
         let entry = slab.at(index);
@@ -138,7 +138,7 @@ impl Slots {
         }
     }
 
-    /// Make a list empty, whatever it held.
+    /// Empty a list.
     pub(crate) fn clear(&mut self, place: Place) {
         self.lists[place as usize] = EMPTY;
         let (level, slot) = split(place);

@@ -1,9 +1,10 @@
-//! Dead things of one kind, kept for the next one.
+//! Dead objects of one kind, kept for reuse.
 //!
-//! A busy program sets timers as fast as others end, in waves: what a wave leaves is what the next one takes. Going through the
-//! interpreter's allocator or the system's took a fifth of setting and firing ten thousand timers for one instant.
+//! A busy program sets timers as fast as others end, in waves: each wave reuses the objects of the previous one. The
+//! interpreter's or the system's allocator took a fifth of the cost of setting and firing ten thousand timers for one
+//! instant.
 
-/// A stack of at most so many: the one that died last, whose memory is nearest, is taken first.
+/// A stack of limited size: the object that died last, whose memory is still cached, is reused first.
 #[derive(Debug)]
 pub struct Spares<T> {
     kept: Vec<T>,
@@ -11,13 +12,13 @@ pub struct Spares<T> {
 }
 
 impl<T> Spares<T> {
-    /// An empty stack. It grows as it is used, so a limit that is never reached costs nothing.
+    /// An empty stack. It grows on use, so a limit that is never reached costs nothing.
     #[must_use]
     pub const fn new(limit: usize) -> Self {
         Self { kept: Vec::new(), limit }
     }
 
-    /// Take one out, if there is one.
+    /// Take one, if there is one.
     #[inline]
     pub fn take(&mut self) -> Option<T> {
         self.kept.pop()
@@ -27,7 +28,7 @@ impl<T> Spares<T> {
     ///
     /// # Errors
     ///
-    /// What was given, if there are enough.
+    /// The argument, if the stack is full.
     #[inline]
     pub fn keep(&mut self, dead: T) -> Result<(), T> {
         if self.kept.len() == self.limit {

@@ -1,20 +1,21 @@
-//! Which entry has which key: an open-addressed table of one word per place, half of it hash, half of it the entry's index.
+//! The index of keys: an open-addressed table of one word per place, half of it hash, half of it the entry's index.
 //!
-//! Keys are not kept here, so nothing is called; the caller compares. The home of a key is in the high bits of its tag, so growing
-//! reads the old table and writes the new one in order, and no entry is touched by growing or removing.
+//! Keys are not stored here, so the table calls no code; the caller compares. The home of a key is in the high bits of
+//! its tag, so growing reads the old table and writes the new one in order, and neither growing nor removing touches an
+//! entry.
 
 use std::marker::PhantomData;
 
 use crate::memory::{grow, Memory};
 
-/// No entry: index `u32::MAX` is never given.
+/// No entry: index `u32::MAX` is never used.
 const EMPTY: u64 = u64::MAX;
-/// A table has at least this many places, as a power of two.
+/// Minimum size of a table, as a power of two.
 const LEAST_BITS: u32 = 3;
-/// Spreads what Python leaves close together: small integers are their own hashes. 2^64 divided by the golden ratio.
+/// Spreads adjacent hashes of Python: small integers are their own hashes. 2^64 divided by the golden ratio.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The half of a hash that is kept.
+/// The stored half of a hash.
 #[must_use]
 #[inline]
 pub fn tag_of(hash: isize) -> u32 {
@@ -43,25 +44,25 @@ impl<M: Memory> Table<M> {
         Self { places: vec![EMPTY; 1 << LEAST_BITS], bits: LEAST_BITS, len: 0, memory: PhantomData }
     }
 
-    /// How many indices are in it.
+    /// The number of indices in it.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Bytes held.
+    /// Bytes used.
     #[must_use]
     pub fn bytes(&self) -> usize {
         size_of_val(&*self.places)
     }
 
-    /// The indices whose tag this is, and so perhaps their key.
+    /// The indices with this tag, which may have its key.
     #[inline]
     pub fn candidates(&self, tag: u32) -> impl Iterator<Item = u32> + '_ {
         let mut at = self.home(tag);
@@ -91,11 +92,11 @@ impl<M: Memory> Table<M> {
         self.place(word_of(tag, index));
     }
 
-    /// Take an index out; those behind it close the gap.
+    /// Remove an index; those behind it close the gap.
     ///
     /// # Panics
     ///
-    /// If it is not there.
+    /// If it is missing.
     #[inline]
     pub fn remove(&mut self, tag: u32, index: u32) {
         let word = word_of(tag, index);
@@ -111,7 +112,7 @@ impl<M: Memory> Table<M> {
             if moved == EMPTY {
                 break;
             }
-            // It may move into the gap unless its home is behind that.
+            // It may move into the gap unless its home is behind the gap.
             let home = self.home((moved >> 32) as u32);
             if self.distance(home, at) >= self.distance(gap, at) {
                 self.places[gap] = moved;
@@ -122,24 +123,24 @@ impl<M: Memory> Table<M> {
         self.len -= 1;
     }
 
-    /// Take several out.
+    /// Remove several indices.
     ///
     /// # Panics
     ///
-    /// If one is not there.
+    /// If one is missing.
     pub fn remove_all(&mut self, words: &[(u32, u32)]) {
         for &(tag, index) in words {
             self.remove(tag, index);
         }
     }
 
-    /// Let memory fetch the home of a tag.
+    /// Prefetch the home of a tag.
     #[inline]
     pub fn prefetch(&self, tag: u32) {
         M::fetch((&raw const self.places[self.home(tag)]).cast());
     }
 
-    /// Give memory back that a crowd has left: called when many were removed.
+    /// Release memory after many removals.
     pub fn shrink(&mut self) {
         if self.len < self.places.len() / 16 {
             let bits = (self.len * 2).next_power_of_two().trailing_zeros();
@@ -186,7 +187,7 @@ impl<M: Memory> Table<M> {
     ///
     /// # Panics
     ///
-    /// With what is wrong.
+    /// With the fault.
     pub fn check(&self) {
         let words = self.places.iter().filter(|&&word| word != EMPTY);
         assert_eq!(words.clone().count(), self.len, "the table counts its words");

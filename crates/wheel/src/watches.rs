@@ -1,32 +1,32 @@
-//! Which keys are being loaded, and which of them were written meanwhile: a load that ends keeps its value only if nothing newer was
-//! said about its key since it began.
+//! The keys that are being loaded, and those that were written during the load: a load stores its value only if its key
+//! was not written since the load began.
 //!
-//! Keys are known by the tags of their hashes, so that no write compares one. Two keys of one tag, one in four billion, at worst leave
-//! a loaded value unkept.
+//! Keys are known by the tags of their hashes, so that a write compares no keys. If two keys share a tag, one pair in
+//! four billion, a loaded value may not be stored.
 
 use std::collections::HashMap;
 
-/// The writes that loads look back at. While nothing is loaded a write costs one look.
+/// The writes during loads. Without a load a write costs one check.
 #[derive(Debug, Default)]
 pub struct Watches {
     watched: HashMap<u32, Watched>,
-    /// How many writes were seen.
+    /// The number of observed writes.
     writes: u64,
-    /// Which of them was the last to concern all keys.
+    /// The number of the last write that concerned all keys.
     of_all: u64,
-    /// Where the tags of keys that are asked about are written down, for those that find out which key a subclass makes of another.
+    /// Records of looked-up tags, for callers that find out which key a subclass makes of another.
     traces: Vec<(u64, Vec<u32>)>,
 }
 
-/// One tag that somebody watches.
+/// A watched tag.
 #[derive(Debug, Default)]
 struct Watched {
     watchers: u32,
-    /// The last write that concerned it, 0 before the first.
+    /// The number of the last write to it, 0 before the first.
     written: u64,
 }
 
-/// Since when which tags are watched.
+/// The write number at the start of a watch, and its tags.
 pub type Ticket = (u64, Vec<u32>);
 
 impl Watches {
@@ -38,7 +38,7 @@ impl Watches {
         (self.writes, tags)
     }
 
-    /// Watch no longer what a ticket was given for.
+    /// Stop watching the tags of a ticket.
     pub fn end(&mut self, (_, tags): &Ticket) {
         for tag in tags {
             if let Some(watched) = self.watched.get_mut(tag) {
@@ -50,7 +50,7 @@ impl Watches {
         }
     }
 
-    /// A key was written or removed.
+    /// Note that a key was written or removed.
     #[inline]
     pub fn note(&mut self, tag: u32) {
         if !self.watched.is_empty() {
@@ -66,27 +66,27 @@ impl Watches {
         }
     }
 
-    /// All keys were removed.
+    /// Note that all keys were removed.
     pub fn note_all(&mut self) {
         self.writes += 1;
         self.of_all = self.writes;
     }
 
-    /// Whether one of the keys was written or removed since the ticket was given.
+    /// Whether one of the keys was written or removed since the ticket.
     #[must_use]
     pub fn is_written(&self, (since, tags): &Ticket) -> bool {
         let is_later = |tag| self.watched.get(tag).is_some_and(|watched| watched.written > *since);
         self.of_all > *since || tags.iter().any(is_later)
     }
 
-    /// Write down from here on which keys are asked about; the number is for `end_trace`.
+    /// Start to record the keys that are looked up; the number is for `end_trace`.
     pub fn begin_trace(&mut self) -> u64 {
         let number = self.traces.iter().map(|(number, _)| number + 1).max().unwrap_or(0);
         self.traces.push((number, Vec::new()));
         number
     }
 
-    /// The tags that were asked about since `begin_trace` gave this number.
+    /// The tags that were looked up since `begin_trace` returned this number.
     ///
     /// # Panics
     ///
@@ -96,7 +96,8 @@ impl Watches {
         self.traces.swap_remove(at).1
     }
 
-    /// A key is asked about. Of several threads that trace, each gets all: too many tags are watched then, never too few.
+    /// Note the lookup of a key. Each of several tracing threads gets all lookups: it may watch too many tags, never
+    /// too few.
     #[inline]
     pub fn asked(&mut self, tag: u32) {
         for (_, tags) in &mut self.traces {

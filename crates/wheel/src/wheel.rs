@@ -1,4 +1,4 @@
-//! The wheel itself: filing, moving, and what happens as time passes.
+//! The wheel: filing, moving, and the passage of time.
 
 use std::marker::PhantomData;
 
@@ -12,29 +12,29 @@ use crate::stats::Stats;
 /// The deadline that is never due: the largest `i64`.
 pub const NEVER: u64 = i64::MAX as u64;
 
-/// An entry as it leaves.
+/// An entry that leaves.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Expired<P> {
-    /// Its id, stale from now on.
+    /// Its id, which is stale now.
     pub id: Id,
     /// Its deadline.
     pub deadline: u64,
-    /// What was filed.
+    /// Its payload.
     pub payload: P,
 }
 
-/// What [`Wheel::pop`] found.
+/// The result of [`Wheel::pop`].
 #[derive(Debug)]
 pub enum Pop<P> {
     /// The next entry that is due.
     Expired(Expired<P>),
     /// Nothing more is due in this turn.
     Nothing,
-    /// The work allowed is done, and it is not yet known what is due next.
+    /// The allowed work is used up, and the next entry is not known yet.
     Busy,
 }
 
-/// `Pop`, before anything is taken out.
+/// The result of a search, before the entry is removed.
 enum Next {
     Due(Key),
     Nothing,
@@ -43,16 +43,17 @@ enum Next {
 
 /// A hierarchical timing wheel.
 ///
-/// It has no clock: time is given to [`begin_turn`](Wheel::begin_turn). Between `begin_turn` and [`end_turn`](Wheel::end_turn), `pop` hands
-/// out what is due one by one, and every other method may be called in between: what was set in a turn does not expire in it.
+/// It has no clock: [`begin_turn`](Wheel::begin_turn) passes the time. Between `begin_turn` and
+/// [`end_turn`](Wheel::end_turn), `pop` returns due entries one by one, and every other method may be called in
+/// between: entries that are set in a turn do not expire in it.
 #[derive(Debug)]
 pub struct Wheel<P, O = ()> {
     pub(crate) slab: Slab<P>,
     pub(crate) slots: Slots,
     pub(crate) due: Due,
-    /// Every slot that began at or before this instant was emptied, but for the one being cascaded.
+    /// Every slot that began at or before this instant is empty, except the one being cascaded.
     pub(crate) hand: u64,
-    /// The slot whose cascade stopped half-way: what is left in it comes before anything else.
+    /// The slot whose cascade is interrupted: its remaining entries come before all others.
     pub(crate) cascading: Option<(usize, usize)>,
     pub(crate) turn: Option<u64>,
     sequence: u64,
@@ -61,7 +62,7 @@ pub struct Wheel<P, O = ()> {
 }
 
 impl<P> Wheel<P> {
-    /// An empty wheel whose time begins at `start`, which alone moves its entries.
+    /// An empty wheel without an owner, whose time begins at `start`.
     #[must_use]
     pub fn new(start: u64) -> Self {
         Self::owned(start)
@@ -69,7 +70,7 @@ impl<P> Wheel<P> {
 }
 
 impl<P, O: Owner<P>> Wheel<P, O> {
-    /// An empty wheel whose time begins at `start`, with an owner who may move entries.
+    /// An empty wheel with an owner that may move entries, whose time begins at `start`.
     #[must_use]
     pub fn owned(start: u64) -> Self {
         Self {
@@ -85,26 +86,26 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         }
     }
 
-    /// How many entries are pending.
+    /// The number of pending entries.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
         self.slab.len()
     }
 
-    /// Whether nothing is pending.
+    /// Whether no entry is pending.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The counts so far.
+    /// The counters so far.
     #[must_use]
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    /// Bytes held for entries, free ones included.
+    /// Bytes used for entries, including free ones.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.slab.bytes()
@@ -126,7 +127,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         id
     }
 
-    /// Take an entry out, in O(1); `None` if the id is stale.
+    /// Remove an entry, in O(1); `None` if the id is stale.
     #[inline]
     pub fn cancel(&mut self, id: Id) -> Option<P> {
         let index = self.slab.find(id)?;
@@ -135,7 +136,8 @@ impl<P, O: Owner<P>> Wheel<P, O> {
 
     /// Move an entry to `deadline`, in O(1), keeping its id; false if the id is stale.
     ///
-    /// To later is one write: the entry stays in its slot until that comes up. Among equal deadlines it counts as set now.
+    /// A move to later is one write: the entry stays in its slot until that begins. Among equal deadlines it counts as
+    /// set now.
     #[inline]
     pub fn reschedule(&mut self, id: Id, deadline: u64) -> bool {
         let found = self.slab.find(id);
@@ -145,7 +147,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         found.is_some()
     }
 
-    /// As `reschedule`, of the living entry at `index`.
+    /// As `reschedule`, for the living entry at `index`.
     #[inline]
     pub fn reschedule_at(&mut self, index: u32, deadline: u64) {
         self.stats.moves += 1;
@@ -174,12 +176,12 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         Some((self.deadline_at(index), self.slab.payload(index)))
     }
 
-    /// Every pending payload, in no order.
+    /// Every pending payload, in any order.
     pub fn payloads(&self) -> impl Iterator<Item = &P> {
         self.slab.iter().map(|(_, payload)| payload)
     }
 
-    /// The first `limit` entries by deadline, then first set, with what was filed. O(n).
+    /// The first `limit` entries by deadline, then in order of arrival, with their payloads. O(n).
     #[must_use]
     pub fn first(&self, limit: usize) -> Vec<(Id, u64, &P)> {
         let mut order = self.order();
@@ -192,19 +194,19 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         found.map(|(deadline, _, index)| (self.slab.id(index), deadline, self.slab.payload(index))).collect()
     }
 
-    /// Every entry as (deadline, sequence, index), in no order.
+    /// Every entry as (deadline, sequence, index), in any order.
     fn order(&self) -> Vec<(u64, u64, u32)> {
         let entries = self.slab.iter().map(|(index, _)| (self.slab.latest::<O>(index), index));
         entries.map(|((deadline, sequence), index)| (deadline, sequence, index)).collect()
     }
 
-    /// Begin a turn at `now`. A clock that has gone back is not an error: nothing expires before its deadline.
+    /// Begin a turn at `now`. The clock may go back: no entry expires before its deadline.
     #[inline]
     pub fn begin_turn(&mut self, now: u64) {
         self.turn = Some(now);
     }
 
-    /// End the turn: what was set in it may expire in the next.
+    /// End the turn: entries that were set in it may expire in the next.
     #[inline]
     pub fn end_turn(&mut self) {
         self.turn = None;
@@ -216,10 +218,10 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         }
     }
 
-    /// Take out the next entry that is due in this turn.
+    /// Remove the next entry that is due in this turn.
     ///
-    /// `work` is lowered by one for each entry that is filed again on the way; at zero the answer is [`Pop::Busy`], and the next call goes
-    /// on. Outside of a turn nothing is due.
+    /// `work` is reduced by one for each entry that is filed again on the way; at zero the result is [`Pop::Busy`], and
+    /// the next call continues. Outside of a turn nothing is due.
     #[inline]
     pub fn pop(&mut self, work: &mut usize) -> Pop<P> {
         match self.next(work) {
@@ -235,7 +237,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         }
     }
 
-    /// The payload that the next `pop` would take out, as far as `work` allows to know it.
+    /// The payload that the next `pop` would remove, as far as `work` allows to know it.
     #[inline]
     pub fn peek(&mut self, work: &mut usize) -> Option<&P> {
         match self.next(work) {
@@ -244,7 +246,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         }
     }
 
-    /// Find what is due next, opening the slots that come before it.
+    /// Find the next due entry, opening the slots before it.
     #[inline]
     fn next(&mut self, work: &mut usize) -> Next {
         let Some(now) = self.turn else {
@@ -275,15 +277,15 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         }
     }
 
-    /// Whether a cascade stopped half-way, so that `pop` has work to do.
+    /// Whether a cascade is interrupted, so that `pop` has work to do.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.cascading.is_some()
     }
 
-    /// The earliest pending deadline that can be reached, exactly.
+    /// The earliest pending deadline, exactly.
     ///
-    /// Costs O(1) unless the entry that was the least of the first slot has left or moved: then one walk of that slot.
+    /// O(1) unless the least entry of the first slot has left or moved: then one walk of that slot.
     pub fn next_expiration(&mut self) -> Option<u64> {
         let mut least = self.next_begun();
         if self.slots.head(HELD) != NIL {
@@ -310,7 +312,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         least.filter(|&least| least < NEVER)
     }
 
-    /// Take out everything, by deadline, then first set.
+    /// Remove everything, by deadline, then in order of arrival.
     pub fn drain(&mut self) -> Vec<Expired<P>> {
         let mut order = self.order();
         order.sort_unstable();
@@ -352,7 +354,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         self.sequence
     }
 
-    /// Put an entry that is in no list into one; `None`: the due set.
+    /// Add an entry that is in no list to one; `None`: to the due set.
     #[inline]
     fn file(&mut self, index: u32, place: Option<Place>) {
         match place {
@@ -366,7 +368,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         self.file(index, self.slot_at(deadline));
     }
 
-    /// The list for what is set now; `None`: the due set.
+    /// The list for an entry that is set now; `None`: the due set.
     #[inline]
     fn place_for(&self, deadline: u64) -> Option<Place> {
         if self.turn.is_some_and(|now| deadline <= now) {
@@ -375,19 +377,19 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         self.slot_at(deadline)
     }
 
-    /// The slot that a deadline is in; `None`: it has begun.
+    /// The slot of a deadline; `None`: it has begun.
     #[inline]
     pub(crate) fn slot_at(&self, deadline: u64) -> Option<Place> {
         level_for(deadline, self.hand).map(|level| place(level, slot_for(deadline, level)))
     }
 
-    /// Take an entry out of wherever it is, leaving it in the slab.
+    /// Remove an entry from its list or set, leaving it in the slab.
     #[inline]
     pub(crate) fn withdraw(&mut self, index: u32) {
         let entry = self.slab.at(index);
         let (left, previous) = (entry.place, entry.previous);
         match left {
-            // Its key becomes stale by the sequence that the entry gets next, or by its end.
+            // Its key becomes stale by the entry's next sequence, or by its end.
             IN_RUN => {}
             IN_HEAP => self.due.take(&mut self.slab, previous as usize),
             _ => {

@@ -1,11 +1,11 @@
-//! What a cache is built of, by random operations against the standard library's slow and simple equals.
+//! The parts of a cache, compared with simple collections of the standard library by random operations.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use proptest::prelude::*;
 use tickwheel_core::{tag_of, Order, Spares, Table, Watches};
 
-/// Tags that crowd one home, wrap around the end of the table, or spread.
+/// Tags that share one home, wrap around the end of the table, or spread.
 fn tag() -> impl Strategy<Value = u32> {
     prop_oneof![3 => 0u32..4, 3 => (0u32..4).prop_map(|low| u32::MAX - low), 2 => (0isize..50).prop_map(tag_of), 1 => any::<u32>()]
 }
@@ -62,7 +62,7 @@ fn watch_step() -> impl Strategy<Value = WatchStep> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// A table has under each tag what a map of lists has, however its places are crowded, after every step.
+    /// A table has the same indices under each tag as a map of lists, after every step.
     #[test]
     fn a_table_finds_what_a_map_finds(steps in prop::collection::vec(table_step(), 1..200)) {
         let mut table: Table = Table::new();
@@ -97,7 +97,7 @@ proptest! {
         }
     }
 
-    /// An order is a queue from which things are taken anywhere and put at the end, after every step.
+    /// An order is a queue from which any item can be removed, after every step.
     #[test]
     fn an_order_is_a_queue(steps in prop::collection::vec(order_step(), 1..200)) {
         let mut order: Order = Order::new();
@@ -127,7 +127,7 @@ proptest! {
         }
     }
 
-    /// A ticket is overtaken exactly if one of its tags, or all, were written since it was given.
+    /// A ticket is overtaken exactly if one of its tags, or all, were written since.
     #[test]
     fn a_watch_sees_every_write(steps in prop::collection::vec(watch_step(), 1..100)) {
         let mut watches = Watches::default();
@@ -159,7 +159,7 @@ proptest! {
         }
     }
 
-    /// Spares are a stack that refuses what is over its limit.
+    /// `Spares` is a stack that refuses items beyond its limit.
     #[test]
     fn spares_are_a_bounded_stack(limit in 0usize..5, steps in prop::collection::vec(prop::option::of(any::<u8>()), 1..50)) {
         let mut spares = Spares::new(limit);

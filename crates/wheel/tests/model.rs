@@ -1,4 +1,4 @@
-//! Random operations against a sorted list, every invariant checked on the way.
+//! Random operations compared with a sorted list, with all invariants checked.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -7,10 +7,10 @@ use std::rc::Rc;
 use proptest::prelude::*;
 use tickwheel_core::{Id, Owner, Pop, Wheel, NEVER};
 
-/// What is filed: where the owner keeps the deadline, and the sequence of a move that the wheel has not seen.
+/// The payload: the owner's deadline, and the sequence of a move that the wheel does not know.
 type Handle = Rc<Cell<(u64, Option<u64>)>>;
 
-/// Moves entries itself where the wheel allows it.
+/// An owner that moves entries itself if the wheel allows it.
 #[derive(Debug)]
 struct Mover;
 
@@ -38,13 +38,13 @@ fn shift<O: Owner<Handle>>(wheel: &mut Wheel<Handle, O>, is_owned: bool, id: Id,
     true
 }
 
-/// What a test does to the wheel; instants are offsets from the hand's neighbourhood, chosen where digits change.
+/// An operation on the wheel; instants are offsets from the hand, chosen where digits change.
 #[derive(Clone, Debug)]
 enum Step {
     Insert(u64),
     Cancel(usize),
     Move(usize, u64),
-    /// Let time pass, pop at most so many with so much work, and set and cancel in between.
+    /// Advance the time, pop up to a number of entries with limited work, and set and cancel in between.
     Turn {
         ahead: u64,
         limit: usize,
@@ -221,7 +221,7 @@ fn run<O: Owner<Handle>>(mut wheel: Wheel<Handle, O>, is_owned: bool, start: u64
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
 
-    /// The wheel does what a sorted list does, wherever its time begins.
+    /// The wheel behaves like a sorted list, wherever its time begins.
     #[test]
     fn a_wheel_does_what_a_sorted_list_does(
         bit in 0u32..63,

@@ -1,7 +1,8 @@
-//! Memory for objects of one kind by the hundred thousand, in huge pages.
+//! Memory for large numbers of objects of one kind, in huge pages.
 //!
-//! Such objects are used in no order, so that each is on a page of its own, and looking up where that is takes as long as fetching the
-//! object. In pages of 2 MiB a million handles are on 23 of them. A program that has few stays with the interpreter's allocator.
+//! Such objects are accessed in random order, so each access needs another page, and the page lookup takes as long as
+//! fetching the object. In pages of 2 MiB a million handles take 23 pages. A program that has few uses the
+//! interpreter's allocator.
 
 use std::marker::PhantomData;
 use std::ptr::{null_mut, NonNull};
@@ -12,16 +13,17 @@ use pyo3::prelude::*;
 use crate::cpython::cell::GilCell;
 use crate::memory::{give_page, take_page, HUGE_PAGE};
 
-/// So many objects come from the interpreter's allocator: a processor finds their small pages without help, and a block that is almost
-/// empty would weigh too much beside fewer. All objects of a free-threaded interpreter do, as it wants to know of them.
+/// Number of objects from the interpreter's allocator: the processor caches the lookups of their few pages, and an
+/// almost empty block would waste memory. In a free-threaded interpreter all objects come from there, as the
+/// interpreter must know them.
 const FEW: usize = if cfg!(Py_GIL_DISABLED) { usize::MAX } else { 128 * 1024 };
 
-/// What a block, which is one huge page, begins with; the pieces follow it.
+/// The head of a block, which is one huge page; its pieces follow.
 #[repr(C, align(64))]
 struct Head {
-    /// The piece that was freed last; each begins with the address of the one before.
+    /// The piece that was freed last; each free piece begins with the address of the previous one.
     free: *mut Link,
-    /// How many pieces were ever given out: those behind have not been touched.
+    /// Number of pieces that were ever used: the memory behind them is untouched.
     begun: usize,
     live: usize,
 }
@@ -29,18 +31,18 @@ struct Head {
 struct Link(*mut Link);
 
 struct State {
-    /// How many living objects are in no block.
+    /// Number of living objects outside of the blocks.
     few: usize,
-    /// By address.
+    /// Sorted by address.
     blocks: Vec<*mut Head>,
-    /// Those that have a free piece.
+    /// The blocks with a free piece.
     with_room: Vec<*mut Head>,
 }
 
-// SAFETY: the blocks are the state's own, whichever thread asks it for a piece.
+// SAFETY: the state owns the blocks, whichever thread requests a piece.
 unsafe impl Send for State {}
 
-/// The memory of all objects of one layout that refers to no other object's memory.
+/// The memory of all objects of one layout whose objects share no memory with others.
 pub(crate) struct Blocks<T>(GilCell<State>, PhantomData<fn() -> T>);
 
 impl<T> Blocks<T> {
@@ -61,10 +63,11 @@ impl<T> Blocks<T> {
         let (is_few, piece) = self.0.with(py, |state| {
             let is_few = state.few < FEW;
             state.few += usize::from(is_few);
-            // SAFETY: all pieces of these blocks are of this number and size.
+            // SAFETY: all pieces of these blocks have this number and size.
             (is_few, if is_few { None } else { unsafe { state.take(Self::PIECES, size_of::<T>()) } })
         });
-        // SAFETY: the cell is left, as a failure sets an exception; a piece is large enough for the object and nobody else's.
+        // SAFETY: the cell is not entered, as a failure sets an exception; a piece is large enough for the object and
+        // has no other user.
         unsafe {
             if is_few {
                 let object = ffi::PyType_GenericAlloc(kind, 0);
@@ -88,26 +91,26 @@ impl<T> Blocks<T> {
     #[cold]
     pub(crate) unsafe fn free(&self, py: Python<'_>, object: *mut T) {
         let is_piece = self.0.with(py, |state| {
-            // SAFETY: nobody uses the object any more.
+            // SAFETY: the object has no other user.
             let is_piece = unsafe { state.give(object.cast(), Self::PIECES) };
             state.few -= usize::from(!is_piece);
             is_piece
         });
         if !is_piece {
-            // SAFETY: what is in none of our blocks is from the interpreter's allocator.
+            // SAFETY: an object outside of our blocks is from the interpreter's allocator.
             unsafe { ffi::PyObject_Free(object.cast()) };
         }
     }
 }
 
 impl State {
-    /// A piece, of which a block has `pieces`, each of `size` bytes.
+    /// Take a piece; a block has `pieces` pieces of `size` bytes.
     unsafe fn take(&mut self, pieces: usize, size: usize) -> Option<NonNull<Link>> {
         let head = match self.with_room.last() {
             Some(&head) => head,
             None => self.grow()?,
         };
-        // SAFETY: a block with room has a piece that was freed, or one that was never given out.
+        // SAFETY: a block with room has a freed piece, or one that was never used.
         unsafe {
             let piece = (*head).free;
             let piece = if piece.is_null() {
@@ -127,7 +130,7 @@ impl State {
 
     fn grow(&mut self) -> Option<*mut Head> {
         let head: *mut Head = take_page()?.as_ptr().cast();
-        // SAFETY: a new block begins with its head, which nobody has seen yet.
+        // SAFETY: a new block begins with its head, which is not visible yet.
         unsafe { head.write(Head { free: null_mut(), begun: 0, live: 0 }) };
         let place = self.blocks.partition_point(|&other| other < head);
         self.blocks.insert(place, head);
@@ -135,11 +138,11 @@ impl State {
         Some(head)
     }
 
-    /// Take a piece back; false if it is in no block.
+    /// Return a piece; false if it is in no block.
     unsafe fn give(&mut self, piece: *mut Link, pieces: usize) -> bool {
         let head: *mut Head = piece.map_addr(|address| address & !(HUGE_PAGE - 1)).cast();
         let Ok(place) = self.blocks.binary_search(&head) else { return false };
-        // SAFETY: the block is one of ours, and the piece, which nobody uses any more, is in it.
+        // SAFETY: the block is ours, and the unused piece is in it.
         unsafe {
             piece.write(Link((*head).free));
             (*head).free = piece;

@@ -1,4 +1,5 @@
-//! A callback with its arguments, in one reference: the callable itself, or, where there are arguments or a context, a pack of all.
+//! A callback with its arguments, in one reference: the callable itself, or, with arguments or a context, a pack of all
+//! of them.
 
 use std::alloc::{handle_alloc_error, Layout};
 use std::ptr::null_mut;
@@ -11,14 +12,14 @@ use crate::cpython::free_list::FreeList;
 /// Marks a pointer to a `Pack`.
 const PACKED: usize = 1;
 
-/// The head of what a tuple `(callback, *args)` would be; the words follow it.
+/// The head of a pack, which replaces a tuple `(callback, *args)`; the words follow it.
 ///
-/// A tuple would be tracked by the collector, which knows them by their engine already: setting and firing a timer with an argument
-/// took a fifth longer with one.
+/// The collector would track a tuple, although it traverses the words through the engine anyway: setting and firing a
+/// timer with an argument took a fifth longer with one.
 #[repr(C)]
 struct Pack {
     references: u32,
-    /// How many words there are, and `IN_CONTEXT` if the first of them is the context to call in.
+    /// The number of words, and `IN_CONTEXT` if the first one is the context of the call.
     len: u32,
 }
 
@@ -33,38 +34,38 @@ impl Pack {
 
 const _: () = assert!(size_of::<Pack>() == size_of::<*mut ffi::PyObject>(), "the words are aligned behind the head");
 
-/// The words of a callback with one argument; packs of that size are kept for reuse.
+/// The number of words of a callback with one argument; packs of that size are kept for reuse.
 const USUAL: usize = 2;
 
-/// How many of them: as many as there are dead handles that had one.
+/// Maximum number of kept packs: as many as dead handles with such a pack.
 const KEPT: usize = 16 * 1024;
 
 static DEAD: FreeList<Pack> = FreeList::new(KEPT);
 
-/// Call what may run for as long as the process: null with an exception set if it raised.
+/// Call a callback, which may run for any time: null with an exception set if it raised.
 ///
 /// # Safety
 ///
-/// The GIL is held; `callback` and the `count` objects at `args` are kept alive by the caller.
+/// The GIL is held; the caller keeps `callback` and the `count` objects at `args` alive.
 #[inline]
 pub(crate) unsafe fn call(
     callback: *mut ffi::PyObject,
     args: *const *mut ffi::PyObject,
     count: usize,
 ) -> *mut ffi::PyObject {
-    // SAFETY: the caller keeps all that is passed alive; without names, null is right for them.
+    // SAFETY: the caller keeps all arguments alive; null means no names.
     unsafe { ffi::PyObject_Vectorcall(callback, args, count, null_mut()) }
 }
 
-/// Enter a copy of a context that could not be entered as another call is in it: a new reference, null with an exception set if it
-/// was not for that.
+/// Enter a copy of a context that is already entered: a new reference, or null with the exception set if the error was
+/// another one.
 ///
 /// # Safety
 ///
 /// The GIL is held with an exception set, and `context` is a context.
 #[cold]
 unsafe fn enter_copy(context: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: the copy is nobody else's, so that it can be entered; it is let go of if it is not.
+    // SAFETY: the copy has no other reference, so it can be entered; it is released if it is not.
     unsafe {
         if ffi::PyErr_ExceptionMatches(ffi::PyExc_RuntimeError) == 0 {
             return null_mut();
@@ -79,7 +80,7 @@ unsafe fn enter_copy(context: *mut ffi::PyObject) -> *mut ffi::PyObject {
     }
 }
 
-/// A reference that must be released by hand.
+/// A reference that must be released manually.
 #[derive(Clone, Copy)]
 pub(crate) struct Call(pub(crate) *mut ffi::PyObject);
 
@@ -90,7 +91,7 @@ impl Call {
     ///
     /// # Safety
     ///
-    /// `words` are living objects, of which the first is the callback.
+    /// `words` are living objects, and the first is the callback.
     #[inline]
     pub(crate) unsafe fn new(py: Python<'_>, words: &[*mut ffi::PyObject]) -> Self {
         // SAFETY: the words are objects, borrowed from the caller's arguments, and the first is there.
@@ -103,14 +104,14 @@ impl Call {
         }
     }
 
-    /// The same, to be called in a context.
+    /// The same, for a call in a context.
     ///
     /// # Safety
     ///
-    /// `words` are living objects, of which the first is the callback.
+    /// `words` are living objects, and the first is the callback.
     pub(crate) unsafe fn in_context(context: &Bound<'_, PyAny>, words: &[*mut ffi::PyObject]) -> Self {
         let all = [&[context.as_ptr()], words].concat();
-        // SAFETY: all words, the context among them, are borrowed from the caller.
+        // SAFETY: the caller keeps all words and the context alive.
         unsafe { Self::packed(context.py(), &all, all.len() as u32 | IN_CONTEXT) }
     }
 
@@ -121,7 +122,7 @@ impl Call {
     /// `words` are living objects, as many as `len` says.
     #[inline]
     unsafe fn packed(py: Python<'_>, words: &[*mut ffi::PyObject], len: u32) -> Self {
-        // SAFETY: the words are alive, and a fresh pack, which has room for them, is filled before anyone sees it.
+        // SAFETY: the words are alive, and a fresh pack with room for them is filled before it is visible.
         unsafe {
             for &word in words {
                 ffi::Py_INCREF(word);
@@ -141,11 +142,12 @@ impl Call {
                 return dead.as_ptr();
             }
         }
-        // From the interpreter's pools, where packs are side by side: the system's allocator puts them into the gaps between the
-        // wheel's blocks, each on a page of its own, which cost 120 ns to set and fire a timer with a million waiting.
+        // From the interpreter's pools, where packs are adjacent: the system's allocator puts them into the gaps
+        // between the wheel's blocks, each on a page of its own, which cost 120 ns per set and firing with a million
+        // timers pending.
         let layout =
             Layout::array::<*mut ffi::PyObject>(1 + words).expect("arguments that were passed fit into memory");
-        // SAFETY: the GIL is held, which the interpreter's pools want.
+        // SAFETY: the GIL is held, as the interpreter's pools require.
         let pack: *mut Pack = unsafe { ffi::PyMem_Malloc(layout.size()) }.cast();
         if pack.is_null() {
             handle_alloc_error(layout);
@@ -153,7 +155,7 @@ impl Call {
         pack
     }
 
-    /// The pack, where it is one.
+    /// The pack, if it is one.
     #[inline]
     fn pack(self) -> Option<*mut Pack> {
         (self.0 as usize & PACKED == PACKED).then_some((self.0 as usize & !PACKED) as *mut Pack)
@@ -163,10 +165,10 @@ impl Call {
     ///
     /// # Safety
     ///
-    /// The GIL is held and the call is not none.
+    /// The GIL is held and the call is not `NONE`.
     #[inline]
     pub(crate) unsafe fn retain(self) {
-        // SAFETY: what is not none is an object or a living pack, which only threads with the GIL touch.
+        // SAFETY: a call other than `NONE` is an object or a living pack, and both are changed with the GIL held only.
         unsafe {
             match self.pack() {
                 None => ffi::Py_INCREF(self.0),
@@ -180,11 +182,11 @@ impl Call {
         self.0.is_null()
     }
 
-    /// All that it refers to, borrowed: the context, if there is one, callback and arguments.
+    /// All its references, borrowed: the context, if there is one, callback and arguments.
     ///
     /// # Safety
     ///
-    /// The call is not none and outlives the slice; the GIL is held.
+    /// The call is not `NONE` and outlives the slice; the GIL is held.
     #[inline]
     pub(crate) unsafe fn all_words(&self) -> &[*mut ffi::PyObject] {
         match self.pack() {
@@ -198,10 +200,10 @@ impl Call {
     ///
     /// # Safety
     ///
-    /// The call is not none and outlives the slice; the GIL is held.
+    /// The call is not `NONE` and outlives the slice; the GIL is held.
     #[inline]
     pub(crate) unsafe fn words(&self) -> &[*mut ffi::PyObject] {
-        // SAFETY: a pack with a context begins with that.
+        // SAFETY: the first word of a pack with a context is the context.
         unsafe { &self.all_words()[usize::from(self.has_context())..] }
     }
 
@@ -211,17 +213,18 @@ impl Call {
         self.pack().is_some_and(|pack| unsafe { (*pack).len & IN_CONTEXT != 0 })
     }
 
-    /// Call it, in its context, and let `settle` see the result there; null with an exception set if one of them raised.
+    /// Call it, in its context, and pass the result to `settle` there; null with an exception set if one of them
+    /// raised.
     ///
     /// # Safety
     ///
-    /// The GIL is held, and the call is not none; the caller keeps it alive meanwhile. `settle` takes over the result.
+    /// The GIL is held, and the call is not `NONE`; the caller keeps it alive. `settle` consumes the result.
     #[inline]
     pub(crate) unsafe fn call(
         self,
         settle: impl FnOnce(*mut ffi::PyObject) -> *mut ffi::PyObject,
     ) -> *mut ffi::PyObject {
-        // SAFETY: the words are alive for as long as the call is; a context that was entered is left.
+        // SAFETY: the words live as long as the call; an entered context is exited.
         unsafe {
             if self.has_context() {
                 return self.call_in_context(settle);
@@ -240,7 +243,8 @@ impl Call {
         self,
         settle: impl FnOnce(*mut ffi::PyObject) -> *mut ffi::PyObject,
     ) -> *mut ffi::PyObject {
-        // SAFETY: a call with a context has that as its first word and the callback as its second; what was entered is left.
+        // SAFETY: a call with a context has the context as its first word and the callback as its second; an entered
+        // context is exited.
         unsafe {
             let (context, words) = (self.all_words()[0], self.words());
             let is_entered = ffi::PyContext_Enter(context) == 0;
@@ -262,14 +266,14 @@ impl Call {
         }
     }
 
-    /// Let a reference go. Runs Python: no cell may be entered.
+    /// Release the reference. Runs Python: no cell may be entered.
     ///
     /// # Safety
     ///
     /// The reference is owned.
     #[inline]
     pub(crate) unsafe fn release(self, py: Python<'_>) {
-        // SAFETY: the reference is the caller's to give up; the words of the last reference are nobody else's.
+        // SAFETY: the caller gives up its reference; the last reference to a pack owns its words.
         unsafe {
             let Some(pack) = self.pack() else {
                 return ffi::Py_XDECREF(self.0);

@@ -1,4 +1,4 @@
-//! The lock of the native objects, which is the interpreter's own, and the border that no panic crosses.
+//! The lock of the native objects, which is the interpreter's GIL, and the guard that turns panics into exceptions.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
@@ -11,9 +11,10 @@ pub(crate) use by_gil::GilCell;
 #[cfg(Py_GIL_DISABLED)]
 pub(crate) use by_lock::GilCell;
 
-/// Refuse to be imported where nothing is a lock: by a free-threaded interpreter that was started to stay so (`PYTHON_GIL=0`).
+/// Refuse the import if there is no lock: in a free-threaded interpreter that was started with its GIL disabled
+/// (`PYTHON_GIL=0`).
 ///
-/// Unless asked not to, such an interpreter enables its GIL for a module that says it uses it, as ours does.
+/// Otherwise such an interpreter enables its GIL for a module that declares that it uses it, as ours does.
 #[cfg(Py_GIL_DISABLED)]
 pub(crate) fn require_gil(py: Python<'_>) -> PyResult<()> {
     if py.import("sys")?.call_method0("_is_gil_enabled")?.is_truthy()? {
@@ -24,10 +25,10 @@ pub(crate) fn require_gil(py: Python<'_>) -> PyResult<()> {
     Err(pyo3::exceptions::PyImportError::new_err(text))
 }
 
-/// The GIL is the lock: a value that only a thread which holds it touches, and never while it runs Python.
+/// The GIL is the lock: only a thread that holds it accesses the value, and never while it runs Python.
 ///
-/// Taking another lock costs 10 ns per call and would need an order against the GIL; this costs a flag, which turns the one mistake that
-/// is left, to run Python inside of `with` and come back in, into a panic instead of a corrupted wheel.
+/// Another lock would cost 10 ns per call and need an order against the GIL; this costs a flag. The flag turns the one
+/// remaining mistake, to run Python inside of `with` and re-enter, into a panic instead of a corrupted wheel.
 #[cfg(not(Py_GIL_DISABLED))]
 mod by_gil {
     use std::cell::{Cell, UnsafeCell};
@@ -42,7 +43,7 @@ mod by_gil {
     // SAFETY: `with` needs a `Python` token, so threads take turns; `T: Send` because they do.
     unsafe impl<T: Send> Sync for GilCell<T> {}
 
-    /// Marks the cell as left, also when a panic passes.
+    /// Marks the cell as left, also after a panic.
     struct Leave<'a>(&'a Cell<bool>);
 
     impl Drop for Leave<'_> {
@@ -61,35 +62,35 @@ mod by_gil {
         pub(crate) fn with<R>(&self, _py: Python<'_>, f: impl FnOnce(&mut T) -> R) -> R {
             assert!(!self.is_entered.replace(true), "Python ran while a wheel was being changed");
             let _leave = Leave(&self.is_entered);
-            // SAFETY: the GIL keeps other threads out, the flag this one.
+            // SAFETY: the GIL excludes other threads, the flag excludes this one.
             f(unsafe { &mut *self.value.get() })
         }
 
-        /// Use the value without the flag, where a few instructions count.
+        /// Use the value without the flag, for hot paths of a few instructions.
         ///
         /// # Safety
         ///
-        /// Nobody calls this inside of the cell, and `f` does not come back into it.
+        /// The cell is not entered, and `f` does not re-enter it.
         #[inline]
         pub(crate) unsafe fn with_unchecked<R>(&self, _py: Python<'_>, f: impl FnOnce(&mut T) -> R) -> R {
-            // SAFETY: the GIL keeps other threads out, the caller this one.
+            // SAFETY: the GIL excludes other threads, the caller excludes this one.
             f(unsafe { &mut *self.value.get() })
         }
 
-        /// Use the value if it is not in use: what the garbage collector may do.
+        /// Use the value unless it is in use, for the garbage collector.
         pub(crate) fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
             if self.is_entered.replace(true) {
                 return None;
             }
             let _leave = Leave(&self.is_entered);
-            // SAFETY: the collector runs with the GIL held, the flag keeps this thread out.
+            // SAFETY: the collector runs with the GIL held, and the flag excludes this thread.
             Some(f(unsafe { &mut *self.value.get() }))
         }
     }
 }
 
-/// The same over a lock, for an interpreter without a GIL. It does not make the module fit for one, which is why that enables its GIL:
-/// `docs/decisions/free-threading.md` has what else it would take.
+/// The same with a lock, for an interpreter without a GIL. That alone does not make the module safe, so the module
+/// enables the GIL: `docs/decisions/free-threading.md` lists the rest.
 #[cfg(Py_GIL_DISABLED)]
 mod by_lock {
     use pyo3::prelude::*;
@@ -102,28 +103,28 @@ mod by_lock {
             Self(Lock::new(value))
         }
 
-        /// Use the value. `f` must not run Python, which may wait for a thread that waits for this lock.
+        /// Use the value. `f` must not run Python, which could wait for a thread that waits for this lock.
         pub(crate) fn with<R>(&self, _py: Python<'_>, f: impl FnOnce(&mut T) -> R) -> R {
             self.0.with(f)
         }
 
-        /// Use the value: there is nothing that this leaves out.
+        /// Use the value; with a lock there is no cheaper way.
         ///
         /// # Safety
         ///
-        /// Nobody calls this inside of the cell, and `f` does not come back into it.
+        /// The cell is not entered, and `f` does not re-enter it.
         pub(crate) unsafe fn with_unchecked<R>(&self, _py: Python<'_>, f: impl FnOnce(&mut T) -> R) -> R {
             self.0.with(f)
         }
 
-        /// Use the value if it is not in use: what the garbage collector may do.
+        /// Use the value unless it is in use, for the garbage collector.
         pub(crate) fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
             self.0.try_with(f)
         }
     }
 }
 
-/// Run the body of a function that the interpreter calls: an error is raised, a panic becomes an exception.
+/// Run the body of a function that the interpreter calls: errors are raised, and a panic becomes an exception.
 ///
 /// # Safety
 ///

@@ -1,4 +1,4 @@
-//! The exceptions of `tickwheel.errors`, raised from here.
+//! Raises the exceptions of `tickwheel.errors`.
 
 use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;

@@ -1,4 +1,5 @@
-//! Methods as the interpreter's own kind of function: no wrapper unpacks their arguments, which takes longer than a set.
+//! Methods as native functions of the interpreter: no wrapper unpacks their arguments, which would take longer than a
+//! set.
 
 use std::ffi::{c_int, CStr};
 
@@ -8,7 +9,7 @@ use pyo3::types::PyType;
 
 use crate::cpython::type_builder::Table;
 
-/// Flags of a function that gets its arguments where the caller has them, and their names.
+/// Flags of a function that reads its arguments where the caller has them, with their names.
 const NAMED: c_int = ffi::METH_FASTCALL | ffi::METH_KEYWORDS;
 
 /// A table of functions; the last may be zeros, which end the table of a type.
@@ -24,17 +25,17 @@ const fn method(
     ffi::PyMethodDef { ml_name: name.as_ptr(), ml_meth: body, ml_flags: flags, ml_doc: doc.as_ptr() }
 }
 
-/// Return the definition of a method that takes nothing.
+/// Return the definition of a method without arguments.
 pub(crate) const fn plain(name: &'static CStr, body: ffi::PyCFunction, doc: &'static CStr) -> ffi::PyMethodDef {
     method(name, ffi::PyMethodDefPointer { PyCFunction: body }, ffi::METH_NOARGS, doc)
 }
 
-/// Return the definition of a method that takes one argument by place.
+/// Return the definition of a method with one positional argument.
 pub(crate) const fn of_one(name: &'static CStr, body: ffi::PyCFunction, doc: &'static CStr) -> ffi::PyMethodDef {
     method(name, ffi::PyMethodDefPointer { PyCFunction: body }, ffi::METH_O, doc)
 }
 
-/// Return the definition of a method that is called millions of times a second.
+/// Return the definition of a method on a hot path.
 pub(crate) const fn fast(
     name: &'static CStr,
     body: ffi::PyCFunctionFastWithKeywords,
@@ -44,7 +45,7 @@ pub(crate) const fn fast(
 }
 
 impl<const N: usize> FastMethods<N> {
-    /// Give `kind` the methods.
+    /// Add the methods to `kind`.
     pub(crate) fn add_to(&'static self, kind: &Bound<'_, PyType>) -> PyResult<()> {
         for (name, definition) in self.definitions() {
             // SAFETY: the table is static; the interpreter only reads it.
@@ -57,7 +58,7 @@ impl<const N: usize> FastMethods<N> {
         Ok(())
     }
 
-    /// Give `module` them as functions.
+    /// Add them to `module` as functions.
     pub(crate) fn add_to_module(&'static self, module: &Bound<'_, PyModule>) -> PyResult<()> {
         for (name, definition) in self.definitions() {
             // SAFETY: the interpreter keeps a pointer to the definition, which is static.
@@ -72,7 +73,7 @@ impl<const N: usize> FastMethods<N> {
 
     fn definitions(&'static self) -> impl Iterator<Item = (&'static str, *mut ffi::PyMethodDef)> {
         self.0.iter().map(|definition| {
-            // SAFETY: a name is a static string, and `zeroed` tables are never asked for theirs.
+            // SAFETY: a name is a static string, and this is not called for the zeros that end a table.
             let name = unsafe { CStr::from_ptr(definition.ml_name) };
             (name.to_str().expect("names are ASCII"), std::ptr::from_ref(definition).cast_mut())
         })

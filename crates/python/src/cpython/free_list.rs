@@ -1,4 +1,4 @@
-//! Dead objects of one kind, kept for the next one.
+//! Dead objects of one kind, kept for reuse.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -12,34 +12,34 @@ use crate::cpython::cell::GilCell;
 /// The memory of a dead object.
 struct Dead<T>(NonNull<T>);
 
-// SAFETY: the memory is nobody else's, and from allocators that take it back from any thread.
+// SAFETY: the memory has no other user, and its allocator accepts it from any thread.
 unsafe impl<T> Send for Dead<T> {}
 
 /// Memory of dead objects that all have the same size.
 pub(crate) struct FreeList<T>(GilCell<Spares<Dead<T>>>);
 
 impl<T> FreeList<T> {
-    /// An empty list of at most `limit`.
+    /// An empty list of at most `limit` objects.
     pub(crate) const fn new(limit: usize) -> Self {
         Self(GilCell::new(Spares::new(limit)))
     }
 
-    /// Take one out, if there is one. It is the caller's, and holds nothing of use.
+    /// Take one, if there is one. The caller owns it, and must initialise it.
     #[inline]
     pub(crate) fn take(&self, py: Python<'_>) -> Option<NonNull<T>> {
-        // SAFETY: the cell is entered here and in `keep` only, and taking runs nothing that could come back in.
+        // SAFETY: the cell is entered only here and in `keep`, and taking runs no code that could re-enter.
         unsafe { self.0.with_unchecked(py, Spares::take) }.map(|Dead(memory)| memory)
     }
 
-    /// Take one out as a new object of `kind`, with one reference, or let `allocate` make one.
+    /// Take one as a new object of `kind`, with one reference, or call `allocate`.
     ///
     /// # Errors
     ///
-    /// What `allocate` set when it returned null.
+    /// The exception of `allocate` if it returned null.
     ///
     /// # Safety
     ///
-    /// What is in the list are dead objects of `kind`, and `allocate` makes living ones.
+    /// The list holds dead objects of `kind`, and `allocate` makes living ones.
     #[inline]
     pub(crate) unsafe fn object(
         &self,
@@ -48,7 +48,7 @@ impl<T> FreeList<T> {
         allocate: impl FnOnce() -> *mut T,
     ) -> PyResult<*mut T> {
         if let Some(dead) = self.take(py) {
-            // SAFETY: the list holds dead objects of this kind, which may live again.
+            // SAFETY: the list holds dead objects of this kind, which can be reused.
             unsafe { ffi::PyObject_Init(dead.as_ptr().cast(), kind) };
             return Ok(dead.as_ptr());
         }
@@ -59,14 +59,15 @@ impl<T> FreeList<T> {
         Ok(made)
     }
 
-    /// Keep what has died, or let `free` have it if there are enough.
+    /// Keep a dead object, or call `free` if the list is full.
     ///
     /// # Safety
     ///
-    /// The memory is the caller's, as large as that of the others, and `free` gives such memory back.
+    /// The caller owns the memory, which is as large as that of the others, and `free` releases such memory.
     #[inline]
     pub(crate) unsafe fn keep(&self, py: Python<'_>, dead: *mut T, free: unsafe extern "C" fn(*mut c_void)) {
-        // SAFETY: what has an object's memory is not null; keeping runs nothing that could come back in, and `free` runs outside.
+        // SAFETY: an object's memory is not null; keeping runs no code that could re-enter, and `free` runs outside of
+        // the cell.
         unsafe {
             let dead = Dead(NonNull::new_unchecked(dead));
             if let Err(Dead(dead)) = self.0.with_unchecked(py, |spares| spares.keep(dead)) {

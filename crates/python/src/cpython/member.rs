@@ -1,10 +1,10 @@
-//! Where the objects of a class with slots keep a member.
+//! Offsets of members in objects of a class with slots.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-/// Return how many bytes after the head of an object of `class` the member `name` is; None if `class` itself has no such slot.
+/// Return the offset of the member `name` in an object of `class`; None if `class` itself has no such slot.
 pub(crate) fn offset_of_member(class: &Bound<'_, PyType>, name: &str) -> PyResult<Option<usize>> {
     let Ok(member) = class.getattr("__dict__")?.get_item(name) else {
         return Ok(None);

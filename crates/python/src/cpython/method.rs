@@ -22,7 +22,7 @@ pub(crate) unsafe fn function_of(object: *mut ffi::PyObject) -> Option<*mut ffi:
     unsafe { std::ptr::eq(ffi::Py_TYPE(object), KIND.get()).then(|| PyMethod_Function(object)) }
 }
 
-/// Look up the type that is compared with.
+/// Look up the type of bound methods.
 pub(crate) fn register(py: Python<'_>) -> PyResult<()> {
     KIND.set(py.import("types")?.getattr("MethodType")?.cast()?);
     Ok(())

@@ -1,4 +1,4 @@
-//! What CPython asks for, and nothing of timers: the lock, the border for panics, calls, types and functions by the C interface.
+//! The parts that concern CPython and not timers: the lock, the panic guard, calls, types and functions of the C API.
 
 pub(crate) mod blocks;
 pub(crate) mod call;

@@ -1,5 +1,5 @@
-//! Python modules that are used from here, kept once they are imported: while the interpreter shuts down, no import works any more, and
-//! finalizers may still set timers.
+//! Python modules, cached after their import: while the interpreter shuts down, imports fail, and finalizers may still
+//! set timers.
 
 use std::sync::OnceLock;
 
@@ -31,7 +31,7 @@ pub(crate) static ERRORS: Module = Module::new("tickwheel.errors");
 pub(crate) static STANDIN: Module = Module::new("tickwheel.timers.standin");
 pub(crate) static TYPING: Module = Module::new("tickwheel.typing");
 
-/// Import all that an engine may need later.
+/// Import all modules that an engine may need later.
 pub(crate) fn import_for_engines(py: Python<'_>) -> PyResult<()> {
     crate::clock::invalid(py)?;
     [&ARRAY, &COROUTINES, &ERRORS, &STANDIN, &TYPING].into_iter().try_for_each(|module| module.get(py).map(drop))

@@ -1,18 +1,18 @@
-//! A thread that is still in Python when the interpreter ends: parked, where it would be unwound.
+//! Parks threads that are still in Python when the interpreter ends, instead of unwinding them.
 //!
-//! At its end the interpreter (before 3.14) ends other threads with `pthread_exit` as soon as they want the GIL. On Linux that
-//! unwinds their stacks, and an unwinding that is none of Rust's aborts the process where it meets Rust: ours, and PyO3's, which
-//! declares the interpreter's functions as ones that never unwind. So whatever may run Python is called through a function from here:
-//! the linker puts `__wrap_NAME` in place of `NAME` in all of the module, and `__real_NAME` is what that was (`ld --wrap`; the build
-//! script reads the names below). A thread that is unwound meets that function before any other of Rust's, and is parked there,
-//! without the GIL, until the process is gone.
+//! At its end the interpreter (before 3.14) ends other threads with `pthread_exit` as soon as they request the GIL. On
+//! Linux that unwinds their stacks, and such an unwinding aborts the process when it reaches Rust frames: ours, and
+//! PyO3's, which declares the interpreter's functions as never unwinding. So every function that may run Python is
+//! called through a function of this file: the linker replaces `NAME` by `__wrap_NAME` in the whole module, and
+//! `__real_NAME` is the original (`ld --wrap`; the build script reads the names below). An unwinding thread reaches
+//! that function before any other Rust frame, and is parked there, without the GIL, until the process ends.
 //!
-//! `tests/house/test_crates.py` checks that no function that the module imports is forgotten.
+//! `tests/house/test_crates.py` checks that the list covers all functions that the module imports.
 
 use std::arch::global_asm;
 
-/// Stops the thread that is unwound through the function of whose frame this is the personality routine: an unwinder of whatever
-/// library asks that what to do in the frame.
+/// The personality routine of the functions below; it stops the thread that unwinds through them. Any unwinder calls it
+/// to ask how to handle the frame.
 #[no_mangle]
 extern "C" fn tickwheel_park() {
     loop {
@@ -20,10 +20,10 @@ extern "C" fn tickwheel_park() {
     }
 }
 
-// For the linker alone, as all names here: the module exports its entry, and nothing else.
+// For the linker only, like all names here: the module exports its entry, and no other name.
 global_asm!(".hidden tickwheel_park");
 
-/// A function that calls another with the arguments that it was given, all of them in registers, and returns what that returns.
+/// A function that calls another with the same arguments, all of them in registers, and returns its result.
 macro_rules! passing_on {
     ($name:ident, $call:literal, [$($before:literal),*], [$($after:literal),*] $(, $option:ident)?) => {
         global_asm!(
@@ -82,7 +82,7 @@ macro_rules! parked {
                 fn $name();
             }
 
-            /// The linker knows `__real_NAME` only where `NAME` is used, which depends on the optimiser.
+            /// The linker defines `__real_NAME` only if `NAME` is used, which depends on the optimiser.
             #[used]
             static USED: unsafe extern "C" fn() = $name;
         };
@@ -90,8 +90,8 @@ macro_rules! parked {
     };
 }
 
-// Calls, and what calls the methods of objects; what makes an object that the collector knows, as it may collect on that; what lets an
-// object go, an exception among them.
+// Calls, and functions that call methods of objects; functions that make tracked objects, as they may collect;
+// functions that release objects or exceptions.
 parked! {
     fn PyBuffer_Release();
     fn PyBuffer_ToContiguous();
@@ -171,8 +171,8 @@ parked! {
     fn _Py_Dealloc();
 }
 
-/// What PyO3 does not leave to the interpreter: for CPython 3.11 it has the code of `PyObject_CallOneArg` in itself, which asks what to
-/// call. It gets the general function, which ends the same way.
+/// A function that PyO3 implements itself: for CPython 3.11 it contains the code of `PyObject_CallOneArg`, which asks
+/// for the callable's function. It gets the general function, with the same result.
 #[cfg(not(Py_3_12))]
 mod inlined {
     use pyo3::ffi::{vectorcallfunc, PyObject, PyObject_Vectorcall};
@@ -187,7 +187,7 @@ mod inlined {
 
     #[export_name = "__wrap_PyVectorcall_Function"]
     unsafe extern "C" fn function_of(callable: *mut PyObject) -> Option<vectorcallfunc> {
-        // SAFETY: the caller's object is passed on.
+        // SAFETY: the arguments are the caller's.
         unsafe { PyVectorcall_Function(callable).map(|_| PyObject_Vectorcall as vectorcallfunc) }
     }
 }

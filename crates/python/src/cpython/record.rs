@@ -1,10 +1,11 @@
 //! `make_fast`: lets the interpreter make the objects of a class with slots without running its `__init__`.
 //!
-//! A dataclass's `__init__` is a frame and a store for each field, and what it makes the collector walks until it is gone. A type's
-//! `tp_vectorcall` can do with one allocation and a copy of the words, in a third of the time. All else stays as it is.
+//! A dataclass's `__init__` costs a frame and a store for each field, and the collector traverses the object during its
+//! life. A type's `tp_vectorcall` needs only one allocation and a copy of the words, a third of the time. The rest of
+//! the class is unchanged.
 //!
-//! What is frozen, and has only fields that can lead nowhere, can be part of no cycle: it is hidden from the collector, as the
-//! interpreter does with its tuples.
+//! A frozen object whose fields cannot lead to a cycle is not tracked by the collector, as the interpreter does with
+//! its tuples.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -19,26 +20,26 @@ use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 use crate::cpython::cell::guard;
 use crate::cpython::type_builder::KnownType;
 
-/// So many classes can be fast: each has a function of its own, which knows its fields without a search.
+/// Maximum number of fast classes: each has a function of its own, which knows its fields without a search.
 const CLASSES: usize = 64;
 
-/// One field: where an object keeps its word, how it is called, and what it is if nobody says.
+/// One field: the offset of its word, its name, and its default.
 struct Field {
     offset: usize,
     name: Py<PyString>,
     default: Option<Py<PyAny>>,
 }
 
-/// What is known of a class.
+/// The data of a class.
 struct Known {
     fields: Vec<Field>,
     is_frozen: bool,
 }
 
 static KNOWN: [OnceLock<Known>; CLASSES] = [const { OnceLock::new() }; CLASSES];
-/// The classes themselves, in a row: a field's is looked for among them. Null where there is room for more.
+/// The classes, in an array in which the types of fields are looked up. Null entries are free.
 static KINDS: [AtomicPtr<ffi::PyTypeObject>; CLASSES] = [const { AtomicPtr::new(null_mut()) }; CLASSES];
-/// The type of all enumerations, whose members are harmless.
+/// The type of all enumerations, whose members lead to no cycle.
 static ENUM: KnownType = KnownType::new();
 
 static MAKERS: [ffi::vectorcallfunc; CLASSES] = {
@@ -55,7 +56,7 @@ unsafe extern "C" fn make<const NUMBER: usize>(
     flags: usize,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on the class with this number, whose fields were found out before.
+    // SAFETY: called by the interpreter on the class with this number, whose fields are known.
     unsafe {
         let count = ffi::PyVectorcall_NARGS(flags) as usize;
         let object = KNOWN[NUMBER].get().map_or(null_mut(), |known| fill(class.cast(), known, args, count, names));
@@ -66,7 +67,7 @@ unsafe extern "C" fn make<const NUMBER: usize>(
     }
 }
 
-/// Return an object, or null where the arguments are not as they should be: `__init__` knows what to say to that.
+/// Return an object, or null for wrong arguments: `__init__` raises the error.
 #[inline]
 unsafe fn fill(
     class: *mut ffi::PyTypeObject,
@@ -118,7 +119,7 @@ unsafe fn fill(
     }
 }
 
-/// Whether no cycle can go through an object: it refers to nothing that the collector follows, and never will.
+/// True if no cycle can include an object: it refers to no tracked object, and never will.
 #[inline]
 unsafe fn leads_nowhere(object: *mut ffi::PyObject) -> bool {
     // SAFETY: called with the GIL held on a field of a new object.
@@ -127,21 +128,21 @@ unsafe fn leads_nowhere(object: *mut ffi::PyObject) -> bool {
         if ffi::PyType_GetFlags(kind) & ffi::Py_TPFLAGS_HAVE_GC == 0 || ffi::Py_TYPE(kind.cast()) == ENUM.get() {
             return true;
         }
-        // A tuple or a record of ours that is hidden stays hidden: neither changes.
+        // A tuple or a fast record that is untracked stays so: neither changes.
         let is_fixed =
             ffi::PyTuple_CheckExact(object) != 0 || KINDS.iter().any(|known| known.load(Ordering::Relaxed) == kind);
         is_fixed && ffi::PyObject_GC_IsTracked(object) == 0
     }
 }
 
-/// `PyType_GenericAlloc` by another name: from 3.14 on, the interpreter runs the `__init__` of a class that allocates by that one
-/// itself, in its own way of calling, and never asks for `tp_vectorcall`.
+/// `PyType_GenericAlloc` under another name: from 3.14 on, the interpreter itself runs the `__init__` of a class that
+/// allocates by the original, in its own calling convention, and never uses `tp_vectorcall`.
 unsafe extern "C" fn allocate(kind: *mut ffi::PyTypeObject, items: ffi::Py_ssize_t) -> *mut ffi::PyObject {
     // SAFETY: called by the interpreter on a class that is ready.
     unsafe { ffi::PyType_GenericAlloc(kind, items) }
 }
 
-/// Make an object as any other class does.
+/// Make an object like any other class.
 #[cold]
 unsafe fn by_init(
     class: *mut ffi::PyObject,
@@ -149,7 +150,7 @@ unsafe fn by_init(
     count: usize,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter, with `count` words and one more for each name.
+    // SAFETY: called by the interpreter, with `count` arguments and one more for each name.
     unsafe {
         guard(|py| {
             let word = |at: usize| Bound::from_borrowed_ptr(py, *args.add(at));
@@ -172,10 +173,10 @@ const OTHER_WORDS: &str = "its objects are not the fields that they are given, i
 
 /// Make objects of *cls* fast from now on; return the class.
 ///
-/// For a dataclass with slots whose `__init__` does nothing but store its fields. Wrong arguments get the error of `__init__`;
-/// subclasses, copies and pickles are made as usual. Objects of a frozen class whose fields can lead to no cycle (text, bytes, numbers,
-/// members of an Enum, tuples and fast records of such) are hidden from the garbage collector. Where as many classes are fast as
-/// can be, this one stays as it is.
+/// For a dataclass with slots whose `__init__` only stores its fields. Wrong arguments get the error of `__init__`;
+/// subclasses, copies and pickles are made as usual. Objects of a frozen class whose fields can lead to no cycle (text,
+/// bytes, numbers, members of an Enum, tuples and fast records of such) are hidden from the garbage collector. Once the
+/// maximum number of classes is fast, further classes stay as they are.
 ///
 /// # Errors
 ///
@@ -185,8 +186,8 @@ const OTHER_WORDS: &str = "its objects are not the fields that they are given, i
 fn make_fast<'py>(cls: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyType>> {
     let refuse = |why: &str| PyTypeError::new_err(format!("{cls} cannot be made fast: {why}"));
     let (mut fields, probe, marks) = fields_of(cls, &refuse)?;
-    // Where the words are is found out with an object whose fields are known.
-    // SAFETY: the words between the head and the basic size are the object's own; the class is never freed, and its maker knows it.
+    // An object whose fields are known shows the offsets of the words. SAFETY: the words between the head and the basic
+    // size are the object's own; the class is never freed, and the caller knows it.
     unsafe {
         let kind = cls.as_type_ptr();
         let words = (size_of::<ffi::PyObject>()..(*kind).tp_basicsize as usize).step_by(size_of::<usize>());
@@ -200,7 +201,7 @@ fn make_fast<'py>(cls: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyType>> {
                 .ok_or_else(|| refuse(OTHER_WORDS))?;
         }
         let is_frozen = cls.getattr("__dataclass_params__")?.getattr("frozen")?.is_truthy()?;
-        // From here on nothing runs Python, so the number is nobody else's.
+        // From here on no Python runs, so the number stays free.
         if let Some(number) = KINDS.iter().position(|known| known.load(Ordering::Relaxed).is_null()) {
             let _ = KNOWN[number].set(Known { fields, is_frozen });
             KINDS[number].store(cls.clone().into_ptr().cast(), Ordering::Relaxed);
@@ -213,7 +214,7 @@ fn make_fast<'py>(cls: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyType>> {
 
 type Probed<'py> = (Vec<Field>, Bound<'py, PyAny>, Vec<Bound<'py, PyAny>>);
 
-/// The fields of a class, without their places; an object of it; and what its fields are.
+/// The fields of a class, without their offsets; an object of it; and the values of its fields.
 fn fields_of<'py>(cls: &Bound<'py, PyType>, refuse: &impl Fn(&str) -> PyErr) -> PyResult<Probed<'py>> {
     let py = cls.py();
     let dataclasses = py.import("dataclasses")?;

@@ -1,4 +1,4 @@
-//! What every wheel shows and takes in the same form: counters, levels, what its checker found, and limits.
+//! Values that every wheel converts in the same way: counters, levels, errors of the checker, and limits.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict, PyInt, PyList};
 use tickwheel_core::{Occupancy, Stats};
 
-/// Run the checker; what it finds is an AssertionError.
+/// Run the checker; a panic of it becomes an AssertionError.
 pub(crate) fn checked(check: impl FnOnce()) -> PyResult<()> {
     catch_unwind(AssertUnwindSafe(check)).map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
@@ -16,7 +16,7 @@ pub(crate) fn checked(check: impl FnOnce()) -> PyResult<()> {
     })
 }
 
-/// Return the levels as Python reads them: (what a slot spans, where the hand is, entries by occupied slot).
+/// Return the levels for Python: (length of a slot, slot of the hand, number of entries by occupied slot).
 pub(crate) fn levels_list(py: Python<'_>, levels: Vec<Occupancy>) -> PyResult<Bound<'_, PyList>> {
     let list = PyList::empty(py);
     for level in levels {
@@ -46,7 +46,7 @@ pub(crate) fn stats_dict<'py>(
     Ok(dict)
 }
 
-/// Read how many entries are to be taken at most.
+/// Convert a limit on the number of entries.
 pub(crate) fn checked_limit(value: &Bound<'_, PyAny>) -> PyResult<usize> {
     if !value.is_exact_instance_of::<PyInt>() {
         let kind = value.get_type().name()?;
@@ -57,6 +57,6 @@ pub(crate) fn checked_limit(value: &Bound<'_, PyAny>) -> PyResult<usize> {
         let text = format!("limit is {}: pass 0 or more, or None for all that is due", value.repr()?);
         return Err(PyValueError::new_err(text));
     }
-    // More than can be counted is not a limit.
+    // A number that does not fit is not a limit.
     Ok(value.extract().unwrap_or(usize::MAX))
 }

@@ -1,4 +1,4 @@
-//! Types that are written against the C interface: their tables, how they are made, and where they are kept.
+//! Types that are written against the C API: their tables, their construction, and their storage.
 
 use std::ffi::{c_int, c_ulong, c_void, CStr};
 use std::ptr::null_mut;
@@ -8,20 +8,20 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-/// A table that the interpreter only reads, as long as it runs; zeros end it.
+/// A table that the interpreter reads as long as it runs; zeros end it.
 pub(crate) struct Table<T: Definition, const N: usize>(pub(crate) [T; N]);
 
-/// What a table holds: names, functions and numbers.
+/// The items of a table: names, functions and numbers.
 pub(crate) trait Definition {}
 
 impl Definition for ffi::PyMethodDef {}
 impl Definition for ffi::PyGetSetDef {}
 impl Definition for ffi::PyMemberDef {}
 
-// SAFETY: a table is never written, and what it points to are statics.
+// SAFETY: a table is never written, and it points to statics.
 unsafe impl<T: Definition, const N: usize> Sync for Table<T, N> {}
 
-/// Return the definition of an attribute that can be read, and written if there is a `set`.
+/// Return the definition of a readable attribute, which is writable if there is a `set`.
 pub(crate) const fn attribute(
     name: &'static CStr,
     get: ffi::getter,
@@ -35,7 +35,7 @@ pub(crate) const fn attribute(
 pub(crate) const LAST_ATTRIBUTE: ffi::PyGetSetDef =
     ffi::PyGetSetDef { name: std::ptr::null(), get: None, set: None, doc: std::ptr::null(), closure: null_mut() };
 
-/// A type that is going to be made, whose objects Python cannot make.
+/// A type that is being defined, whose objects Python cannot make.
 pub(crate) struct TypeBuilder {
     name: &'static CStr,
     size: usize,
@@ -44,7 +44,7 @@ pub(crate) struct TypeBuilder {
 }
 
 impl TypeBuilder {
-    /// Begin a type with its full name and the size of its objects, those of its base included.
+    /// Begin a type with its full name and the size of its objects, including that of its base.
     pub(crate) fn new(name: &'static CStr, size: usize) -> Self {
         let flags = ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION;
         Self { name, size, flags, slots: Vec::new() }
@@ -55,7 +55,7 @@ impl TypeBuilder {
         self
     }
 
-    /// Fill a slot with what it takes: a function, a table, a type.
+    /// Set a slot to its content: a function, a table, or a type.
     pub(crate) fn slot(mut self, slot: c_int, content: *const c_void) -> Self {
         self.slots.push(ffi::PyType_Slot { slot, pfunc: content.cast_mut() });
         self
@@ -81,7 +81,7 @@ impl TypeBuilder {
     ///
     /// # Safety
     ///
-    /// Each function is of its slot's kind and expects objects of the size that was given, and each table ends with zeros.
+    /// Each function has the type of its slot and expects objects of the given size, and each table ends with zeros.
     pub(crate) unsafe fn build(self, py: Python<'_>) -> PyResult<Bound<'_, PyType>> {
         let mut slots = self.slot(0, null_mut());
         let mut spec = ffi::PyType_Spec {
@@ -91,7 +91,7 @@ impl TypeBuilder {
             flags: slots.flags as _,
             slots: slots.slots.as_mut_ptr(),
         };
-        // SAFETY: the specification is complete and ends with zeros; the caller answers for its functions.
+        // SAFETY: the specification is complete and ends with zeros; the caller guarantees its functions.
         unsafe {
             let kind = ffi::PyType_FromSpec(&raw mut spec);
             Ok(Bound::from_owned_ptr_or_err(py, kind)?.cast_into_unchecked())

@@ -1,7 +1,7 @@
-//! New lives of timers in bulk: one that is moved by its id while its callback runs fires again, under the same id.
+//! Rescheduled timers in bulk: one that is moved by its id while its callback runs fires again, under the same id.
 //!
-//! The wheel gives each entry an id of its own. So the new life has two: the *name*, which callers know, and the *place*, which the wheel
-//! knows. Both tables are empty unless timers were moved so.
+//! The wheel gives each entry a new id. So a rescheduled timer has two: its *name*, which callers know, and its
+//! *place*, which the wheel knows. Both tables are empty unless such timers exist.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,25 +13,25 @@ use crate::once::intern;
 use crate::timers::handle::{TimerObject, FIRING};
 use crate::timers::id_array::number;
 
-/// A call of a batch's callback that is under way, or waits for a worker.
+/// A call of a batch's callback that is running, or waits for a worker.
 pub(crate) struct Firing {
     token: u64,
     call: Under,
     ids: Vec<Id>,
-    /// Made of `ids` at the first question.
+    /// Made from `ids` at the first lookup.
     known: Option<HashSet<Id>>,
 }
 
-/// How a batch's callback is called.
+/// The way in which a batch's callback is called.
 pub(crate) enum Under {
-    /// In this turn: the callback.
+    /// In this turn, with the callback.
     Turn(Py<PyAny>),
-    /// By a runner: the timer that it got, and the array that the callback is to get.
+    /// By a runner, with its timer and the array for the callback.
     Runner(Py<PyAny>, Py<PyAny>),
 }
 
 impl Firing {
-    /// Whether the call is not over.
+    /// True until the call is over.
     fn is_under_way(&self) -> bool {
         let Under::Runner(timer, _) = &self.call else { return true };
         // SAFETY: the GIL is held, and the reference keeps the timer.
@@ -46,11 +46,11 @@ impl Firing {
     }
 }
 
-/// A new life that has begun: whatever has to be done about the old one, with no cell entered.
+/// The earlier call of a rescheduled timer, which must be voided with no cell entered.
 pub(crate) struct Voided(Option<(Py<PyAny>, Py<PyAny>, Id)>);
 
 impl Voided {
-    /// Keep a firing that still waits for a worker from calling the old life.
+    /// Remove the timer from a firing that waits for a worker.
     pub(crate) fn settle(self, py: Python<'_>) -> PyResult<()> {
         let Some((timer, array, id)) = self.0 else { return Ok(()) };
         // SAFETY: the reference keeps the timer, which was made by `flush`.
@@ -68,7 +68,7 @@ impl Voided {
     }
 }
 
-/// What an engine knows of the timers in bulk that are firing, and of their new lives.
+/// The firing timers in bulk of an engine, and those that were rescheduled.
 #[derive(Default)]
 pub(crate) struct Batches {
     firings: Vec<Firing>,
@@ -78,7 +78,7 @@ pub(crate) struct Batches {
 }
 
 impl Batches {
-    /// Where the wheel has the timer that callers know as `name`.
+    /// The wheel's id of the timer that callers know as `name`.
     #[inline]
     pub(crate) fn place(&self, name: Id) -> Id {
         if self.places.is_empty() {
@@ -88,7 +88,7 @@ impl Batches {
         }
     }
 
-    /// How callers know what the wheel has at `place`.
+    /// The callers' id of the entry at `place`.
     #[inline]
     pub(crate) fn name(&self, place: Id) -> Id {
         if self.names.is_empty() {
@@ -98,7 +98,7 @@ impl Batches {
         }
     }
 
-    /// The entry at `place` has left the wheel; returns how callers know it.
+    /// Note that the entry at `place` has left the wheel; returns its name.
     #[inline]
     pub(crate) fn leave(&mut self, place: Id) -> Id {
         if self.names.is_empty() {
@@ -109,13 +109,14 @@ impl Batches {
         name
     }
 
-    /// Everything has left the wheel.
+    /// Note that all entries have left the wheel.
     pub(crate) fn leave_all(&mut self) {
         self.places.clear();
         self.names.clear();
     }
 
-    /// A call begins, here or in a worker; returns its token, and what was kept of calls that are over, to be dropped with no cell entered.
+    /// Begin a call, here or in a worker; returns its token, and records of completed calls, to be dropped with no cell
+    /// entered.
     pub(crate) fn begin(&mut self, call: Under, ids: Vec<Id>) -> (u64, Vec<Firing>) {
         let over = self.take_over();
         self.last_token += 1;
@@ -123,13 +124,13 @@ impl Batches {
         (self.last_token, over)
     }
 
-    /// A call that was made here is over.
+    /// End a call that was made here.
     pub(crate) fn end(&mut self, token: u64) -> Option<Firing> {
         let at = self.firings.iter().rposition(|firing| firing.token == token)?;
         Some(self.firings.swap_remove(at))
     }
 
-    /// Take out the calls in workers that are over.
+    /// Remove the completed calls of workers.
     pub(crate) fn take_over(&mut self) -> Vec<Firing> {
         if self.firings.iter().all(Firing::is_under_way) {
             return Vec::new();
@@ -139,7 +140,7 @@ impl Batches {
         over
     }
 
-    /// Whether a timer is firing and has no new life yet.
+    /// Whether a timer is firing and was not rescheduled yet.
     pub(crate) fn is_firing(&mut self, name: Id) -> bool {
         self.firing_of(name).is_some()
     }
@@ -149,21 +150,21 @@ impl Batches {
         firings.find_map(|firing| firing.known().contains(&name).then_some(firing))
     }
 
-    /// Begin a new life of a timer that is firing: a new reference to its callback, and the call to void.
+    /// Reschedule a firing timer: returns a new reference to its callback, and the call to void.
     pub(crate) fn renew(&mut self, py: Python<'_>, name: Id) -> Option<(*mut ffi::PyObject, Voided)> {
         let firing = self.firing_of(name)?;
         firing.known().remove(&name);
         match &firing.call {
             Under::Turn(callback) => Some((callback.clone_ref(py).into_ptr(), Voided(None))),
             Under::Runner(timer, array) => {
-                // SAFETY: a timer that is under way has its call, whose first word is the callback.
+                // SAFETY: the timer of a running call has its call, whose first word is the callback.
                 let callback = unsafe { ffi::Py_NewRef((*timer.as_ptr().cast::<TimerObject>()).call.words()[0]) };
                 Some((callback, Voided(Some((timer.clone_ref(py), array.clone_ref(py), name)))))
             }
         }
     }
 
-    /// A new life is at `place`.
+    /// Record that the rescheduled timer is at `place`.
     pub(crate) fn enter(&mut self, name: Id, place: Id) {
         self.places.insert(name, place);
         self.names.insert(place, name);

@@ -1,4 +1,4 @@
-//! Timers by the million: set, cancelled and moved in one crossing, and named by integers.
+//! Timers in bulk: set, cancelled and moved in one native call, and named by integers.
 
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::ffi;
@@ -28,7 +28,7 @@ pub(crate) fn set<'py>(
         return Err(PyTypeError::new_err(text));
     }
     if !this.awaits() {
-        // SAFETY: the callback is an object of the caller's.
+        // SAFETY: the caller keeps the callback.
         unsafe { coroutine::check(py, callback.as_ptr()) }?;
     }
     let delays = buffer::all_ns(delays, "delays", "delay")?;
@@ -44,7 +44,7 @@ pub(crate) fn set<'py>(
         for (&delay, place) in delays.iter().zip(places) {
             let deadline = loosened(now.saturating_add(delay).min(NEVER), slack);
             earliest = earliest.min(deadline);
-            // SAFETY: each entry has a reference of its own; counting up runs no Python.
+            // SAFETY: each entry has a reference of its own; incrementing a reference count runs no Python.
             unsafe { ffi::Py_INCREF(callback.as_ptr()) };
             *place = number(state.wheel.insert(deadline, Payload::batch(callback.as_ptr())));
         }
@@ -63,7 +63,7 @@ pub(crate) fn slack_ns(slack: &Bound<'_, PyAny>) -> PyResult<u64> {
 
 /// `Engine.has_id`.
 pub(crate) fn has_id(py: Python<'_>, engine: &Engine, id: &Bound<'_, PyAny>) -> PyResult<bool> {
-    // A number past 64 bits is not an id.
+    // A number beyond 64 bits is not an id.
     let number = id.extract::<i64>().or_else(|error| {
         if error.is_instance_of::<PyOverflowError>(py) {
             Ok(NO_ID)
@@ -80,7 +80,7 @@ pub(crate) fn cancel(engine: &Bound<'_, Engine>, timers: &Bound<'_, PyAny>) -> P
     let mut cancelled = 0;
     for name in names(timers)? {
         let was_pending = match name {
-            // SAFETY: `timer` is a reference of ours; the timer may be any engine's.
+            // SAFETY: `timer` is our reference; the timer may belong to any engine.
             Name::Timer(timer) => unsafe { timer::cancel(py, timer.as_ptr().cast()) },
             Name::Id(id) => {
                 let taken = this.state.with(py, |state| state.cancel_batched(id));
@@ -115,7 +115,7 @@ pub(crate) fn shift(
         let deadline = now.saturating_add(delay).min(NEVER);
         match name {
             Name::Timer(timer) => {
-                // SAFETY: `timer` is a reference of ours; `shift` is its own engine's.
+                // SAFETY: `timer` is our reference; `shift` uses the timer's own engine.
                 moved += usize::from(unsafe { timer::shift(py, timer.as_ptr().cast(), |_| Ok(deadline))? });
             }
             Name::Id(id) => {
@@ -135,8 +135,8 @@ pub(crate) fn shift(
     outcome.map(|()| moved)
 }
 
-/// Move a timer by its id, or begin a new life of one that is firing; returns whether it will fire, whether the driver has to be notified,
-/// and the call that is void.
+/// Move a timer by its id, or reschedule one that is firing; returns whether it will fire, whether the driver has to be
+/// notified, and the call to void.
 fn move_batched(py: Python<'_>, engine: &Engine, name: Id, deadline: u64) -> PyResult<(bool, bool, Option<Voided>)> {
     let outcome = engine.state.with(py, |state| {
         let place = state.batches.place(name);
@@ -158,10 +158,10 @@ fn move_batched(py: Python<'_>, engine: &Engine, name: Id, deadline: u64) -> PyR
     outcome.ok_or_else(|| engine.refusal(py))
 }
 
-/// What no timer has as its id.
+/// A number that is not an id.
 const NO_ID: i64 = 0;
 
-/// How a timer is named.
+/// The name of a timer.
 enum Name<'py> {
     Timer(Bound<'py, PyAny>),
     Id(Id),

@@ -1,4 +1,4 @@
-//! Coroutines: what a callback that was written with `async def` returns, and who awaits it.
+//! Coroutines: the results of callbacks written with `async def`, and the hook that awaits them.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -13,26 +13,27 @@ use crate::cpython::type_builder::KnownType;
 use crate::once::intern;
 use crate::timers::engine::Engine;
 
-/// How many code objects are known not to be a coroutine's.
+/// Maximum number of code objects that are cached as plain functions.
 const KNOWN: usize = 64;
 
-/// Code objects that were looked at, by address, and found plain. Not kept alive: should one die and another, of a coroutine, take its
-/// place, that is noticed when it is called.
+/// Addresses of code objects that are plain functions. They are not kept alive: if one dies and a coroutine's code
+/// takes its address, the coroutine is detected when it is called.
 static PLAIN: [AtomicPtr<ffi::PyObject>; KNOWN] = [const { AtomicPtr::new(null_mut()) }; KNOWN];
 
 /// `functools.partial`.
 static PARTIAL: KnownType = KnownType::new();
 
-/// Refuse a coroutine function where nobody awaits it.
+/// Refuse a coroutine function if no hook awaits its result.
 ///
-/// Functions, methods and partials of them are recognized by their type; what else returns a coroutine is found out when it is called.
+/// Functions, methods and partials are recognised by type; other callables that return a coroutine are detected when
+/// they are called.
 ///
 /// # Safety
 ///
 /// `callback` is an object.
 #[inline]
 pub(crate) unsafe fn check(py: Python<'_>, callback: *mut ffi::PyObject) -> PyResult<()> {
-    // SAFETY: the types are compared before anything is read.
+    // SAFETY: types are compared before anything is read.
     unsafe {
         let function = function_of(callback).unwrap_or(callback);
         if ffi::PyFunction_Check(function) != 0 {
@@ -69,7 +70,7 @@ fn refusal(callback: &Bound<'_, PyAny>) -> PyResult<PyErr> {
     Ok(PyTypeError::new_err(text))
 }
 
-/// Give the result of a callback to whom it concerns: a coroutine to the engine's `on_coroutine`. Takes over the result; null with an
+/// Pass a coroutine that a callback returned to the engine's `on_coroutine`. Consumes the result; null with an
 /// exception set if that raised.
 ///
 /// # Safety
@@ -83,7 +84,7 @@ pub(crate) unsafe fn settle(
     callback: *mut ffi::PyObject,
     source: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: the caller keeps callback and source alive, and gives us the result.
+    // SAFETY: the caller keeps callback and source alive, and gives up the result.
     unsafe {
         let methods = (*ffi::Py_TYPE(result)).tp_as_async;
         if methods.is_null() || (*methods).am_await.is_none() {
@@ -102,7 +103,7 @@ pub(crate) unsafe fn settle(
     }
 }
 
-/// Return whether it was a coroutine, which is somebody else's now.
+/// Return whether it was a coroutine, which the hook now owns.
 #[cold]
 fn hand_on(
     engine: &Engine,
@@ -121,7 +122,7 @@ fn hand_on(
     hook.bind(py).call1((result, source)).map(|_| true)
 }
 
-/// Look up what is compared with.
+/// Look up the types of the comparisons.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     PARTIAL.set(module.py().import("functools")?.getattr("partial")?.cast()?);
     Ok(())

@@ -13,7 +13,7 @@ use crate::timers::handle::TimerObject;
 use crate::timers::payload::Payload;
 use crate::timers::state::{Living, State};
 
-/// The objects that the engine refers to, replaceable from Python.
+/// The objects that the engine calls, replaceable from Python.
 #[derive(Default)]
 pub(crate) struct Hooks {
     pub(crate) on_earlier: Option<Py<PyAny>>,
@@ -32,7 +32,7 @@ pub(crate) struct Hooks {
 #[pyclass(frozen, weakref, module = "tickwheel._core")]
 pub(crate) struct Engine {
     pub(crate) kind: Clock,
-    /// Where time comes from.
+    /// The source of time.
     #[pyo3(get)]
     pub(crate) clock: Py<PyAny>,
     pub(crate) state: GilCell<State>,
@@ -43,13 +43,13 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Whether somebody awaits coroutines: the hook `on_coroutine` is set.
+    /// True if coroutines are awaited: the hook `on_coroutine` is set.
     #[inline]
     pub(crate) fn awaits(&self) -> bool {
         self.awaits.load(Ordering::Relaxed)
     }
 
-    /// Whether a callback runs in a copy of the context in which it was set.
+    /// True if a callback runs in a copy of the context in which it was set.
     #[inline]
     pub(crate) fn captures(&self) -> bool {
         self.captures.load(Ordering::Relaxed)
@@ -60,13 +60,14 @@ impl Engine {
         self.kind.now(&self.clock, py)
     }
 
-    /// One of the hooks, to be called with no cell entered.
+    /// A new reference to one of the hooks, to be called with no cell entered.
     #[inline]
     pub(crate) fn hook(&self, py: Python<'_>, which: impl FnOnce(&Hooks) -> &Option<Py<PyAny>>) -> Option<Py<PyAny>> {
         self.hooks.with(py, |hooks| which(hooks).as_ref().map(|hook| hook.clone_ref(py)))
     }
 
-    /// File a timer that is not pending and return whether the driver has to be notified; the wheel takes over a reference.
+    /// File a timer that is not pending and return whether the driver has to be notified; the wheel consumes a
+    /// reference.
     #[inline]
     pub(crate) fn file(&self, py: Python<'_>, timer: *mut TimerObject, deadline: u64) -> PyResult<bool> {
         let refused = self.state.with(py, |state| {
@@ -84,12 +85,12 @@ impl Engine {
         refused.ok_or_else(|| self.refusal(py))
     }
 
-    /// Move a timer, or begin a new life of one that is firing, without a wake, and so without running Python: whether the driver has to be
-    /// notified, None for a timer that has ended.
+    /// Move a timer, or reschedule one that is firing, without notifying the driver, and so without running Python.
+    /// Returns whether the driver has to be notified, or None for a timer that has ended.
     ///
     /// # Safety
     ///
-    /// The caller has a reference to `timer`, which is one of this engine's.
+    /// The caller has a reference to `timer`, which belongs to this engine.
     #[inline]
     pub(crate) unsafe fn refile(
         &self,
@@ -97,7 +98,7 @@ impl Engine {
         timer: *mut TimerObject,
         deadline: u64,
     ) -> PyResult<Option<bool>> {
-        // SAFETY: the caller's reference keeps the timer; its state is read after the clock was, with no Python in between.
+        // SAFETY: the caller's reference keeps the timer; its state is read after the clock, with no Python in between.
         unsafe {
             if (*timer).is_pending() {
                 return Ok(Some(self.state.with(py, |state| {
@@ -121,14 +122,14 @@ impl Engine {
         }
     }
 
-    /// Notify the driver that something earlier has come. If that raises, the next set notifies it again.
+    /// Notify the driver of an earlier deadline. If that raises, the next set notifies it again.
     #[cold]
     pub(crate) fn wake(&self, py: Python<'_>) -> PyResult<()> {
         let told = self.hook(py, |hooks| &hooks.on_earlier).map_or(Ok(()), |hook| hook.bind(py).call0().map(drop));
         told.inspect_err(|_| self.state.with(py, |state| state.armed = NEVER))
     }
 
-    /// Give an `Exception` to `on_error`; hand back everything else.
+    /// Pass an `Exception` to `on_error`; return other exceptions.
     #[cold]
     pub(crate) fn report(&self, py: Python<'_>, error: PyErr, source: &Bound<'_, PyAny>) -> PyResult<()> {
         if !error.is_instance_of::<pyo3::exceptions::PyException>(py) {

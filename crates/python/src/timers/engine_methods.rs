@@ -1,4 +1,4 @@
-//! The methods of `Engine`, the fast ones apart.
+//! The methods of `Engine`, except the fast ones.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -61,7 +61,7 @@ impl Engine {
         None
     }
 
-    /// Called, once for each arming, when a timer is set or moved before the armed deadline.
+    /// Called, once per arming, if a timer is set or moved before the armed deadline.
     #[getter]
     fn on_earlier(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         self.hook(py, |hooks| &hooks.on_earlier)
@@ -72,7 +72,7 @@ impl Engine {
         drop(self.hooks.with(py, |hooks| std::mem::replace(&mut hooks.on_earlier, hook)));
     }
 
-    /// Gets every `Exception` that a callback raises, and the timer; None: `sys.unraisablehook`.
+    /// Receives every `Exception` that a callback raises, and the timer; None: `sys.unraisablehook`.
     #[getter]
     fn on_error(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         self.hook(py, |hooks| &hooks.on_error)
@@ -83,7 +83,7 @@ impl Engine {
         drop(self.hooks.with(py, |hooks| std::mem::replace(&mut hooks.on_error, hook)));
     }
 
-    /// Gets every coroutine that a callback returns, and the timer; None: nobody awaits, so coroutine functions are refused.
+    /// Receives every coroutine that a callback returns, and the timer; None: coroutine functions are refused.
     #[getter]
     fn on_coroutine(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         self.hook(py, |hooks| &hooks.on_coroutine)
@@ -95,7 +95,7 @@ impl Engine {
         drop(self.hooks.with(py, |hooks| std::mem::replace(&mut hooks.on_coroutine, hook)));
     }
 
-    /// Whether a callback runs in a copy of the context in which it was set, rather than in that of the thread that fires.
+    /// True if a callback runs in a copy of the context in which it was set, False if in that of the firing thread.
     #[getter]
     fn captures_context(&self) -> bool {
         self.captures()
@@ -106,7 +106,7 @@ impl Engine {
         self.captures.store(captures, Ordering::Relaxed);
     }
 
-    /// Where set, gets every due timer instead of its being called.
+    /// If set, receives every due timer instead of its being called.
     #[getter]
     fn runner(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         self.hook(py, |hooks| &hooks.runner)
@@ -140,7 +140,7 @@ impl Engine {
         bulk::set(slf, delays, callback, slack)
     }
 
-    /// Return whether *id* is that of a pending timer of `call_later_many`.
+    /// Return True if *id* is the id of a pending timer of `call_later_many`.
     #[pyo3(signature = (id, /))]
     fn has_id(&self, py: Python<'_>, id: &Bound<'_, PyAny>) -> PyResult<bool> {
         bulk::has_id(py, self, id)
@@ -167,7 +167,7 @@ impl Engine {
         bulk::shift(slf, timers, delays)
     }
 
-    /// Return when to call `fire_due` next, in clock nanoseconds, or None; see the protocol.
+    /// Return the time of the next `fire_due`, in clock nanoseconds, or None; see the protocol.
     fn arm(&self, py: Python<'_>) -> Option<u64> {
         self.state.with(py, |state| {
             let next = if state.wheel.is_busy() { Some(0) } else { state.wheel.next_expiration() };
@@ -176,39 +176,39 @@ impl Engine {
         })
     }
 
-    /// Have the next set or move call `on_earlier`, whatever its deadline.
+    /// Make the next set or move call `on_earlier`, whatever its deadline.
     fn disarm(&self, py: Python<'_>) {
         self.state.with(py, |state| state.armed = NEVER);
     }
 
-    /// Call what is due by the clock and return how many were called; see the protocol.
+    /// Call due timers and return their number; see the protocol.
     #[pyo3(signature = (limit=None))]
     fn fire_due(slf: &Bound<'_, Self>, limit: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
         firing::fire_due(slf, limit)
     }
 
-    /// Return what is pending, at most *limit* of it, in order.
+    /// Return at most *limit* pending timers, in order.
     #[pyo3(signature = (limit=None))]
     fn pending<'py>(&self, py: Python<'py>, limit: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyList>> {
         pending::list(py, self, limit)
     }
 
-    /// Cancel everything that is pending and return it, in order.
+    /// Cancel all pending timers and return them, in order.
     fn drain<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         pending::take(py, self, false)
     }
 
-    /// Drain, and refuse to set from now on; twice is allowed.
+    /// Drain, and refuse further timers; may be called twice.
     fn close<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         pending::take(py, self, true)
     }
 
-    /// Return whether the engine was closed.
+    /// Return True if the engine was closed.
     fn closed(&self, py: Python<'_>) -> bool {
         self.state.with(py, |state| state.is_closed)
     }
 
-    /// Begin again in the child of a fork; see the protocol.
+    /// Start again in the child of a fork; see the protocol.
     fn after_fork(&self, py: Python<'_>) {
         for entry in self.state.with(py, |state| state.take_all(false)) {
             release(py, &entry.payload);
@@ -253,7 +253,7 @@ impl Engine {
         });
         hooks.unwrap_or(Ok(()))?;
         let show = |object: *mut ffi::PyObject| {
-            // SAFETY: a `Py` is a pointer to an object; it is only looked at, for as long as the wheel's reference lasts.
+            // SAFETY: a `Py` is a pointer to an object; it is only read, while the wheel's reference exists.
             visit.call(unsafe { &*(&raw const object).cast::<Py<PyAny>>() })
         };
         let entries = self.state.try_with(|state| {
@@ -267,7 +267,8 @@ impl Engine {
                 },
                 Held::Batch(callback) => show(callback),
             })?;
-            // The reference that living timers share is the wheel's own, unless one is firing: that one keeps the engine from outside.
+            // The wheel owns the shared reference of living timers, unless one is firing: then that timer keeps the
+            // engine from outside.
             if pending > 0 && pending == self.living.count() {
                 // SAFETY: the collector runs with the GIL held.
                 show(ENGINES.get(unsafe { Python::assume_attached() }, number))?;
@@ -278,7 +279,7 @@ impl Engine {
     }
 
     fn __clear__(&self, py: Python<'_>) {
-        // The collector found the engine unreachable: no one can fire its timers any more.
+        // The collector found the engine unreachable, so its timers cannot fire any more.
         for entry in self.state.try_with(|state| state.take_all(true)).unwrap_or_default() {
             release(py, &entry.payload);
         }

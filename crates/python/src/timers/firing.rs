@@ -1,4 +1,4 @@
-//! One turn of an engine: take what is due, one by one, and call it with nothing held.
+//! One turn of an engine: take due entries one by one, and call them with no cell entered.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -16,10 +16,10 @@ use crate::timers::payload::{Held, Payload};
 use crate::timers::stand_in::{call_ours, note_failure};
 use crate::timers::timer;
 
-/// Entries that a turn with a limit may file again before it gives way: about a millisecond's worth.
+/// Maximum number of entries that a turn with a limit files again: about a millisecond of work.
 const WORK: usize = 16_384;
 
-/// The calling thread, as a number that is never 0.
+/// The id of the calling thread, which is never 0.
 pub(crate) fn this_thread() -> u64 {
     // SAFETY: always succeeds, also without the GIL.
     unsafe { ffi::PyThread_get_thread_ident() as u64 }
@@ -62,7 +62,7 @@ struct Turn<'a, 'py> {
     group: Group,
 }
 
-/// Ids of one batch that expired one after the other: they are delivered in one call.
+/// Ids of one batch that expired in succession: one call delivers them.
 #[derive(Default)]
 struct Group {
     callback: Option<Py<PyAny>>,
@@ -73,14 +73,14 @@ impl Turn<'_, '_> {
     fn run(&mut self, limit: usize) -> PyResult<usize> {
         let mut fired = 0;
         while fired < limit {
-            // The batch's callback may cancel, move or drain whatever comes after it: so nothing is taken out before it has run.
+            // The batch's callback may cancel, move or drain later entries: so none is taken out before it has run.
             if !self.group.ids.is_empty() && !self.goes_on() {
                 self.flush()?;
             }
             let Some(entry) = self.take() else { break };
             fired += 1;
             match entry.payload.held() {
-                // SAFETY: `take` has marked the timer as firing, and the wheel's reference is ours now.
+                // SAFETY: `take` has marked the timer as firing, and we own the wheel's reference now.
                 Held::Timer(timer) => unsafe { self.fire(timer) }?,
                 Held::Batch(callback) => self.gather(callback, entry.id),
             }
@@ -108,7 +108,8 @@ impl Turn<'_, '_> {
                 let lateness = now.saturating_sub(entry.deadline);
                 state.lateness[(64 - lateness.leading_zeros()).min(63) as usize] += 1;
                 if let Held::Timer(timer) = entry.payload.held() {
-                    // SAFETY: the entry's reference keeps it. Until it is called, it answers that it is out of the wheel.
+                    // SAFETY: the entry's reference keeps it. Until it is called, its state says that it is out of the
+                    // wheel.
                     unsafe { (*timer).index = FIRING };
                 }
                 Some(entry)
@@ -125,7 +126,7 @@ impl Turn<'_, '_> {
     #[inline]
     unsafe fn fire(&mut self, timer: *mut TimerObject) -> PyResult<()> {
         let py = self.engine.py();
-        // SAFETY: the reference is kept in `timer_object` until the end.
+        // SAFETY: `object` keeps the reference until the end.
         unsafe {
             let object = Bound::from_owned_ptr(py, timer.cast());
             let engine = self.engine.get();
@@ -147,13 +148,13 @@ impl Turn<'_, '_> {
 
     /// Add an entry to the group, which is empty or of the same callback.
     fn gather(&mut self, callback: *mut ffi::PyObject, id: Id) {
-        // SAFETY: the entry is out of the wheel, so its reference to the callback is ours.
+        // SAFETY: the entry is out of the wheel, so we own its reference to the callback.
         let callback = unsafe { Bound::from_owned_ptr(self.engine.py(), callback) }.unbind();
         self.group.callback.get_or_insert(callback);
         self.group.ids.push(id);
     }
 
-    /// Call the batch's callback with the ids gathered, as one array.
+    /// Call the batch's callback with the gathered ids, as one array.
     fn flush(&mut self) -> PyResult<()> {
         let Group { callback: Some(callback), ids } = std::mem::take(&mut self.group) else {
             return Ok(());
@@ -167,7 +168,7 @@ impl Turn<'_, '_> {
         let engine = self.engine.get();
         let has_runner = engine.hooks.with(py, |hooks| hooks.runner.is_some());
         if has_runner {
-            // SAFETY: the words live for the length of the call; `fire` takes over the reference.
+            // SAFETY: the words live during the call; `fire` consumes the reference.
             unsafe {
                 let call = Call::new(py, &[callback.as_ptr(), array.as_ptr()]);
                 let timer = timer::new(py, self.engine.as_ptr(), call, self.now)?;
@@ -182,7 +183,7 @@ impl Turn<'_, '_> {
         drop(over);
         let callback = callback.bind(py);
         let outcome = callback.call1((array,)).and_then(|result| {
-            // SAFETY: the result is handed over, and comes back owned or as an error.
+            // SAFETY: the result is consumed, and returned owned or as an error.
             unsafe {
                 let settled = settle(engine, py, result.into_ptr(), callback.as_ptr(), callback.as_ptr());
                 Bound::from_owned_ptr_or_err(py, settled)
@@ -193,14 +194,15 @@ impl Turn<'_, '_> {
     }
 }
 
-/// Notify a callback of ours, a `StandIn`, that the runner would not run it; it may give the timer a new life.
+/// Call `refused` of a `StandIn` that the runner would not run; it may reschedule the timer.
 ///
 /// # Safety
 ///
 /// The caller has a reference to `timer`.
 #[cold]
 unsafe fn refuse(py: Python<'_>, timer: *mut TimerObject) -> PyResult<()> {
-    // SAFETY: the caller's reference keeps the timer; a firing one has its call, and the callback is kept while it is notified.
+    // SAFETY: the caller's reference keeps the timer; a firing one has its call, and the callback is kept during the
+    // notification.
     unsafe {
         if (*timer).index != FIRING {
             return Ok(());

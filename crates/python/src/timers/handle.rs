@@ -1,41 +1,41 @@
-//! `TimerObject`: how a handle is laid out in memory, and how its state is read.
+//! `TimerObject`: the memory layout of a handle, and its state.
 
 use pyo3::ffi;
 
 use crate::cpython::call::Call;
 use crate::timers::numbers::NONE;
 
-/// `TimerObject::index` of a life that was taken to be fired and is not yet called: it may wait for a worker.
+/// `TimerObject::index` of a timer that is due and not yet called: it may wait for a worker.
 pub(crate) const FIRING: u32 = u32::MAX;
-/// `TimerObject::index` once it is called, until no call of the timer is under way any more.
+/// `TimerObject::index` once it is called, until no call of the timer is running.
 pub(crate) const RUNNING: u32 = u32::MAX - 1;
-/// `TimerObject::index` after it.
+/// `TimerObject::index` after that.
 pub(crate) const FIRED: u32 = u32::MAX - 2;
 /// `TimerObject::index` after a cancel, drain or close.
 pub(crate) const CANCELLED: u32 = u32::MAX - 3;
 
-/// `TimerObject::sequence` while calls are under way: this and how many. No order of a move is as high.
+/// `TimerObject::sequence` while calls are running: this plus their number. No order of a move is as high.
 pub(crate) const CALLS: u64 = 1 << 63;
 
-/// The layout of a `Timer`. Every field is touched with the GIL held only.
+/// The layout of a `Timer`. Fields are accessed with the GIL held only.
 ///
-/// What it can do is in `timer`, above the engine that this one knows as an object only.
+/// Its methods are in `timer`, above the engine, which this module knows only as an object.
 #[repr(C)]
 pub(crate) struct TimerObject {
     ob_base: ffi::PyObject,
     /// The number of the engine, which its count of living timers keeps alive; `NONE` once the timer has ended.
     pub(crate) engine: u32,
-    /// The entry's place while pending; else a state, all of which are above every place.
+    /// The entry's place while pending; else a state, all of which are larger than any place.
     pub(crate) index: u32,
     pub(crate) deadline: u64,
-    /// The order of the last move to later, which the wheel learns of when the entry's slot comes up; 0: the wheel knows all. It
-    /// does so as well while calls are under way, of this life or of former ones, which are counted here: see `CALLS`.
+    /// The order of the last move to later, which the wheel learns when the entry's slot begins; 0: the wheel knows
+    /// all. While calls are running, of this or an earlier firing, it counts them: see `CALLS`.
     pub(crate) sequence: u64,
-    /// What to call; none once the timer has ended.
+    /// The callback; `NONE` once the timer has ended.
     pub(crate) call: Call,
 }
 
-/// A free-threaded interpreter's objects begin with 16 bytes more.
+/// The objects of a free-threaded interpreter have 16 bytes more.
 const SIZE_MAX: usize = if cfg!(Py_GIL_DISABLED) { 64 } else { 48 };
 const _: () = assert!(size_of::<TimerObject>() <= SIZE_MAX, "a handle fits one of the allocator's classes");
 
@@ -52,19 +52,19 @@ impl TimerObject {
         self.index < CANCELLED
     }
 
-    /// Whether the timer's last life was taken to be fired, and may still be followed by another one.
+    /// Whether the timer is firing, and may still be rescheduled.
     #[inline]
     pub(crate) fn is_firing(&self) -> bool {
         self.index >= RUNNING
     }
 
-    /// Whether calls are under way, of whatever life.
+    /// Whether calls are running, of any firing.
     #[inline]
     pub(crate) fn is_called(&self) -> bool {
         self.sequence > CALLS
     }
 
-    /// Note the order of a move that the wheel is to learn of, or 0.
+    /// Store the order of a move that the wheel has to learn, or 0.
     #[inline]
     pub(crate) fn note_move(&mut self, sequence: u64) {
         if !self.is_called() {
@@ -72,14 +72,15 @@ impl TimerObject {
         }
     }
 
-    /// Call it from now on.
+    /// Note the start of a call.
     #[inline]
     pub(crate) fn begin_call(&mut self) {
         self.index = RUNNING;
         self.sequence = self.sequence.max(CALLS) + 1;
     }
 
-    /// A call is over; whether the timer has fired by that: no other call is under way, and there is no new life.
+    /// Note the end of a call; returns whether the timer has fired by it: no other call is running, and it was not
+    /// rescheduled.
     #[inline]
     pub(crate) fn end_call(&mut self) -> bool {
         self.sequence -= 1;

@@ -7,10 +7,10 @@ use tickwheel_core::Id;
 use crate::cpython::modules::ARRAY;
 use crate::once::intern;
 
-/// An array that nobody else knows yet, with its places.
+/// An array without other references, with its items.
 pub(crate) struct IdArray<'py> {
     array: Bound<'py, PyAny>,
-    /// `None` if it is empty: such an array has no memory, and its address may be one for no integer.
+    /// `None` if it is empty: such an array has no memory, and its address may be invalid for integers.
     buffer: Option<PyBuffer<i64>>,
 }
 
@@ -23,12 +23,12 @@ impl<'py> IdArray<'py> {
         Ok(Self { array, buffer })
     }
 
-    /// The places, to be filled. Runs no Python.
+    /// The items, to be filled. Runs no Python.
     pub(crate) fn places(&mut self) -> &mut [i64] {
         let Some(buffer) = &self.buffer else {
             return &mut [];
         };
-        // SAFETY: the buffer keeps the array's memory where it is, and nobody else knows the array.
+        // SAFETY: the buffer keeps the array's memory in place, and the array has no other user.
         unsafe { std::slice::from_raw_parts_mut(buffer.buf_ptr().cast(), buffer.item_count()) }
     }
 

@@ -1,8 +1,9 @@
-//! `Keys`: what `tickwheel.timers.keyed` builds on. It sets and moves a key that is pending, in one step and without a lock; all else
-//! is said in Python, under one.
+//! `Keys`: the native base of `tickwheel.timers.keyed`. It sets and moves a pending key, in one step and without a
+//! lock; Python code does the rest, under a lock.
 //!
-//! A key is found by Python, which may do anything meanwhile. From then on nothing else runs: the entry's timer is looked at, moved, and
-//! its value replaced. The holder of the lock sees a pending entry as it was before or as it is after. What is not pending is left to it.
+//! Python finds the key, and may run anything meanwhile. After that no Python runs: the entry's timer is read and
+//! moved, and its value replaced. The holder of the lock sees a pending entry either before or after that. Keys that
+//! are not pending are left to it.
 
 use std::mem::{replace, swap};
 use std::sync::OnceLock;
@@ -27,13 +28,13 @@ use crate::timers::handle::TimerObject;
 use crate::timers::set::current_context;
 use crate::timers::timer::TYPE;
 
-/// The keyed timers of an engine, as far as they are native.
+/// The native part of an engine's keyed timers.
 #[pyclass(frozen, subclass, module = "tickwheel._core")]
 pub(crate) struct Keys {
     place: OnceLock<Place>,
 }
 
-/// Where the entries are, and where an entry has its timer and its value.
+/// The dict of entries, and the offsets of timer and value in an entry.
 struct Place {
     entries: Py<PyDict>,
     kind: Py<PyType>,
@@ -41,7 +42,8 @@ struct Place {
     value: usize,
 }
 
-/// The call of an entry in the context of its last set, or after `swap` the former one. It is let go at the end, which runs Python.
+/// The call of an entry in the context of its last set, or after `swap` the former one. It is released at the end,
+/// which runs Python.
 struct Spare<'py> {
     call: Call,
     py: Python<'py>,
@@ -50,7 +52,7 @@ struct Spare<'py> {
 impl Spare<'_> {
     fn swap(&mut self, timer: *mut TimerObject) {
         if !self.call.is_none() {
-            // SAFETY: the caller keeps the timer, which has not ended; each of the two calls gets one owner again.
+            // SAFETY: the caller keeps the timer, which has not ended; each of the two calls has one owner again.
             swap(&mut self.call, unsafe { &mut (*timer).call });
         }
     }
@@ -65,16 +67,17 @@ impl Drop for Spare<'_> {
     }
 }
 
-/// A timer in an entry, and its engine, both kept.
+/// A timer of an entry, and its engine, both with a reference.
 struct Filed<'py> {
     timer: Bound<'py, PyAny>,
     engine: Bound<'py, Engine>,
 }
 
 impl<'py> Filed<'py> {
-    /// The timer of an entry, if that is a native one that has not ended.
+    /// The timer of an entry, if it is a native one that has not ended.
     fn of(place: &Place, entry: &Bound<'py, PyAny>) -> Option<Self> {
-        // SAFETY: a slot of an entry is an object or null; the type of what is in it is checked, and a timer names its engine until it ends.
+        // SAFETY: a slot of an entry is an object or null; its type is checked, and a timer has its engine until it
+        // ends.
         unsafe {
             let timer = Bound::from_borrowed_ptr_or_opt(entry.py(), *place.word(entry, place.timer))?;
             let object = timer.as_ptr().cast::<TimerObject>();
@@ -91,13 +94,14 @@ impl<'py> Filed<'py> {
     }
 
     fn is_pending(&self) -> bool {
-        // SAFETY: the timer is kept, and its state is a number.
+        // SAFETY: our reference keeps the timer, and its state is a number.
         unsafe { (*self.object()).is_pending() }
     }
 
-    /// Move the timer of *entry* and give that *value*, if there is one, in one step; returns `(former value,)`, to be dropped last.
+    /// Move the timer of *entry* and set *value*, if there is one, in one step; returns `(former value,)`, to be
+    /// dropped last.
     ///
-    /// None: the timer has ended, or is firing where it had to be pending, and nothing was changed.
+    /// None: the timer has ended, or is firing although it had to be pending; nothing was changed.
     #[inline]
     fn renew(
         &self,
@@ -110,17 +114,17 @@ impl<'py> Filed<'py> {
         let (py, engine) = (entry.py(), self.engine.get());
         let mut spare = Spare { call: Call::NONE, py };
         if value.is_some() && engine.captures() {
-            // SAFETY: the entry is a living object, and it is what a keyed timer calls.
+            // SAFETY: the entry is a living object, and it is the callback of its timer.
             spare.call = unsafe { Call::in_context(&current_context(py)?, &[entry.as_ptr()]) };
         }
-        // SAFETY: the delay is the caller's.
+        // SAFETY: the caller keeps the delay.
         let delay = unsafe { to_ns(py, delay.as_ptr(), "delay") }?;
         let deadline = engine.now(py)?.saturating_add(delay).min(NEVER);
-        // From here on no Python runs until all is done, unless there is an error.
+        // From here on no Python runs until the end, unless there is an error.
         if of_pending_only && !self.is_pending() {
             return Ok(None);
         }
-        // SAFETY: the timer is kept, and is this engine's.
+        // SAFETY: our reference keeps the timer, which belongs to this engine.
         let Some(is_earlier) = (unsafe { engine.refile(py, self.object(), deadline)? }) else {
             return Ok(None);
         };
@@ -134,16 +138,16 @@ impl<'py> Filed<'py> {
 }
 
 impl Place {
-    /// One of the words of an entry.
+    /// The address of a slot of an entry.
     fn word(&self, entry: &Bound<'_, PyAny>, offset: usize) -> *mut *mut ffi::PyObject {
         assert!(entry.get_type().is(&self.kind), "an entry is of the class that was given");
-        // SAFETY: the offset is that of a slot of this very class.
+        // SAFETY: the offset is that of a slot of this class.
         unsafe { entry.as_ptr().byte_add(offset).cast() }
     }
 
     /// Replace the value of an entry; the caller drops the former one, which runs Python.
     fn exchange<'py>(&self, entry: &Bound<'py, PyAny>, value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
-        // SAFETY: the slot owns a reference, which is taken over, and gets one of its own.
+        // SAFETY: the slot owns a reference, which is returned, and gets a new one.
         unsafe {
             let former = replace(&mut *self.word(entry, self.value), value.clone().into_ptr());
             Bound::from_owned_ptr_or_opt(entry.py(), former)
@@ -156,7 +160,7 @@ impl Keys {
         self.place.get().ok_or_else(|| PyTypeError::new_err("the keys were never opened"))
     }
 
-    /// Set or move a pending key; false: it is for the one that takes the lock.
+    /// Set or move a pending key; false: the locked Python path must handle it.
     #[inline]
     fn renew_pending<'py>(
         &self,
@@ -183,7 +187,8 @@ impl Keys {
         Self { place: OnceLock::new() }
     }
 
-    /// Begin with *entries*, a dict of objects of the class *kind*, which has slots `timer` and `value`: for `__init__`.
+    /// Initialise with *entries*, a dict of objects of the class *kind*, which has slots `timer` and `value`; for
+    /// `__init__`.
     fn _open(&self, entries: Py<PyDict>, kind: &Bound<'_, PyType>) -> PyResult<()> {
         import_for_engines(kind.py())?; // also for a design in Python
         let slot = |name: &str| {
@@ -194,7 +199,7 @@ impl Keys {
         self.place.set(place).map_err(|_| PyTypeError::new_err("the keys were opened before"))
     }
 
-    /// Move the timer of *entry*, also one that is firing, and give it *value*, in one step; returns `(former value,)`.
+    /// Move the timer of *entry*, also one that is firing, and set *value*, in one step; returns `(former value,)`.
     ///
     /// None: the timer has ended, and nothing was changed.
     fn _renew<'py>(
@@ -212,7 +217,7 @@ impl Keys {
         filed.renew(place, entry, Some(value), delay, false)
     }
 
-    /// Return the value of *entry* and when it expires, in seconds, both of one moment.
+    /// Return the value of *entry* and its expiry in seconds, read atomically.
     fn _look<'py>(&self, entry: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
         let (py, place) = (entry.py(), self.place()?);
         let value = || entry.getattr(intern!(py, "value"));
@@ -220,25 +225,26 @@ impl Keys {
             let when = entry.getattr(intern!(py, "timer"))?.call_method0(intern!(py, "when"))?;
             return Ok((value()?, when));
         };
-        // SAFETY: the timer is kept, and its deadline is copied.
+        // SAFETY: our reference keeps the timer, and its deadline is copied.
         let deadline = unsafe { (*filed.object()).deadline };
         Ok((value()?, seconds(deadline).into_pyobject(py)?.into_any()))
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        // A cycle through the entries is broken by their dict.
+        // The dict's own traversal breaks a cycle through the entries.
         self.place.get().map_or(Ok(()), |place| visit.call(&place.entries))
     }
 }
 
-/// `set`, or `move`, which leaves the value: a pending key in one step, and everything else by the subclass.
+/// `set`, or `move`, which keeps the value: a pending key in one step, and other keys by the subclass.
 unsafe extern "C" fn renew<const IS_SET: bool>(
     slf: *mut ffi::PyObject,
     args: *const *mut ffi::PyObject,
     count: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: the method's descriptor lets the interpreter call it on `Keys` only, with `count` words and one more for each name.
+    // SAFETY: the method's descriptor ensures that the interpreter calls it on `Keys`, with `count` arguments and one
+    // more for each name.
     unsafe {
         guard(|py| {
             let keys = Borrowed::from_ptr(py, slf).cast_unchecked::<Keys>();
@@ -264,7 +270,7 @@ unsafe fn by_python(
     count: usize,
     names: *mut ffi::PyObject,
 ) -> PyResult<*mut ffi::PyObject> {
-    // SAFETY: there are as many words as `count` and `names` say; the interpreter keeps none of them.
+    // SAFETY: there are as many arguments as `count` and `names` say; the interpreter keeps none of them.
     unsafe {
         let all = count + if names.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(names) as usize };
         let mut words = Vec::with_capacity(all + 1);

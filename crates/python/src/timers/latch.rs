@@ -1,11 +1,11 @@
-//! `Latch`: one thread sleeps at it until a wake or for a time, and any other wakes it.
+//! `Latch`: one thread sleeps at it until a wake or a timeout, and any other can wake it.
 
 #[cfg(not(windows))]
 pub(super) use condition::Latch;
 #[cfg(windows)]
 pub(super) use timer::Latch;
 
-/// A condition variable: on Linux a futex with a deadline on the monotonic clock, where nothing is rounded.
+/// A condition variable: on Linux a futex with a deadline on the monotonic clock, without rounding.
 #[cfg(not(windows))]
 mod condition {
     use std::sync::{Condvar, Mutex, PoisonError};
@@ -18,13 +18,13 @@ mod condition {
     }
 
     impl Latch {
-        /// Let the sleep that is under way, or the next one, end with true.
+        /// End the current sleep, or the next one, with true.
         pub(in crate::timers) fn wake(&self) {
             *self.is_woken.lock().unwrap_or_else(PoisonError::into_inner) = true;
             self.changed.notify_one();
         }
 
-        /// Sleep for at most so many nanoseconds, or without end; return whether a wake ended it. It may end earlier.
+        /// Sleep for at most the given nanoseconds, or without limit; return whether a wake ended it. It may end early.
         pub(in crate::timers) fn sleep(&self, left: Option<u64>) -> bool {
             let mut is_woken = self.is_woken.lock().unwrap_or_else(PoisonError::into_inner);
             if !*is_woken && left != Some(0) {
@@ -41,7 +41,8 @@ mod condition {
     }
 }
 
-/// A waitable timer of high resolution (Windows 10 1803 and newer): a condition variable ends its waits at ticks of 15.6 ms.
+/// A waitable timer of high resolution (Windows 10 1803 and newer): a condition variable would wake at ticks of 15.6
+/// ms.
 #[cfg(windows)]
 mod timer {
     use std::ffi::c_void;
@@ -77,45 +78,45 @@ mod timer {
         /// # Panics
         /// If the process has no handles left.
         fn default() -> Self {
-            // SAFETY: an event without a name, which ends one wait and is reset by it.
+            // SAFETY: an unnamed auto-reset event.
             let woken = unsafe { CreateEventW(null(), 0, 0, null()) };
-            // SAFETY: a timer without a name, which ends one wait.
+            // SAFETY: an unnamed timer.
             let mut timer = unsafe { CreateWaitableTimerExW(null(), null(), HIGH_RESOLUTION, ALL_ACCESS) };
             if timer.is_null() {
-                // SAFETY: the same on a system that knows no high resolution.
+                // SAFETY: the same for a system without high resolution.
                 timer = unsafe { CreateWaitableTimerExW(null(), null(), 0, ALL_ACCESS) };
             }
             assert!(!woken.is_null() && !timer.is_null(), "no handles left: {}", std::io::Error::last_os_error());
-            // SAFETY: open, and nobody else's.
+            // SAFETY: open, and without another owner.
             unsafe { Self { woken: OwnedHandle::from_raw_handle(woken), timer: OwnedHandle::from_raw_handle(timer) } }
         }
     }
 
     impl Latch {
-        /// Let the sleep that is under way, or the next one, end with true.
+        /// End the current sleep, or the next one, with true.
         pub(in crate::timers) fn wake(&self) {
-            // SAFETY: an event that is open as long as this is.
+            // SAFETY: the event is open as long as this object lives.
             unsafe { SetEvent(self.woken.as_raw_handle()) };
         }
 
-        /// Sleep for at most so many nanoseconds, or without end; return whether a wake ended it. It may end earlier.
+        /// Sleep for at most the given nanoseconds, or without limit; return whether a wake ended it. It may end early.
         pub(in crate::timers) fn sleep(&self, left: Option<u64>) -> bool {
             let handles = [self.woken.as_raw_handle(), self.timer.as_raw_handle()];
             let mut count = 1;
             if let Some(left) = left {
-                // Steps of 100 ns; a negative number is a time from now on.
+                // Steps of 100 ns; a negative number is relative.
                 let due = -(left.div_ceil(100).cast_signed());
-                // SAFETY: an open timer, `due` is valid for reading, and nothing is called.
+                // SAFETY: an open timer, `due` is valid for reading, and there is no callback.
                 if unsafe { SetWaitableTimer(handles[1], &raw const due, 0, null(), null(), 0) } != 0 {
                     count = 2;
                 }
             }
-            // Without its timer the wait is to the millisecond.
+            // Without its timer the wait has millisecond resolution.
             let limit = match left {
                 Some(left) if count == 1 => u32::try_from(left.div_ceil(1_000_000)).unwrap_or(FOREVER - 1),
                 _ => FOREVER,
             };
-            // SAFETY: as many open handles as `count` says. The first that is set is reported.
+            // SAFETY: as many open handles as `count` says. The result is the first one that is set.
             unsafe { WaitForMultipleObjects(count, handles.as_ptr(), 0, limit) == 0 }
         }
     }

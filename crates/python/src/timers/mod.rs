@@ -1,4 +1,28 @@
 //! Timers: the wheel as the suites see it, the engine with its handles, and the wait of a driver.
+//!
+//! # Ground rules: who holds which reference
+//!
+//! The wheel stores words, not `Py` objects, and handles are not tracked by the collector. So these references are counted
+//! manually. A reference that is released may run any Python code: it is released with no cell entered.
+//!
+//! | holder | holds | from | to |
+//! |---|---|---|---|
+//! | wheel entry of a timer | the `Timer` | it is filed: set, moved while it fires | it leaves the wheel: cancel, drain, close, or due (then the turn holds it) |
+//! | wheel entry of a batch | the batch's callback, one reference for each entry | `call_later_many`, or a move while it fires | it leaves the wheel (then the turn's group holds one for all) |
+//! | turn (`fire_due`) | the `Timer` that it calls, or hands to the runner | it leaves the wheel | the call has returned; a runner takes a reference of its own |
+//! | `Timer` (`call`) | callback, arguments and context, in one [`Call`](crate::cpython::call::Call) | it is made | it ends: cancelled, or fired and not rescheduled |
+//! | `TimerObject::fire` | one more reference to that call | before the call | after it, as a cancel inside of it releases the timer's own |
+//! | all living timers of an engine together | one reference to the engine (`Living`) | the first one is made | the last one has ended |
+//! | `Timer` (`engine`) | no reference: the engine's number in `ENGINES`, which borrows its address | it is made | it ends; the number is freed with the engine |
+//! | engine | clock and hooks | its construction, or their assignment | they are replaced, or the engine is freed or cleared |
+//! | `Firing` in `State::batches` | a batch's callback, or the runner's `Timer` and array | the call begins | the call is over, and the next call of a batch begins or ends |
+//! | entry of `Keys` (Python) | the `Timer`, whose call holds the entry: a cycle | the key is set | the timer ends, which releases its call |
+//! | free list | the memory of dead handles, and no references | the handle is freed | it is reused, or the list is full |
+//!
+//! What the collector sees: an engine traverses its clock, its hooks, and for each wheel entry the call's references or the
+//! batch's callback, as if they were its own. The shared reference to itself it shows only if all living timers are in its
+//! wheel, so that a timer that fires elsewhere keeps the engine alive. A `Timer` shows nothing: once it is out of the wheel
+//! and has ended, it holds nothing.
 
 pub(crate) mod batches;
 pub(crate) mod bulk;

@@ -1,4 +1,4 @@
-//! What the wheel holds for an entry, in one word: which object, and which kind.
+//! The wheel's payload of an entry, in one word: an object and its kind.
 
 use pyo3::ffi;
 
@@ -10,14 +10,14 @@ use crate::timers::handle::{TimerObject, CALLS};
 /// Marks a `Timer`, which has the callback; a word without it is the callback of a batch.
 const TIMER: usize = 1;
 
-/// A strong reference that must be released by hand: dropping it would run Python inside the wheel.
+/// A strong reference that must be released manually: dropping it would run Python inside the wheel.
 #[derive(Debug)]
 pub(crate) struct Payload(std::num::NonZeroUsize);
 
-// SAFETY: a payload is a number; only a thread that holds the GIL follows it to the object.
+// SAFETY: a payload is a number; only a thread that holds the GIL dereferences it.
 unsafe impl Send for Payload {}
 
-/// What a payload is.
+/// The object of a payload.
 #[derive(Clone, Copy)]
 pub(crate) enum Held {
     Timer(*mut TimerObject),
@@ -25,13 +25,13 @@ pub(crate) enum Held {
 }
 
 impl Payload {
-    /// Keep a timer; takes over a reference.
+    /// Wrap a timer; consumes a reference.
     #[inline]
     pub(crate) fn timer(timer: *mut TimerObject) -> Self {
         Self::tagged(timer as usize | TIMER)
     }
 
-    /// Keep the callback of a batch; takes over a reference.
+    /// Wrap the callback of a batch; consumes a reference.
     pub(crate) fn batch(callback: *mut ffi::PyObject) -> Self {
         Self::tagged(callback as usize)
     }
@@ -41,9 +41,9 @@ impl Payload {
         Self(std::num::NonZeroUsize::new(word).expect("objects are not at address 0"))
     }
 
-    /// One more reference to the same; runs no Python.
+    /// Take one more reference; runs no Python.
     pub(crate) fn retain(&self) -> Self {
-        // SAFETY: the GIL is held, and the reference that is kept here keeps the object.
+        // SAFETY: the GIL is held, and our reference keeps the object.
         unsafe { ffi::Py_INCREF(self.object()) };
         Self(self.0)
     }
@@ -63,7 +63,7 @@ impl Payload {
     }
 }
 
-/// The owner of an engine's entries: a handle knows where its timer was moved to.
+/// The owner of an engine's entries: a handle stores its own moves.
 #[derive(Debug)]
 pub(crate) struct Timers;
 
@@ -82,13 +82,13 @@ impl Owner<Payload> for Timers {
     }
 }
 
-/// How many objects are under way from memory in a walk.
+/// Number of objects that are prefetched during a walk.
 const AHEAD: usize = 32;
 
-/// Call `look` with every payload, in no order, until it fails.
+/// Call `look` with every payload, in any order, until it fails.
 ///
-/// For the collector's walks over millions: the objects are where the allocator put them, so each is asked for some steps before its
-/// turn. And the iterator is driven from within, which costs it a third of the instructions of a `for`.
+/// For the collector's walks over millions of entries: the objects are scattered in memory, so each is prefetched some
+/// steps before its turn. Internal iteration takes a third of the instructions of a `for`.
 pub(crate) fn walk<'a, E>(
     mut payloads: impl Iterator<Item = &'a Payload>,
     mut look: impl FnMut(&'a Payload) -> Result<(), E>,

@@ -1,4 +1,4 @@
-//! What is pending, and what was when a wheel was drained, closed or collected.
+//! Descriptions of pending timers, for lists and for drained, closed or collected wheels.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -29,7 +29,7 @@ pub(crate) fn list<'py>(
     described(py, now, seen.iter().map(|entry| Row::take(py, entry)).collect())
 }
 
-/// `Engine.drain` and `Engine.close`: end everything and describe it.
+/// `Engine.drain` and `Engine.close`: end all timers and describe them.
 pub(crate) fn take<'py>(py: Python<'py>, engine: &Engine, is_closing: bool) -> PyResult<Bound<'py, PyList>> {
     let now = engine.now(py)?;
     let taken = engine.state.with(py, |state| state.take_all(is_closing));
@@ -66,7 +66,7 @@ fn remaining(deadline: u64, now: u64) -> f64 {
     }
 }
 
-/// What `Pending` is made of.
+/// The data of a `Pending`.
 struct Row<'py> {
     callback: Bound<'py, PyAny>,
     args: Bound<'py, PyTuple>,
@@ -75,9 +75,9 @@ struct Row<'py> {
 }
 
 impl<'py> Row<'py> {
-    /// Read an entry, whose reference is taken over.
+    /// Read an entry, and consume its reference.
     fn take(py: Python<'py>, entry: &Expired<Payload>) -> PyResult<Self> {
-        // SAFETY: the reference is the caller's to give up, and keeps the timer while its call is read.
+        // SAFETY: the caller gives up its reference, which keeps the timer while its call is read.
         unsafe {
             let object = Bound::from_owned_ptr(py, entry.payload.object());
             let (callback, args, timer) = match entry.payload.held() {
@@ -92,7 +92,7 @@ impl<'py> Row<'py> {
     }
 }
 
-/// Callback and arguments of a timer; None and none once it has ended.
+/// Callback and arguments of a timer; None and an empty tuple once it has ended.
 ///
 /// # Safety
 ///
@@ -101,7 +101,7 @@ pub(crate) unsafe fn parts(
     py: Python<'_>,
     timer: *mut TimerObject,
 ) -> PyResult<(Bound<'_, PyAny>, Bound<'_, PyTuple>)> {
-    // SAFETY: a living timer has its call or none; the words become references before any Python runs.
+    // SAFETY: a living timer has its call or `NONE`; the words become references before any Python runs.
     unsafe {
         if (*timer).call.is_none() {
             return Ok((py.None().into_bound(py), PyTuple::empty(py)));
@@ -113,9 +113,9 @@ pub(crate) unsafe fn parts(
     }
 }
 
-/// Let go of what an entry of the wheel referred to, and end its timer. Runs Python: no cell may be entered.
+/// Release the references of an entry of the wheel, and end its timer. Runs Python: no cell may be entered.
 pub(crate) fn release(py: Python<'_>, payload: &Payload) {
-    // SAFETY: the entry is out of the wheel, so its reference is ours to give up.
+    // SAFETY: the entry is out of the wheel, so its reference is ours.
     unsafe {
         if let Held::Timer(timer) = payload.held() {
             TimerObject::end(py, timer, CANCELLED);

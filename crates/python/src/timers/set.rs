@@ -1,4 +1,4 @@
-//! `Engine.call_at` and `Engine.call_later`: the hot path, against the C interface.
+//! `Engine.call_at` and `Engine.call_later`: the hot path, written against the C API.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
@@ -15,14 +15,15 @@ use crate::timers::coroutine;
 use crate::timers::engine::Engine;
 use crate::timers::timer;
 
-/// `call_later`, which counts from now, or `call_at`.
+/// `call_later`, relative to now, or `call_at`.
 unsafe extern "C" fn call<const FROM_NOW: bool>(
     slf: *mut ffi::PyObject,
     args: *const *mut ffi::PyObject,
     count: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: the method's descriptor lets the interpreter call it on an `Engine` only, with the words that `count` and `names` say.
+    // SAFETY: the method's descriptor ensures that the interpreter calls it on an `Engine`, with the arguments of
+    // `count` and `names`.
     unsafe { guard(|py| set(py, slf, args, count as usize, names, FROM_NOW)) }
 }
 
@@ -36,7 +37,7 @@ unsafe fn set(
     names: *mut ffi::PyObject,
     from_now: bool,
 ) -> PyResult<*mut ffi::PyObject> {
-    // SAFETY: the arguments are the caller's for the length of the call; a timer is in the wheel only with a reference of its own.
+    // SAFETY: the caller keeps the arguments during the call; the wheel has its own reference to a timer.
     unsafe {
         let name = if from_now { "delay" } else { "when" };
         if count < 2 {
@@ -70,7 +71,7 @@ unsafe fn set(
     }
 }
 
-/// The deadline to file instead of `deadline`, at most `slack` nanoseconds later: however long that is, not never.
+/// The deadline to file instead of `deadline`: at most `slack` nanoseconds later, and before `NEVER`.
 #[inline]
 pub(crate) fn loosened(deadline: u64, slack: u64) -> u64 {
     if slack > 0 && deadline < NEVER {
@@ -94,13 +95,13 @@ impl<'py> Options<'py> {
         let names = unsafe { Borrowed::from_ptr(py, names).cast_unchecked::<PyTuple>() };
         let mut options = Self::default();
         for (at, name) in names.iter().enumerate() {
-            // SAFETY: the values are in a row, one for each name, and are the caller's for the length of the call.
+            // SAFETY: the values are consecutive, one for each name, and the caller keeps them during the call.
             let value = unsafe { Borrowed::from_ptr(py, *values.add(at)) };
             match name.extract::<&str>()? {
                 // SAFETY: `value` is an object that is borrowed from the caller.
                 "slack" => options.slack_ns = unsafe { to_ns(py, value.as_ptr(), "slack") }?,
                 "context" if value.is_none() => {}
-                // SAFETY: any object may be asked for its type.
+                // SAFETY: any object has a type.
                 "context" if unsafe { ffi::PyContext_CheckExact(value.as_ptr()) } != 0 => {
                     options.context = Some(value.to_owned());
                 }

@@ -1,4 +1,4 @@
-//! What an engine is made of.
+//! The state of an engine.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
@@ -11,11 +11,11 @@ use crate::timers::handle::CANCELLED;
 use crate::timers::numbers::{ENGINES, NONE};
 use crate::timers::payload::{Held, Payload, Timers};
 
-/// What is guarded by the GIL.
+/// The state that the GIL guards.
 pub(crate) struct State {
     pub(crate) wheel: Wheel<Payload, Timers>,
     pub(crate) batches: Batches,
-    /// Anything set before this deadline wakes the driver; 0 while nothing is armed.
+    /// A timer with an earlier deadline wakes the driver; 0 if nothing is armed.
     pub(crate) armed: u64,
     pub(crate) max_pending: usize,
     pub(crate) is_closed: bool,
@@ -26,12 +26,12 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Whether the id is that of a pending entry of a batch; a handle's entry has no id that anyone was given.
+    /// True if the id is that of a pending entry of a batch; ids of handles' entries are never given out.
     pub(crate) fn is_batched(&self, id: Id) -> bool {
         self.wheel.get(id).is_some_and(|(_, payload)| matches!(payload.held(), Held::Batch(_)))
     }
 
-    /// Take an entry of a batch out.
+    /// Remove an entry of a batch.
     pub(crate) fn cancel_batched(&mut self, name: Id) -> Option<Payload> {
         let place = self.batches.place(name);
         if !self.is_batched(place) {
@@ -41,8 +41,8 @@ impl State {
         self.wheel.cancel(place)
     }
 
-    /// Take everything out, for the caller to release. Its timers are cancelled from here on, so that no Python that runs before they are
-    /// released can end one a second time.
+    /// Remove all entries, which the caller releases. Their timers are cancelled at once, so that no Python code that
+    /// runs before their release can end one a second time.
     pub(crate) fn take_all(&mut self, is_closing: bool) -> Vec<Expired<Payload>> {
         self.is_closed |= is_closing;
         let mut taken = self.wheel.drain();
@@ -57,7 +57,7 @@ impl State {
         taken
     }
 
-    /// Whether the driver must be notified of `deadline`; at most once for each arming.
+    /// Whether the driver must be notified of `deadline`; at most once per arming.
     #[inline]
     pub(crate) fn is_earlier(&mut self, deadline: u64) -> bool {
         let is_earlier = deadline < self.armed;
@@ -71,41 +71,41 @@ impl State {
 impl Drop for State {
     fn drop(&mut self) {
         for entry in self.wheel.drain() {
-            // A pending timer refers to its engine, so only batches can be left when that is freed.
+            // A pending timer refers to its engine, so only entries of batches can exist when the engine is freed.
             if let Held::Batch(callback) = entry.payload.held() {
-                // SAFETY: an engine is freed with the GIL held, and the wheel's reference is nobody else's.
+                // SAFETY: an engine is freed with the GIL held, and the wheel owns its references.
                 unsafe { ffi::Py_DECREF(callback) };
             }
         }
     }
 }
 
-/// How many timers have not ended. While there are any, they have one reference to their engine among them: so an engine with pending
-/// timers cannot be freed under them, and the collector is shown one reference instead of a million.
+/// The number of timers that have not ended. While there are any, they share one reference to their engine: so an
+/// engine with pending timers cannot be freed, and the collector traverses one reference instead of a million.
 #[derive(Default)]
 pub(crate) struct Living {
     count: AtomicUsize,
-    /// The engine's number in its timers, which it has from the first one on.
+    /// The engine's number in its timers, assigned with the first one.
     number: AtomicU32,
 }
 
 impl Living {
     #[inline]
     pub(crate) fn count(&self) -> usize {
-        self.count.load(Ordering::Relaxed) // the GIL keeps others out: an atomic for the compiler only, which takes it as a plain word
+        self.count.load(Ordering::Relaxed) // the GIL excludes other threads: the atomic is for the compiler, which emits a plain load
     }
 
-    /// A timer of `engine` was made: the number that it keeps instead of an address.
+    /// Register a new timer of `engine`; returns the number that the timer stores instead of an address.
     ///
     /// # Safety
     ///
-    /// The GIL is held and `engine` is the object that this is a part of.
+    /// The GIL is held and this is a field of `engine`.
     #[inline]
     pub(crate) unsafe fn enter(&self, py: Python<'_>, engine: *mut ffi::PyObject) -> u32 {
         let before = self.count();
         self.count.store(before + 1, Ordering::Relaxed);
         if before == 0 {
-            // SAFETY: `engine` is a living object, and the first timer takes the reference that all will share.
+            // SAFETY: `engine` is alive, and the first timer takes the reference that all share.
             unsafe { ffi::Py_INCREF(engine) };
             if self.number.load(Ordering::Relaxed) == NONE {
                 self.number.store(ENGINES.enter(py, engine), Ordering::Relaxed);
@@ -114,17 +114,17 @@ impl Living {
         self.number.load(Ordering::Relaxed)
     }
 
-    /// A timer of `engine` has ended. Runs Python: no cell may be entered.
+    /// Unregister an ended timer of `engine`. Runs Python: no cell may be entered.
     ///
     /// # Safety
     ///
-    /// The GIL is held, and `engine` is the object that `enter` was given.
+    /// The GIL is held, and `engine` is the object that was passed to `enter`.
     #[inline]
     pub(crate) unsafe fn leave(&self, engine: *mut ffi::PyObject) {
         let left = self.count() - 1;
         self.count.store(left, Ordering::Relaxed);
         if left == 0 {
-            // SAFETY: the last timer gives up the reference that the first one took in `enter`.
+            // SAFETY: the last timer releases the reference that the first one took in `enter`.
             unsafe { ffi::Py_DECREF(engine) };
         }
     }

@@ -1,9 +1,10 @@
-//! `Timer`, the handle: 48 bytes, from a free list or a huge page, invisible to the garbage collector.
+//! `Timer`, the handle: 48 bytes, from a free list or a huge page, not tracked by the garbage collector.
 //!
-//! The collector sees a pending timer's callback through the engine, which shows what its timers refer to; a timer that has ended refers
-//! to nothing. So a million handles cost a collection nothing but a walk, and no cycle through a handle is missed.
+//! The collector sees a pending timer's callback through the engine, which traverses its timers' references; an ended
+//! timer has no references. So a million handles cost a collection only a walk, and no cycle through a handle is
+//! missed.
 //!
-//! Written against the C interface: `docs/decisions/native-binding.md` has the figures.
+//! Written against the C API: `docs/decisions/native-binding.md` has the figures.
 
 use std::ffi::c_void;
 
@@ -20,14 +21,15 @@ use crate::timers::handle::{TimerObject, CANCELLED, FIRED, FIRING, RUNNING};
 use crate::timers::numbers::{ENGINES, NONE};
 use crate::timers::stand_in::note_failure;
 
-/// How many dead handles are kept: the waves of a busy server. That is 768 kB, which only a program that has had so many keeps.
+/// Maximum number of dead handles that are kept: the bursts of a busy server. That is 768 kB, in programs that have had
+/// so many.
 const KEPT: usize = 16 * 1024;
 
 pub(crate) static TYPE: KnownType = KnownType::new();
 static DEAD: FreeList<TimerObject> = FreeList::new(KEPT);
 static BLOCKS: Blocks<TimerObject> = Blocks::new();
 
-/// Make a handle, with one reference, of a timer that is not yet filed; takes over `call`.
+/// Make a handle, with one reference, of a timer that is not yet filed; consumes `call`.
 ///
 /// # Safety
 ///
@@ -39,7 +41,7 @@ pub(crate) unsafe fn new(
     call: Call,
     deadline: u64,
 ) -> PyResult<*mut TimerObject> {
-    // SAFETY: the list holds dead handles of this very type; every field is written before anyone sees the handle.
+    // SAFETY: the list holds dead handles of this type; every field is written before the handle is visible.
     unsafe {
         let made = DEAD.object(py, TYPE.get(), || BLOCKS.object(py, TYPE.get()));
         let timer = match made {
@@ -64,21 +66,21 @@ impl TimerObject {
     ///
     /// # Safety
     ///
-    /// The timer has an engine, and keeps it for as long as the answer is used.
+    /// The timer has an engine, and keeps it as long as the result is used.
     #[inline]
     pub(crate) unsafe fn engine<'py>(&self, py: Python<'py>) -> Borrowed<'py, 'py, Engine> {
-        // SAFETY: only an `Engine` has a number, and the one of a timer that has not ended is alive.
+        // SAFETY: only an `Engine` has a number, and the engine of a timer that has not ended is alive.
         unsafe { Borrowed::from_ptr(py, ENGINES.get(py, self.engine)).cast_unchecked() }
     }
 
-    /// End the timer and let go of what it refers to. Runs Python: no cell may be entered.
+    /// End the timer and release its references. Runs Python: no cell may be entered.
     ///
     /// # Safety
     ///
     /// The timer is in no wheel, and the caller has a reference to it.
     #[inline]
     pub(crate) unsafe fn end(py: Python<'_>, this: *mut Self, state: u32) {
-        // SAFETY: the fields are made final first, so whatever Python runs in the releases finds a timer that has ended.
+        // SAFETY: the fields are final before the releases, so Python code that they run sees an ended timer.
         unsafe {
             let call = std::mem::replace(&mut (*this).call, Call::NONE);
             let engine = std::mem::replace(&mut (*this).engine, NONE);
@@ -93,15 +95,15 @@ impl TimerObject {
         }
     }
 
-    /// Call the callback; afterwards the timer has fired, unless it was given a new life meanwhile, or a call of a former one is still
-    /// under way. Null if it raised.
+    /// Call the callback; afterwards the timer has fired, unless it was rescheduled during the call, or an earlier call
+    /// is still running. Null if it raised.
     ///
     /// # Safety
     ///
     /// The timer is firing, no cell is entered, and the caller has a reference to the timer and its engine.
     #[inline]
     pub(crate) unsafe fn fire(py: Python<'_>, this: *mut Self, engine: &Engine) -> *mut ffi::PyObject {
-        // SAFETY: the timer might lose its own reference to the call when it is given a new life and that is cancelled.
+        // SAFETY: the timer might lose its own reference to the call if it is rescheduled and then cancelled.
         unsafe {
             let call = (*this).call;
             call.retain();
@@ -118,14 +120,16 @@ impl TimerObject {
         }
     }
 
-    /// The life that waits to be called never will be: it has fired. Runs Python: no cell may be entered.
+    /// Note that a firing that waits to be called never will be: it counts as fired. Runs Python: no cell may be
+    /// entered.
     ///
     /// # Safety
     ///
     /// The caller has a reference to the timer.
     #[cold]
     pub(crate) unsafe fn pass_over(py: Python<'_>, this: *mut Self) {
-        // SAFETY: the caller's reference keeps the timer; one that waits is in no wheel, and a call under way ends it later.
+        // SAFETY: the caller's reference keeps the timer; a waiting one is in no wheel, and a running call ends it
+        // later.
         unsafe {
             if (*this).index != FIRING {
                 return;
@@ -146,7 +150,8 @@ unsafe extern "C" fn free(timer: *mut c_void) {
 
 /// `tp_dealloc`: keep the handle for reuse.
 pub(crate) unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
-    // SAFETY: objects are freed with the GIL held; a timer in a wheel is referred to by it, so this one has ended, or was never filed.
+    // SAFETY: objects are freed with the GIL held; the wheel refers to its timers, so this one has ended, or was never
+    // filed.
     unsafe {
         let timer = object.cast::<TimerObject>();
         let py = Python::assume_attached();
@@ -157,14 +162,14 @@ pub(crate) unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
     }
 }
 
-/// Take a timer out of its wheel; false if it is in none.
+/// Remove a timer from its wheel; false if it is in none.
 ///
 /// # Safety
 ///
 /// No cell is entered, and the caller has a reference to the timer.
 #[inline]
 pub(crate) unsafe fn cancel(py: Python<'_>, timer: *mut TimerObject) -> bool {
-    // SAFETY: the caller's reference keeps the timer; the wheel's, which is ours once it is out, is given up last.
+    // SAFETY: the caller's reference keeps the timer; the wheel's reference, which is ours then, is released last.
     unsafe {
         if !(*timer).is_pending() {
             return false;
@@ -177,7 +182,7 @@ pub(crate) unsafe fn cancel(py: Python<'_>, timer: *mut TimerObject) -> bool {
     }
 }
 
-/// Move a timer, or begin a new life of one that is firing; false if it has ended.
+/// Move a timer, or reschedule one that is firing; false if it has ended.
 ///
 /// # Safety
 ///
@@ -188,8 +193,8 @@ pub(crate) unsafe fn shift(
     timer: *mut TimerObject,
     deadline: impl FnOnce(&Engine) -> PyResult<u64>,
 ) -> PyResult<bool> {
-    // SAFETY: the engine is kept alive by a reference of our own while Python may run; what the clock or `on_earlier` does to the timer
-    // is seen afterwards, since its state is read again inside of `Engine::refile`.
+    // SAFETY: our reference keeps the engine while Python may run; effects of the clock or `on_earlier` on the timer
+    // are seen afterwards, since `Engine::refile` reads its state again.
     unsafe {
         if (*timer).is_over() {
             return Ok(false);

@@ -20,7 +20,7 @@ use crate::timers::pending::parts;
 use crate::timers::timer::{cancel, dealloc, shift, TYPE};
 
 unsafe fn this<'a>(object: *mut ffi::PyObject) -> &'a mut TimerObject {
-    // SAFETY: the type's methods are called on its own objects; no reference lives across a call into Python.
+    // SAFETY: the type's methods are called on its own objects; no reference lives across a call of Python.
     unsafe { &mut *object.cast::<TimerObject>() }
 }
 
@@ -49,7 +49,7 @@ unsafe extern "C" fn method_when(object: *mut ffi::PyObject, _: *mut ffi::PyObje
 }
 
 unsafe extern "C" fn method_reschedule(object: *mut ffi::PyObject, when: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a timer that the caller keeps, with an object to read.
+    // SAFETY: called by the interpreter on a timer that the caller keeps, with an object as the time.
     unsafe {
         guard(|py| {
             let deadline = to_ns(py, when, "when")?;
@@ -62,7 +62,7 @@ unsafe extern "C" fn method_restart(object: *mut ffi::PyObject, delay: *mut ffi:
     // SAFETY: called by the interpreter on a timer that the caller keeps, with an object as the delay.
     unsafe {
         guard(|py| {
-            // A handle may be on two lines of memory; the clock is read after what was asked for before it has come.
+            // A handle may span two cache lines; the clock is read while the prefetch runs.
             prefetch((&raw const (*object.cast::<TimerObject>()).sequence).cast());
             let delay = to_ns(py, delay, "delay")?;
             let deadline = |engine: &Engine| Ok(engine.now(py)?.saturating_add(delay).min(NEVER));
@@ -92,7 +92,7 @@ unsafe extern "C" fn method_run(object: *mut ffi::PyObject, _: *mut ffi::PyObjec
 }
 
 unsafe extern "C" fn repr(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: called by the interpreter on a timer; no reference into it lasts while Python runs.
+    // SAFETY: called by the interpreter on a timer; no reference into it exists while Python runs.
     unsafe {
         guard(|py| {
             let state = match this(object).index {
@@ -110,9 +110,9 @@ unsafe extern "C" fn repr(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
     }
 }
 
-/// The callback or, at 1, the arguments that the user gave.
+/// The user's callback or, at 1, its arguments.
 unsafe fn given(py: Python<'_>, object: *mut ffi::PyObject, at: usize) -> PyResult<*mut ffi::PyObject> {
-    // SAFETY: the caller, who asks for an attribute, holds a reference to its timer.
+    // SAFETY: the caller, which reads an attribute, holds a reference to its timer.
     let parts = unsafe { parts(py, object.cast()) }?;
     let given = STANDIN.get(py)?.call_method1(intern!(py, "given"), parts)?;
     Ok(given.get_item(at)?.unbind().into_ptr())
@@ -174,7 +174,7 @@ static METHODS: FastMethods<8> = Table([
     ffi::PyMethodDef::zeroed(),
 ]);
 
-/// Make the type and put it into the module.
+/// Make the type and add it to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let doc = c"A handle on one timer; `call_at` and `call_later` make it.\n\n\
                 All methods may be called from any thread, at any time, also after the end. None runs the callback, but `run`.";
@@ -185,7 +185,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
         .attributes(&GETTERS)
         .slot(ffi::Py_tp_dealloc, dealloc as *mut c_void)
         .slot(ffi::Py_tp_repr, repr as *mut c_void);
-    // SAFETY: the functions are what their slots want, and take a `TimerObject`.
+    // SAFETY: the functions have the types of their slots, and take a `TimerObject`.
     let kind = unsafe { builder.build(module.py())? };
     TYPE.set(&kind);
     module.add("Timer", kind)

@@ -1,4 +1,4 @@
-//! `Wheel`: the native wheel behind `tickwheel.wheels.contract.Wheel`, for those who bring clock and callbacks themselves.
+//! `Wheel`: the native wheel behind `tickwheel.wheels.contract.Wheel`, for users with their own clock and callbacks.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -31,7 +31,7 @@ impl Wheel {
         Ok(self.core.with(deadline.py(), |core| core.insert(deadline_ns, payload)).to_u64())
     }
 
-    /// Take the entry out; return whether it was pending.
+    /// Remove the entry; return True if it was pending.
     fn cancel(&self, id: &Bound<'_, PyAny>) -> PyResult<bool> {
         let id_number = checked_id(id)?;
         // The payload leaves the cell before it is dropped: dropping runs Python.
@@ -39,7 +39,7 @@ impl Wheel {
         Ok(payload.is_some())
     }
 
-    /// Move the entry to *deadline*, keeping its id; return whether it was pending.
+    /// Move the entry to *deadline*, keeping its id; return True if it was pending.
     fn reschedule(&self, id: &Bound<'_, PyAny>, deadline: &Bound<'_, PyAny>) -> PyResult<bool> {
         let (id_number, deadline) = (checked_id(id)?, checked_deadline(deadline, "deadline")?);
         Ok(self.core.with(id.py(), |core| core.reschedule(id_number, deadline)))
@@ -51,7 +51,7 @@ impl Wheel {
         Ok(self.core.with(id.py(), |core| core.get(id_number).map(|(deadline, _)| deadline)))
     }
 
-    /// Take out what is due at *now*, in order, at most *limit* of it.
+    /// Remove and return at most *limit* entries that are due at *now*, in order.
     #[pyo3(signature = (now, limit=None))]
     fn advance<'py>(&self, now: &Bound<'py, PyAny>, limit: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyList>> {
         let py = now.py();
@@ -77,7 +77,7 @@ impl Wheel {
         self.core.with(py, Core::next_expiration)
     }
 
-    /// Take out everything, by deadline then first set, and return it.
+    /// Remove all entries and return them, by deadline, then in order of arrival.
     fn drain<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         listed(py, self.core.with(py, Core::drain))
     }
@@ -88,12 +88,13 @@ impl Wheel {
         stats_dict(py, &stats, pending, bytes)
     }
 
-    /// Return for each level what a slot spans, where the hand is, and how many entries each occupied slot holds.
+    /// Return for each level the length of a slot, the slot of the hand, and the number of entries in each occupied
+    /// slot.
     fn occupancy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         levels_list(py, self.core.with(py, |core| core.occupancy()))
     }
 
-    /// Return the level and the slot that an entry is in; None where it has begun, or is not pending.
+    /// Return the level and the slot of an entry; None if its slot has begun, or it is not pending.
     fn slot_of(&self, id: &Bound<'_, PyAny>) -> PyResult<Option<(usize, usize)>> {
         let id_number = checked_id(id)?;
         Ok(self.core.with(id.py(), |core| core.slot_of(id_number)))
@@ -140,7 +141,7 @@ fn checked_deadline(value: &Bound<'_, PyAny>, name: &str) -> PyResult<u64> {
     }
 }
 
-/// An id; an integer that never was one is simply stale.
+/// Convert an id; an integer that was never an id is stale.
 fn checked_id(value: &Bound<'_, PyAny>) -> PyResult<Id> {
     if !value.is_instance_of::<PyInt>() {
         let text = format!("id is {}: pass the integer that insert returned", value.repr()?);
