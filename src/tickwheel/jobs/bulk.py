@@ -1,5 +1,5 @@
 """
-Requests to do the same to all jobs that a filter chooses, and their answers.
+Requests to apply one operation to all jobs of a filter, and their answers.
 
 Internal: other packages use it, users do not.
 """
@@ -24,25 +24,26 @@ _STATES: Final = {
     "pause": (State.PENDING, State.RUNNING),
     "replay": (State.DEAD,),
 }
-"""Those that a verb can change, if not pending ones alone; of what runs, only recurring jobs, unless it is to stop."""
+"""The states that a verb can change, if not only pending; of running jobs, only recurring ones, unless they are to
+stop."""
 _TAKES: Final = {"shift": ("move",), "over": ("spread", "replay")}
 _FILTERS: Final = tuple(Filter.__annotations__)
 
 
 class BulkFields(Filter, total=False):
     """
-    The keyword arguments of `bulk`, beside verb and prefix: those of `Filter`, and what to do with the jobs.
+    The keyword arguments of `bulk`, beside verb and prefix: those of `Filter`, and the change.
 
     Attributes:
-        shift: With "move": by how many seconds, or text or a timedelta; below zero is earlier.
-        over: With "spread" and "replay": over how many seconds to spread the jobs, each at a place fixed by its key.
-        since: With these: from which instant on; by default from when the run began.
-        note: With "pause": why.
-        by: With "pause": who; None for this process.
-        running: With "cancel": whether those that run are asked to stop, as by `cancel(key, running=True)`.
-        dry_run: Whether to count the jobs only.
-        limit: How many jobs to change at most; None for all.
-        cursor: Where to go on: that of an answer, or of what `on_progress` got.
+        shift: With "move": the difference in seconds, or as text or a timedelta; negative is earlier.
+        over: With "spread" and "replay": seconds over which the jobs are spread, each at a place fixed by its key.
+        since: With these: the start of the span; by default the start of the run.
+        note: With "pause": the reason.
+        by: With "pause": the actor; None for this process.
+        running: With "cancel": True to ask running jobs to stop, as `cancel(key, running=True)`.
+        dry_run: True to count the jobs only.
+        limit: Maximum number of jobs to change; None for all.
+        cursor: Where to continue: the cursor of an answer, or of a call of `on_progress`.
     """
 
     shift: Duration | None
@@ -59,15 +60,16 @@ class BulkFields(Filter, total=False):
 @record
 class BulkAnswer:
     """
-    The state of a bulk change: how far it has come.
+    The state of a bulk change.
 
     Attributes:
-        matched: How many jobs the filter chose.
-        changed: How many of them were changed, or asked to stop; none in a dry run.
-        refused: How many had begun to run, or were changed by others since they were read, and so were left alone.
-        cursor: Where to go on; None if there is nothing left.
-        start: A cursor at the beginning of the same run: of a dry run, it makes a run that can be repeated as a whole.
-        stopping: How many of those that changed ran, and were asked to stop.
+        matched: Number of jobs that match the filter.
+        changed: Number of them that were changed, or asked to stop; 0 in a dry run.
+        refused: Number of them that had begun to run, or were changed by others since they were read, and were not
+            changed.
+        cursor: Where to continue; None if it is complete.
+        start: A cursor at the start of the same run: from a dry run, it makes a run that can be repeated as a whole.
+        stopping: Number of changed jobs that were running, and were asked to stop.
     """
 
     matched: int
@@ -79,15 +81,11 @@ class BulkAnswer:
 
 
 BulkProgress = Callable[[BulkAnswer], object]
-"""Called after each commit with how far it has come."""
+"""Called after each commit with the state so far."""
 
 
 @record
 class BulkRequest:
-    """
-    A bulk change whose fields were checked.
-    """
-
     verb: str
     filters: ListFields
     shift_ms: int = 0
@@ -109,12 +107,12 @@ class BulkRequest:
 
 def bulk_request(verb: str, prefix: str, fields: BulkFields, now: int) -> BulkRequest:
     """
-    Return the request that *fields* make.
+    Validate *fields* and return the request.
 
     Raises:
         InvalidJobError: Naming the value and the remedy.
         InvalidDelayError: For NaN.
-        TypeError: For a time that is no number.
+        TypeError: For a time that is not a number.
     """
     if verb not in BULK_VERBS:
         raise InvalidJobError("verb", verb, f"pass one of {', '.join(BULK_VERBS)}")
@@ -143,7 +141,7 @@ def bulk_request(verb: str, prefix: str, fields: BulkFields, now: int) -> BulkRe
 
 def _filters(verb: str, prefix: str, fields: BulkFields, now: int) -> ListFields:
     """
-    Return what chooses the jobs, narrowed to those that *verb* can change.
+    Return the filters, narrowed to jobs that *verb* can change.
     """
     given: dict[str, Any] = {name: value for name, value in fields.items() if name in _FILTERS and _is_given(value)}
     if not given and not prefix:

@@ -1,5 +1,5 @@
 """
-The fields that `change` accepts, the same for a store and for a service.
+The fields of `change`, for a store and for a service.
 
 Internal: other packages use it, users do not.
 """
@@ -19,29 +19,29 @@ __all__ = ["ChangeFields", "change_fields"]
 
 class ChangeFields(TypedDict, total=False):
     """
-    The keyword arguments of `change`; they mean what they mean in `SetRequest`.
+    The keyword arguments of `change`; their meaning is that of `SetRequest`.
 
     Attributes:
-        payload: Another payload; None is one, too.
-        target: Another kind of place.
-        handler: Another one of that kind.
-        retry: Another policy; None for that of the handler, or else the scheduler's.
-        expires: Seconds after its instant, or None for no end.
-        every: Another interval, counted from the last nominal run; in place of a cron line, from now.
-        time: Another time of the day; None to count elapsed time.
-        cron: Another line; in place of an interval, too.
-        day_match: What both day fields of a line mean; None for what is so by default.
-        tz: Another zone of `cron`, `time` and `exclude`.
-        dst_gap: What to do about times that the wall clock skips; None for what is so by default.
-        dst_overlap: What to do about times that it shows twice; None for what is so by default.
-        misfire: What to do about missed runs.
-        misfire_grace: With "skip", how late a run may begin; None for a minute.
-        overlap: What to do about instants that pass while a run lasts; None for what is so by default.
+        payload: New payload; None is a payload, too.
+        target: New target kind.
+        handler: New handler of that kind.
+        retry: New policy; None for the handler's, or else the scheduler's.
+        expires: Seconds after the due time, or None for no end.
+        every: New interval, counted from the last nominal run; if it replaces a cron line, from now.
+        time: New time of day; None to count elapsed time.
+        cron: New cron line; may replace an interval.
+        day_match: Meaning of a line with both day fields; None for the default.
+        tz: New zone of `cron`, `time` and `exclude`.
+        dst_gap: Policy for times that the wall clock skips; None for the default.
+        dst_overlap: Policy for times that it shows twice; None for the default.
+        misfire: Policy for missed runs.
+        misfire_grace: With "skip", the maximum lateness of a run; None for a minute.
+        overlap: Policy for instants that pass during a run; None for the default.
         jitter: Seconds over which the runs of different keys are spread.
         until: The instant after which no run is due, or None for no end.
-        max_runs: After how many runs since the series began the job is gone, or None for no end.
-        pause_after: After how many failed runs in a row the job is paused, or None for never.
-        exclude: What is left out of the series, in place of what was.
+        max_runs: Number of runs since the start of the series after which the job is gone, or None for no end.
+        pause_after: Number of failed runs in a row after which the job is paused, or None for never.
+        exclude: New exclusions of the series.
     """
 
     payload: Any
@@ -71,11 +71,11 @@ _FIELDS: Final = tuple(ChangeFields.__annotations__)
 
 def change_fields(fields: ChangeFields) -> ChangeFields:
     """
-    Return *fields* if there is any, and all are known.
+    Return *fields* if they are not empty and all are known.
 
     Raises:
-        InvalidJobError: If there is none.
-        TypeError: For another name, as for any unknown argument.
+        InvalidJobError: If there is no field.
+        TypeError: For an unknown field.
     """
     for name in fields:
         if name not in _FIELDS:

@@ -1,7 +1,7 @@
 """
-The one place where a caller's values become a job's, or are refused by name.
+Validation and conversion of callers' values, in one place.
 
-Nothing durable is `inf`: a job that never fires would hold its key and its row for good, so delays end at 100 years.
+Durable values are finite: a job that never fires would hold its key and its row for good, so delays end at 100 years.
 
 Internal: other packages use it, users do not.
 """
@@ -59,31 +59,31 @@ __all__ = [
 KEY_BYTES_MAX = 512
 PAYLOAD_BYTES_MAX = 1 << 20
 DEPTH_MAX: Final = 100
-"""How deep arrays and objects may nest: far past real payloads, far below any recursion limit."""
+"""Maximum nesting of arrays and objects: far above real payloads, far below any recursion limit."""
 _RATES = (0.001, 1_000_000.0)
 NUMBER_MAX = (1 << 53) - 1
-"""The largest number of a record: what JSON carries exactly."""
+"""The largest number of a record: the largest integer that JSON carries exactly."""
 CENTURY_S: Final = 36_525 * 86_400.0
 SOCKET_S_MAX: Final = 2_147_483
-"""What systems and libraries take as a timeout: so many seconds fit as milliseconds into 31 bits."""
+"""Maximum timeout of systems and libraries: its milliseconds fit into 31 bits."""
 _FIRST_DATE_S: Final = 1e8
-"""March 1973: whatever is less was hardly meant as seconds since the epoch."""
+"""March 1973: a smaller number was hardly meant as seconds since the epoch."""
 _FLOAT_NOISE_MS: Final = 5e-4
-"""By how much the ms of a float of seconds in our days may be off: a whole number of ms stays one."""
+"""Maximum error of the milliseconds of a float of seconds: a whole number of ms stays one."""
 FAR_MS = 36_525 * 86_400_000
 """100 years of 365.25 days."""
 
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=refuse).encode
 _decode = json.JSONDecoder().raw_decode
-"""What `json.loads` does, without its look for other encodings and for white space: what we store has neither."""
+"""`json.loads` without its checks for other encodings and white space, which stored texts never have."""
 
 _Choice = TypeVar("_Choice", bound=str)
 
 
 def check_key(key: str, name: str = "key") -> str:
     """
-    Return *key* if a job can have it: 1 to 512 bytes of UTF-8, no NUL.
+    Validate a key: 1 to 512 bytes of UTF-8, no NUL.
     """
     if type(key) is str and 0 < len(key) <= KEY_BYTES_MAX and key.isascii() and "\0" not in key:
         return key  # nearly all
@@ -96,7 +96,7 @@ def check_key(key: str, name: str = "key") -> str:
 
 def check_keys(keys: Iterable[str]) -> list[str]:
     """
-    Return *keys* as a list if each can be one; a lone string is refused, as its letters are not meant.
+    Validate an iterable of keys and return a list; a single string is refused.
     """
     if isinstance(keys, str):
         raise InvalidJobError("keys", keys, f"pass a list, such as [{keys!r}]")
@@ -105,7 +105,7 @@ def check_keys(keys: Iterable[str]) -> list[str]:
 
 def check_handler(handler: str) -> str:
     """
-    Return *handler* if it can be stored: at most 2,048 bytes of UTF-8, which is what a URL may have.
+    Validate a handler: at most 2,048 bytes of UTF-8, the maximum length of a URL.
     """
     if not isinstance(handler, str):
         raise InvalidJobError("handler", handler, f"pass a name or URL as a string, not {type(handler).__name__}")
@@ -114,7 +114,7 @@ def check_handler(handler: str) -> str:
 
 def check_text(name: str, text: str, bytes_max: int) -> str:
     """
-    Return *text* if it can be stored: so many bytes of UTF-8, no NUL.
+    Validate a text: at most the given number of bytes of UTF-8, no NUL.
     """
     if text.isascii() and len(text) <= bytes_max and "\0" not in text:
         return text
@@ -131,7 +131,7 @@ def check_text(name: str, text: str, bytes_max: int) -> str:
 
 def check_scope(scope: str) -> str:
     """
-    Return *scope* if it can be one: "*", a target, or TARGET:HANDLER.
+    Validate a scope: "*", a target, or TARGET:HANDLER.
     """
     if not isinstance(scope, str) or not scope.partition(":")[0] or scope.endswith(":"):
         raise InvalidJobError("scope", scope, "pass '*' for all jobs, a target, or TARGET:HANDLER, as 'handler:mail'")
@@ -139,9 +139,6 @@ def check_scope(scope: str) -> str:
 
 
 def check_trace(trace: str | None) -> str | None:
-    """
-    Return *trace* if it is a W3C traceparent or None.
-    """
     if trace is not None and not (isinstance(trace, str) and _TRACEPARENT.fullmatch(trace)):
         raise InvalidJobError("trace", trace, "pass a W3C traceparent such as 00-<32 hex>-<16 hex>-01")
     return trace
@@ -149,7 +146,7 @@ def check_trace(trace: str | None) -> str | None:
 
 def check_generation(generation: int | None) -> int | None:
     """
-    Return *generation* if a job can have it, or 0 for "there is no such job", or None.
+    Validate a generation; 0 means "there is no such job", None no condition.
     """
     if generation is not None and (type(generation) is not int or not 0 <= generation < 1 << 63):
         raise InvalidJobError("if_generation", generation, "pass the generation that a set, move or get answered, or 0")
@@ -158,7 +155,7 @@ def check_generation(generation: int | None) -> int | None:
 
 def check_count(name: str, count: object, most: int) -> int:
     """
-    Return *count* if it is an integer in 1..*most*.
+    Validate an integer in 1..*most*.
     """
     if type(count) is not int or not 1 <= count <= most:
         raise InvalidJobError(name, count, f"pass an integer in 1..{most}")
@@ -167,7 +164,7 @@ def check_count(name: str, count: object, most: int) -> int:
 
 def check_rate(rate: object) -> float:
     """
-    Return *rate*, so many a second, if it is a number from one in a thousand seconds to a million.
+    Validate a rate per second, from one in a thousand seconds to a million.
     """
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not _RATES[0] <= rate <= _RATES[1]:
         raise InvalidJobError("rate", rate, f"pass how many a second, {_RATES[0]:g} to {_RATES[1]:g}")
@@ -191,11 +188,11 @@ def choice(name: str, value: str, kind: type[_Choice]) -> _Choice:
 
 def delay_ms(delay: Duration, name: str = "delay") -> int:
     """
-    Return *delay* in milliseconds, rounded up; negative counts as 0.
+    Convert *delay* to milliseconds, rounded up; negative counts as 0.
 
     Raises:
         InvalidDelayError: If it is NaN.
-        InvalidJobError: If it is past 100 years, which `inf` is, or text that names no length of time.
+        InvalidJobError: If it is over 100 years, such as `inf`, or text that is not a length of time.
         TypeError: If it is none of the types of a duration.
     """
     if type(delay) is float and 0.0 <= delay * 1000 <= FAR_MS:  # nearly all
@@ -208,7 +205,7 @@ def delay_ms(delay: Duration, name: str = "delay") -> int:
 
 def span_ms(name: str, value: Duration) -> int:
     """
-    Return a positive *value* in milliseconds, rounded up.
+    Convert a positive *value* to milliseconds, rounded up.
     """
     ms = delay_ms(value, name)
     if ms < 1:
@@ -218,17 +215,17 @@ def span_ms(name: str, value: Duration) -> int:
 
 def at_ms(at: Instant, now: int, name: str = "at") -> int:
     """
-    Return the instant *at* in ms since the epoch; one that has passed is kept as it is.
+    Convert the instant *at* to ms since the epoch; a past instant is kept as it is.
 
     Args:
         at: As for `epoch_seconds`.
         now: The store's time.
-        name: What to call it in an error.
+        name: Name of the argument in error messages.
 
     Raises:
-        InvalidDelayError: As `epoch_seconds`, and so the others.
-        InvalidJobError: Also if it is more than 100 years ahead.
-        TypeError: See there.
+        InvalidDelayError: As `epoch_seconds`.
+        InvalidJobError: As `epoch_seconds`, or if it is more than 100 years ahead.
+        TypeError: As `epoch_seconds`.
     """
     value = epoch_seconds(name, at)
     if value * 1000 - now > FAR_MS:
@@ -238,7 +235,7 @@ def at_ms(at: Instant, now: int, name: str = "at") -> int:
 
 def check_date(at: Instant, name: str = "at") -> None:
     """
-    Refuse a bare number that is too small for a date of our days, and was hardly meant as one.
+    Refuse a bare number that is too small to be meant as a current date.
 
     Raises:
         InvalidJobError: With the remedy.
@@ -251,16 +248,16 @@ def check_date(at: Instant, name: str = "at") -> None:
 
 def epoch_seconds(name: str, at: Instant) -> float:
     """
-    Return the instant *at* in seconds since the epoch.
+    Convert the instant *at* to seconds since the epoch.
 
     Args:
-        name: What to call it in an error.
-        at: An aware datetime, ISO 8601 text with an offset such as "2030-01-01T09:00:00+01:00" or "...Z", or that many
-            seconds.
+        name: Name of the argument in error messages.
+        at: An aware datetime, ISO 8601 text with an offset such as "2030-01-01T09:00:00+01:00" or "...Z", or seconds
+            since the epoch.
 
     Raises:
         InvalidDelayError: If it is NaN.
-        InvalidJobError: If it is a naive datetime, or text without an offset or of no instant.
+        InvalidJobError: If it is a naive datetime, or text without an offset, or text that is not an instant.
         TypeError: If it is none of these.
     """
     if isinstance(at, str):
@@ -282,7 +279,7 @@ def epoch_seconds(name: str, at: Instant) -> float:
 
 def encode_payload(payload: Any) -> bytes:
     """
-    Return *payload* as JSON bytes, at most 1 MiB, and nested at most 100 levels.
+    Encode *payload* as JSON, at most 1 MiB, nested at most 100 levels.
     """
     if payload is None:
         return b"null"
@@ -317,18 +314,18 @@ def decode_payload(data: bytes) -> Any:
 @cache
 def _members(kind: type[_Choice]) -> dict[str, _Choice]:
     """
-    Return the members of a StrEnum by their values; calling it takes seven times as long.
+    Return the members of a StrEnum by value; the constructor takes seven times as long.
     """
     return {str(member): member for member in kind}  # type: ignore[attr-defined]  # kind is a StrEnum
 
 
 def seconds(name: str, value: Duration) -> float:
     """
-    Return the seconds of *value* as a float that is not NaN; what no float holds is infinite.
+    Convert *value* to seconds as a float that is not NaN; a number beyond all floats is infinite.
 
     Raises:
         InvalidDelayError: If it is NaN.
-        InvalidJobError: If it is text that names no length of time.
+        InvalidJobError: If it is text that is not a length of time.
         TypeError: If it is none of the types of a duration.
     """
     if type(value) is float and not math.isnan(value):
@@ -354,7 +351,7 @@ def seconds(name: str, value: Duration) -> float:
 
 def positive_s(name: str, value: Duration, most: float = math.inf) -> float:
     """
-    Return the seconds of *value*, more than 0 and at most *most*; raises as `seconds`, and the same for NaN as for 0.
+    Convert *value* to seconds, more than 0 and at most *most*; NaN raises the same error as 0, otherwise as `seconds`.
     """
     number = value if isinstance(value, float) else seconds(name, value)
     if not 0 < number <= most:
@@ -365,7 +362,7 @@ def positive_s(name: str, value: Duration, most: float = math.inf) -> float:
 
 def limit_s(name: str, value: Duration | None) -> float | None:
     """
-    Return the seconds of *value*, None for no limit, which a century and more is, too; raises as `seconds`.
+    Convert *value* to seconds; None, like a century or more, means no limit; raises as `seconds`.
     """
     number = math.inf if value is None else seconds(name, value)
     return None if number > CENTURY_S else number

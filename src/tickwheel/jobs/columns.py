@@ -1,8 +1,8 @@
 """
-The columns of a job, declared once: what stores write and read, documents show and exports take along is derived here.
+The columns of a job, declared once; stores, documents and exports are derived from them.
 
-A column is a field of `Job`, in its order. Its type and its default come from the field; a codec below turns a value
-that a table cannot hold into one that it can. So a new column is a field of `Job`, and a column in each schema.
+A column is a field of `Job`, in the same order. Its type and its default come from the field; a codec below converts
+values that a table cannot hold. So a new column is a field of `Job`, and a column in each schema.
 
 Internal: other packages use it, users do not.
 """
@@ -27,12 +27,12 @@ class Column:
     A column of a job.
 
     Attributes:
-        name: Of the field, and of the column in each table.
-        kind: The type of what is stored: "text", "bytes", "int2", "int4" or "int8".
-        default: The field's value in a job that has none of its own.
-        empty: What is stored for the default.
-        encode: Returns what is stored for another value of the field; None if that is the value itself.
-        decode: The reverse of it.
+        name: Name of the field, and of the column in each table.
+        kind: The stored type: "text", "bytes", "int2", "int4" or "int8".
+        default: The field's default in a job.
+        empty: The stored form of the default.
+        encode: Returns the stored form of another value; None if it is the value itself.
+        decode: The inverse of `encode`.
     """
 
     name: str
@@ -59,9 +59,9 @@ def pause_text(pause: Pause) -> str:
 
 def text_of(error: str | None) -> str | None:
     r"""
-    Return *error* as any database takes it: NUL as `\x00`, and lone surrogates as `\udc80`.
+    Return *error* in a form that any database accepts: NUL as `\x00`, and lone surrogates as `\udc80`.
 
-    An exception's message may hold both, and must not keep a firing from being settled.
+    An exception's message may contain both, which must not prevent the settlement (acknowledgement) of a firing.
     """
     return error and error.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
 
@@ -83,13 +83,12 @@ def _retry_text(policy: RetryPolicy) -> str | None:
 
 
 UNSTORED: Final = ("lacks_handler", "awaits_worker")
-"""
-The last fields of `Job`, which have no column: the column `state` says the first (see `stores/_rows.py`), and only the
-process that fires a job knows the second.
-"""
+"""The last fields of `Job`, without columns of their own: the column `state` covers the first (see `stores/_rows.py`),
+and
+only the process that fires a job knows the second."""
 
 PLAIN: Final = ("due_at", "generation", "key", "payload", "target", "handler", "first_set_at")
-"""The columns that every job has a value of its own in; a plain job has the defaults in all others."""
+"""The columns in which every job has a value of its own; a plain job has the defaults in all others."""
 
 _KINDS: Final = {
     int: _Codec("int8"),
@@ -98,7 +97,7 @@ _KINDS: Final = {
     bool: _Codec("int2", int, bool),
     float: _Codec("text", repr, float),
 }
-"""How the values of a type are stored, of which None is NULL, unless the column has a codec of its own."""
+"""The stored form of each type, in which None is NULL, unless the column has a codec of its own."""
 
 _CODECS: Final = {
     "attempt": _Codec("int4"),
@@ -107,7 +106,7 @@ _CODECS: Final = {
     "error": _Codec("text", text_of),
     "pause": _Codec("text", pause_text, pause_of),
 }
-"""How the values of a column are stored where its type does not say it."""
+"""Codecs of columns whose type does not determine the stored form."""
 
 
 def _column(field: Field[Any], hint: Any) -> Column:
@@ -136,4 +135,4 @@ ALL: Final = _columns()
 NAMES: Final = tuple(column.name for column in ALL)
 
 DEFAULTS: Final = {column.name: column.default for column in ALL if column.name not in PLAIN}
-"""What a plain job has in the columns that are not in `PLAIN`."""
+"""The values of a plain job in the columns that are not in `PLAIN`."""

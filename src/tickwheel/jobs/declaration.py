@@ -1,5 +1,5 @@
 """
-A declaration: the recurring jobs of a manifest as they should be, and its answer.
+A declaration: the desired recurring jobs of a manifest, and its answer.
 
 Internal: other packages use it, users do not.
 """
@@ -46,7 +46,7 @@ class Schedule(SetRequest):
     """
     One recurring job of a manifest, for `declare`: a key, a call, `every=` or `cron=`, and other arguments of `set`.
 
-    `mode=`, `max_wait=` and `if_generation=` are not for it: a declaration says what the job should be.
+    `mode=`, `max_wait=` and `if_generation=` are not allowed: a declaration describes the desired job.
     """
 
     __slots__ = ()
@@ -58,11 +58,11 @@ class DeclaredJob:
     The outcome of a declaration for one job.
 
     Attributes:
-        key: The job's.
-        outcome: CREATED, UNCHANGED, CHANGED, DEAD (it stays a dead letter), FINISHED (no run of the rule is left),
-            REPLACED (it fired once) or CANCELLED (the manifest does not have it any more).
-        job: The job as it is now, or None where there is none; of a cancelled one, as it was.
-        before: In a dry run, the job as it is, or None; `job` is what would become of it.
+        key: The job's key.
+        outcome: CREATED, UNCHANGED, CHANGED, DEAD (it stays a dead letter), FINISHED (the rule has no further run),
+            REPLACED (it was a one-time job) or CANCELLED (the manifest no longer has it).
+        job: The job after the declaration, or None; of a cancelled one, its last state.
+        before: In a dry run, the current job, or None; `job` is then the result that it would have.
     """
 
     key: str
@@ -77,11 +77,11 @@ class Declared:
     The answer to a declaration.
 
     Attributes:
-        manifest: Its name.
-        outcome: CHANGED, UNCHANGED (nothing was written), or SUPERSEDED (a newer revision was declared, so nothing was
+        manifest: Name of the manifest.
+        outcome: CHANGED, UNCHANGED (nothing was written), or SUPERSEDED (a newer revision was declared; nothing was
             done).
-        revision: The revision that holds now, or None.
-        jobs: What it did: the jobs of the manifest in the order given, then those that were cancelled, by key.
+        revision: The current revision, or None.
+        jobs: The outcomes: the jobs of the manifest in the given order, then the cancelled ones, by key.
     """
 
     manifest: str
@@ -92,7 +92,7 @@ class Declared:
     @property
     def outcomes(self) -> Mapping[str, Outcome]:
         """
-        The outcome by key.
+        The outcomes by key.
         """
         return {job.key: job.outcome for job in self.jobs}
 
@@ -100,7 +100,7 @@ class Declared:
 @dataclass(frozen=True, slots=True)
 class Declaration:
     """
-    A declaration whose own arguments were checked; `Scheduler.declare` says what they mean.
+    A declaration whose own arguments were validated; `Scheduler.declare` documents them.
     """
 
     manifest: str
@@ -112,7 +112,7 @@ class Declaration:
 
     def options(self) -> dict[str, int | bool | None]:
         """
-        Return the arguments beside the list and its name, as `declare` has them.
+        Return the arguments besides the list and its name, as for `declare`.
         """
         return {
             "revision": self.revision,
@@ -132,7 +132,7 @@ def checked_declaration(
     dry_run: bool = False,
 ) -> Declaration:
     """
-    Return the declaration that the arguments make.
+    Validate the arguments and return the declaration.
 
     Raises:
         InvalidJobError: Naming the value and the remedy.
@@ -188,12 +188,12 @@ def check_schedule(schedule: SetRequest, manifest: str) -> None:
 
 def part_of(write: Set, manifest: Manifest, before: Manifest) -> Set:
     """
-    Return *write*, a set of a declared job, as a part of the declaration of *manifest*.
+    Convert *write*, a set of a declared job, to a part of the declaration of *manifest*.
 
     Args:
-        write: As the schedule makes it.
-        manifest: As it is declared.
-        before: As the store has it: a series of its rules that has ended is not created again.
+        write: The set of the schedule.
+        manifest: The manifest as it is declared.
+        before: The manifest in the store: a series of its rules that has ended is not created again.
     """
     rule = json.loads(before.rules).get(write.job.key)
     wanted = Recurrence.from_text(write.job.recurrence or "")
@@ -208,7 +208,7 @@ def part_of(write: Set, manifest: Manifest, before: Manifest) -> Set:
 
 def rules_of(writes: Iterable[Set]) -> str:
     """
-    Return what a manifest keeps of the rules of *writes*: those with a number of runs.
+    Return the rules that a manifest keeps: those of *writes* with a number of runs.
     """
     texts = {write.job.key: write.job.recurrence or "" for write in writes}
     return json.dumps({key: text for key, text in texts.items() if Recurrence.from_text(text).max_runs is not None})
@@ -216,7 +216,7 @@ def rules_of(writes: Iterable[Set]) -> str:
 
 def digest_of(writes: Iterable[Set]) -> str:
     """
-    Return a checksum of what *writes* declare, which is the same at each start of a program.
+    Return a checksum of *writes*, which is the same at each start of a program.
     """
     lines = sorted(f"{write.job.key}\n{_stated(write)}\n{write.keeps_payload}" for write in writes)
     return sha256("\n".join(lines).encode()).hexdigest()[:32]

@@ -1,5 +1,5 @@
 """
-The definition of a series: the parts of a recurring job that callers set.
+The definition of a series: the caller's part of a recurring job.
 
 Internal: other packages use it, users do not.
 """
@@ -21,13 +21,13 @@ class Definition(NamedTuple):
     The rule, the payload and the policies of a series.
 
     Attributes:
-        series: Its rule; the state of it does not count.
-        payload: Encoded.
-        target: The kind of place.
-        handler: Which one of that kind.
+        series: Its rule; the state in it is ignored.
+        payload: The encoded payload.
+        target: The target kind.
+        handler: The handler of that kind.
         retry: The policy.
-        expires_ms: For how long after its instant a run is worth firing, or None.
-        has_phase: Whether the phase of an interval was asked for.
+        expires_ms: Time to live of a run after its due time, or None.
+        has_phase: True if the phase of an interval was requested.
     """
 
     series: Recurrence
@@ -41,7 +41,7 @@ class Definition(NamedTuple):
     @classmethod
     def of(cls, job: Job, *, has_phase: bool = False) -> Definition:
         """
-        Return the definition that *job* has now.
+        Return the current definition of *job*.
 
         Raises:
             InvalidRecurrenceError: If its recurrence is opaque.
@@ -55,7 +55,7 @@ class Definition(NamedTuple):
     @classmethod
     def at_last(cls, job: Job) -> Definition:
         """
-        Return the definition that was set last: that of *job*, or the one that counts once its run has ended.
+        Return the last definition that was set: that of *job*, or the one that takes effect after its run.
 
         Raises:
             InvalidRecurrenceError: If its recurrence is opaque.

@@ -50,25 +50,25 @@ __all__ = [
 ]
 
 ERROR_CHARS_MAX: Final = 2_000
-"""How much of an error's text is kept with the job."""
+"""Maximum length of an error's text in a job."""
 _SILENT: Final = "its str() raised {}"
 
 
 class InvalidJobError(InvalidValueError):
     """
-    A value that no job can have; nothing was stored.
+    A value that is invalid for a job; nothing was stored.
     """
 
 
 class InvalidRecurrenceError(InvalidJobError, RecurrenceError):
     """
-    A recurrence that no job can have: it cannot be read, or never fires.
+    A recurrence that cannot be read, or never fires.
     """
 
 
 class MisfitError(InvalidJobError):
     """
-    A payload that the parameters of a task do not take.
+    A payload that does not fit the parameters of a task.
     """
 
 
@@ -81,7 +81,7 @@ class HandlerFailedError(TickwheelError, RuntimeError):
 
     def __init__(self, what: str, *, is_whole: bool, remote_traceback: str | None = None) -> None:
         """
-        Say *what* happened, whether the process *is_whole*, to run other calls, and where in it the handler raised.
+        Build the message from *what* happened; *is_whole* if the process can run other calls.
         """
         self.is_whole = is_whole
         self.remote_traceback = remote_traceback
@@ -90,54 +90,42 @@ class HandlerFailedError(TickwheelError, RuntimeError):
 
 class HandlerNotFoundError(TickwheelError, LookupError):
     """
-    A job names a handler that this scheduler does not have.
+    A job refers to a handler that this scheduler does not have.
     """
 
     def __init__(self, handler: str) -> None:
-        """
-        Name the *handler*.
-        """
         self.handler = handler
         super().__init__(f"no handler is named {handler!r}: register it with @scheduler.handler({handler!r})")
 
 
 class JobStoppedError(TickwheelError, RuntimeError):
     """
-    The job was cancelled while it ran, or its next run is due (`overlap="cancel"`): its handler is to stop.
+    The job was cancelled while it ran, or its next run is due (`overlap="cancel"`): its handler must stop.
     """
 
     def __init__(self, fire_id: str) -> None:
-        """
-        Name the attempt by its *fire_id*.
-        """
         self.fire_id = fire_id
         super().__init__(f"{fire_id} was asked to stop while it ran: let this error end the handler")
 
 
 class DeliveryError(TickwheelError, OSError):
     """
-    A broker or queue did not confirm what was sent to it; it may have got it nevertheless.
+    A broker or queue did not confirm a message; it may have received it nevertheless.
     """
 
     is_transient = True
 
     def __init__(self, where: str, what: str) -> None:
-        """
-        Say *where*, without a password, and *what* came instead.
-        """
         super().__init__()
         self.args = (f"{where} did not confirm: {what}",)  # OSError takes its arguments in __new__
 
 
 class LeaseEndedError(TickwheelError, RuntimeError):
     """
-    A worker came too late: the firing is not in its hands any more.
+    A worker was too late: it no longer has the lease of the firing.
     """
 
     def __init__(self, fire_id: str, what: str | None) -> None:
-        """
-        Name the *fire_id*, and *what* has become of it, if that is known.
-        """
         self.fire_id, self.what = fire_id, what
         became = what or "it was never leased here, or the process that leased it has ended, and then it is fired again"
         super().__init__(f"there is no lease of {fire_id!r}: {became}" if fire_id else f"nothing is leased: {became}")
@@ -145,53 +133,41 @@ class LeaseEndedError(TickwheelError, RuntimeError):
 
 class TooManyWaitingError(TickwheelError, RuntimeError):
     """
-    Too many workers wait for firings, so this one may not.
+    Too many workers wait for firings already.
     """
 
     is_transient = True
 
     def __init__(self, waiting_max: int) -> None:
-        """
-        Name the limit.
-        """
         self.waiting_max = waiting_max
         super().__init__(f"{waiting_max} workers wait already: let fewer wait, for more firings each")
 
 
 class TransactionError(TickwheelError, RuntimeError):
     """
-    A connection that was passed as `conn=` has no transaction that a job could join; nothing was written.
+    A connection that was passed as `conn=` has no transaction to join; nothing was written.
     """
 
     def __init__(self, what: str, remedy: str) -> None:
-        """
-        Say *what* is wrong with it, and the *remedy*.
-        """
         super().__init__(f"conn {what}: {remedy}")
 
 
 class UnsupportedError(TickwheelError, RuntimeError):
     """
-    This kind of scheduler cannot do it.
+    This kind of scheduler does not support the operation.
     """
 
     def __init__(self, what: str, remedy: str) -> None:
-        """
-        Say *what* was asked, and the *remedy*.
-        """
         self.what = what
         super().__init__(f"{what}: {remedy}")
 
 
 class AccessError(TickwheelError, OSError):
     """
-    A service does not let this caller in.
+    A service refused this caller.
     """
 
     def __init__(self, where: str, what: str) -> None:
-        """
-        Say *where*, and *what* it said; never a token.
-        """
         super().__init__()
         remedy = "pass token=, or set TICKWHEEL_TOKEN, to one of its tokens that may do this"
         self.args = (f"{where} refused this ({what}): {remedy}",)  # OSError takes its arguments in __new__
@@ -204,7 +180,7 @@ class StoreError(TickwheelError, OSError):
 
     def __init__(self, what: str, remedy: str, *, is_transient: bool = False, is_unknown: bool = False) -> None:
         """
-        Say *what* happened and the *remedy*; *is_unknown* where a write may or may not have taken effect.
+        Build the message from *what* happened and the *remedy*; *is_unknown* if a write may have taken effect.
         """
         self.is_transient = is_transient
         self.is_unknown = is_unknown
@@ -220,21 +196,21 @@ class StoreInUseError(StoreError):
 
 class StoreFullError(StoreError):
     """
-    The store has no room for anything new; what is there can still be cancelled, begun and settled.
+    The store has no room for new jobs; existing ones can still be cancelled, begun and settled.
     """
 
 
 class StoreFormatError(StoreError):
     """
-    The file or database is not a store of tickwheel's, or one of a newer version.
+    The file or database is not a store of tickwheel, or has a newer version.
     """
 
 
 def error_text(error: BaseException) -> str:
     """
-    Return the text that is kept of *error*: ours as they are, others with their type.
+    Return the text to store for *error*: our errors unchanged, others with their type.
 
-    An exception's class may be anybody's. Nothing that it does raises here, nor does the text keep its class alive.
+    An exception's class may be any user's. Nothing that it does raises here, nor does the text keep its class alive.
     """
     kind = type(error)
     name = kept_text(kind.__name__)
@@ -266,6 +242,6 @@ def kept_text(text: object, chars_max: int = ERROR_CHARS_MAX) -> str:
 
 def ascii_text(text: str | None) -> str | None:
     r"""
-    Return *text* in ASCII, with other characters as `\u65e5`, and cut.
+    Return *text* in ASCII, with other characters as `\u65e5`, truncated.
     """
     return text and text.encode("ascii", "backslashreplace").decode("ascii")[:ERROR_CHARS_MAX]

@@ -1,5 +1,5 @@
 """
-One firing as an operator sees it: on the page, over HTTP and from `Scheduler.recent`.
+One firing for operators: on the page, over HTTP and from `Scheduler.recent`.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ __all__ = ["FiringRecord"]
 
 class FiringRecord(NamedTuple):
     """
-    One firing, and what became of it.
+    One firing and its outcome.
 
     Attributes:
-        number: Grows with every end; 0 while it runs.
-        key: Of its job.
-        generation: Of its job.
-        attempt: From 1.
-        target: The kind of place it went to.
-        handler: Which one of that kind.
-        due_at: When it was to fire, in ms since the epoch.
-        fired_at: When it did, with the fraction.
-        outcome: "running", "succeeded", "retried", "snoozed", "died", "stopped", or "superseded", where its end was
+        number: Increases with every ended firing; 0 while it runs.
+        key: The job's key.
+        generation: The job's generation.
+        attempt: Number of the attempt, from 1.
+        target: The target kind.
+        handler: The handler of that kind.
+        due_at: Due time in ms since the epoch.
+        fired_at: Firing time in ms, with its fraction.
+        outcome: "running", "succeeded", "retried", "snoozed", "died", "stopped", or "superseded", if its end was
             refused.
-        error: What went wrong, or None.
-        took_ms: How long it ran, once it has ended, where that was measured: for its history, a worker or an observer.
+        error: The error, or None.
+        took_ms: Duration, once it has ended, if it was measured: for its history, a worker or an observer.
         by: The owner that fired it.
-        progress: What its handler has noted of its progress, while it runs.
+        progress: The last progress that its handler has noted, while it runs.
     """
 
     number: int

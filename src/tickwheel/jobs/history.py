@@ -1,5 +1,5 @@
 """
-The records that a store keeps of a job's past.
+The records of a job's past in a store.
 
 Internal: other packages use it, users do not.
 """
@@ -13,7 +13,7 @@ from tickwheel.jobs.record import record
 __all__ = ["CUT_OFF", "Actor", "HistoryRecord"]
 
 CUT_OFF: Final = "cut_off"
-"""The outcome of an attempt whose process ended, or lost its shard, before it did."""
+"""The outcome of an attempt whose process ended, or lost its shard, before the attempt did."""
 
 
 @record
@@ -23,7 +23,7 @@ class Actor:
 
     Attributes:
         name: A process, or a token of a service.
-        is_always: Whether all that they do is kept, and not only what they do to recurring jobs.
+        is_always: True if all its acts are recorded, and not only those on recurring jobs.
     """
 
     name: str
@@ -32,31 +32,32 @@ class Actor:
 
 class HistoryRecord(NamedTuple):
     """
-    One thing that happened to a job: an attempt that ended, or an act of a caller.
+    One event of a job: an attempt that ended, or an act of a caller.
 
     Attributes:
-        number: Grows with every record of a store; 0 until it is stored.
-        at: When it ended, in ms since the epoch.
-        key: The job's.
-        generation: The job's, at that time.
-        attempt: Which one, from 1; 0 of an act.
-        outcome: "succeeded", "failed" (it is tried again), "died" (no attempt is left), "snoozed", "expired", or
-            "cut_off": its process ended before it did, or lost the right to it; or "stopped": somebody asked for that
-            while it ran. Of an act "created", "replaced", "changed", "restarted", "moved", "cancelled", "replayed",
+        number: Increases with every record of a store; 0 until it is stored.
+        at: Time of the end, in ms since the epoch.
+        key: The job's key.
+        generation: The job's generation at that time.
+        attempt: Number of the attempt, from 1; 0 for an act.
+        outcome: "succeeded", "failed" (it will be retried), "died" (no attempt is left), "snoozed", "expired",
+            "cut_off"
+            (its process ended before it did, or lost the right to it), or "stopped" (on request, while it ran).
+            For an act "created", "replaced", "changed", "restarted", "moved", "cancelled", "replayed",
             "paused", "resumed" or "stopping".
-        by: The node that ran it, by the name of that life of it; of what was cut off by a stop, "". Of an act the
-            process that asked for it, or the token.
-        target: The kind of place it went to.
-        handler: Which one of that kind.
-        due_at: When it was due.
-        begun_at: When it began, with the fraction; None if it never did.
-        took_ms: How long it took; None if it never began, or nobody knows.
-        error: What went wrong, or None.
-        traceback: Where: the last frames of the exception and of what it came from, cut to 4,000 characters, or None.
-        trace: The W3C traceparent of its span, or of the setting, or None.
-        note: What its handler noted last, such as a short result, cut to 200 characters; None if that was nothing.
-        nominal_at: The instant that the rule of a recurring job named for the run, before any jitter; None of an act,
-            of a job that fires once, and of what was cut off.
+        by: The node that ran it, by the name of that life; "" if a stop cut it off. For an act the
+            requesting process, or the token.
+        target: The target kind.
+        handler: The handler of that kind.
+        due_at: Due time.
+        begun_at: Start time, with its fraction; None if it never started.
+        took_ms: Duration; None if it never started, or is unknown.
+        error: The error, or None.
+        traceback: The last frames of the exception and its causes, truncated to 4,000 characters, or None.
+        trace: The W3C traceparent of its span, or of the set, or None.
+        note: The last note of its handler, such as a short result, truncated to 200 characters, or None.
+        nominal_at: The nominal instant of the run of a recurring job, before any jitter; None for an act,
+            a one-time job, and an attempt that was cut off.
     """
 
     number: int

@@ -1,10 +1,10 @@
 """
-Dead letters as incidents: one for all that broke in the same way.
+Dead letters grouped by their cause (error groups, here called incidents).
 
-Two letters belong together if they have the same target and handler and their errors differ only in the parts that
-vary from job to job: numbers, ids and quoted values. A quoted name of the program is not such a part: the key of a
-KeyError, the names in an AttributeError, NameError or ImportError, and a name after a word such as "table" or "column"
-separate one fault of the code from another. Nothing here reads a clock or a store.
+Two letters are in one group if they have the same target and handler and their errors differ only in parts that
+vary from job to job: numbers, ids and quoted values. Quoted names of the program do not count as variable: the key of a
+KeyError, the names in an AttributeError, NameError or ImportError, and names after words such as "table" or "column".
+This module reads neither a clock nor a store.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from tickwheel.jobs.record import record
 __all__ = ["HOURS", "LETTERS_MAX", "Incident", "Incidents", "incidents_of", "normalised"]
 
 LETTERS_MAX: Final = 10_000
-"""How many dead letters are looked at: the latest."""
+"""Maximum number of dead letters that are examined: the latest."""
 HOURS: Final = 24
-"""For how many hours an incident shows how many letters each had."""
+"""Length of the hourly histogram, in hours."""
 _PLACES_MAX: Final = 20
 _CHARS_MAX: Final = 500
 _VARIABLE: Final = re.compile(
@@ -39,11 +39,11 @@ _VARIABLE: Final = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z_.]{0,63}")
-"""A name as programs have it: a digit is taken for a part that varies."""
+"""A name of a program; a digit marks a variable part."""
 _NAMING_ERRORS: Final = re.compile(
     r"(?:[\w.]+\.)?(?:KeyError|AttributeError|NameError|UnboundLocalError|ImportError|ModuleNotFoundError)\b"
 )
-"""Errors of Python whose quoted names are those of the program."""
+"""Errors of Python whose quoted names are names of the program."""
 _NAMING_WORDS: Final = re.compile(
     r"\b(?:argument|attribute|column|command|constraint|database|exchange|field|function|handler|index|keyword|method"
     r"|module|option|package|parameter|property|queue|relation|role|schema|table|topic|type|variable|view)s?:? ?$",
@@ -56,18 +56,18 @@ _WORD_CHARS: Final = 16
 @record
 class Incident:
     """
-    Dead letters that broke in the same way.
+    Dead letters with the same cause.
 
     Attributes:
-        fingerprint: Its name: the same wherever, and whenever, jobs break in this way.
-        error: Their error, with `…` for what differs from job to job; "" where none was kept.
-        example: The error of the latest one, as it is.
-        count: How many they are.
-        first_at: When the last attempt of the first one was due, in ms since the epoch.
-        last_at: The same of the latest one.
-        by_hour: How many of them were due in each of the last 24 hours, the oldest hour first.
-        places: Where they went: target, handler, and how many; the most first, at most 20.
-        keys: Their keys, the latest first.
+        fingerprint: Its id: the same for the same cause, at any place and time.
+        error: The common error, with `…` for variable parts; "" if none was stored.
+        example: The error of the latest letter, unchanged.
+        count: Number of letters.
+        first_at: Due time of the last attempt of the first letter, in ms since the epoch.
+        last_at: The same for the latest letter.
+        by_hour: Number of letters that were due in each of the last 24 hours, the oldest hour first.
+        places: Target, handler and number of letters; the most frequent first, at most 20.
+        keys: The letters' keys, the latest first.
     """
 
     fingerprint: str
@@ -87,9 +87,9 @@ class Incidents:
     The dead letters of a store as incidents.
 
     Attributes:
-        incidents: The one with the latest letter first.
-        looked_at: How many dead letters were looked at, of those under the prefix.
-        is_all: Whether these are all that there are: beyond 10,000 only the latest are looked at.
+        incidents: Ordered by their latest letters, the latest first.
+        looked_at: Number of dead letters that were examined under the prefix.
+        is_all: True if these are all; beyond 10,000 only the latest are examined.
     """
 
     incidents: tuple[Incident, ...]
@@ -99,12 +99,12 @@ class Incidents:
 
 def incidents_of(letters: Sequence[Job], now: int, *, search: str = "", prefix: str = "") -> Incidents:
     """
-    Group *letters*, which come with the latest first.
+    Group *letters*, which are ordered with the latest first.
 
     Args:
-        letters: One more than `LETTERS_MAX` of them if there are more.
-        now: The store's time in ms, at which the last hour ends.
-        search: Only letters with this, in whatever case, in their key, error, target or handler.
+        letters: The letters; one more than `LETTERS_MAX` if there are more.
+        now: The store's time in ms, the end of the last hour.
+        search: Only letters with this text, ignoring case, in their key, error, target or handler.
         prefix: Only letters whose key begins with this.
     """
     wanted = search.casefold()
@@ -121,7 +121,7 @@ def incidents_of(letters: Sequence[Job], now: int, *, search: str = "", prefix: 
 @lru_cache(maxsize=4096)
 def normalised(text: str) -> str:
     """
-    Return *text* with `…` for what differs from job to job, on one line, and at most 500 characters of it.
+    Return *text* with `…` for variable parts, on one line, truncated to 500 characters.
     """
     names_all = _NAMING_ERRORS.match(text) is not None
 

@@ -1,5 +1,5 @@
 """
-Lanes: jobs that share a fate, because one handler, one queue or one receiver takes them all.
+Lanes: jobs that share one handler, one queue or one receiver.
 
 Internal: other packages use it, users do not.
 """

@@ -14,15 +14,15 @@ __all__ = ["Manifest", "Under"]
 @record
 class Manifest:
     """
-    The facts that a store keeps of a manifest, one record for each name; its jobs name it in a column of their own.
+    The stored record of a manifest; its jobs refer to it in a column of their own.
 
     Attributes:
         name: 1 to 255 bytes of UTF-8.
-        version: Grows with each declaration of other contents; 0 where nothing is kept yet.
-        digest: A checksum of what was declared last.
-        revision: The revision that was declared last, or None.
-        rules: JSON, the canonical recurrence by key of each declared job that has a number of runs: once it has ended,
-            it is not created again by the same rule. So it grows with the manifest and no further.
+        version: Increases with each declaration of new contents; 0 if there is no record yet.
+        digest: A checksum of the last declaration.
+        revision: The revision of the last declaration, or None.
+        rules: JSON, the canonical recurrence by key of each declared job with a number of runs: after its end,
+            the same rule does not create it again. So it grows with the manifest only.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Manifest:
 @record
 class Under:
     """
-    The declaration that a write is part of: the write counts while the manifest has this version.
+    The declaration that a write belongs to: the write is valid while the manifest has this version.
     """
 
     manifest: str

@@ -1,5 +1,5 @@
 """
-The mark of a job that is on its way from one store to another, which its dead letter has in place of its error.
+The mark of a job that is moving from one store to another, stored as the error of its dead letter.
 
 Internal: other packages use it, users do not.
 """
@@ -19,7 +19,7 @@ _MARK: Final = "on its way to another store; if no 'tickwheel migrate' runs, run
 
 class Mark(NamedTuple):
     """
-    The error text of a parked job, parsed: which migration it belongs to, what it was, and whose copy it is.
+    The parsed error text of a parked job: its migration, its original state, and its other copy.
     """
 
     source: str
@@ -53,7 +53,7 @@ def restored(parked: Job) -> Job:
 
 def unpaused(parked: Job) -> Job:
     """
-    Return a *parked* job with the mark of one that was not paused.
+    Return a *parked* job with the mark of a job that was not paused.
     """
     mark: Any = Mark.of(parked)
     return replace(parked, error=mark._replace(pause=None).text())

@@ -1,7 +1,7 @@
 """
-The nouns of the durable scheduler: a job, what may be asked of it, and what is answered.
+The nouns of the durable scheduler: a job, the writes to it, and their answers.
 
-Times are milliseconds since the epoch by the store's clock, in int64. Nothing here does anything.
+Times are milliseconds since the epoch by the store's clock, in int64. This module contains data only.
 """
 
 from __future__ import annotations
@@ -67,15 +67,14 @@ __all__ = [
 
 
 STOPPED: Final = 0
-"""
-The `expires_at` of a job that was asked to stop: it has passed whatever the clock is set to, and redating leaves it so.
-A move or a replay takes it away.
-"""
+"""The `expires_at` of a job that was asked to stop: it is in the past at any time, and redating does not change it.
+
+A move or a replay removes it."""
 
 
 class State(StrEnum):
     """
-    The state of a job in its store. A job that is done has no row.
+    The state of a job in its store. A finished job has no row.
     """
 
     PENDING = "pending"
@@ -85,17 +84,17 @@ class State(StrEnum):
 
 class SetMode(StrEnum):
     """
-    The ways in which `set` treats a job of the same key that is already pending.
+    Policies of `set` for a job of the same key that is already pending.
     """
 
     REPLACE = "replace"
-    """Take the new instant and payload: a sliding debounce."""
+    """Take the new due time and payload: a sliding debounce."""
     KEEP = "keep"
-    """Leave the first as it is: first wins."""
+    """Keep the first one unchanged: first wins."""
     EARLIEST = "earliest"
-    """Take the new payload, and the earlier of the two instants; a recurring job keeps its phase."""
+    """Take the new payload, and the earlier due time; a recurring job keeps its phase."""
     RESTART = "restart"
-    """Begin a new series in place of the old one, which owes nothing any more."""
+    """Begin a new series in place of the old one, whose pending runs are dropped."""
 
 
 @record
@@ -108,10 +107,10 @@ class Job:
         generation: Grows with every set, move, replay and next run of any job; never used twice by a store.
         due_at: When to fire.
         payload: The encoded payload (JSON bytes), at most 1 MiB.
-        target: Which kind of place it goes to: "handler", "webhook", "log", ...
-        handler: Which one of that kind: a handler's name, a URL.
-        attempt: How many attempts were begun in this generation.
-        retry: What to do when it fails.
+        target: The target kind: "handler", "webhook", "log", ...
+        handler: The handler of that kind: a handler's name, a URL.
+        attempt: Number of attempts that were begun in this generation.
+        retry: The retry policy.
         expires_at: After which instant it is not worth firing, or None. Where the store gives the job another instant
             than the one set (a move, a maximum wait, the next run; not a retry), the distance between the two stays;
             after a retry it is what the recurrence names as `expires_ms`, which goes then.
@@ -121,11 +120,11 @@ class Job:
         error: The last failure's text, or None.
         trace: A W3C traceparent, or None.
         first_set_at: When this life of the key began; a debounce's maximum wait counts from it.
-        pause: Set where it is paused: it is not due then, or, while it runs, what follows will not be.
+        pause: The pause, or None. A paused job is not due; if it is running, the pause affects what follows.
         manifest: The name of the manifest that a recurring job belongs to, or None.
-        sent_as: The message id that its run began with, where that is not the one of its generation; or None.
-        lacks_handler: Whether it was set aside, pending, for the first node that has its handler; it uses no attempt.
-        awaits_worker: Whether it is running and has not started, as those see it who ask the process that fires it.
+        sent_as: The message id that its run began with, if it is not that of its generation; or None.
+        lacks_handler: True if no live owner has its handler; any node may claim it. It uses no attempt.
+        awaits_worker: True if it is running and has not started; only the firing process knows.
     """
 
     key: str
@@ -152,28 +151,28 @@ class Job:
     @property
     def due(self) -> datetime:
         """
-        The instant at which to fire, in UTC: `due_at` as a datetime.
+        The due time in UTC: `due_at` as a datetime.
         """
         return datetime.fromtimestamp(self.due_at / 1000, UTC)
 
     @property
     def fire_id(self) -> str:
         """
-        The name of one firing, the same each time it is delivered: `key/generation/attempt`.
+        The name of one firing, the same at each delivery: `key/generation/attempt`.
         """
         return f"{self.key}/{self.generation}/{self.attempt}"
 
     @property
     def is_paused(self) -> bool:
         """
-        True if it is pending and paused; one that still runs is not paused yet.
+        True if it is pending and paused; a running job is not paused yet.
         """
         return self.pause is not None and self.state is State.PENDING
 
     @property
     def is_scheduled(self) -> bool:
         """
-        True if its instant counts: it is pending, and neither paused nor set aside.
+        True if it fires at its due time: it is pending, and neither paused nor set aside.
         """
         return self.state is State.PENDING and self.pause is None and not self.lacks_handler
 
@@ -195,20 +194,20 @@ class Set:
     OTHER_MANIFEST answers where it belongs to another. A job that names none leaves a series in its manifest.
 
     Attributes:
-        job: What to store. Its generation and state are ignored; its `first_set_at` counts for a new life, 0 means now.
-        mode: What to do with a pending one.
+        job: The job to store. Its generation and state are ignored; `first_set_at` counts for a new life, 0 means now.
+        mode: Policy for a pending job of the key.
         max_wait_ms: With REPLACE: never move the instant past `first_set_at` plus this.
         if_generation: Only if the live job has this generation; 0: only if there is none.
-        era: For an instant that counts elapsed time, by which setting of the clock it was counted. It is not stored.
-        over: What is known of the attempt that is counted for the live job; without it the set is TOO_LATE.
-        keeps_payload: Whether the payload is that of the live job, where there is one.
-        has_phase: Whether an interval's phase was asked for, by `at=`; otherwise a series keeps the one it has.
-        is_over: Whether the rule names no run from now on, so that it can only change a series.
+        era: Number of the clock step at which a relative due time was computed. It is not stored.
+        over: Status of the counted attempt of the live job; without it the set is TOO_LATE.
+        keeps_payload: True to keep the payload of the live job, if there is one.
+        has_phase: True if an interval's phase was requested, by `at=`; otherwise a series keeps its phase.
+        is_over: True if the rule has no further run, so that it can only change a series.
         if_due_at: Only a pending job that is due at this instant, whose attempts and error are kept; one that runs is
             TOO_LATE, another instant is WRONG_GENERATION.
         under: The declaration that it is part of, if any; SUPERSEDED answers where that does not count any more.
-        actor: By whom, if the history is to have that: a record in the same transaction, if it took effect, and the
-            job recurs or all acts of the actor are kept. The other writes of callers have the same.
+        actor: The author, if the history records it in the same transaction: if the write took effect, and the
+            job recurs or all acts of the actor are recorded. The other writes of callers have the same field.
     """
 
     job: Job
@@ -254,7 +253,7 @@ class Cancel:
     Attributes:
         key: The job's.
         if_generation: Only if it has this generation.
-        over: What is known of the attempt that is counted for it.
+        over: Status of its counted attempt.
         actor: As for a `Set`.
         stops: Whether an attempt that has started is to stop. The answer is STOPPING then: a job that fires once
             expires, by `STOPPED`, so that it is not tried again however the attempt ends, and one that recurs is
@@ -323,15 +322,15 @@ class Begin:
 @record
 class SetAside:
     """
-    Leave a pending job to whichever node has its handler, because the owner of its shard does not.
+    Leave a pending job to any node that has its handler, because the owner of its shard does not.
 
     Answers SETTLED, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER, without a job.
-    It keeps its instant, generation and attempts, is no longer due in its shard, and waits for a `take_up`.
+    It keeps its due time, generation and attempts, is no longer due in its shard, and waits for a `take_up`.
 
     Attributes:
         job: As in a `Begin`.
-        epoch: The lease's.
-        error: Why its handler there cannot take it, to be kept with the job; None where that is missing.
+        epoch: The lease's epoch.
+        error: The reason why its handler there does not accept it, stored with the job; None if the handler is missing.
     """
 
     job: Job
@@ -345,11 +344,11 @@ class Settled(StrEnum):
     """
 
     DONE = "done"
-    """Gone, or pending again at `due_at`, attempt 0, as a new generation, where the job recurs."""
+    """The job is gone, or, if it recurs, pending again at `due_at`, attempt 0, as a new generation."""
     AGAIN = "again"
-    """Pending again at `due_at` (retry or snooze), the same generation, with the attempt given."""
+    """Pending again at `due_at` (retry or snooze), in the same generation, with the given attempt."""
     DEAD = "dead"
-    """Parked with its error and the attempt given; it does not hold its key."""
+    """Parked with its error and the given attempt; it does not hold its key."""
 
 
 @record
@@ -363,13 +362,13 @@ class Settle:
     Attributes:
         job: The same as in its `Begin`.
         epoch: The lease's.
-        how: See `Settled`.
-        attempt: What the count of attempts is from now on; a snooze gives back the one that it took.
+        how: The kind of end.
+        attempt: The new number of attempts; a snooze gives its attempt back.
         due_at: The next instant. For DONE it means that the job recurs; for AGAIN, None keeps the one it had.
-        error: What went wrong, or None.
-        recurrence: The canonical text of its recurrence where the job lives on; None keeps the one it has.
-        record: What the history keeps of it, stored in the same transaction if it is SETTLED.
-        is_first: Whether this end is written for the first time: then its *record* is kept as well where the job is
+        error: The error, or None.
+        recurrence: The canonical text of its recurrence if the job lives on; None keeps the current one.
+        record: The history record, stored in the same transaction if the answer is SETTLED.
+        is_first: True if this end is written for the first time: then its *record* is stored even if the job is
             gone or has another life, since the attempt was made. Written again, it might be there already.
         pause: For DONE: the pause of the job from now on, unless it is paused already; None for none.
     """
@@ -436,12 +435,12 @@ JobWrite: TypeAlias = Set | Move | Cancel | SetPause | Resume | Replay | Adopt |
 Write: TypeAlias = JobWrite | Declare
 
 Contested: TypeAlias = Set | Move | Cancel | SetPause
-"""A write of a caller that may meet a counted attempt, and carries the word on it as `over`."""
+"""A write of a caller that may meet a counted attempt, and carries its status as `over`."""
 
 
 def key_of(write: Write) -> str:
     """
-    Return the key that *write* is about.
+    Return the key of *write*.
     """
     return write.job.key if isinstance(write, (Set, Adopt, Begin, SetAside, Settle, Redate)) else write.key
 
@@ -449,7 +448,7 @@ def key_of(write: Write) -> str:
 @record
 class Answer:
     """
-    The outcome of a write, and the job as it is afterwards (None where there is none).
+    The outcome of a write, and the job afterwards, or None.
     """
 
     outcome: Outcome
@@ -461,7 +460,7 @@ if TYPE_CHECKING:
     @record
     class SetAnswer(Answer):
         """
-        The answer to a set without `if_generation`, after which there is a job.
+        The answer to a set without `if_generation`, which always has a job.
         """
 
         job: Job

@@ -1,5 +1,5 @@
 """
-The name that was probably meant where another one was written.
+Suggestions for misspelled names.
 
 Internal: other packages use it, users do not.
 """
@@ -16,10 +16,10 @@ _EDITS_MAX: Final = 2
 
 def near(name: str, known: Iterable[str]) -> str | None:
     """
-    Return which of *known* was probably meant by *name*: one with a typo, in another case, or without its module.
+    Return the name in *known* that was probably meant by *name*: with a typo, in another case, or without its module.
 
-    None where it is one of them, or none is near. Names that differ in digits alone, such as "mail1" and "mail2", are
-    names of their own.
+    None if *name* is known, or none is similar. Names that differ only in digits, such as "mail1" and "mail2", are not
+    similar.
     """
     names = list(known)
     if name in names:
@@ -50,7 +50,7 @@ def _without_digits(name: str) -> str:
 
 def _edits(one: str, other: str) -> int:
     """
-    Return how many letters were changed, left out, added or swapped with their neighbour (optimal string alignment).
+    Return the number of changed, omitted, added or swapped letters (optimal string alignment).
     """
     if abs(len(one) - len(other)) > _EDITS_MAX:
         return _EDITS_MAX + 1

@@ -1,7 +1,7 @@
 """
-The pause of a job, or of a scope: all jobs of a handler, of a queue or of a target, or all that there are.
+The pause of a job, or of a scope: all jobs of a handler, of a queue or of a target, or all jobs.
 
-What is paused is pending and not due, whatever its instant, until somebody resumes it.
+A paused job is pending and not due, whatever its due time, until it is resumed.
 
 Internal: other packages use it, users do not.
 """
@@ -24,13 +24,13 @@ EVERYTHING: Final = "*"
 @record
 class Pause:
     """
-    A pause: when it began, and what was said of it.
+    A pause: its time, author and reason.
 
     Attributes:
-        at: When, in ms since the epoch.
-        by: The name of who paused it: a process, or the token of a service.
-        note: Why, in words; "" where nothing was said.
-        scope: What is paused: "" for the one job, "TARGET:HANDLER" for the jobs of a handler, a queue or an address,
+        at: Start in ms since the epoch.
+        by: Name of the author: a process, or the token of a service.
+        note: The reason; "" if none was given.
+        scope: "" for one job, "TARGET:HANDLER" for the jobs of a handler, a queue or an address,
             "TARGET" for those of a target, "*" for all.
     """
 
@@ -42,7 +42,7 @@ class Pause:
 
 def scope_over(target: str, handler: str, paused: Container[str]) -> str | None:
     """
-    Return the widest of the *paused* scopes that has the jobs of that *target* and *handler*, or None.
+    Return the widest of the *paused* scopes that includes the jobs of *target* and *handler*, or None.
     """
     return next((scope for scope in (EVERYTHING, target, f"{target}:{handler}") if scope in paused), None)
 
@@ -52,14 +52,14 @@ class SetPause:
     """
     Pause a pending job. Answers PAUSED, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
 
-    It keeps its instant, generation and attempts, and is due nowhere; a set, a move, a retry and a next run keep the
-    pause. One whose attempt is counted is pending if *over* says that it does not start. One that recurs is paused
-    after its start, too: this run goes on, and what follows it is paused. One that is paused gets the new words.
+    It keeps its due time, generation and attempts, and is due nowhere; a set, a move, a retry and a next run keep the
+    pause. A job whose attempt is counted is paused if *over* says that it does not start. A recurring job is paused
+    after its start, too: the run completes, and the pause affects what follows. A paused job gets the new texts.
 
     Attributes:
-        key: Of the job.
-        by: The name of who pauses it.
-        note: Why.
+        key: The job's key.
+        by: Name of the author.
+        note: The reason.
         if_generation: Only if the job has this generation.
         over: As in `Cancel`.
     """
@@ -75,7 +75,7 @@ class SetPause:
 @record
 class Resume:
     """
-    End the pause of a job, which is due again at its instant. Answers RESUMED, NOT_FOUND or WRONG_GENERATION.
+    End the pause of a job, which is due again at its due time. Answers RESUMED, NOT_FOUND or WRONG_GENERATION.
 
     It keeps its generation. KEPT: it was not paused.
     """

@@ -1,5 +1,5 @@
 """
-The progress of a running attempt, as its handler notes it.
+The progress of a running attempt, as noted by its handler.
 
 Internal: other packages use it, users do not.
 """
@@ -13,18 +13,18 @@ from tickwheel.jobs.errors import InvalidJobError, kept_text
 __all__ = ["NOTE_MAX", "Progress"]
 
 NOTE_MAX: Final = 200
-"""The number of characters of a note that are kept."""
+"""Maximum number of characters of a note."""
 
 
 class Progress(NamedTuple):
     """
-    The part of its work that an attempt has done, as it noted it last.
+    The last progress that an attempt has noted.
 
-    It is in memory alone until the attempt ends; the last note goes into the history with that end.
+    It is only in memory until the attempt ends; then the last note goes into the history.
 
     Attributes:
         fraction: From 0.0 to 1.0.
-        note: Where it is, or what it has found so far, in words; "" where nothing was said.
+        note: The state of the work, or a result so far; "" if there is none.
     """
 
     fraction: float
@@ -33,7 +33,7 @@ class Progress(NamedTuple):
     @classmethod
     def of(cls, fraction: float, note: str) -> Self:
         """
-        Return what a caller noted; of a long *note* its beginning.
+        Validate a caller's progress; a long *note* is truncated.
 
         Raises:
             InvalidJobError: Naming the value and the remedy.

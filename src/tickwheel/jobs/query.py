@@ -19,18 +19,17 @@ if TYPE_CHECKING:
 __all__ = ["JobQuery", "Page", "has_field", "has_not_succeeded"]
 
 _SUCCEEDED_AT: Final = re.compile(r',"succeeded_at":([0-9]+)')
-"""As it is in a canonical text, where another name always comes before it; one in a text inside is escaped."""
+"""The field in a canonical text, where another field always precedes it; in nested text it is escaped."""
 
 
 @record
 class JobQuery:
     """
-    A query for jobs, by the code points of their keys, from just after *cursor*.
+    A query for jobs, ordered by the code points of their keys, from just after *cursor*.
 
-    A job which changes meanwhile is still met exactly once. *recurring* leaves out those that fire once, *paused* all
-    but pending ones that are paused. *contains* and *error* are parts of a key and of a last error, by code points;
-    *payload* is a part of a payload, by bytes.
-    A store ignores *not_succeeded_since* and *field* ("name=value" in the payload): the client filters by them.
+    A job that changes during the listing is still met exactly once. *recurring* leaves out one-time jobs, *paused* all
+    except pending jobs that are paused. *contains* and *error* are parts of a key and of a last error, by code points.
+    A store ignores *not_succeeded_since*: the client filters recurring jobs by it.
     """
 
     prefix: str = ""
@@ -53,14 +52,14 @@ class JobQuery:
     @property
     def is_narrowed(self) -> bool:
         """
-        True if it leaves out jobs by what no set of keys shows: all but prefix, paused, recurring and manifest.
+        True if it filters by a field without a set of keys: any field except prefix, paused, recurring and manifest.
         """
         jobs = (self.state, self.due_from, self.due_until, self.handler, self.target)
         return any(value is not None for value in (*jobs, self.contains, self.error, self.payload))
 
     def matches(self, job: Job) -> bool:
         """
-        Return whether *job* is among those that it is for; a cursor and a limit do not count.
+        Return whether *job* matches this query; a cursor and a limit do not count.
         """
         return (
             job.key.startswith(self.prefix)
@@ -80,7 +79,7 @@ class JobQuery:
 
 def has_not_succeeded(job: Job, since: int) -> bool:
     """
-    Return whether no run of the recurring *job* has succeeded since *since*, nor was it first set since then.
+    Return True if no run of the recurring *job* has succeeded since *since*, and it existed then.
     """
     if job.recurrence is None or job.first_set_at >= since:
         return False
@@ -113,7 +112,7 @@ class Page:
     """
     One page of a list; *cursor* is None on the last.
 
-    A page may hold fewer jobs than asked for, even none, and still have a cursor: a store bounds its search.
+    A page may be smaller than the limit, even empty, and still have a cursor: a store bounds its search.
     """
 
     jobs: tuple[Job, ...]

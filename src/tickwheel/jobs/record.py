@@ -1,5 +1,5 @@
 """
-The decorator that makes the values of the scheduler's model.
+The decorator of the scheduler's value classes.
 
 Internal: other packages use it, users do not.
 """
@@ -19,9 +19,9 @@ _T = TypeVar("_T")
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def record(cls: type[_T]) -> type[_T]:
     """
-    Make *cls* a value: compared and hashed by its fields, and frozen.
+    Make *cls* a value class: compared and hashed by its fields, and frozen.
 
-    The durable path makes seven of these for every firing, so they are made natively, and hidden from the garbage
-    collector where their fields can lead to no cycle: see `make_fast`.
+    Each firing makes seven of these objects, so they are made natively, and are hidden from the garbage
+    collector if their fields cannot form a cycle: see `make_fast`.
     """
     return make_fast(dataclass(frozen=True, slots=True)(cls))

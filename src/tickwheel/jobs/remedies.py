@@ -1,5 +1,5 @@
 """
-Remedies for values that JSON does not have: what to pass instead, and how a handler reads it back.
+Error messages for values that JSON does not have: an alternative, and how a handler reads it back.
 
 Internal: other packages use it, users do not.
 """
@@ -26,7 +26,7 @@ _REMEDIES: Final = {
     "builtins.frozenset": "pass sorted(value), and read it with frozenset(items)",
     "enum.Enum": "pass value.value, and read it with its class",
 }
-"""By the names of types: a payload without them imports none of their modules."""
+"""By names of types, so that none of their modules is imported."""
 
 
 _MARKS: Final = {
@@ -35,18 +35,18 @@ _MARKS: Final = {
     "__dataclass_fields__": "pass dataclasses.asdict(value), and read it with its class",
     "__attrs_attrs__": "pass attrs.asdict(value), and read it with its class",
 }
-"""By an attribute that the classes of a library have, which is not imported for it."""
+"""By an attribute of a library's classes, so that the library is not imported."""
 
 
 class NotJsonError(TypeError):
     """
-    A payload holds a value that JSON does not have; the message is what is to be done about it.
+    A payload has a value that JSON does not have; the message has the remedy.
     """
 
 
 def refuse(value: Any) -> NoReturn:
     """
-    Raise the error about *value*, for `json.JSONEncoder(default=...)`.
+    Raise the error for *value*, for `json.JSONEncoder(default=...)`.
     """
     kind = type(value)
     names = (f"{base.__module__}.{base.__qualname__}" for base in kind.__mro__)

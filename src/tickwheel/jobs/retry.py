@@ -1,5 +1,5 @@
 """
-The retry policy of a job, and the wait that it gives before the next attempt.
+The retry policy of a job, and its waits.
 
 Internal: other packages use it, users do not.
 """
@@ -17,20 +17,20 @@ __all__ = ["KINDS", "USUAL_RETRY", "RetryPolicy", "check_policy", "wait_ms"]
 KINDS = ("exponential", "linear", "list")
 ATTEMPTS_MAX = 1000
 WAIT_MAX_MS = 366 * 86_400_000
-"""A year: longer than anybody waits for a retry, and far from the end of int64."""
+"""A year, far below the end of int64."""
 
 
 @record
 class RetryPolicy:
     """
-    The rule by which a failed job is tried again. Its waits are whole milliseconds.
+    The rule by which a failed job is retried. Its waits are whole milliseconds.
 
     Attributes:
-        attempts: How often at most, the first included; 1 to 1000.
+        attempts: Maximum number of attempts, including the first; 1 to 1000.
         kind: "exponential" (base, 2 base, 4 base, ...), "linear" (base, 2 base, 3 base, ...) or "list".
         base_ms: The first wait.
         max_ms: The longest wait.
-        jitter: Fraction of the wait that is drawn at random, 0 to 1.
+        jitter: Fraction of the wait that is random, 0 to 1.
         waits_ms: The waits of a "list", the last one repeated.
     """
 
@@ -43,7 +43,7 @@ class RetryPolicy:
 
     def in_seconds(self) -> dict[str, Any]:
         """
-        Return the fields as the HTTP API has them: `base_s`, `max_s` and `waits_s` for those in ms.
+        Return the fields in the form of the HTTP API: `base_s`, `max_s` and `waits_s` instead of ms.
         """
         return {
             "attempts": self.attempts,
@@ -56,16 +56,16 @@ class RetryPolicy:
 
 
 USUAL_RETRY: Final = RetryPolicy()
-"""The policy of most jobs; the same object everywhere, so that it is recognised without a comparison."""
+"""The default policy; always the same object, so that it is recognised by identity."""
 
 
 def wait_ms(policy: RetryPolicy, attempt: int, draw: float) -> int:
     """
-    Return how long to wait after failed attempt number *attempt*, counted from 1.
+    Return the wait after failed attempt number *attempt*, counted from 1.
 
     Args:
-        policy: Of the job.
-        attempt: Which attempt failed.
+        policy: The job's policy.
+        attempt: Number of the failed attempt.
         draw: A random number in [0, 1). The jitter only shortens, so that `max_ms` is the longest wait.
     """
     if policy.kind == "list":
@@ -80,7 +80,7 @@ def wait_ms(policy: RetryPolicy, attempt: int, draw: float) -> int:
 
 def check_policy(policy: RetryPolicy) -> RetryPolicy:
     """
-    Return *policy* if it can be followed, with its waits in a tuple.
+    Validate *policy*; its waits become a tuple.
 
     Raises:
         InvalidJobError: Naming the attribute, its value and the remedy.

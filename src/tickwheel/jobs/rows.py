@@ -31,11 +31,11 @@ __all__ = [
 
 CODES: Final = {State.PENDING: 0, State.RUNNING: 1, State.DEAD: 2}
 ASIDE: Final = 3
-"""The code of a pending job that lacks its handler; what is left after a division by three is that of its state."""
+"""The code of a pending job that was set aside; modulo three a code is that of the state."""
 PAUSED: Final = 6
-"""That of a pending job that is paused."""
+"""The code of a pending job that is paused."""
 PLACE: Final = attrgetter("due_at", "generation")
-"""The place of a job in the order of what is due."""
+"""The position of a job in the order of due jobs."""
 _STATES: Final = tuple(CODES) * 3
 _FIRST_SURROGATE: Final = 0xD800
 _AFTER_SURROGATES: Final = 0xE000
@@ -49,14 +49,14 @@ def code_of(job: Job) -> int:
 
 def in_int64(instant: int | None, otherwise: int = 0) -> int:
     """
-    Return *instant* as near as int64 comes to it, or *otherwise* for None.
+    Clamp *instant* to int64; return *otherwise* for None.
     """
     return otherwise if instant is None else min(max(instant, -(2**63)), 2**63 - 1)
 
 
 def successor(prefix: str) -> str | None:
     """
-    Return the least string, by code points, that is above everything that starts with *prefix*; None if there is none.
+    Return the least string, by code points, above all strings that start with *prefix*; None if there is none.
     """
     while prefix:
         next_point = ord(prefix[-1]) + 1
@@ -142,4 +142,4 @@ job_of: Final = _make_job_of()
 """Returns the job that a row holds: the columns of `ALL`, in its order."""
 
 is_plain: Final = _make_is_plain()
-"""Returns whether a job is scheduled and has the defaults in all columns but those of `PLAIN`."""
+"""Return whether a job is scheduled and has the defaults in all columns except those of `PLAIN`."""

@@ -1,7 +1,7 @@
 """
 The rules by which a write changes a job: those of `model`, once, for every store.
 
-A store loads the job of a key, asks `decide`, and stores what it says. Nothing here reads a clock or a table.
+A store loads the job of a key, calls `decide`, and stores the result. This module reads neither a clock nor a table.
 
 Internal: other packages use it, users do not.
 """
@@ -72,7 +72,7 @@ __all__ = [
 ]
 
 Decision: TypeAlias = tuple[Answer, Job | None]
-"""The answer, and the job as it is stored from now on: the same object where nothing changed, None where it is gone."""
+"""The answer, and the job to store: the same object if nothing changed, None if it is gone."""
 
 NextGeneration: TypeAlias = Callable[[], int]
 
@@ -84,29 +84,29 @@ TOO_LATE = Answer(Outcome.TOO_LATE)
 PAUSED = Answer(Outcome.PAUSED)
 WRONG_GENERATION = Answer(Outcome.WRONG_GENERATION)
 ATTEMPT: Final = attrgetter("generation", "due_at", "attempt")
-"""What names the attempt of a job that is begun."""
+"""Identity of an attempt."""
 REQUESTS_KEPT_MS: Final = 60_000
-"""How long a request about an attempt is kept, and how long one to stop it holds."""
+"""Time for which a request about an attempt is kept, and a request to stop it is valid."""
 _WITHDRAWAL_HOLDS_MS: Final = 5_000  # who waits asks again each second
 
 _TAKEN_IN: Final = frozenset((Outcome.UNCHANGED, Outcome.CHANGED, Outcome.KEPT, Outcome.DEAD))
-"""The answers to a set of a series that leave the job there."""
+"""Answers to a set of a series that keep the job."""
 _CREATED: Final = Outcome.CREATED  # an enum is slow to look into
 _PENDING: Final = State.PENDING
 _stored: Final = with_other("generation", "due_at", "payload", "expires_at", "state", "first_set_at", "pause")
-"""Returns a job with other values in these columns; `replace` takes ten times as long."""
+"""Returns a copy of a job with other values in these columns; `replace` takes ten times as long."""
 
 
 def decide(  # noqa: C901, PLR0911 - one for each kind of write
     write: JobWrite, job: Job | None, now: int, next_generation: NextGeneration
 ) -> Decision:
     """
-    Return what comes of *write*, given the *job* that its key has now.
+    Return the result of *write* for the current *job* of its key.
 
-    Whether a Begin, SetAside, Settle or Redate comes from the owner is for the store to check before.
+    The store must check before whether a Begin, SetAside, Settle or Redate comes from the owner.
 
     Args:
-        write: What is asked for.
+        write: The write.
         job: The live job of the key, or its dead one, or None.
         now: The store's clock, in ms.
         next_generation: Called once if the job gets a new generation.
@@ -153,21 +153,21 @@ def values_of(write: Write) -> tuple[str | int | None, ...]:
 
 def is_counted(attempt: Job, job: Job | None) -> bool:
     """
-    Return whether *job*, as the store holds it now, still runs the attempt of *attempt*.
+    Return whether the stored *job* still has the counted attempt of *attempt*.
     """
     return job is not None and job.state is State.RUNNING and ATTEMPT(job) == ATTEMPT(attempt)
 
 
 def holds(attempt: int, age_ms: int) -> bool:
     """
-    Return whether what was requested of an *attempt* so long ago still holds; also beside a clock that was set back.
+    Return whether a request about an *attempt* of that age is still valid; also if a clock was set back.
     """
     return abs(age_ms) <= (REQUESTS_KEPT_MS if attempt < 0 else _WITHDRAWAL_HOLDS_MS)
 
 
 def rescued(job: Job) -> Job:
     """
-    Return a running *job* as its next owner gets it: pending, its attempts kept.
+    Return a running *job* as its next owner gets it: pending, with its attempts.
     """
     return replace(job, state=State.PENDING)
 
@@ -184,7 +184,7 @@ def _set_or_change(write: Set, job: Job | None, now: int, next_generation: NextG
 
 def _is_kept(write: Set, job: Job) -> bool:
     """
-    Return whether *write* changes the series of *job*, rather than setting a job in its place.
+    Return whether *write* changes the series of *job*, rather than replacing it.
     """
     if job.recurrence is None or write.job.recurrence is None or write.mode is SetMode.RESTART:
         return False
@@ -277,7 +277,7 @@ def _set(write: Set, job: Job | None, now: int, next_generation: NextGeneration)
 
 def _change(write: Set, job: Job | None, now: int, next_generation: NextGeneration) -> Decision:
     """
-    Set again what is pending and due at the instant that the write names; its attempts and its error stay.
+    Set a job again that is pending and due at the named instant; its attempts and its error stay.
     """
     if job is None or job.state is State.DEAD:
         return Answer(Outcome.WRONG_GENERATION, job), job
@@ -354,7 +354,7 @@ def _resume(write: Resume, job: Job | None) -> Decision:
 
 def _known(job: Job | None, over: AttemptStatus | None) -> Job | None:
     """
-    Return *job* as a caller's write finds it; None if its attempt is counted and *over* is not about that.
+    Return *job* as a caller's write sees it; None if its attempt is counted and *over* is not its status.
     """
     if job is None or job.state is not State.RUNNING:
         return job
@@ -441,7 +441,7 @@ def _settle_and_change(
     write: Settle, job: Job, then: Definition, now: int, next_generation: NextGeneration
 ) -> Decision:
     """
-    Settle a run by its own rule, and go on with the definition that was set while it lasted.
+    Settle a run by its own rule, and continue with the definition that was set during it.
     """
     before = replace(job, recurrence=without_then(job.recurrence))
     write = replace(write, recurrence=without_then(write.recurrence))

@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 _LENGTH = re.compile(r',"expires_ms":(-?\d+)')
-"""As it is in a canonical text, where another name always comes before it."""
+"""The field in a canonical text, where another field always precedes it."""
 
 
 def is_series(job: Job) -> bool:
@@ -59,7 +59,7 @@ def is_series(job: Job) -> bool:
 
 def wanted_of(write: Set, job: Job) -> Definition:
     """
-    Return the definition that *write* asks for, given the *job* that its key has.
+    Return the definition in *write*, given the current *job* of its key.
     """
     wanted = Definition.of(write.job, has_phase=write.has_phase)
     return wanted._replace(payload=Definition.at_last(job).payload) if write.keeps_payload else wanted
@@ -67,7 +67,7 @@ def wanted_of(write: Set, job: Job) -> Definition:
 
 def changed(job: Job, wanted: Definition, now: int, next_generation: Callable[[], int]) -> Job | None:
     """
-    Return the pending *job* with the definition that is *wanted*, or None if its series is over by that.
+    Return the pending *job* with the *wanted* definition, or None if that ends its series.
     """
     before = Definition.of(job)
     has_begun = job.attempt > 0
@@ -102,7 +102,7 @@ def changed(job: Job, wanted: Definition, now: int, next_generation: Callable[[]
 
 def changed_dead(job: Job, wanted: Definition) -> Job:
     """
-    Return the dead *job* with the definition that is *wanted*, by which a replay goes on.
+    Return the dead *job* with the *wanted* definition, which a replay will use.
     """
     before = Definition.of(job).series
     kept = ("runs", "run_at", "next_at", "nominal_at", "expires_ms", "failures", "succeeded_at")
@@ -114,7 +114,7 @@ def changed_dead(job: Job, wanted: Definition) -> Job:
 
 def at_end(job: Job, wanted: Definition) -> Job:
     """
-    Return the running *job*, which gets the definition that is *wanted* once its run has ended.
+    Return the running *job*, which gets the *wanted* definition at the end of its run.
     """
     before = Definition.of(job)
     series = before.series
@@ -131,7 +131,7 @@ def then_of(job: Job) -> Definition | None:
 
 def gone_on(job: Job, wanted: Definition, now: int) -> Job | None:
     """
-    Return *job* after the last run by its own rule, where the one that is *wanted* names another, or None.
+    Return *job* after the last run of its own rule if the *wanted* rule has another, else None.
     """
     series = Recurrence.from_text(job.recurrence or "")
     runs = series.runs + 1
@@ -156,14 +156,13 @@ def moved(job: Job, due_at: int, *, is_put_off: bool) -> str | None:
     """
     Return the recurrence of *job* when its run is moved to *due_at*.
 
-    The run keeps the instant that the rule named for it, unless it is moved to a later one of the series. A run that is
-    moved to an earlier instant is one besides, unless it was tried: the series goes on from there, with the instant
-    that was waited for.
+    The run keeps its nominal instant, unless it is moved to a later one of the series. A run that is moved to an
+    earlier instant is an additional one, unless it was tried: the series continues with the instant that was scheduled.
 
     Args:
-        job: As it was.
-        due_at: The instant, in ms since the epoch.
-        is_put_off: Whether the series goes on from there.
+        job: The job before the move.
+        due_at: The new due time, in ms since the epoch.
+        is_put_off: True if the series continues from there.
     """
     if not is_series(job):
         return job.recurrence
@@ -181,9 +180,9 @@ def moved(job: Job, due_at: int, *, is_put_off: bool) -> str | None:
 
 def runs_besides(job: Job) -> str | None:
     """
-    Return the recurrence of *job*, which waits for its instant and runs earlier: its series goes on from that.
+    Return the recurrence of *job* for an additional earlier run: its series continues with the scheduled instant.
 
-    A run that is tried again is the same run, and one that was to run now already leaves the series where that did.
+    A run that is retried is the same run, and an additional run that is due already does not move the series.
     """
     if not is_series(job):
         return job.recurrence
@@ -195,7 +194,7 @@ def runs_besides(job: Job) -> str | None:
 
 def length_of(text: str) -> int | None:
     """
-    Return for how long after its instant a run is worth firing, in ms, where a retry has taken the job away from that.
+    Return the time to live of a run in ms, if a retry has moved the job's due time.
     """
     found = _LENGTH.search(text)
     return None if found is None else int(found[1])

@@ -23,9 +23,9 @@ class TaskCall:
     One call of a task: `cancel_order.of(number=17)`.
 
     Attributes:
-        handler: The task's name, which is that of its handler.
-        payload: The arguments by name, as JSON has them; those that were left out are not in it.
-        retry: The task's policy, or None for that of the scheduler.
+        handler: The task's name, which is its handler's.
+        payload: The arguments by name, in JSON; omitted arguments are not in it.
+        retry: The task's policy, or None for the scheduler's.
     """
 
     handler: str
@@ -35,10 +35,10 @@ class TaskCall:
 
 def check_call(call: object) -> TaskCall:
     """
-    Return *call* if it is one.
+    Return *call* if it is a call of a task.
 
     Raises:
-        InvalidJobError: Naming the remedy: the task itself or its function is easily passed in its place.
+        InvalidJobError: Naming the remedy: users may pass the task or its function instead.
     """
     if isinstance(call, TaskCall):
         return call

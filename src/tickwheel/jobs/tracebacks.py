@@ -15,9 +15,9 @@ from tickwheel.jobs.errors import error_text, kept_text
 __all__ = ["TRACEBACK_CHARS_MAX", "traceback_text"]
 
 TRACEBACK_CHARS_MAX: Final = 4_000
-"""How much of a traceback is kept: its end, where the error is."""
+"""Maximum length of a stored traceback: its end, where the error is."""
 _FRAMES_MAX: Final = 30
-"""Of one exception: the last ones."""
+"""Maximum number of frames per exception: the last ones."""
 _CHAIN_MAX: Final = 4
 _GROUP_MAX: Final = 5
 _CUT: Final = "...\n"
@@ -28,9 +28,9 @@ _CONTEXT: Final = "\n\nDuring handling of the above exception, another exception
 
 def traceback_text(error: BaseException) -> str | None:
     """
-    Return the traceback of *error*, with those of what it came from; None where no frame of the user's is in them.
+    Return the traceback of *error*, with those of its causes; None if they have no frame of the user's.
 
-    Our own frames, which called the handler, are left out. An exception's class may be anybody's: nothing that it does
+    Our own frames, which called the handler, are left out. An exception's class may be any user's: nothing that it does
     raises here. Costs some 50 us, and 130 us for 30 frames.
     """
     try:
@@ -62,7 +62,7 @@ def _chain_text(error: BaseException) -> str:
 
 def _frames_text(error: BaseException) -> str:
     """
-    Return the last frames of *error* from the first that is not ours on, or nothing.
+    Return the last frames of *error*, from the first one of the user's, or "".
     """
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS):
@@ -75,7 +75,7 @@ def _frames_text(error: BaseException) -> str:
 
 def _lines_of(error: BaseException) -> str:
     """
-    Return the text of *error*, and those of the first of its group.
+    Return the text of *error*, and of the first error of its group.
     """
     lines = [error_text(error)]
     if isinstance(error, BaseExceptionGroup):

@@ -1,8 +1,8 @@
 """
-The rules that this node cannot read: those of a zone, a library or a version that it does not have.
+The rules that this node cannot read: those with a zone, a library or a version that it does not have.
 
-A job with such a rule is set aside for a node that has them. A part of the canonical text names all rules that
-have it: a store leaves these out when the node takes jobs up.
+A job with such a rule is set aside for a node that has them. A part of the canonical text identifies all such
+rules: a store leaves these out when the node claims jobs.
 
 Internal: other packages use it, users do not.
 """
@@ -35,7 +35,7 @@ def unreadable_part(text: str) -> str | None:
     """
     Return the part of the canonical *text* that this node cannot read, or None if it can read all of it.
 
-    That is as small as it can be, so that many rules have it; the whole text, if no part of it is to blame.
+    The part is as small as possible, so that many rules share it; it is the whole text if no part can be isolated.
     """
     if is_readable(text):
         return None
@@ -128,4 +128,4 @@ _READERS: Final[dict[str, Callable[[Any], object]]] = {
     "cron": _any_line_of,
     "exclude": _exclusions_of,
 }
-"""What reads the parts of a text that may be unknown here."""
+"""Readers of the parts of a text that may be unknown here."""

@@ -1,7 +1,7 @@
 """
-The verbs on many jobs, as data: what a caller asks for, before it is known who does it.
+The operations on many jobs, as data.
 
-A face makes one of these, and a backend does it: with its own writer, on the caller's connection, or over HTTP.
+An API object makes one of these, and a backend runs it: with its own writer, on the caller's connection, or over HTTP.
 
 Internal: other packages use it, users do not.
 """
@@ -20,7 +20,7 @@ from tickwheel.jobs.requests import SetRequest, When, due_at, flag
 from tickwheel.typing import Duration
 
 ACTOR: ContextVar[Actor | None] = ContextVar("tickwheel_actor", default=None)
-"""The caller of a service, in whose request this is."""
+"""The caller of a service on whose behalf this request runs."""
 
 __all__ = [
     "ACTOR",
@@ -37,13 +37,13 @@ __all__ = [
 ]
 
 NOTE_BYTES_MAX: Final = 1_000
-"""How long the note of a pause may be."""
+"""Maximum length of the note of a pause."""
 
 
 @dataclass(frozen=True, slots=True)
 class SetJobs:
     """
-    Set each as it says.
+    Set each job of the requests.
     """
 
     name: ClassVar = "set_many"
@@ -53,7 +53,7 @@ class SetJobs:
 @dataclass(frozen=True, slots=True)
 class MoveJobs:
     """
-    Give the pending jobs of *keys* one instant; with *runs_now*, which goes with no delay, a series keeps its next one.
+    Move the pending jobs of *keys*. With *runs_now*, without a delay, a recurring job keeps its next scheduled run.
     """
 
     name: ClassVar = "move"
@@ -66,7 +66,7 @@ class MoveJobs:
 @dataclass(frozen=True, slots=True)
 class CancelJobs:
     """
-    Remove the jobs of *keys*; with *running*, ask what runs to stop.
+    Cancel the jobs of *keys*; with *running*, ask running ones to stop.
     """
 
     name: ClassVar = "cancel"
@@ -78,7 +78,7 @@ class CancelJobs:
 @dataclass(frozen=True, slots=True)
 class ReplayJobs:
     """
-    Make the dead jobs of *keys* pending again, due after *delay*; with *rate* so many a second, one after the other.
+    Make the dead jobs of *keys* pending again, due after *delay*; with *rate*, that many per second.
     """
 
     name: ClassVar = "replay"
@@ -102,7 +102,7 @@ class ReplayJobs:
 @dataclass(frozen=True, slots=True)
 class PauseJobs:
     """
-    Pause the jobs of *keys*; *by* is who does it, None for this process.
+    Pause the jobs of *keys*; *by* is the author, None for this process.
     """
 
     name: ClassVar = "pause"
@@ -182,7 +182,7 @@ def writes_of(
 
 def note_of(by: str, note: str) -> tuple[str, str]:
     """
-    Return who pauses and why, if both can be stored.
+    Return author and reason of a pause, if both can be stored.
     """
     return _text("by", by, 255), _text("note", note, NOTE_BYTES_MAX)
 
