@@ -175,8 +175,8 @@ class StatsDocument(TypedDict):
     Counts of the store (pending, running, dead, waiting_for_handler, next_due_at, shards_all) and of this process.
 
     `targets` has the reports of the targets. Those of webhooks, brokers and queues have, for each receiver that has
-    failed since it last worked: its state ("closed", "open", "half-open" or "full"), the number of failures, in how many
-    seconds it is asked again, and the reason.
+    failed since it last worked: its state ("closed", "open", "half-open" or "full"), the number of failures, the
+    seconds until it is asked again, and the reason.
     """
 
     now: Moment

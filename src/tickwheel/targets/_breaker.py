@@ -169,7 +169,7 @@ class Breakers:
 
     def figures(self) -> dict[str, Any]:
         """
-        Return, for each destination that has failed since it last succeeded, its state, failures, seconds left and reason.
+        Return state, failures, seconds left and reason of each destination that has failed since it last succeeded.
         """
         now = self.clock()
         return {
