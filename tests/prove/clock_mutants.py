@@ -20,8 +20,10 @@ from tickwheel.stores import _memory, _plan
 
 __all__ = [
     "follows_the_wall_clock",
+    "knows_clocks_a_thousandth_apart",
     "sees_no_step",
     "stops_until_the_clock_is_set",
+    "takes_a_rate_for_a_step",
     "takes_a_retry_for_outdated",
     "trusts_ends_of_a_later_clock",
 ]
@@ -83,3 +85,23 @@ def follows_the_wall_clock() -> Any:
     What counts elapsed time is left at the instant that it had before the clock was set.
     """
     return mock.patch.object(Elapsed, "base", return_value=None)
+
+
+def knows_clocks_a_thousandth_apart() -> Any:
+    """
+    Two clocks are believed to run at rates that differ by 0.1 % at most.
+    """
+    return mock.patch.object(_storeclock, "_SLEW", 1e-3)
+
+
+def takes_a_rate_for_a_step() -> Any:
+    """
+    A clock that runs a tenth faster or slower is taken for one that was set, at each renewal.
+    """
+    sample = _storeclock.StoreClock.sample
+
+    def careless(self: Any, store_ms: int, before: float, after: float) -> None:
+        self._sampled_at = after
+        sample(self, store_ms, before, after)
+
+    return mock.patch.object(_storeclock.StoreClock, "sample", careless)

@@ -14,10 +14,16 @@ from unittest import mock
 
 from clock_mutants import (
     follows_the_wall_clock,
+    knows_clocks_a_thousandth_apart,
     sees_no_step,
     stops_until_the_clock_is_set,
+    takes_a_rate_for_a_step,
     takes_a_retry_for_outdated,
     trusts_ends_of_a_later_clock,
+)
+from equipment_mutants import (
+    ends_what_it_cannot_read,
+    waits_for_a_statement_that_hangs,
 )
 from series_mutants import (
     begins_again_when_set,
@@ -413,6 +419,10 @@ RARE = {
     "starts_over_when_emptied": 14,
     "keeps_what_is_leased": 8,
     "forgets_what_it_waits_for": 8,
+    "knows_clocks_a_thousandth_apart": 24,
+    "takes_a_rate_for_a_step": 24,
+    "ends_what_it_cannot_read": 30,
+    "waits_for_a_statement_that_hangs": 26,
 }
 """By name, the first seed of the days on which a fault shows that the others cannot show: one day in sixteen."""
 
@@ -449,6 +459,10 @@ SOON = {
     "sees_no_step": 1,
     "has_no_bulkhead": 1,
     "has_no_shares": 1,
+    "knows_clocks_a_thousandth_apart": 24,
+    "takes_a_rate_for_a_step": 24,
+    "ends_what_it_cannot_read": 30,
+    "waits_for_a_statement_that_hangs": 26,
 }
 """By name, the seed of an hour in which the fault shows; of the others it is 0."""
 
@@ -536,6 +550,10 @@ MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "takes_a_retry_for_outdated": (takes_a_retry_for_outdated, {"silent"}),
     "sees_no_step": (sees_no_step, {"silent", "clock"}),
     "follows_the_wall_clock": (follows_the_wall_clock, {"clock"}),
+    "knows_clocks_a_thousandth_apart": (knows_clocks_a_thousandth_apart, {"early"}),
+    "takes_a_rate_for_a_step": (takes_a_rate_for_a_step, {"clock", "series"}),
+    "ends_what_it_cannot_read": (ends_what_it_cannot_read, {"series"}),
+    "waits_for_a_statement_that_hangs": (waits_for_a_statement_that_hangs, {"silent", "late", "lost"}),
     "has_no_bulkhead": (has_no_bulkhead, {"silent"}),
     "has_no_shares": (has_no_shares, {"silent"}),
 }

@@ -9,13 +9,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from simulation._equipment import TARGET, ZONE
 from tickwheel.jobs.model import Answer
 from tickwheel.jobs.recurrence import Overlap
 from tickwheel.scheduler import RetryPolicy, Scheduler, SetRequest
 
 __all__ = [
+    "EQUIPPED",
     "FROM_AFAR",
     "LONG_EACH_S",
+    "LOSS",
     "QUEUE",
     "QUEUEING",
     "VERSIONED",
@@ -24,8 +27,10 @@ __all__ = [
     "asks",
     "breaks",
     "crowd",
+    "equipped",
     "from_afar",
     "hangs",
+    "needed_by",
     "overlaps",
     "pauses",
     "pulls",
@@ -56,6 +61,12 @@ LONG_EACH_S: Final = 600
 """How far apart the runs are due of which some last longer."""
 VERSIONED: Final = ("first", "second")
 """Handlers of which a node has one or the other."""
+EQUIPPED: Final = "equipped/"
+"""How the keys begin of jobs that need equipment; the name of that follows."""
+LOSS: Final = "loss "
+"""What a break begins with that takes equipment away from a node."""
+_FIRST_TEN_S: Final = 400.0
+"""The first full ten minutes of the day."""
 FROM_AFAR: Final = "afar/"
 """How the keys begin that a process sets which fires nothing."""
 HERD: Final = 220
@@ -376,6 +387,41 @@ def overlaps(dice: random.Random) -> list[Ask]:
 
 def _plan(dice: random.Random, key: str) -> list[str]:
     return [] if key.startswith("cron") else dice.choice(([], [], ["fail"]))
+
+
+def equipped(seed: int, length: float, count: int) -> list[Ask | Break]:
+    """
+    Return requests for jobs that need a target, a zone or a kind of rule, and the moments at which nodes lose these.
+
+    They are drawn apart. A node is asked for what it has.
+    """
+    dice = random.Random(seed)
+    rules: dict[str, dict[str, Any]] = {
+        "zoned": {"cron": "*/10 * * * *", "tz": ZONE},
+        "ruled": {"every": 600, "exclude": ["2041-05-01"]},
+    }
+    found: list[Ask | Break] = []
+    for name, rule in rules.items():
+        for misfire in ("once", "all"):
+            key, takes, start = f"{EQUIPPED}{name}/{misfire}", dice.choice((20.0, 60.0)), dice.uniform(60.0, 300.0)
+            call = _setter(key, dice.choice(([], ["fail"])), takes, name, misfire=misfire, **rule)
+            found.append(Ask(start, "set", key, call))
+            instant = _FIRST_TEN_S if name == "zoned" else start + 600.0
+            while (instant := instant + 600.0) < length:  # while it runs, if that is where it does
+                lost = dice.choice((100.0, 400.0))
+                found.append(Break(instant + dice.uniform(0.0, takes), f"{LOSS}{name}", lost))
+    for number in range(count):
+        key, delay = f"{EQUIPPED}{TARGET}/{number}", dice.choice((0.5, 12.0, 60.0)) * dice.random()
+        call = _setter(key, [], 0, TARGET, target=TARGET, delay=delay)
+        found.append(Ask(dice.uniform(1.0, length), "set", key, call))
+    return found
+
+
+def needed_by(key: str) -> str:
+    """
+    Return the name of the equipment that the job of *key* needs, or "".
+    """
+    return key.removeprefix(EQUIPPED).partition("/")[0] if key.startswith(EQUIPPED) else ""
 
 
 def _ask(dice: random.Random, at: float, key: str) -> Ask:

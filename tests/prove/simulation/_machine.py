@@ -16,8 +16,8 @@ class SimulatedMachine:
     """
     One machine; it is the clock of the scheduler that runs on it.
 
-    Its monotonic clock runs too fast or too slow by some millionths, and begins anywhere. Its time of day is off, and
-    may be stepped.
+    Its monotonic clock runs too fast or too slow, by some millionths or a tenth, and begins anywhere. Its time of day
+    is off, and may be stepped.
     """
 
     def __init__(self, name: str, run: Interleaver, *, drift_ppm: int = 0, start_ns: int = 0, skew_ns: int = 0) -> None:
@@ -27,6 +27,10 @@ class SimulatedMachine:
         self.is_dead = False
         self.drift_ppm = drift_ppm
         self.skew_ns = skew_ns
+        self.lacks: frozenset[str] = frozenset()
+        """Which of the equipment is missing on it."""
+        self.lost: frozenset[str] = frozenset()
+        """Which of it was there, and went."""
         self._start_ns = start_ns
 
     def monotonic_ns(self) -> int:

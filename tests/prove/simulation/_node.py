@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-from simulation._day import LONG_EACH_S, QUEUE
+from simulation._day import LONG_EACH_S, QUEUE, needed_by
+from simulation._equipment import EQUIPMENT, RULES, TARGET
 from simulation._interleaver import Interleaver
 from simulation._machine import SimulatedMachine
 from simulation._scheduler import SimulatedScheduler
@@ -24,6 +25,7 @@ from tickwheel.jobs.errors import JobStoppedError, StoreError
 from tickwheel.jobs.model import Answer, Job, State
 from tickwheel.observe.events import FiringEvent, JobFired
 from tickwheel.scheduler import DeadLetter, Firing, Retry, RetryPolicy, Schedule, Scheduler, SchedulerOptions, Snooze
+from tickwheel.targets.log import LogTarget
 
 __all__ = ["Node", "Surroundings", "planned"]
 
@@ -33,6 +35,12 @@ RUNNING_MAX: Final = 200
 STAGED_MAX: Final = 40
 """Fewer than there are jobs that hang and cannot be begun."""
 _HUNG_S: Final = 1_000
+RATE_PPM: Final = 100_000
+"""By how much the clock of a node may run faster or slower than the server's: a tenth."""
+_NOTICED_NS: Final = 90 * _S
+"""How long a node may take to see that something has come."""
+_LACKING: Final = 0.3
+"""How likely a life lacks a piece of equipment."""
 _SLICE_S: Final = 5
 """How often a handler that lasts long looks whether it is to stop."""
 _EVERYWHERE: Final = ("work", "impatient", "single", "hung", "long", QUEUE)
@@ -49,6 +57,8 @@ class HandlerFailedError(Exception):
 class Surroundings:
     """
     What all nodes of one run share: `dice` draws what happens to them, `chance` what they draw themselves.
+
+    `rates` draws how fast the clock of a life runs, and `lacking` which equipment it lacks, on days that have these.
     """
 
     def __init__(
@@ -60,9 +70,11 @@ class Surroundings:
         *,
         chance: random.Random,
         failing: tuple[int, How] | None,
+        rates: random.Random | None = None,
+        lacking: random.Random | None = None,
     ) -> None:
         self.run, self.world, self.history, self.dice, self.chance = run, world, history, dice, chance
-        self.failing = failing
+        self.failing, self.rates, self.lacking = failing, rates, lacking
         self.calls_made: list[str] = []
         self.calls = 0
         self.snoozed: set[tuple[str, int]] = set()
@@ -111,6 +123,8 @@ class Node:
         around = self._around
         self._lives += 1
         drift, start = self._clocks
+        if around.rates is not None and not self._is_client:
+            drift = around.rates.randint(-RATE_PPM, RATE_PPM)
         name = f"{self.name}.{self._lives}"
         self.machine = machine = SimulatedMachine(
             name, around.run, drift_ppm=drift, start_ns=start, skew_ns=self.skew_ns
@@ -118,8 +132,9 @@ class Node:
         self._store = SimulatedStore(
             around.world, machine, self.line, random.Random(around.dice.random()), (around.calls_made, around.failing)
         )
-        handlers = () if self._is_client else (*_EVERYWHERE, self.version)
-        around.history.add(Deployed(around.run.now_ns, name, handlers))
+        if around.lacking is not None and not around.is_over and not self._is_client:
+            machine.lacks = frozenset(each for each in EQUIPMENT if around.lacking.random() < _LACKING)
+        around.history.add(Deployed(around.run.now_ns, name, self._handlers()))
         options = SchedulerOptions(
             owner=f"{self.name}:1",
             horizon_s=10.0,
@@ -129,6 +144,34 @@ class Node:
             staged_max=STAGED_MAX,
         )
         around.run.spawn(f"{name} main", lambda: self._run(machine, options), machine)
+
+    def _handlers(self) -> tuple[str, ...]:
+        if self._is_client or self.machine is None:
+            return ()
+        return (*_EVERYWHERE, self.version, *(each for each in EQUIPMENT if each not in self.machine.lacks))
+
+    def has(self, key: str) -> bool:
+        """
+        Return whether this life has the equipment that the job of *key* needs.
+        """
+        return self.machine is not None and needed_by(key) not in self.machine.lacks
+
+    def lose(self, name: str, length_ns: int) -> None:
+        """
+        Take the equipment of this *name* away from this life for so long; jobs that it has staged may still begin.
+        """
+        machine, around = self.machine, self._around
+        if machine is None or name in machine.lacks:
+            return
+        machine.lacks |= {name}
+        machine.lost |= {name}
+        around.history.add(Deployed(around.run.now_ns, machine.name, self._handlers(), tuple(sorted(machine.lost))))
+        around.run.sleep(length_ns)
+        if self.machine is machine:
+            machine.lacks -= {name}
+            around.run.sleep(_NOTICED_NS)  # it looks now and then whether what was missing is there
+        if self.machine is machine:
+            around.history.add(Deployed(around.run.now_ns, machine.name, self._handlers(), tuple(sorted(machine.lost))))
 
     def kill(self) -> None:
         """
@@ -208,7 +251,9 @@ class Node:
     def _run(self, machine: SimulatedMachine, options: SchedulerOptions) -> None:
         run = self._around.run
         assert self._store is not None
-        scheduler = SimulatedScheduler(self._store, options, machine, self._around.chance)
+        chance, sent = self._around.chance, LogTarget(lambda firing: self._sent(machine, firing))
+        targets = {} if TARGET in machine.lacks else {TARGET: sent}
+        scheduler = SimulatedScheduler(self._store, options, machine, chance, targets)
         self._register(scheduler, machine)
         scheduler.subscribe(lambda event: self._told(machine, event))
         while True:
@@ -243,6 +288,8 @@ class Node:
             return
         state = _set_again if self._lives % 2 else _declare_again
         for job in jobs:
+            if not self.has(job.key):
+                continue
             if state is _set_again or job.state is not State.DEAD:
                 self.ask("set", job.key, partial(state, job))
 
@@ -285,12 +332,22 @@ class Node:
         scheduler.handler("single", concurrency=1)(work)
         scheduler.handler("hung", timeout=60.0)(work)
         scheduler.handler("long")(long)
-        scheduler.handler(self.version)(work)
+        _register_as(scheduler, (self.version, *RULES), work)
+
+    def _sent(self, machine: SimulatedMachine, firing: Firing) -> None:
+        job, around = firing.job, self._around
+        facts = (job.due_at, around.world.now_ms(), decode_payload(job.payload))
+        around.history.add(Fired(around.run.now_ns, machine.name, job.key, job.generation, firing.attempt, *facts))
 
     def _told(self, machine: SimulatedMachine, event: object) -> None:
         if isinstance(event, FiringEvent) and not isinstance(event, JobFired):
             now, kind = self._around.run.now_ns, type(event).__name__
             self._around.history.add(Ended(now, machine.name, event.key, event.generation, event.attempt, kind))
+
+
+def _register_as(scheduler: Scheduler, names: Sequence[str], handler: Callable[..., object]) -> None:
+    for name in names:
+        scheduler.handler(name)(handler)
 
 
 def _set_again(job: Job, scheduler: Scheduler, _number: int) -> Answer:

@@ -5,6 +5,7 @@ The real scheduler on a simulated machine: tasks for threads, the machine's cloc
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from simulation._timers import make_timers
 from tickwheel.clock import Clock
 from tickwheel.host.runtime import Runtime
 from tickwheel.scheduler import Scheduler, SchedulerOptions
+from tickwheel.targets import Target
 
 __all__ = ["SimulatedScheduler"]
 
@@ -28,9 +30,16 @@ class SimulatedScheduler(Scheduler):
     A scheduler that draws what it leaves to chance, and whether a thread can be had, from *chance*.
     """
 
-    def __init__(self, store: Any, options: SchedulerOptions, machine: SimulatedMachine, chance: random.Random) -> None:
+    def __init__(
+        self,
+        store: Any,
+        options: SchedulerOptions,
+        machine: SimulatedMachine,
+        chance: random.Random,
+        targets: Mapping[str, Target],
+    ) -> None:
         self._chance = chance
-        super().__init__(store, options=options, clock=machine)
+        super().__init__(store, options=options, clock=machine, targets=targets)
 
     def _runtime(self, clock: Clock) -> Runtime:
         stand_ins: dict[str, Any] = {

@@ -15,12 +15,12 @@ from simulation.history import Committed, Fired, Returned
 from tickwheel.jobs.model import Answer, Job, Move, Outcome, Redate, Set, Settle, key_of
 from tickwheel.testing._store_model import is_same_series
 
-__all__ = ["Series", "may_be_left_out"]
+__all__ = ["Series", "is_to_be_gone_on_with", "may_be_left_out"]
 
 _MINUTE_MS: Final = 60_000
 _GRACE_MS: Final = 60_000
-_NEAR_MS: Final = 1_000
-"""By how much an owner may be wrong about the store's clock, and more."""
+_NEAR_MS: Final = 5_000
+"""By how much an owner may be wrong about the store's clock, and more: its own may run a tenth faster or slower."""
 _STOPPING_MS: Final = 10_000
 """How soon a handler stops that looks every five seconds whether it is to."""
 
@@ -63,7 +63,7 @@ class Series:
         ):
             if not write.keeps_next:
                 self._awaited.pop(write.key, None)
-            elif before.state == "pending" and not before.attempt and before.due_at > event.store_ms + _NEAR_MS:
+            elif _is_fresh(before) and before.due_at > event.store_ms + _NEAR_MS:
                 self._awaited.setdefault(write.key, (before.due_at, event.at))
         elif isinstance(write, Set) and (wrong := _loses(write, before, event.answer)):
             return wrong
@@ -123,7 +123,10 @@ class Series:
         if awaited and (self._weather.stepped < since or next_at == awaited):
             return f"it waited for {awaited}" if event.store_ms + _NEAR_MS < awaited != next_at else None
         run = self._runs.get((event.machine, before.key, before.generation, before.attempt))
-        if run is None:
+        if is_to_be_gone_on_with(before.recurrence):
+            due_at, begun, ended, _ = facts["ended"]
+            run = _Run(begun, ended, event.at)
+        elif run is None:
             run = _Run(event.store_ms, event.store_ms, event.at)
         elif self._weather.stepped > run.at:  # these times are of two clocks
             return None
@@ -186,10 +189,24 @@ class _Way:
         return not self.makes_up_all or instant > self.run.begun - _NEAR_MS
 
 
+def _is_fresh(job: Job) -> bool:
+    """
+    Return whether the run that *job* waits for was not tried: otherwise a run now is the same run.
+    """
+    return job.state == "pending" and not job.attempt and job.sent_as is None
+
+
 def _loses(write: Set, before: Job | None, answer: Answer) -> str | None:
     if not is_same_series(write, before) or answer.outcome in (Outcome.UNCHANGED, Outcome.WRONG_GENERATION):
         return None
     return f"{write.job.key!r} was declared again, and is {answer.outcome}"
+
+
+def is_to_be_gone_on_with(text: str | None) -> bool:
+    """
+    Return whether a run of the recurrence *text* has ended on a node that could not read the rule, and so go on.
+    """
+    return text is not None and '"ended":' in text
 
 
 def may_be_left_out(job: Job, store_ms: int) -> bool:

@@ -9,7 +9,7 @@ import logging
 import random
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,11 +18,13 @@ from typing import Final
 from simulation._cluster import Cluster
 from simulation._day import (
     FROM_AFAR,
+    LOSS,
     Ask,
     Break,
     asks,
     breaks,
     crowd,
+    equipped,
     from_afar,
     hangs,
     overlaps,
@@ -36,6 +38,7 @@ from simulation._day import (
     storms,
     versions,
 )
+from simulation._equipment import equipment
 from simulation._interleaver import Interleaver, TaskKilledError
 from simulation._machine import SimulatedMachine
 from simulation._node import Node, Surroundings
@@ -60,6 +63,12 @@ _SERVER_STEPS: Final = (8, 4)
 """On one day of so many, and from which seed on, the clock of the cluster's server is set."""
 _PULLED: Final = (16, (8, 9))
 """On these of so many days, workers pull, and callers steer jobs that recur."""
+_RATES: Final = (32, (20, 22, 24, 26))
+"""On these of so many days, the clock of each life runs by up to a tenth faster or slower, and statements hang."""
+_LACKS: Final = (32, (22, 26, 30))
+"""On these, nodes lack a target, a zone or a kind of rule."""
+_HANGING: Final = 0.05
+"""The part of the calls in bad weather that hang, on days that have these."""
 _LONGEST_S: Final = 120.0
 """More than any job takes: one node's stop may let the next begin what waited for a handler that only that one has."""
 _CALM_WEATHER: Final = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
@@ -121,6 +130,22 @@ class Plan:
         return self.seed % each in which
 
     @property
+    def has_rates(self) -> bool:
+        """
+        Whether clocks run at other rates, and statements hang.
+        """
+        each, which = _RATES
+        return self.seed % each in which
+
+    @property
+    def has_equipment(self) -> bool:
+        """
+        Whether there are jobs that need equipment which some nodes lack.
+        """
+        each, which = _LACKS
+        return self.seed % each in which
+
+    @property
     def shards(self) -> int:
         """
         Into how many shards the jobs are divided.
@@ -136,7 +161,7 @@ def simulate(plan: Plan) -> History:
     dice = random.Random(plan.seed)
     run = Interleaver(dice.getrandbits(64))
     chance = random.Random(dice.getrandbits(64))
-    with _silence(), _no_collection(), _folder() as folder:
+    with _silence(), _no_collection(), _folder() as folder, equipment() if plan.has_equipment else nullcontext():
         day = _Day(plan, run, history, dice, chance=chance, folder=folder)
         try:
             day.pass_by()
@@ -205,7 +230,16 @@ class _Day:
         )
         self._operator = self.world.connect(self.server, Event())
         fate = random.Random(dice.getrandbits(64))
-        around = Surroundings(run, self.world, history, fate, chance=chance, failing=plan.failing)
+        around = Surroundings(
+            run,
+            self.world,
+            history,
+            fate,
+            chance=chance,
+            failing=plan.failing,
+            rates=random.Random(plan.seed) if plan.has_rates else None,
+            lacking=random.Random(plan.seed) if plan.has_equipment else None,
+        )
         self._around, self.calls_made = around, around.calls_made
         self.nodes = [self._node(number, around) for number in range(plan.nodes if plan.is_cluster else 2)]
         # A process that only sets jobs, far from the database, with a slow clock. Nothing else befalls it.
@@ -246,6 +280,7 @@ class _Day:
             *overlaps(self.dice),
             *crowd(self.plan.seed, length),
             *([*pulls(self.plan.seed, broken), *steers(self.plan.seed, length)] if self.plan.has_workers else ()),
+            *(equipped(self.plan.seed, length, self.plan.asks // 4) if self.plan.has_equipment else ()),
             *(server_steps(self.plan.seed, broken) if self.plan.steps_server else ()),
         ]
         workers = (
@@ -289,13 +324,17 @@ class _Day:
 
     def _ask(self, ask: Ask) -> None:
         among = [self._afar] if ask.key.startswith(FROM_AFAR) else self.nodes
-        up = [node for node in among if node.is_up]
+        up = [node for node in among if node.is_up and node.has(ask.key)]
         if up:
             self.dice.choice(up).ask(ask.verb, ask.key, ask.call)
 
     def _break(self, what: Break) -> None:
         if what.what.startswith(_SCOPE):
             self.run.spawn(what.what, partial(self._pause_scope, what.what.removeprefix(_SCOPE), what.length), None)
+            return
+        if what.what.startswith(LOSS):
+            lose = partial(self.dice.choice(self.nodes).lose, what.what.removeprefix(LOSS), int(what.length * _S))
+            self.run.spawn(what.what, lose, None)
             return
         others: dict[str, Callable[[], None]] = {
             "failover": partial(self._befall, "failover", self.world.fail_over),
@@ -397,11 +436,13 @@ class _Day:
         line.repeated, line.tripping = 0.2, 0.3
         if is_foul:
             line.slow, line.failing, line.failing_after, line.late, line.repeated, line.tripping = _FOUL_WEATHER
+        line.hanging = _HANGING if self.plan.has_rates else 0.0
         line.is_bad = True
 
     def _clear(self, node: Node) -> None:
         line = node.line
         line.slow, line.failing, line.failing_after, line.late, line.repeated, line.tripping = _CALM_WEATHER
+        line.hanging = 0.0
         line.is_bad = False
 
     def _mend(self) -> None:
@@ -413,7 +454,12 @@ class _Day:
             self._clear(node)
             if node.machine is None:
                 node.start()
-        if len({node.version for node in self.nodes}) == 1:
+        lacking = [node for node in self.nodes if node.machine is not None and node.machine.lacks]
+        if not lacking and len({node.version for node in self.nodes}) == 1:
+            lacking = self.nodes[:1]
+        for node in lacking:
+            self._let_break(Break(0.0, "stop", 0.0), node)
+        if lacking and len({node.version for node in self.nodes}) == 1:
             self._let_break(Break(0.0, "stop", 0.0), self.nodes[0])
         self._note("the end", is_over=True)
 

@@ -60,6 +60,7 @@ class Line:
     late: float = 0.0
     repeated: float = 0.0
     tripping: float = 0.0
+    hanging: float = 0.0
     is_cut: bool = False
     is_bad: bool = False
 
@@ -117,6 +118,9 @@ class SimulatedStore:
         if roll < line.failing + line.late and not can_repeat:
             self._run.spawn("late", self._later(function), None)
             self._fail(name, is_unknown=True)
+        if line.hanging and dice.random() < line.hanging:
+            self._run.sleep(int(1e9 * self._hangs_s()))
+            self._fail(name, is_unknown=True)
         result = self._at_once(function)
         if can_repeat and dice.random() < line.repeated:
             result = self._at_once(function)
@@ -126,6 +130,12 @@ class SimulatedStore:
         if dice.random() < line.failing_after:
             self._fail(name, is_unknown=True)
         return result
+
+    def _hangs_s(self) -> float:
+        """
+        Return for how long a statement hangs: until its deadline.
+        """
+        return 1 + 4 * self._dice.random()
 
     def _fail_once(self, name: str, function: Callable[[], object]) -> None:
         """

@@ -139,11 +139,12 @@ class TakenUp(Event):
 @dataclass(frozen=True, slots=True)
 class Deployed(Event):
     """
-    A node begins a life, and has these handlers.
+    A node begins a life, or loses something, and has these handlers; those that are *fading* may have been staged.
     """
 
     machine: str
     handlers: tuple[str, ...]
+    fading: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

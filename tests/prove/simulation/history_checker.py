@@ -32,8 +32,9 @@ from zlib import crc32
 from simulation._beside import Beside
 from simulation._callers import Callers
 from simulation._day import QUEUEING, VERSIONED
+from simulation._equipment import EQUIPMENT, RULES
 from simulation._health import Health
-from simulation._series import Series, may_be_left_out
+from simulation._series import Series, is_to_be_gone_on_with, may_be_left_out
 from simulation._weather import LATE_NS, Weather
 from simulation.history import (
     Answered,
@@ -77,6 +78,9 @@ __all__ = ["Violation", "check_history"]
 
 _EARLY_MS: Final = 0
 _OVERDUE_MS: Final = 5_000
+
+_SCARCE: Final = (*QUEUEING, *VERSIONED, *EQUIPMENT)
+"""The handlers of jobs that may wait for a node or a worker that comes by."""
 
 _NOBODY: Final = -1
 
@@ -173,7 +177,7 @@ class _Checker:
             case Scoped():
                 self._health.scoped(event)
             case Deployed():
-                self._handlers[event.machine] = event.handlers
+                self._handlers[event.machine] = event.handlers + event.fading
                 self._health.deployed(event)
             case Called():
                 self._callers.called(event)
@@ -257,7 +261,8 @@ class _Checker:
             self._add("zombie", event.at, f"{event.machine} took up jobs under epoch {event.epoch}")
         for key in event.keys:
             job = model.jobs[key]
-            if not job.lacks_handler or job.handler not in self._handlers[event.machine]:
+            is_for_it = job.handler in self._handlers[event.machine] or job.handler in RULES  # it sees the rule then
+            if not job.lacks_handler or not is_for_it:
                 self._add("handler", event.at, f"{event.machine} took up {_name(job)}, which is not for it")
             if self._health.paused_since(job) is not None:
                 self._add("scope", event.at, f"{event.machine} took up {_name(job)}, which is paused")
@@ -311,7 +316,7 @@ class _Checker:
         self._generations.add(told.generation)
         self._lives[job.key, told.generation] = decode_payload(job.payload)
         since = told.first_set_at if job.first_set_at == NEW else job.first_set_at
-        return replace(job, generation=told.generation, first_set_at=since)
+        return replace(job, generation=told.generation, first_set_at=since, sent_as=told.sent_as)
 
     def _note(self, event: Committed, before: Job | None) -> None:
         write, outcome = event.write, event.answer.outcome
@@ -336,9 +341,12 @@ class _Checker:
     def _settle(self, event: Committed, write: Settle, before: Job) -> None:
         firing = (event.machine, before.key, before.generation, before.attempt)
         self._settled.add(firing)
-        if write.how is not Settled.DONE:
+        if write.how is Settled.DEAD and before.recurrence is not None:
+            self._add("series", event.at, f"the series of {_name(before)} has died: {write.error}")
+        if write.how is not Settled.DONE or is_to_be_gone_on_with(write.recurrence):
             return
-        if firing not in self._fired and not may_be_left_out(before, event.store_ms):
+        has_ended = is_to_be_gone_on_with(before.recurrence)  # on a node that could not go on with it
+        if firing not in self._fired and not has_ended and not may_be_left_out(before, event.store_ms):
             self._add("ended", event.at, f"{_name(before)} is done and never ran")
         if before.recurrence is None:
             return
@@ -423,7 +431,7 @@ class _Checker:
             start = (
                 event.at if is_paused else max(start, self._health.resumed(before), self._series.busy_until(before.key))
             )
-        if event.at - start > LATE_NS and before is not None and before.handler not in (*QUEUEING, *VERSIONED):
+        if event.at - start > LATE_NS and before is not None and before.handler not in _SCARCE:
             self._begun_late.append((start, event.at, f"{_name(before)} waited {(event.at - start) / 1e9:.0f} s"))
         if before is not None and before.state == "pending" and before.handler not in QUEUEING:
             for kind, what in self._health.judge(before, start, event, shard):

@@ -1,0 +1,30 @@
+"""
+Engines and stores that go wrong when a rule cannot be read, and when a statement does not end.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest import mock
+
+from simulation._store import SimulatedStore
+
+from tickwheel.engine import _verdict
+
+__all__ = ["ends_what_it_cannot_read", "waits_for_a_statement_that_hangs"]
+
+_HUNG_S = 1_000.0
+
+
+def ends_what_it_cannot_read() -> Any:
+    """
+    A run that ends where its rule cannot be read ends the series for good.
+    """
+    return mock.patch.object(_verdict, "is_readable", return_value=True)
+
+
+def waits_for_a_statement_that_hangs() -> Any:
+    """
+    A call has no deadline: a statement that hangs keeps its thread for as long as that lasts.
+    """
+    return mock.patch.object(SimulatedStore, "_hangs_s", return_value=_HUNG_S)
