@@ -232,7 +232,9 @@ def test_outcomes_are_those_of_writes(server, document, tmp_path):
     assert set(schemas["AnswerDocument"]["properties"]["outcome"]["enum"]) == set(words)
     assert set(schemas["ResultDocument"]["properties"]["outcome"]["enum"]) == {*words, "refused"}
     refusals = {word.value for word in REFUSALS}
-    assert set(words) | refusals | {"begun", "settled", "not_owner", "superseded"} == {word.value for word in Outcome}
+    assert set(words) | refusals | {"begun", "settled", "not_owner", "superseded", "key_reused"} == {
+        word.value for word in Outcome
+    }
     for word in ("stopping", "stopped", "cut_off"):
         assert word in schemas["RecordDocument"]["description"]
 

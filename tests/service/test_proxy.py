@@ -74,8 +74,9 @@ def proxy(nodes, tmp_path, certificate, until):
     context = ssl.create_default_context(cafile=cert)
 
     @contextlib.contextmanager
-    def ask(method, path, body=None):
+    def ask(method, path, body=None, key=None):
         headers = {"authorization": f"Bearer {TOKEN}", "origin": f"https://127.0.0.1:{port}"}
+        headers |= {} if key is None else {"idempotency-key": key}
         headers |= {"content-type": "application/json"} if body else {}
         connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=30, context=context)
         with contextlib.closing(connection):
@@ -155,6 +156,29 @@ def test_pull_workers(proxy):
                 with proxy("POST", f"/v1/pull:{verb}", {"fire_id": lease["fire_id"]} | more) as answer:
                     assert answer.status == 200, answer.read()
     assert len(set(keys)) == 24
+
+
+def test_a_request_again(nodes, proxy):
+    """
+    A request under one key is answered alike as often as it comes, whichever node it comes to, while one is killed.
+    """
+    requests = [
+        ("PUT", "/v1/jobs/once", {"delay": 3600, "target": "log"}),
+        ("POST", "/v1/jobs:batch", {"items": [{"do": "set", "key": "many", "delay": 3600, "target": "log"}]}),
+        ("POST", "/v1/jobs:bulk", {"do": "move", "shift": 60, "prefix": "m"}),
+        ("DELETE", "/v1/jobs/once", None),
+    ]
+    found = {}
+    for turn in range(6):
+        if turn == 3:
+            nodes[0].stop(signal.SIGKILL)
+        for number, request in enumerate(requests):
+            with proxy(*request, f"key{number}") as answer:
+                found.setdefault(number, []).append((answer.status, answer.read()))
+    assert {number: len(set(answers)) for number, answers in found.items()} == dict.fromkeys(range(4), 1)
+    assert [answers[0][0] for answers in found.values()] == [201, 200, 200, 200]
+    with proxy("PUT", "/v1/jobs/other", {"delay": 5, "target": "log"}, "key0") as answer:
+        assert (answer.status, json.load(answer)["type"]) == (422, "/problems/idempotency_key_reused")
 
 
 ELSEWHERE = ("/v1/live", "/metrics")

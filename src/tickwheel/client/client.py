@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from tickwheel.client._bulk_run import done_in_bulk
 from tickwheel.client.change import changed
@@ -43,8 +44,10 @@ from tickwheel.jobs.model import (
     Set,
     State,
     Write,
+    key_of,
     scope_over,
 )
+from tickwheel.jobs.once import ONCE, Keep
 from tickwheel.jobs.query import has_field, has_not_succeeded
 from tickwheel.jobs.requests import PAGE_MAX, STEPS_MAX, ListFields, SetRequest, job_query, set_write
 from tickwheel.jobs.verbs import ACTOR, Verb, note_of, writes_of
@@ -177,13 +180,15 @@ class Client:
 
     def set(self, request: SetRequest) -> Promise[Answer]:
         writer = self._writing("set")
-        return writer.submit(self._set_write(request, *self.clock.reading_for_delay()))
+        write = self._set_write(request, *self.clock.reading_for_delay())
+        return writer.submit(write if ONCE.get() is None else _marked((write,))[0])
 
     def submit(self, verb: Verb) -> Promise[list[Answer]]:
         writer = self._writing(verb.name)
         trace, actor, owner = self._trace(), self.actor(), self._owner
         set_write = partial(self._set_write_of, trace, actor)
-        return writer.submit_many(writes_of(verb, set_write, *self.clock.reading_for_delay(), actor=actor, owner=owner))
+        reading = self.clock.reading_for_delay()
+        return writer.submit_many(_marked(writes_of(verb, set_write, *reading, actor=actor, owner=owner)))
 
     def pause_scope(self, scope: str, note: str, by: str | None) -> Pause:
         self.opened()
@@ -301,7 +306,13 @@ class Client:
         return self.store.last_generation(), self.clock.now_ms()
 
     def write(self, verb: str, make: Callable[[int, Actor | None], Sequence[Write]]) -> Promise[list[Answer]]:
-        return self._writing(verb).submit_many(make(self.clock.now_ms(), self.actor()))
+        return self._writing(verb).submit_many(_marked(make(self.clock.now_ms(), self.actor())))
+
+    def keep(self, write: Keep) -> Promise[Answer]:
+        """
+        Keep, or claim, the reply to a request that may come again.
+        """
+        return self._writing("keep").submit(write)
 
     def scopes(self) -> Sequence[Pause]:
         self.opened()
@@ -357,3 +368,13 @@ class Client:
         checks.check_count("steps", steps, STEPS_MAX)
         since_ms = checks.at_ms(since, self.clock.now_ms(), "since")
         return self.store.count_due(since_ms, checks.span_ms("step", step), steps)
+
+
+def _marked(writes: Sequence[Any]) -> Sequence[Write]:
+    """
+    Return *writes* with the marks of the request that they are part of, if that may come again.
+    """
+    repeat = ONCE.get()
+    if repeat is None:
+        return writes
+    return [replace(write, once=repeat.mark(key_of(write))) for write in writes]

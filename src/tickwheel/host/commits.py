@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tickwheel.jobs.model import Answer, Begin, Job, Move, Outcome, Redate, Set, Settle, State, Write
+from tickwheel.jobs.model import Answer, Begin, Job, Move, Outcome, Recalled, Redate, Set, Settle, State, Write
 from tickwheel.observe.events import Event, JobCancelled, JobMoved, JobPaused, JobReplayed, JobResumed, JobSet
 
 __all__ = ["elapsed_of", "events_of", "lives_of"]
@@ -29,7 +29,7 @@ def lives_of(writes: Sequence[Write], answers: Sequence[Answer]) -> tuple[list[J
     cancelled: list[str] = []
     for write, answer in zip(writes, answers, strict=True):
         job = answer.job
-        if job is None or isinstance(write, _OWN):
+        if job is None or isinstance(write, _OWN) or type(answer) is Recalled:
             continue
         if answer.outcome in _NEW_LIVES and job.state is State.PENDING:
             jobs[job.key] = job
@@ -51,7 +51,7 @@ def elapsed_of(writes: Sequence[Write], answers: Sequence[Answer]) -> dict[int, 
         if not isinstance(write, _TIMED) or (era := write.era) is None:
             continue
         outcome, job = answer.outcome, answer.job
-        if job is not None and outcome in _DATED:
+        if job is not None and outcome in _DATED and type(answer) is not Recalled:
             if era != last:
                 last, jobs = era, found.setdefault(era, [])
             jobs.append(job)
@@ -61,7 +61,7 @@ def elapsed_of(writes: Sequence[Write], answers: Sequence[Answer]) -> dict[int, 
 def events_of(writes: Sequence[Write], answers: Sequence[Answer]) -> Iterator[Event]:
     for write, answer in zip(writes, answers, strict=True):
         job = answer.job
-        if job is None or isinstance(write, _OWN):
+        if job is None or isinstance(write, _OWN) or type(answer) is Recalled:
             continue
         match answer.outcome:
             case Outcome.CREATED | Outcome.REPLACED | Outcome.KEPT | Outcome.CHANGED | Outcome.RESTARTED:

@@ -19,7 +19,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
 from tickwheel.host.withdrawal_requests import WithdrawalRequests, with_status
-from tickwheel.jobs.model import Answer, AttemptStatus, Contested, Job, Outcome, Standing, Write
+from tickwheel.jobs.model import Answer, AttemptStatus, Job, Outcome, Write
+from tickwheel.jobs.rules import is_undecided
 
 __all__ = ["Done", "Knowing", "Open", "Referee", "has_late"]
 
@@ -140,17 +141,3 @@ class Referee:
 def has_late(answers: Sequence[Answer]) -> bool:
     late = Outcome.TOO_LATE  # an enum is slow to look into
     return bool([1 for answer in answers if answer.outcome is late])
-
-
-def is_undecided(write: Write, answer: Answer) -> bool:
-    """
-    Return True if *answer* says TOO_LATE only because the attempt's state is unknown.
-    """
-    job = answer.job
-    if answer.outcome is not Outcome.TOO_LATE or job is None or not isinstance(write, Contested):
-        return False
-    over = write.over
-    if over is None or over.standing is not Standing.STARTED:
-        return True
-    # What has started may be an earlier attempt: of the one that is counted nothing is known then.
-    return (over.generation, over.due_at, over.attempt) != (job.generation, job.due_at, job.attempt)

@@ -6,6 +6,7 @@ Times are milliseconds since the epoch by the store's clock, in int64. This modu
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from tickwheel.jobs.attempt_status import ANY_ATTEMPT, AttemptStatus, Standing
 from tickwheel.jobs.history import CUT_OFF, Actor, HistoryRecord
 from tickwheel.jobs.manifest import Manifest, Under
+from tickwheel.jobs.once import Keep, Once
 from tickwheel.jobs.outcome import Outcome
 from tickwheel.jobs.pause import EVERYTHING, Pause, Resume, SetPause, scope_over
 from tickwheel.jobs.progress import NOTE_MAX, Progress
@@ -39,12 +41,15 @@ __all__ = [
     "Job",
     "JobQuery",
     "JobWrite",
+    "Keep",
     "Manifest",
     "Move",
+    "Once",
     "Outcome",
     "Page",
     "Pause",
     "Progress",
+    "Recalled",
     "Redate",
     "Replay",
     "Resume",
@@ -208,6 +213,9 @@ class Set:
         under: The declaration that it is part of, if any; SUPERSEDED answers where that does not count any more.
         actor: The author, if the history records it in the same transaction: if the write took effect, and the
             job recurs or all acts of the actor are recorded. The other writes of callers have the same field.
+        once: The mark of a request that may come twice: its answer is kept in the same transaction, and an equal write
+            under the same mark changes nothing and gets that answer again; KEY_REUSED if the mark belongs to another
+            request. Only for a store that `keeps_answers`. The other writes of callers have the same field.
     """
 
     job: Job
@@ -222,6 +230,7 @@ class Set:
     if_due_at: int | None = None
     actor: Actor | None = None
     under: Under | None = None
+    once: Once | None = None
 
 
 @record
@@ -240,6 +249,7 @@ class Move:
     over: AttemptStatus | None = None
     actor: Actor | None = None
     keeps_next: bool = False
+    once: Once | None = None
 
 
 @record
@@ -267,6 +277,7 @@ class Cancel:
     actor: Actor | None = None
     stops: bool = False
     under: Under | None = None
+    once: Once | None = None
 
 
 @record
@@ -281,6 +292,7 @@ class Replay:
     due_at: int
     if_generation: int | None = None
     actor: Actor | None = None
+    once: Once | None = None
 
 
 @record
@@ -432,7 +444,7 @@ class Declare:
 JobWrite: TypeAlias = Set | Move | Cancel | SetPause | Resume | Replay | Adopt | Begin | SetAside | Settle | Redate
 """A write to one job."""
 
-Write: TypeAlias = JobWrite | Declare
+Write: TypeAlias = JobWrite | Declare | Keep
 
 Contested: TypeAlias = Set | Move | Cancel | SetPause
 """A write of a caller that may meet a counted attempt, and carries its status as `over`."""
@@ -453,6 +465,18 @@ class Answer:
 
     outcome: Outcome
     job: Job | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled(Answer):
+    """
+    The answer that an equal write got before, under the same mark; this one did nothing.
+
+    Attributes:
+        data: The reply that a `Keep` asked for.
+    """
+
+    data: bytes = b""
 
 
 if TYPE_CHECKING:

@@ -50,5 +50,7 @@ class Outcome(StrEnum):
     """The key belongs to another manifest: nothing was written."""
     SUPERSEDED = "superseded"
     """A newer revision of the manifest was declared, or another declaration of it came first: nothing was written."""
+    KEY_REUSED = "key_reused"
+    """The idempotency key of the request was used for another request: nothing was written."""
     NOT_OWNER = "not_owner"
     """The writer's epoch is outdated: a settle of a former owner, refused."""

@@ -13,6 +13,7 @@ from typing import Final
 
 from tickwheel.jobs.attempt_status import AttemptStatus
 from tickwheel.jobs.history import Actor
+from tickwheel.jobs.once import Once
 from tickwheel.jobs.record import record
 
 __all__ = ["EVERYTHING", "Pause", "Resume", "SetPause", "scope_over"]
@@ -70,6 +71,7 @@ class SetPause:
     if_generation: int | None = None
     over: AttemptStatus | None = None
     actor: Actor | None = None
+    once: Once | None = None
 
 
 @record
@@ -83,3 +85,4 @@ class Resume:
     key: str
     if_generation: int | None = None
     actor: Actor | None = None
+    once: Once | None = None

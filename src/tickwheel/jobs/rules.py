@@ -23,12 +23,14 @@ from tickwheel.jobs.model import (
     AttemptStatus,
     Begin,
     Cancel,
+    Contested,
     Declare,
     Job,
     JobWrite,
     Move,
     Outcome,
     Pause,
+    Recalled,
     Redate,
     Replay,
     Resume,
@@ -68,6 +70,7 @@ __all__ = [
     "decide",
     "holds",
     "is_counted",
+    "is_undecided",
     "rescued",
 ]
 
@@ -149,6 +152,22 @@ def values_of(write: Write) -> tuple[str | int | None, ...]:
             return (write.key, write.by, write.note)
         case _:
             return ()
+
+
+def is_undecided(write: Write, answer: Answer) -> bool:
+    """
+    Return whether *answer* is TOO_LATE only because *write* has no status of the attempt.
+    """
+    job = answer.job
+    if answer.outcome is not Outcome.TOO_LATE or job is None or not isinstance(write, Contested):
+        return False
+    if isinstance(answer, Recalled):
+        return False
+    over = write.over
+    if over is None or over.standing is not Standing.STARTED:
+        return True
+    # An earlier attempt may have started: of the one that is counted nothing is known then.
+    return (over.generation, over.due_at, over.attempt) != (job.generation, job.due_at, job.attempt)
 
 
 def is_counted(attempt: Job, job: Job | None) -> bool:

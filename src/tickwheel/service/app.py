@@ -5,7 +5,9 @@ Puts the parts together into one ASGI application.
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import AsyncIterator
+from typing import Final
 
 from starlette.requests import ClientDisconnect
 from starlette.routing import Mount, Route, Router
@@ -13,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tickwheel.observe.tracing import TRACE
 from tickwheel.scheduler import AsyncScheduler
+from tickwheel.scheduler.repeats import keeper_of
 from tickwheel.service.batch import Batches
 from tickwheel.service.debug import Debug
 from tickwheel.service.denials import Denials
@@ -44,6 +47,8 @@ from tickwheel.service.scopes import Scopes
 
 __all__ = ["Service"]
 
+_LOG: Final = logging.getLogger("tickwheel.service")
+
 
 class Service:
     """
@@ -60,7 +65,11 @@ class Service:
         self._firings = Firings(scheduler)
         figures = Figures(scheduler, self._firings)
         self._live = Live(self._firings, figures, options.watchers_max, options.trace_url)
-        idempotency = IdempotencyKeys(options.batch_bytes_max)
+        keeper = keeper_of(scheduler)
+        if keeper is None:
+            store = scheduler.stats(with_store=False)["store"]
+            _LOG.warning("%s keeps no answers: an Idempotency-Key holds for this process alone", store)
+        idempotency = IdempotencyKeys(options.batch_bytes_max, keeper)
         self.peers = Peers(scheduler, figures, options)
         self._pulls = Pulls(scheduler, options, self.peers)
         self._debug = Debug(figures)
@@ -89,7 +98,8 @@ class Service:
             if operation.method != "GET" and not operation.has_conditions:
                 run = without_conditions(run)
             by_path.setdefault(operation.path, {})[operation.method] = run
-        methods = {path: Methods(idempotency, **found) for path, found in by_path.items()}
+        scopes = {operation.path: operation.kept_by for operation in table if operation.method != "GET"}
+        methods = {path: Methods(idempotency, scopes.get(path, "request"), **found) for path, found in by_path.items()}
         # Jobs are not left to the router: it costs as much as setting one, and knows no key with a line end in it.
         self._job = KeyMethods("/v1/jobs/{key}", methods)
         self._schedule = KeyMethods("/v1/schedules/{key}", methods)

@@ -46,6 +46,8 @@ _CHUNK: Final = 500
 """How many items are handled before others get their turn on the loop: some milliseconds' worth."""
 _CHUNKS_AT_ONCE: Final = 64
 """How many chunks of all batches may wait for the store: well below the writes that it lets wait."""
+_UNDONE: Final = 503
+"""The status of an item that the store did not answer."""
 _BATCH: Final = msgspec.json.Decoder(BatchBody)
 _PACKED: Final = msgspec.msgpack.Decoder(BatchBody)
 _BULK: Final = msgspec.json.Decoder(BulkBody)
@@ -86,7 +88,9 @@ class Batches:
         for start in range(0, len(body.items), _CHUNK):
             async with self._turns:
                 results += await self._chunk(body.items[start : start + _CHUNK], by, with_jobs=body.with_jobs)
-        return document_reply(BatchDocument(results))
+        reply = document_reply(BatchDocument(results))
+        reply.is_final = all(result.status != _UNDONE for result in results)
+        return reply
 
     async def bulk(self, call: Request) -> Reply:
         """

@@ -68,13 +68,15 @@ class Reply:
     One answer, whole: an ASGI application that sends it.
     """
 
-    __slots__ = ("body", "extra", "kind", "status")
+    __slots__ = ("body", "extra", "is_final", "kind", "status")
 
     def __init__(self, status: int, kind: bytes, body: bytes, *extra: tuple[bytes, bytes]) -> None:
         self.status = status
         self.kind = kind
         self.body = body
         self.extra = extra
+        self.is_final = True
+        """True if the same request, sent again, gets this answer again; False if a part of it was not done."""
 
     @property
     def headers(self) -> tuple[tuple[bytes, bytes], ...]:

@@ -1,14 +1,18 @@
 """
 Idempotency keys: the same request sent again brings the first answer again, and is not done again.
 
-Kept in memory, for an hour at most and up to so many bytes, oldest out first: it is meant for the retry after a lost
-answer, not for the restart of the service, after which generations show the same.
+The store keeps the answer to each write in the transaction of that write, so the same request may come to another node,
+at once or after a crash. An operation that takes more than one write has its reply kept, too: a node claims the key,
+does it, and stores the reply. Beside that each process remembers some of the last replies. A store that cannot keep
+answers leaves it at these.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
+import logging
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -17,15 +21,27 @@ from typing import Final
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message
 
+from tickwheel.jobs.errors import StoreError, StoreFullError
+from tickwheel.jobs.model import Outcome, Recalled
+from tickwheel.jobs.once import ONCE, Repeat
+from tickwheel.scheduler.repeats import Keeper
 from tickwheel.service.http import Reply, Request
 from tickwheel.service.intake import drained
 from tickwheel.service.problems import ProblemError, show
 from tickwheel.service.replies import problem_reply
-from tickwheel.service.routes import Endpoint
+from tickwheel.service.routes import Endpoint, KeptBy
 
 __all__ = ["IdempotencyKeys"]
 
+_LOG: Final = logging.getLogger("tickwheel.service")
+
 _KEPT_S: Final = 3600.0
+_CLAIM_MS: Final = 5_000
+"""After that another node goes on with the request; by the marks no write is done twice."""
+_PATIENCE_S: Final = 8.0
+"""The time that a request waits for a node that does the same one, before it is answered with a 503."""
+_LOOK_FIRST_S: Final = 0.02
+_LOOK_MAX_S: Final = 0.5
 _BYTES_MAX: Final = 64 << 20
 _OF_ONE: Final = 1 << 10
 """What is kept with an answer takes so many bytes, too."""
@@ -51,15 +67,19 @@ class IdempotencyKeys:
     The answers that are kept, by who asked with which key.
     """
 
-    def __init__(self, body_bytes_max: int) -> None:
+    def __init__(self, body_bytes_max: int, keeper: Keeper | None = None) -> None:
+        """
+        Read bodies up to *body_bytes_max*, and keep answers by *keeper*, or in this process alone.
+        """
+        self._keeper = keeper
         self._body_bytes_max = body_bytes_max
         self._kept: OrderedDict[tuple[bytes, str], _Kept] = OrderedDict()
         self._promised: dict[tuple[bytes, str], _Kept] = {}
         self._size = 0
 
-    async def reply(self, call: Request, run: Endpoint) -> ASGIApp:
+    async def reply(self, call: Request, run: Endpoint, kept_by: KeptBy = "request") -> ASGIApp:
         """
-        Return the answer to *call*: the kept one, or what *run* answers, which is kept from then on.
+        Return the answer to *call*: the kept one, or what *run* answers, which *kept_by* keeps from then on.
         """
         key = call.header(b"idempotency-key") or ""
         if not 0 < len(key) <= _KEY_MAX or not key.isascii() or not key.isprintable() or " " in key:
@@ -70,17 +90,18 @@ class IdempotencyKeys:
         self._forget()
         kept = self._promised.get(place) or self._kept.get(place)
         if kept is None:
-            return await self._first(place, asked, call, run)
+            return await self._first(place, asked, call, run, kept_by)
         if kept.asked != asked:
-            message = f"the Idempotency-Key {show(key)} was sent with another request before"
-            raise ProblemError("idempotency_key_reused", message, value=key)
+            raise _reused(key)
         return await asyncio.shield(kept.reply)
 
-    async def _first(self, place: tuple[bytes, str], asked: bytes, call: Request, run: Endpoint) -> Reply:
+    async def _first(
+        self, place: tuple[bytes, str], asked: bytes, call: Request, run: Endpoint, kept_by: KeptBy
+    ) -> Reply:
         kept = _Kept(asked, asyncio.get_running_loop().create_future(), time.monotonic())
         self._promised[place] = kept
         try:
-            reply = await _answered(call, run)
+            reply = await self._done(place, asked, call, run, kept_by)
         except BaseException as error:
             # Nothing is kept, so that a retry is done; a caller that waits for this answer hears what happened to it.
             is_heard = isinstance(error, Exception) and not isinstance(error, ClientDisconnect)
@@ -92,10 +113,73 @@ class IdempotencyKeys:
         finally:
             del self._promised[place]
         kept.reply.set_result(reply)
+        if not reply.is_final:
+            return reply
         kept.since, kept.size = time.monotonic(), len(reply.body) + _OF_ONE
         self._kept[place] = kept
         self._size += kept.size
         return reply
+
+    async def _done(
+        self, place: tuple[bytes, str], asked: bytes, call: Request, run: Endpoint, kept_by: KeptBy
+    ) -> Reply:
+        """
+        Return the reply to *call*, which the store has kept, or keeps from now on.
+        """
+        if self._keeper is None or kept_by == "node":
+            return await _answered(call, run)
+        caller, key = place
+        token = hashlib.sha256(caller + key.encode()).hexdigest()[:32]
+        repeat = Repeat(token, asked.hex()[:32], int(_KEPT_S * 1000))
+        if kept_by == "write" and self._keeper.is_whole:
+            return await _marked(repeat, call, run)
+        kept = await self._claimed(self._keeper, repeat, key)
+        if kept is not None:
+            return kept
+        try:
+            reply = await _marked(repeat, call, run)
+        except BaseException:
+            await asyncio.shield(self._settled(self._keeper, repeat, None))
+            raise
+        return await self._settled(self._keeper, repeat, reply) or reply
+
+    async def _claimed(self, keeper: Keeper, repeat: Repeat, key: str) -> Reply | None:
+        """
+        Claim the key for this node, or return the reply of the node that has done the request.
+
+        Raises:
+            ProblemError: If the key was used for another request, or if another node still does this one.
+        """
+        wait_s, give_up = _LOOK_FIRST_S, time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                answer = await keeper.keep(repeat.keep(b"", _CLAIM_MS))
+            except StoreFullError:  # a cancel needs no room, and is done
+                return None
+            match answer.outcome:
+                case Outcome.KEY_REUSED:
+                    raise _reused(key)
+                case Outcome.KEPT if isinstance(answer, Recalled):
+                    return _reply_of(answer.data)
+                case Outcome.TOO_LATE if time.monotonic() > give_up:
+                    raise _under_way(key)
+                case Outcome.TOO_LATE:
+                    await asyncio.sleep(wait_s)
+                    wait_s = min(2 * wait_s, _LOOK_MAX_S)
+                case _:
+                    return None
+
+    async def _settled(self, keeper: Keeper, repeat: Repeat, reply: Reply | None) -> Reply | None:
+        """
+        Keep *reply*, or give the claim up if it is None or not final; return that of another node which was earlier.
+        """
+        try:
+            data = None if reply is None or not reply.is_final else _data_of(reply)
+            answer = await keeper.keep(repeat.keep(data))
+        except StoreError as error:  # the writes have their marks, and the claim lapses
+            _LOG.warning("the reply to a request with an Idempotency-Key is not kept: %s", error)
+            return None
+        return _reply_of(answer.data) if isinstance(answer, Recalled) else None
 
     def _forget(self) -> None:
         """
@@ -110,11 +194,46 @@ class IdempotencyKeys:
             self._size -= kept.size
 
 
+def _reused(key: str) -> ProblemError:
+    message = f"the Idempotency-Key {show(key)} was sent with another request before"
+    return ProblemError("idempotency_key_reused", message, value=key)
+
+
+def _under_way(key: str) -> ProblemError:
+    message = f"the first request with the Idempotency-Key {show(key)} is still being done"
+    return ProblemError("store_unavailable", message, is_unknown=True, headers={"retry-after": "1"})
+
+
+def _data_of(reply: Reply) -> bytes:
+    extra = [[part.decode("latin-1") for part in header] for header in reply.extra]
+    head = json.dumps([reply.status, reply.kind.decode(), extra]).encode()
+    return head + b"\n" + reply.body
+
+
+def _reply_of(data: bytes) -> Reply:
+    head, _, body = data.partition(b"\n")
+    status, kind, extra = json.loads(head)
+    return Reply(status, kind.encode(), body, *((name.encode(), value.encode("latin-1")) for name, value in extra))
+
+
+async def _marked(repeat: Repeat, call: Request, run: Endpoint) -> Reply:
+    """
+    Return the reply to *call*, whose writes carry the marks of *repeat*.
+    """
+    token = ONCE.set(repeat)
+    try:
+        return await _answered(call, run)
+    finally:
+        ONCE.reset(token)
+
+
 async def _answered(call: Request, run: Endpoint) -> Reply:
     try:
         reply = await run(call)
     except ProblemError as problem:
         if "retry-after" in problem.headers:  # a 429 or 503, which asks for the same request again
+            raise
+        if problem.kind.name == "idempotency_key_reused":  # the key is that of the other request
             raise
         return problem_reply(call, problem)
     assert isinstance(reply, Reply), "no write answers with a stream"

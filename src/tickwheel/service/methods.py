@@ -10,7 +10,7 @@ from tickwheel.service.http import Reply, Request
 from tickwheel.service.idempotency import IdempotencyKeys
 from tickwheel.service.msgpack import is_wanted, packed
 from tickwheel.service.problems import ProblemError, show
-from tickwheel.service.routes import Endpoint
+from tickwheel.service.routes import Endpoint, KeptBy
 
 __all__ = ["KeyMethods", "Methods"]
 
@@ -20,8 +20,12 @@ class Methods:
     One address: the operation of each method that it takes.
     """
 
-    def __init__(self, idempotency: IdempotencyKeys, **operations: Endpoint) -> None:
+    def __init__(self, idempotency: IdempotencyKeys, kept_by: KeptBy = "request", **operations: Endpoint) -> None:
+        """
+        Take these *operations*; *idempotency* keeps the answers of writes with a key, by *kept_by*.
+        """
         self._idempotency = idempotency
+        self._kept_by: KeptBy = kept_by
         self._operations = operations
         if "GET" in operations:
             operations["HEAD"] = operations["GET"]
@@ -33,7 +37,7 @@ class Methods:
             message = f"this address takes {self._allow}, not {show(call.method)}"
             raise ProblemError("method_not_allowed", message, value=call.method, headers={"allow": self._allow})
         if b"idempotency-key" in call.headers and call.method not in ("GET", "HEAD"):
-            reply = await self._idempotency.reply(call, operation)
+            reply = await self._idempotency.reply(call, operation, self._kept_by)
         else:
             reply = await operation(call)
         if b"msgpack" in call.headers.get(b"accept", b"") and isinstance(reply, Reply) and is_wanted(call):

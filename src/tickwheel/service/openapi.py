@@ -50,7 +50,7 @@ _IF_NONE_MATCH: Final = {
 _IDEMPOTENCY_KEY: Final = {
     "name": "Idempotency-Key",
     "in": "header",
-    "description": "The same key again brings the first answer again, for an hour and as long as the process lives.",
+    "description": "The same key again brings the first answer again, from any node, for an hour.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"},
 }
 _PROBLEM: Final = {

@@ -47,7 +47,14 @@ class _StoreLines:
 
 _STORE_LINES: Final = _StoreLines()
 REFUSALS: Final = frozenset(
-    {Outcome.NOT_FOUND, Outcome.TOO_LATE, Outcome.WRONG_GENERATION, Outcome.FINISHED, Outcome.OTHER_MANIFEST}
+    {
+        Outcome.NOT_FOUND,
+        Outcome.TOO_LATE,
+        Outcome.WRONG_GENERATION,
+        Outcome.FINISHED,
+        Outcome.OTHER_MANIFEST,
+        Outcome.KEY_REUSED,
+    }
 )
 
 
@@ -68,11 +75,13 @@ def answer_reply(key: str, answer: Answer, wanted: int | None) -> Reply:
     return document_reply(answer_document(answer), 201 if outcome is Outcome.CREATED else 200, _tag(answer.job))
 
 
-def refusal_of(key: str, answer: Answer, wanted: int | None) -> ProblemError:
+def refusal_of(key: str, answer: Answer, wanted: int | None) -> ProblemError:  # noqa: PLR0911  as below
     """
     Return the problem that a refused write of *key* is, which asked for generation *wanted*.
     """
     job = answer.job
+    if answer.outcome is Outcome.KEY_REUSED:
+        return ProblemError("idempotency_key_reused", "the Idempotency-Key was sent with another request before")
     if answer.outcome is Outcome.NOT_FOUND:
         if job is None:
             return ProblemError("job_not_found", f"no job has the key {show(key)}", value=key)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from starlette.types import ASGIApp
 
@@ -35,10 +35,16 @@ from tickwheel.service.schedules import (
 from tickwheel.service.scopes import ResumedDocument, Scopes, ScopesDocument
 from tickwheel.service.stats import StatsDocument
 
-__all__ = ["Endpoint", "Operation", "operations"]
+__all__ = ["Endpoint", "KeptBy", "Operation", "operations"]
 
 Endpoint = Callable[[Request], Awaitable[ASGIApp]]
 """From a request to what answers it."""
+
+KeptBy: TypeAlias = Literal["write", "request", "node"]
+"""
+The place that keeps an answer for a repeat: the transaction of the one write; the store, after the whole request; or
+the node, which alone has the leases of pull workers.
+"""
 
 # The problems of what needs no token, of reads, of reads that ask the store, of writes, and of those with a body.
 _OPEN: Final = ("malformed_request", "wrong_host")
@@ -70,6 +76,7 @@ class Operation:
         can_create: Whether it answers 201 where there was no job, and heeds `If-None-Match: *`.
         is_open: Whether it needs no token.
         takes_msgpack: Whether its body may be MessagePack.
+        kept_by: The place that keeps its answer for a request with an idempotency key.
     """
 
     method: str
@@ -82,6 +89,7 @@ class Operation:
     can_create: bool = False
     is_open: bool = False
     takes_msgpack: bool = False
+    kept_by: KeptBy = "request"
 
     @property
     def has_conditions(self) -> bool:
@@ -110,16 +118,25 @@ def operations(
     key, keys, schedule, pull = "/v1/jobs/{key}", "/v1/jobs", "/v1/schedules", "/v1/pull"
     answer = documents.AnswerDocument
     return (
-        Operation("PUT", key, jobs.set, answer, (*_SET, "wrong_generation"), bodies.SetBody, can_create=True),
+        Operation(
+            "PUT", key, jobs.set, answer, (*_SET, "wrong_generation"), bodies.SetBody, can_create=True, kept_by="write"
+        ),
         Operation("GET", key, jobs.get, documents.JobDocument, _ASK_ONE),
-        Operation("PATCH", key, jobs.move, answer, (*_WRITE_ONE, *_BODY), bodies.MoveBody),
-        Operation("DELETE", key, jobs.cancel, answer, _WRITE_ONE, query=CANCEL_FIELDS),
-        Operation("POST", f"{key}:run", jobs.run_now, answer, _WRITE_ONE),
+        Operation("PATCH", key, jobs.move, answer, (*_WRITE_ONE, *_BODY), bodies.MoveBody, kept_by="write"),
+        Operation("DELETE", key, jobs.cancel, answer, _WRITE_ONE, query=CANCEL_FIELDS, kept_by="write"),
+        Operation("POST", f"{key}:run", jobs.run_now, answer, _WRITE_ONE, kept_by="write"),
         Operation("POST", f"{key}:skip", jobs.skip, answer, _WRITE_ONE),
         Operation("POST", f"{key}:change", jobs.change, answer, (*_WRITE_ONE, *_BODY, "unknown_handler"), ChangeBody),
-        Operation("POST", f"{key}:pause", jobs.pause, answer, (*_WRITE_ONE, *_BODY), bodies.PauseBody),
-        Operation("POST", f"{key}:resume", jobs.resume, answer, (*_WRITE, "job_not_found", "wrong_generation")),
-        Operation("POST", f"{key}:replay", jobs.replay, answer, _WRITE_ONE),
+        Operation("POST", f"{key}:pause", jobs.pause, answer, (*_WRITE_ONE, *_BODY), bodies.PauseBody, kept_by="write"),
+        Operation(
+            "POST",
+            f"{key}:resume",
+            jobs.resume,
+            answer,
+            (*_WRITE, "job_not_found", "wrong_generation"),
+            kept_by="write",
+        ),
+        Operation("POST", f"{key}:replay", jobs.replay, answer, _WRITE_ONE, kept_by="write"),
         Operation("GET", f"{key}:history", jobs.history, HistoryDocument, _ASK, query=HISTORY_FIELDS),
         Operation("GET", f"{key}:explain", jobs.explain, documents.ExplanationDocument, _ASK_ONE),
         Operation("GET", keys, jobs.list, documents.PageDocument, _ASK, query=LIST_FIELDS),
@@ -143,11 +160,11 @@ def operations(
         Operation("GET", "/v1/scopes", scopes.get, ScopesDocument, _ASK),
         Operation("POST", "/v1/scopes:pause", scopes.pause, documents.PauseDocument, _SEND, bodies.PauseScopeBody),
         Operation("POST", "/v1/scopes:resume", scopes.resume, ResumedDocument, _SEND, bodies.ScopeBody),
-        Operation("POST", f"{pull}:lease", pulls.lease, LeasesDocument, _WORK, bodies.LeaseBody),
-        Operation("POST", f"{pull}:ack", pulls.ack, EndedDocument, _WORK, bodies.AckBody),
-        Operation("POST", f"{pull}:nack", pulls.nack, EndedDocument, _WORK, bodies.NackBody),
-        Operation("POST", f"{pull}:release", pulls.release, EndedDocument, _WORK, bodies.ReleaseBody),
-        Operation("POST", f"{pull}:extend", pulls.extend, ExtendedDocument, _WORK, bodies.ExtendBody),
+        Operation("POST", f"{pull}:lease", pulls.lease, LeasesDocument, _WORK, bodies.LeaseBody, kept_by="node"),
+        Operation("POST", f"{pull}:ack", pulls.ack, EndedDocument, _WORK, bodies.AckBody, kept_by="node"),
+        Operation("POST", f"{pull}:nack", pulls.nack, EndedDocument, _WORK, bodies.NackBody, kept_by="node"),
+        Operation("POST", f"{pull}:release", pulls.release, EndedDocument, _WORK, bodies.ReleaseBody, kept_by="node"),
+        Operation("POST", f"{pull}:extend", pulls.extend, ExtendedDocument, _WORK, bodies.ExtendBody, kept_by="node"),
         Operation("GET", "/v1/fleet", fleet.get, FleetDocument, _ASK),
         Operation("GET", "/v1/shards", figures.get_shards, documents.ShardsDocument, _ASK),
         Operation("GET", "/v1/wheel", figures.get_wheel, documents.WheelDocument, _ASK),

@@ -20,9 +20,11 @@ from tickwheel.jobs.model import (
     HistoryRecord,
     Job,
     JobQuery,
+    Keep,
     Manifest,
     Page,
     Pause,
+    Recalled,
     Settle,
     State,
     Write,
@@ -33,6 +35,7 @@ from tickwheel.jobs.rows import PLACE
 from tickwheel.jobs.rules import ATTEMPT, NOT_OWNER, decide, is_counted, rescued, values_of
 from tickwheel.stores._manifests import Manifests
 from tickwheel.stores._memory_history import MemoryHistory
+from tickwheel.stores._onces import PRUNED_AT_ONCE, Kept, Onces, once_of
 from tickwheel.stores._plan import FIRINGS
 from tickwheel.stores._records import act_of, cut_off, has_no_record
 from tickwheel.stores._reports import ahead_of, owners_of
@@ -50,7 +53,7 @@ class MemoryStore:
     Jobs in dictionaries; gone with the process. One scheduler uses one store; `page` costs O(jobs).
     """
 
-    abilities = Abilities(loss_window="everything, when the process ends", is_private=True)
+    abilities = Abilities(loss_window="everything, when the process ends", is_private=True, keeps_answers=True)
     url = "memory://"
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -69,6 +72,8 @@ class MemoryStore:
         self._paused: set[str] = set()
         self._scopes: dict[str, Pause] = {}
         self._manifests: dict[str, Manifest] = {}
+        self._kept: dict[str, dict[str, Kept]] = {}
+        self._lapsing: list[tuple[int, str]] = []
         self._generation = 0
         self._owner: str | None = None
         self._epoch = 0
@@ -97,13 +102,16 @@ class MemoryStore:
             for write in writes:
                 self._check_storable(write)
             now, manifests = self.now_ms(), Manifests(self._manifests)
-            answers = [self._answer(write, now, manifests) for write in writes]
+            onces = self._onces(writes, now)
+            answers = [self._answer(write, now, manifests, onces) for write in writes]
             self._manifests |= manifests.changed
+            if onces is not None:
+                self._keep_answers(onces, now)
             for write, answer in zip(writes, answers, strict=True):
                 if isinstance(write, Settle):
                     record = None if has_no_record(answer, is_first=write.is_first) else write.record
                 else:
-                    record = act_of(write, answer, now)
+                    record = None if isinstance(answer, Recalled) else act_of(write, answer, now)
                 if record is not None:
                     self._history.add(record)
             return answers
@@ -352,19 +360,47 @@ class MemoryStore:
                 what = f"{self.url}: a value cannot be stored ({error})"
                 raise StoreError(what, "pass text without surrogates and integers in int64") from error
 
-    def _answer(self, write: Write, now: int, manifests: Manifests) -> Answer:
+    def _answer(self, write: Write, now: int, manifests: Manifests, onces: Onces | None) -> Answer:
         if isinstance(write, FIRINGS) and (self._owner is None or write.epoch != self._epoch):
             return NOT_OWNER
         if (refusal := manifests.answer(write, self._jobs)) is not None:
             return refusal
-        assert not isinstance(write, Declare)
+        if onces is not None and (known := onces.answer(write)) is not None:
+            return known
+        assert not isinstance(write, (Declare, Keep))
         job = self._jobs.get(key_of(write))
         if isinstance(write, Adopt):
             self._generation = max(self._generation, write.job.generation)
         answer, after = decide(write, job, now, self._next_generation)
         if after is not job:
             self._replace(job, after)
+        if onces is not None:
+            onces.note(write, answer)
         return answer
+
+    def _onces(self, writes: Sequence[Write], now: int) -> Onces | None:
+        """
+        Return the answers that are kept under the marks of *writes*, or None if these have none.
+        """
+        tokens = {once.token for write in writes if (once := once_of(write)) is not None}
+        if not tokens:
+            return None
+        stored = (((token, part), kept) for token in tokens for part, kept in self._kept.get(token, {}).items())
+        return Onces(stored, now)
+
+    def _keep_answers(self, onces: Onces, now: int) -> None:
+        for (token, part), kept in onces.changed.items():
+            parts = self._kept.setdefault(token, {})
+            parts.pop(part, None)
+            if kept is not None:
+                parts[part] = kept
+                heapq.heappush(self._lapsing, (kept.until, token))
+        for _ in range(PRUNED_AT_ONCE * len(onces.changed)):
+            if not self._lapsing or self._lapsing[0][0] > now:
+                return
+            _, token = heapq.heappop(self._lapsing)
+            if all(kept.until <= now for kept in self._kept.get(token, {}).values()):
+                self._kept.pop(token, None)
 
     def _next_generation(self) -> int:
         self._generation += 1

@@ -21,6 +21,7 @@ from tickwheel.jobs.model import (
     Declare,
     HistoryRecord,
     Job,
+    Keep,
     Redate,
     Set,
     SetAside,
@@ -32,6 +33,7 @@ from tickwheel.jobs.model import (
 )
 from tickwheel.jobs.rules import BEGUN, GONE, NOT_OWNER, decide
 from tickwheel.stores._manifests import Manifests, manifest_of
+from tickwheel.stores._onces import Onces, once_of
 from tickwheel.stores._records import act_of, has_no_record
 
 __all__ = ["FIRINGS", "Differences", "Plan", "WrongGuessError"]
@@ -81,6 +83,7 @@ class Plan:
         notable: What the history is to keep, each with the index of the write that it belongs to, and whether it is a
             settle that is written for the first time.
         manifests: The names of the manifests that have to be read, because their declarations are in the batch.
+        tokens: The tokens of the requests that writes of the batch have marks of; their answers have to be read.
     """
 
     answers: list[Answer]
@@ -93,6 +96,7 @@ class Plan:
     shards: dict[int, int] = field(default_factory=dict)
     notable: list[tuple[int, HistoryRecord, bool]] = field(default_factory=list)
     manifests: set[str] = field(default_factory=set)
+    tokens: set[str] = field(default_factory=set)
 
     @classmethod
     def of(  # noqa: C901, PLR0912 - one for each kind of write, and no call for any
@@ -113,6 +117,8 @@ class Plan:
                 careful.append((index, write.job.key, write))
                 if write.under is not None:
                     plan.manifests.add(write.under.manifest)
+                if write.once is not None:
+                    plan.tokens.add(write.once.token)
             elif isinstance(write, FIRINGS):
                 job = write.job
                 shard = shards.get(write.epoch)
@@ -140,19 +146,23 @@ class Plan:
                     plan.floor = max(plan.floor, write.job.generation)
                 elif (name := manifest_of(write)) is not None:
                     plan.manifests.add(name)
+                elif (once := once_of(write)) is not None:
+                    plan.tokens.add(once.token)
         plan._check_apart()
         return plan
 
     def keys(self) -> list[str]:
         return sorted({key for _, key, _ in self.careful})
 
-    def decide(
+    def decide(  # noqa: C901 - one loop, whose steps share what it found
         self,
         before: Mapping[str, Job],
         now: int,
         next_generation: Callable[[], int],
         found_in: Mapping[str, int] = MappingProxyType({}),
+        *,
         manifests: Manifests | None = None,
+        onces: Onces | None = None,
     ) -> Differences:
         """
         Answer the careful writes, in order, and return what comes of them.
@@ -166,6 +176,7 @@ class Plan:
             next_generation: Called for each new generation.
             found_in: The shards of those that a node took up, if they are not those of their keys.
             manifests: Those that had to be read; it keeps what becomes of them.
+            onces: The kept answers that had to be read; it keeps those that are new.
         """
         after: dict[str, Job | None] = dict(before)
         away = self.away
@@ -173,16 +184,18 @@ class Plan:
             for _, key, _ in self.careful:
                 away.pop(key, None)
         away.update(found_in)
-        answers = self.answers
+        answers, known_before = self.answers, manifests is not None or onces is not None
         for index, key, write in self.careful:
             if isinstance(write, FIRINGS) and self.shards[write.epoch] != away.get(key, self.home_of(key)):
                 continue  # it is answered already
-            if manifests is not None and (answer := manifests.answer(write, after)) is not None:
+            if known_before and (answer := _known(write, after, manifests, onces)) is not None:
                 answers[index] = answer
                 continue
-            assert not isinstance(write, Declare)
+            assert not isinstance(write, (Declare, Keep))
             old = after.get(key)
             answers[index], after[key] = decide(write, old, now, next_generation)
+            if onces is not None:
+                onces.note(write, answers[index])
             if getattr(write, "actor", None) is not None:
                 self.note(index, write, now)
             if away and after[key] != old and not _is_running(after[key]):
@@ -214,6 +227,16 @@ class Plan:
             if not met.isdisjoint(keys):
                 raise WrongGuessError
             met.update(keys)
+
+
+def _known(
+    write: Write, jobs: Mapping[str, Job | None], manifests: Manifests | None, onces: Onces | None
+) -> Answer | None:
+    """
+    Return the answer to *write* that needs no rule of jobs: of a declaration, or one that is kept; otherwise None.
+    """
+    answer = None if onces is None else onces.answer(write)
+    return manifests.answer(write, jobs) if answer is None and manifests is not None else answer
 
 
 def _is_running(job: Job | None) -> bool:

@@ -47,6 +47,8 @@ class Abilities:
         first_tail: The least number of a shard that is a tail, which see `Lease`; None where there are no tails.
         partitions: How many parts have a commit of their own, which see `Partitioned`; the number of a shard modulo it
             says in which one it is.
+        keeps_answers: True if `apply` reads the marks of writes (`once`) and takes a `Keep`. Another store is given
+            neither, and a service on it says so when it starts: idempotency keys then hold in one process alone.
     """
 
     loss_window: str = ""
@@ -58,6 +60,7 @@ class Abilities:
     renew_s: float | None = None
     first_tail: int | None = None
     partitions: int = 1
+    keeps_answers: bool = False
 
     def is_tail(self, shard: int) -> bool:
         """
@@ -182,6 +185,8 @@ class Store(Protocol):
 
         A refused write (wrong generation, not found) is an answer and stops none of the others, but for a `Declare`:
         the writes under the version that it would have given do not count.
+        A store that `keeps_answers` keeps that of each write with a mark in the same transaction, until its time is
+        over; a write under a mark that has one changes nothing and gets it again, as `Recalled`.
         If it raises, none of them took effect, or, for a transient error after the commit was sent, it is not known:
         `StoreError` says so.
         """

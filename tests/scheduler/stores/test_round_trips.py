@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
@@ -23,6 +24,8 @@ MOST = {
     "end": (1, 1),
     "put off": (2, 2),
     "set": (2, 2),
+    "set once": (2, 2),
+    "set once again": (2, 2),
     "move": (2, 2),
     "cancel": (2, 2),
     "set aside": (3, 2),
@@ -66,7 +69,13 @@ def turn(store, heir, counted, turn, size):
         answers = counted.call(name, store.apply, writes)
         return [answer.job for answer in answers if answer.job is not None]
 
-    jobs = apply("set", [model.Set(model.Job(f"{turn} {i}", 0, 5)) for i in range(size)])
+    sets = [model.Set(model.Job(f"{turn} {i}", 0, 5)) for i in range(size)]
+    apply("set", sets)
+    marked = [
+        replace(write, once=model.Once(f"{turn:016x}{i:016x}", "0", "0" * 32, 60_000)) for i, write in enumerate(sets)
+    ]
+    apply("set once", marked)
+    jobs = apply("set once again", marked)
     jobs = apply("move", [model.Move(job.key, 7) for job in jobs])
     cursors = [Cursor(lease.shard, lease.epoch, (0, 0), 0) for lease in leases]
     sights = counted.call("look", store.look, cursors, EVER, 1_000, with_changes=True)

@@ -18,8 +18,9 @@ from tickwheel.jobs.model import Answer, Job, Manifest, Set, State, Write
 from tickwheel.jobs.rows import job_of, row_of
 from tickwheel.jobs.rules import decide
 from tickwheel.stores._manifests import Manifests
+from tickwheel.stores._onces import PRUNED_AT_ONCE, Kept, Onces
 from tickwheel.stores._plan import FIRINGS, Differences, Plan, WrongGuessError
-from tickwheel.stores.postgres._arrays import COLUMNS, Array, Int4s, Int8s, Texts
+from tickwheel.stores.postgres._arrays import COLUMNS, Array, Byteas, Int4s, Int8s, Texts
 from tickwheel.stores.postgres._connections import Connection
 from tickwheel.stores.postgres._copy import rows_of
 from tickwheel.stores.postgres._history import columns_of
@@ -194,6 +195,8 @@ class Batch:
         self._found: dict[str, int] = {}
         self._versions: dict[str, str] = {}
         self._manifests: Manifests | None = None
+        self._onces: Onces | None = None
+        self._now = 0
         self.noted: set[int] = set()
         """The shards whose owners are to hear of it."""
         self.pending: list[int] = []
@@ -211,7 +214,7 @@ class Batch:
         epochs, is_held = yield from self._epochs(writes, is_guessing=is_guessing)
         plan = Plan.of(writes, epochs, self._shard_of, is_guessing=is_guessing)
         self._away = plan.away
-        is_new = is_guessing and self._sets_new and _sets_apart(plan)
+        is_new = is_guessing and self._sets_new and not plan.tokens and _sets_apart(plan)
         differences = Differences()
         # All that is asked comes before all that is locked, so that nothing stays locked while an answer is on its way.
         if plan.careful and is_new:
@@ -229,6 +232,8 @@ class Batch:
         yield from self._store(differences, is_new=is_new, is_locked=not is_guessing)
         for manifest in self._manifests.changed.values() if self._manifests is not None else ():
             yield Statement(SQL["write_manifest"], asdict(manifest))
+        if self._onces is not None and self._onces.changed:
+            yield from self._keep_answers(self._onces)
         if records := plan.records():
             yield Statement(SQL["insert_records"], columns_of(records))
         yield from self._write_shards()
@@ -284,10 +289,13 @@ class Batch:
         if plan.floor:
             yield Statement(SQL["raise_generation"], {"floor": plan.floor, "margin": _FLOOR_MARGIN})
         # Drawn after the jobs were read, and the jobs are as they were when they are written: a key's generations grow.
-        rows, drawn = yield [
+        asked = [
             Statement(SQL["jobs_read" if is_guessing else "jobs_by_key"], (Texts.of(plan.keys()),)),
             Statement(SQL["generations"], (len(plan.careful),)),
         ]
+        if plan.tokens:
+            asked.append(Statement(SQL["answers"], (Texts.of(sorted(plan.tokens)),)))
+        rows, drawn, *kept = yield asked
         self._found = {row[0]: row[-2] for row in rows}
         self._versions = {row[0]: row[-1] for row in rows}
         away = {key: shard for key, shard in self._found.items() if 0 <= shard < _PAUSED}
@@ -295,7 +303,24 @@ class Batch:
         if sets:
             self.has_found = not self._found.keys().isdisjoint(sets)
         now, draw = _drawn(drawn, len(plan.careful))
-        return plan.decide({row[0]: job_of(row) for row in rows}, now, draw, away, manifests)
+        if kept:
+            self._now = now
+            self._onces = Onces([((token, part), Kept(*rest)) for token, part, *rest in kept[0]], now)
+        return plan.decide(
+            {row[0]: job_of(row) for row in rows}, now, draw, away, manifests=manifests, onces=self._onces
+        )
+
+    def _keep_answers(self, onces: Onces) -> Steps[None]:
+        changed = sorted(onces.changed.items())
+        yield Statement(SQL["prune_answers"], (self._now, PRUNED_AT_ONCE * len(changed)))
+        if ended := [place for place, kept in changed if kept is None]:
+            tokens, parts = zip(*ended, strict=True)
+            yield Statement(SQL["delete_answers"], (Texts.of(tokens), Texts.of(parts)))
+        if new := [(*place, *kept) for place, kept in changed if kept is not None]:
+            tokens, parts, asked, until, generations, data = zip(*new, strict=True)
+            names = (Texts.of(tokens), Texts.of(parts), Texts.of(asked))
+            columns = (*names, Int8s.of(until), Int8s.of(generations), Byteas.of(data))
+            yield Statement(SQL["write_answers"], (*columns, self._now, len(new)))
 
     def _store(self, differences: Differences, *, is_new: bool, is_locked: bool) -> Steps[None]:
         before = [*differences.gone, *(old for old, _ in differences.changed)]

@@ -90,6 +90,7 @@ class PostgresStore:
             has_many_writers=True,
             joins_transactions=True,
             first_tail=_ownership.FIRST_TAIL,
+            keeps_answers=True,
         )
         self._is_pooled, self._listen = is_pooled, listen
         self._conninfo, self._wanted_shards, self._lease_s = conninfo, shards, lease_s

@@ -533,6 +533,29 @@ SELECT name, version, digest, revision, rules FROM tickwheel_manifest WHERE name
 UPDATE tickwheel_manifest
 SET version = %(version)s, digest = %(digest)s, revision = %(revision)s, rules = %(rules)s WHERE name = %(name)s;
 
+-- name: answers
+SELECT token, part, asked, until, generation, data FROM tickwheel_answer WHERE token = ANY(%s::text[]);
+
+-- name: prune_answers
+DELETE FROM tickwheel_answer WHERE ctid = ANY(ARRAY(
+    SELECT ctid FROM tickwheel_answer WHERE until <= %s::bigint ORDER BY until LIMIT %s::bigint FOR UPDATE SKIP LOCKED
+));
+
+-- name: delete_answers
+DELETE FROM tickwheel_answer AS a USING unnest(%s::text[], %s::text[]) AS k (token, part)
+WHERE a.token = k.token AND a.part = k.part;
+
+-- name: write_answers
+-- What another transaction has kept meanwhile is a wrong guess; a row that has lapsed, or is a claim, is replaced.
+WITH written AS (
+    INSERT INTO tickwheel_answer AS a (token, part, asked, until, generation, data)
+    SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bytea[])
+    ON CONFLICT (token, part) DO UPDATE SET
+        asked = excluded.asked, until = excluded.until, generation = excluded.generation, data = excluded.data
+    WHERE a.until <= %s::bigint OR (a.data = '' AND excluded.data <> '')
+    RETURNING 1
+) SELECT @guessed FROM written;
+
 -- name: last_generation
 SELECT last_value - (NOT is_called)::integer FROM tickwheel_generation;
 

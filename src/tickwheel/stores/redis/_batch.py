@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from tickwheel.jobs.model import Adopt, Answer, Job, Set, State, Write
 from tickwheel.stores._manifests import Manifests
+from tickwheel.stores._onces import Kept, Onces
 from tickwheel.stores._plan import FIRINGS, Differences, Plan, WrongGuessError
 from tickwheel.stores.redis._blob import Row, blob_of, place_of, running_mark
 from tickwheel.stores.redis._history import packed_records
@@ -64,6 +65,8 @@ class Batch:
         self._rows: dict[str, Row] = {}
         self._kept: dict[str, bytes] = {}
         self._manifests: Manifests | None = None
+        self._texts: dict[tuple[str, str], bytes] = {}
+        self._onces: Onces | None = None
         self.is_growing = any(isinstance(write, (Set, Adopt)) for write in writes)
 
     def keys(self) -> list[str]:
@@ -72,7 +75,15 @@ class Batch:
     def manifests(self) -> list[str]:
         return sorted(self._plan.manifests)
 
-    def decide(self, rows: list[Row], now: int, generation: int, texts: Sequence[bytes]) -> None:
+    def tokens(self) -> list[str]:
+        """
+        Return the tokens of the requests whose kept answers must be read before `decide`.
+        """
+        return sorted(self._plan.tokens)
+
+    def decide(
+        self, rows: list[Row], now: int, generation: int, texts: Sequence[bytes], kept: Sequence[Sequence[bytes]]
+    ) -> None:
         """
         Decide about the writes that need a look, given what was read.
 
@@ -81,7 +92,15 @@ class Batch:
             now: The store's clock, in ms.
             generation: The last one given out.
             texts: What is kept of each of `manifests`.
+            kept: Of each of `tokens`, the parts and their answers.
         """
+        if kept:
+            self._texts = {
+                (token, part.decode()): text
+                for token, facts in zip(self.tokens(), kept, strict=True)
+                for part, text in zip(facts[::2], facts[1::2], strict=True)
+            }
+            self._onces = Onces(((place, Kept.from_bytes(text)) for place, text in self._texts.items()), now)
         if texts:
             self._kept = dict(zip(self.manifests(), texts, strict=True))
             self._manifests = Manifests({name: manifest_of(name, text) for name, text in self._kept.items()})
@@ -92,7 +111,8 @@ class Batch:
             now,
             self._next_generation,
             {row.job.key: shard_of_row(row, self._first_shard_of) for row in rows if _is_due_somewhere(row.job)},
-            self._manifests,
+            manifests=self._manifests,
+            onces=self._onces,
         )
 
     def arguments(self, owner: str) -> list[bytes | int]:
@@ -131,7 +151,16 @@ class Batch:
             packed(self._others()),
             packed(packed_records(plan.records())),
             packed(changes(self._kept, {} if self._manifests is None else self._manifests.changed)),
+            packed(self._answers_to_keep()),
         ]
+
+    def _answers_to_keep(self) -> list[bytes]:
+        parts: list[bytes] = []
+        for place, kept in () if self._onces is None else self._onces.changed.items():
+            token, part = place
+            after, until = (b"", b"0") if kept is None else (kept.to_bytes(), b"%d" % kept.until)
+            parts += (token.encode(), part.encode(), self._texts.get(place, b""), after, until)
+        return parts
 
     def answers(self, shift: int) -> list[Answer]:
         """

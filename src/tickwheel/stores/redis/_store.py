@@ -319,7 +319,7 @@ class RedisStore:
         with self._storable():
             keys = batch.keys()
             if keys:
-                batch.decide(*self._read(keys, batch.manifests()))
+                batch.decide(*self._read(keys, batch.manifests(), batch.tokens()))
             arguments = batch.arguments(self._owner or "")
         if sum(len(each) for each in arguments if isinstance(each, bytes)) > _BYTES_MAX:
             what = f"{self.url}: a batch has more than {_BYTES_MAX >> 20} MiB"
@@ -335,11 +335,13 @@ class RedisStore:
             else:
                 self._epochs.pop(int(shard), None)
 
-    def _read(self, keys: Sequence[str], manifests: Sequence[str] = ()) -> tuple[list[Row], int, int, list[bytes]]:
+    def _read(
+        self, keys: Sequence[str], manifests: Sequence[str] = (), tokens: Sequence[str] = ()
+    ) -> tuple[list[Row], int, int, list[bytes], list[list[bytes]]]:
         with self._storable():
-            wanted = packed(key.encode() for key in keys), packed(name.encode() for name in manifests)
-        frames, now, generation, texts = self._open_connections().run("read", *wanted, calls=calls_of(len(keys)))
-        return read_rows(frames), int(now), int(generation), texts
+            wanted = [packed(name.encode() for name in names) for names in (keys, manifests, tokens)]
+        frames, now, generation, texts, kept = self._open_connections().run("read", *wanted, calls=calls_of(len(keys)))
+        return read_rows(frames), int(now), int(generation), texts, kept
 
     def _shards_of(self, jobs: Sequence[Job]) -> dict[str, int]:
         """
@@ -421,7 +423,14 @@ def begin_to_listen(listener: Listener, abilities: Abilities, url: str) -> None:
 
 
 def _abilities(window: str) -> Abilities:
-    return Abilities(window, has_notify=True, has_many_owners=True, has_many_writers=True, first_tail=_FIRST_TAIL)
+    return Abilities(
+        window,
+        has_notify=True,
+        has_many_owners=True,
+        has_many_writers=True,
+        first_tail=_FIRST_TAIL,
+        keeps_answers=True,
+    )
 
 
 def _name_of(skill: Skill) -> tuple[bytes, bytes, bytes]:

@@ -16,6 +16,7 @@ from tickwheel.jobs.columns import text_of
 from tickwheel.jobs.model import Answer, Job, Manifest, State, Write
 from tickwheel.jobs.rows import CODES, PLACE, code_of, is_plain, is_same_but, job_of, row_of
 from tickwheel.stores._manifests import Manifests
+from tickwheel.stores._onces import PRUNED_AT_ONCE, Kept, Onces
 from tickwheel.stores._plan import Differences, Plan, WrongGuessError
 from tickwheel.stores.contract import Skill
 from tickwheel.stores.sqlite._far import FAR_SHARD, NEAR_MS, bury, is_far, slot_of
@@ -109,7 +110,10 @@ class Batch:
             self.generation = max(self.generation, plan.floor)
             before = self._load(plan.keys())
             manifests = self._manifests(plan.manifests) if plan.manifests else None
-            self._store(plan.decide(before, self._now, self._next_generation, manifests=manifests))
+            onces = self._onces(plan.tokens) if plan.tokens else None
+            self._store(plan.decide(before, self._now, self._next_generation, manifests=manifests, onces=onces))
+            if onces is not None:
+                self._keep_answers(onces)
             if manifests is not None:
                 rows = [astuple(manifest) for manifest in manifests.changed.values()]
                 self._connection.executemany(SQL["write_manifest"], rows)
@@ -141,6 +145,18 @@ class Batch:
     def _manifests(self, names: Iterable[str]) -> Manifests:
         rows = [row for name in names for row in self._connection.execute(SQL["manifests"], (name,))]
         return Manifests({row[0]: Manifest(*row) for row in rows})
+
+    def _onces(self, tokens: Iterable[str]) -> Onces:
+        rows = [row for token in tokens for row in self._connection.execute(SQL["answers"], (token,))]
+        return Onces([((token, part), Kept(*kept)) for token, part, *kept in rows], self._now)
+
+    def _keep_answers(self, onces: Onces) -> None:
+        self.weight += len(onces.changed)
+        self._connection.execute(SQL["prune_answers"], (self._now, PRUNED_AT_ONCE * len(onces.changed)))
+        ended = [place for place, kept in onces.changed.items() if kept is None]
+        self._connection.executemany(SQL["delete_answer"], ended)
+        new = [(*place, *kept) for place, kept in onces.changed.items() if kept is not None]
+        self._connection.executemany(SQL["write_answer"], new)
 
     def _begin(self, jobs: list[Job]) -> None:
         self._change_places("begin_job", jobs)

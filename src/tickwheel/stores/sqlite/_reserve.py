@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from tickwheel.jobs.errors import StoreError, StoreFullError
-from tickwheel.jobs.model import Adopt, Set, Settle, Write
+from tickwheel.jobs.model import Adopt, Cancel, Keep, Move, Replay, Resume, Set, SetPause, Settle, Write
 from tickwheel.stores.sqlite._queries import SQL
 from tickwheel.stores.sqlite._side_file import make_side_file
 from tickwheel.threads import Lock
@@ -113,11 +113,11 @@ class Reserve:
 
     def fitting(self, writes: Sequence[Write]) -> Sequence[Write]:
         """
-        Return *writes*, while the reserve is spent without what the history would keep of them.
+        Return *writes*, while the reserve is spent without what would be kept of them: in the history, and as answers.
         """
         if not self.is_spent:
             return writes
-        return [replace(each, record=None) if isinstance(each, Settle) else each for each in writes]
+        return [_bare(each) for each in writes]
 
     def _added(self, moved: int) -> int:
         return max(0, moved - self._database.stat().st_size) + _SPARE
@@ -151,7 +151,7 @@ class Reserve:
 
 
 def is_growing(writes: Sequence[Write]) -> bool:
-    return any(isinstance(write, _GROWING) for write in writes)
+    return any(isinstance(write, _GROWING) or (isinstance(write, Keep) and bool(write.data)) for write in writes)
 
 
 def growth_of(writes: Sequence[Write]) -> int:
@@ -159,7 +159,16 @@ def growth_of(writes: Sequence[Write]) -> int:
     Return how many bytes *writes* add to the database at most; 0 if they only take away.
     """
     sizes = [len(each.job.payload) for each in writes if isinstance(each, _GROWING)]
+    sizes += [len(each.data or b"") for each in writes if isinstance(each, Keep)]
     return JOB_BYTES * len(sizes) + 2 * sum(sizes)
+
+
+def _bare(write: Write) -> Write:
+    if isinstance(write, Settle):
+        return replace(write, record=None)
+    if isinstance(write, (Move, Cancel, SetPause, Resume, Replay)):
+        return replace(write, once=None)
+    return write
 
 
 def moved_size(connection: sqlite3.Connection) -> int:

@@ -93,7 +93,9 @@ class SqliteStore:
         self._reserve = Reserve(self.path, self.url)
         self._filters, self._merger, self._sorter = Filters(), Merger(), _far.Sorter()
         window = "" if synchronous == "full" else "answered writes since the last checkpoint, on a power cut"
-        self.abilities = Abilities(loss_window=window, has_notify=True, joins_transactions=True, renew_s=_RENEW_S)
+        self.abilities = Abilities(
+            loss_window=window, has_notify=True, joins_transactions=True, renew_s=_RENEW_S, keeps_answers=True
+        )
 
     def __repr__(self) -> str:
         return f"<SqliteStore {self.url}>"

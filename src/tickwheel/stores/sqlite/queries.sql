@@ -276,3 +276,16 @@ SELECT name, version, digest, revision, rules FROM tickwheel_manifest WHERE name
 
 -- name: write_manifest
 REPLACE INTO tickwheel_manifest (name, version, digest, revision, rules) VALUES (?, ?, ?, ?, ?);
+
+-- name: answers
+SELECT token, part, asked, until, generation, data FROM tickwheel_answer WHERE token = ?;
+
+-- name: write_answer
+REPLACE INTO tickwheel_answer (token, part, asked, until, generation, data) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: delete_answer
+DELETE FROM tickwheel_answer WHERE token = ? AND part = ?;
+
+-- name: prune_answers
+DELETE FROM tickwheel_answer
+WHERE (token, part) IN (SELECT token, part FROM tickwheel_answer WHERE until <= ? ORDER BY until LIMIT ?);

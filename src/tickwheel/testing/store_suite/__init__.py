@@ -42,6 +42,7 @@ from tickwheel.testing.store_suite._open import OpenTests
 from tickwheel.testing.store_suite._owner import OwnerTests
 from tickwheel.testing.store_suite._pause import PauseTests
 from tickwheel.testing.store_suite._redate import RedateTests
+from tickwheel.testing.store_suite._repeat import RepeatTests
 from tickwheel.testing.store_suite._replay import ReplayTests
 from tickwheel.testing.store_suite._scopes import ScopeTests
 from tickwheel.testing.store_suite._series import SeriesTests
@@ -57,6 +58,7 @@ class StoreSuite(
     ColumnTests,
     SeriesTests,
     DeclareTests,
+    RepeatTests,
     MoveTests,
     MessageTests,
     CancelTests,

@@ -11,7 +11,21 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from tickwheel.jobs.errors import StoreInUseError
-from tickwheel.jobs.model import Begin, Cancel, Job, Move, Outcome, Resume, Set, SetPause, Settle, State
+from tickwheel.jobs.model import (
+    Answer,
+    Begin,
+    Cancel,
+    Job,
+    Move,
+    Outcome,
+    Recalled,
+    Resume,
+    Set,
+    SetPause,
+    Settle,
+    State,
+)
+from tickwheel.jobs.once import Once
 from tickwheel.stores.contract import Cursor, Store
 from tickwheel.testing.store_machine import run_store_machine
 from tickwheel.testing.store_suite._base import EVER, OWNER, PATIENCE_S, Rig, StoreTests, changes_of, refused
@@ -59,6 +73,33 @@ class SharedTests(StoreTests):
             rig.store = self.make_peer(rig.store)
             rig.store.open()
             rig.leases = {lease.shard: lease for lease in rig.store.acquire("the last")}
+
+    def test_one_write_at_two_objects_at_once(self) -> None:
+        """
+        Of equal writes under one mark that come in the same moment one is done, and all get its answer.
+        """
+        with self.rig() as rig, self.peer(rig) as peer:
+            if not rig.store.abilities.keeps_answers:
+                return
+            for number in range(20):
+                write = Set(
+                    Job(f"k{number % 5}", 0, rig.now + 60_000), once=Once(f"{number:032x}", "0", "0" * 32, 60_000)
+                )
+                start = threading.Barrier(2)
+                answers: list[Answer] = []
+
+                def ask(store: Store, write: Set = write, start: threading.Barrier = start) -> None:
+                    start.wait(PATIENCE_S)
+                    answers.extend(store.apply([write]))  # noqa: B023  the threads end within the turn
+
+                threads = [threading.Thread(target=ask, args=(store,)) for store in (rig.store, peer)]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join(PATIENCE_S)
+                jobs = {answer.job for answer in answers}
+                assert jobs == {rig.get(write.job.key)}, "both have the one job that there is"
+                assert sorted(type(answer) is Recalled for answer in answers) == [False, True]
 
     def test_one_owner(self) -> None:
         """

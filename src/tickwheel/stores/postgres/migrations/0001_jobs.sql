@@ -47,6 +47,20 @@ CREATE TABLE tickwheel_manifest (
     rules text NOT NULL DEFAULT '{}'
 );
 
+-- The answers to writes of requests that may come twice, each in the transaction of its write: see stores/_onces.py. Each
+-- commit that adds some deletes some that have lapsed.
+CREATE TABLE tickwheel_answer (
+    token text COLLATE "C" NOT NULL,
+    part text COLLATE "C" NOT NULL,
+    asked text COLLATE "C" NOT NULL,
+    until bigint NOT NULL,
+    generation bigint NOT NULL,
+    data bytea NOT NULL,
+    PRIMARY KEY (token, part)
+);
+
+CREATE INDEX tickwheel_answer_until ON tickwheel_answer (until);
+
 CREATE SEQUENCE tickwheel_generation;
 
 -- The epochs of all shards come from one sequence: no two leases ever share one.

@@ -17,6 +17,7 @@
 --   scopes        hash    what is paused as a whole -> JSON (see _scopes.py)
 --   manifests     hash    what was declared -> JSON (see _manifests.py)
 --   manifest:NAME zset    the keys of the jobs that belong to that manifest
+--   once:TOKEN    hash    part -> answer (see stores/_onces.py) of a request that may come twice; it expires with the last
 --   note:SHARD    zset    keys that others than the owner made pending, by generation
 --   shard:SHARD   hash    owner, epoch, until; length: of the lease, in ms
 --   tails         set     the numbers of shards that are tails: what ran in one that was handed over

@@ -9,12 +9,15 @@
 --                         where there was or is none
 --         records         key, record, ...: what the history keeps of this batch
 --         manifests       name, text before, text, ...: what is kept of the manifests that it is about
+--         answers         token, part, text before, text, until, ...: what is kept for requests that may come twice;
+--                         nothing where there was or is none
 -- Output: {'done', by how much generations are larger than the batch thought},
 --         {'epochs', shard, epoch, ...} where they are not as assumed, with those of the owner's tails, {'changed'} where a job is not
 local owner, seen, drawn = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local assumed, begins = cmsgpack.unpack(ARGV[4]), cmsgpack.unpack(ARGV[5])
 local ends, others = cmsgpack.unpack(ARGV[6]), cmsgpack.unpack(ARGV[7])
 local records, manifests = cmsgpack.unpack(ARGV[8]), cmsgpack.unpack(ARGV[9])
+local answers = cmsgpack.unpack(ARGV[10])
 local DEAD, PAUSED, ASIDE, NONE, FIRST = '\2', '\6', 3, '\0\0\0\0', '\0\0\0\1'
 local sub = string.sub
 
@@ -109,6 +112,12 @@ for i = 1, #manifests, 3 do
     end
 end
 
+for i = 1, #answers, 5 do
+    if (redis.call('HGET', at('once:' .. answers[i]), answers[i + 1]) or '') ~= answers[i + 2] then
+        return {'changed'}
+    end
+end
+
 -- From here on nothing can be refused any more.
 local shift = 0
 if drawn > 0 then
@@ -199,6 +208,21 @@ end
 for i = 1, #manifests, 3 do
     if manifests[i + 2] ~= manifests[i + 1] then
         redis.call('HSET', at('manifests'), manifests[i], manifests[i + 2])
+    end
+end
+for i = 1, #answers, 5 do
+    local name, part, text, till = at('once:' .. answers[i]), answers[i + 1], answers[i + 3], answers[i + 4]
+    if text == '' then
+        redis.call('HDEL', name, part)
+    else
+        local generation = struct.unpack('>I8', text)
+        if shift ~= 0 and generation > seen then
+            text = struct.pack('>I8', generation + shift) .. sub(text, 9)
+        end
+        redis.call('HSET', name, part, text)
+        if tonumber(till) > redis.call('PEXPIRETIME', name) then
+            redis.call('PEXPIREAT', name, till)
+        end
     end
 end
 for shard, members in pairs(notes) do

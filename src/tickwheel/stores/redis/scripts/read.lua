@@ -1,9 +1,14 @@
 -- Reads the jobs of some keys.
--- Input:  keys, as a packed list; names of manifests, in the same way
--- Output: frames of jobs, the clock in ms, the last generation given out, what is kept of each manifest or nothing
-local keys, names = cmsgpack.unpack(ARGV[1]), cmsgpack.unpack(ARGV[2])
+-- Input:  keys, as a packed list; names of manifests and tokens of requests, in the same way
+-- Output: frames of jobs, the clock in ms, the last generation given out, what is kept of each manifest or nothing, and
+--         under each token: part, answer, ...
+local keys, names, tokens = cmsgpack.unpack(ARGV[1]), cmsgpack.unpack(ARGV[2]), cmsgpack.unpack(ARGV[3])
 local manifests = {}
 for i, text in ipairs(all('HMGET', at('manifests'), names)) do
     manifests[i] = text or ''
 end
-return {frames_of(keys), whole(now_ms()), redis.call('GET', at('generation')) or '0', manifests}
+local kept = {}
+for i, token in ipairs(tokens) do
+    kept[i] = redis.call('HGETALL', at('once:' .. token))
+end
+return {frames_of(keys), whole(now_ms()), redis.call('GET', at('generation')) or '0', manifests, kept}

@@ -135,6 +135,20 @@ CREATE TABLE tickwheel_manifest (
     rules TEXT NOT NULL
 ) WITHOUT ROWID;
 
+-- The answers to writes of requests that may come twice, each in the transaction of its write: see stores/_onces.py. Each
+-- commit that adds some deletes some that have lapsed.
+CREATE TABLE tickwheel_answer (
+    token TEXT NOT NULL,
+    part TEXT NOT NULL,
+    asked TEXT NOT NULL,
+    until INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    data BLOB NOT NULL,
+    PRIMARY KEY (token, part)
+) WITHOUT ROWID;
+
+CREATE INDEX tickwheel_answer_until ON tickwheel_answer (until);
+
 -- One row: the last generation given out, the number of jobs in each state, the owner, and `gone`, the number of bits in
 -- tickwheel_gone. `floor` is an instant below which no job is pending and due: claimed jobs stay at the front until they
 -- end, and a look-up of due jobs starts behind them. A commit that makes a job pending below lowers it; commits of the

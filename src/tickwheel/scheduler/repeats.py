@@ -1,0 +1,48 @@
+"""
+Requests that may come twice, for a service over a scheduler.
+
+Internal: other packages use it, users do not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from tickwheel.client.client import Client
+from tickwheel.jobs.model import Answer, Keep
+from tickwheel.scheduler._async import AsyncScheduler
+
+__all__ = ["Keeper", "keeper_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Keeper:
+    """
+    The answers that the store of a scheduler keeps.
+
+    Attributes:
+        is_whole: True if the store has one transaction for all of a request; otherwise a key must be claimed before
+            anything is written, because two requests under it may write to different partitions.
+        keep: Writes a `Keep`.
+    """
+
+    is_whole: bool
+    keep: Callable[[Keep], Awaitable[Answer]]
+
+
+def keeper_of(scheduler: AsyncScheduler) -> Keeper | None:
+    """
+    Return what keeps answers in the store of *scheduler*, or None where that cannot.
+    """
+    client = scheduler._core.client  # noqa: SLF001  of the same package
+    if not isinstance(client, Client) or not client.store.abilities.keeps_answers:
+        return None
+
+    async def keep(write: Keep) -> Answer:
+        if client.is_stale:
+            await asyncio.to_thread(client.refresh)
+        return await scheduler._replies.awaitable(client.keep(write))  # noqa: SLF001  of the same package
+
+    return Keeper(client.store.abilities.partitions == 1, keep)

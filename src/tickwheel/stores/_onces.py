@@ -1,0 +1,160 @@
+"""
+The answers that are kept for requests that may come twice, once, for every store.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from struct import Struct
+from typing import Final, NamedTuple, TypeAlias
+
+from tickwheel.jobs.columns import NAMES
+from tickwheel.jobs.model import Answer, Job, Outcome, Recalled, Write
+from tickwheel.jobs.once import Keep, Once
+from tickwheel.jobs.rows import job_of, row_of
+from tickwheel.jobs.rules import is_undecided
+
+__all__ = ["PRUNED_AT_ONCE", "Kept", "Onces", "Place", "once_of"]
+
+Place: TypeAlias = tuple[str, str]
+"""A token and a part."""
+
+PRUNED_AT_ONCE: Final = 2
+"""The number of lapsed answers that go for each new one, at most: they do not pile up, and a commit stays short."""
+
+_PAYLOAD: Final = NAMES.index("payload")
+_GENERATION: Final = NAMES.index("generation")
+_HEAD: Final = Struct(">qq32s")
+_LENGTH: Final = Struct(">I")
+_TEXT: Final = json.JSONEncoder(separators=(",", ":"))
+
+
+class Kept(NamedTuple):
+    """
+    One answer that is kept, or the reply to a whole request.
+
+    Attributes:
+        asked: The digest of the request.
+        until: Store time after which it counts for nothing.
+        generation: That of the job in the answer, or 0: a server that gives generations may change it.
+        data: The rest of the answer; b"" for a claim.
+    """
+
+    asked: str
+    until: int
+    generation: int
+    data: bytes
+
+    def to_bytes(self) -> bytes:
+        """
+        Return all of it; the first eight bytes are the generation.
+        """
+        return _HEAD.pack(self.generation, self.until, self.asked.encode()) + self.data
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Kept:
+        """
+        Read what `to_bytes` returned.
+        """
+        generation, until, asked = _HEAD.unpack_from(data)
+        return cls(asked.decode(), until, generation, data[_HEAD.size :])
+
+
+def once_of(write: Write) -> Once | None:
+    """
+    Return the mark of *write*, or None.
+    """
+    return getattr(write, "once", None)
+
+
+class Onces:
+    """
+    The kept answers that a batch is about.
+
+    Attributes:
+        changed: By place, the answers to keep, and None for claims that end.
+    """
+
+    __slots__ = ("_asked", "_now", "_rows", "changed")
+
+    def __init__(self, stored: Iterable[tuple[Place, Kept]], now: int) -> None:
+        """
+        Begin with all that the store keeps under the tokens of the batch, at the store's time *now*.
+        """
+        self._now = now
+        self._rows: dict[Place, Kept] = {place: kept for place, kept in stored if kept.until > now}
+        self._asked = {token: kept.asked for (token, _), kept in self._rows.items()}
+        self.changed: dict[Place, Kept | None] = {}
+
+    def answer(self, write: Write) -> Answer | None:
+        """
+        Return the answer to *write* if that is known already, or if it is a `Keep`; None if it has to be done.
+        """
+        once = once_of(write)
+        if once is None:
+            return None
+        if self._asked.get(once.token, once.asked) != once.asked:
+            return Answer(Outcome.KEY_REUSED)
+        kept = self._rows.get((once.token, once.part))
+        if isinstance(write, Keep):
+            return self._keep(write, kept)
+        return None if kept is None else _answer_of(kept, write)
+
+    def note(self, write: Write, answer: Answer) -> None:
+        """
+        Keep the *answer* to *write*, if it is one that may come again and is final.
+        """
+        once = once_of(write)
+        if once is not None and not is_undecided(write, answer):
+            self._put(once, *_data_of(write, answer))
+
+    def _keep(self, write: Keep, kept: Kept | None) -> Answer:
+        once, data = write.once, write.data
+        if kept is not None and kept.data:
+            return Recalled(Outcome.KEPT, None, kept.data)
+        if data is None:
+            if kept is not None:
+                del self._rows[once.token, once.part]
+                self.changed[once.token, once.part] = None
+        elif kept is not None and not data:
+            return Answer(Outcome.TOO_LATE)
+        else:
+            self._put(once, 0, data)
+        return Answer(Outcome.CREATED)
+
+    def _put(self, once: Once, generation: int, data: bytes) -> None:
+        kept = Kept(once.asked, self._now + once.lasts_ms, generation, data)
+        self._rows[once.token, once.part] = self.changed[once.token, once.part] = kept
+        self._asked[once.token] = once.asked
+
+
+def _data_of(write: Write, answer: Answer) -> tuple[int, bytes]:
+    """
+    Return the generation in *answer*, and the rest of it; a payload that the request brings again is left out.
+    """
+    job = answer.job
+    row, generation, payload = None, 0, b""
+    if job is not None:
+        row = list(row_of(job))
+        generation, payload = row[_GENERATION], row[_PAYLOAD]
+        row[_GENERATION] = row[_PAYLOAD] = None
+    is_sent = job is not None and payload == _sent(write)
+    text = _TEXT.encode([answer.outcome.value, is_sent, row]).encode()
+    return generation, _LENGTH.pack(len(text)) + text + (b"" if is_sent else payload)
+
+
+def _answer_of(kept: Kept, write: Write) -> Answer:
+    (length,) = _LENGTH.unpack_from(kept.data)
+    end = _LENGTH.size + length
+    word, is_sent, row = json.loads(kept.data[_LENGTH.size : end])
+    job: Job | None = None
+    if row is not None:
+        row[_GENERATION], row[_PAYLOAD] = kept.generation, _sent(write) if is_sent else kept.data[end:]
+        job = job_of(row)
+    return Recalled(Outcome(word), job)
+
+
+def _sent(write: Write) -> bytes | None:
+    job: Job | None = getattr(write, "job", None)
+    return None if job is None else job.payload

@@ -1,0 +1,73 @@
+"""
+The answers that are kept for requests which may come again: they lapse, and go a few at a time.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from tickwheel.jobs.model import Job, Once, Set
+from tickwheel.stores import open_store
+
+
+def marked(number, lasts_ms):
+    """
+    Return a set under the mark of the request of that *number*.
+    """
+    return Set(Job("k", 0, 5), once=Once(f"{number:032x}", "0:k", "0" * 32, lasts_ms))
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres", "redis"])
+def kept(request, tmp_path):
+    """
+    Return an open store, and what counts the answers that are there, lapsed or not.
+    """
+    if request.param == "memory":
+        with closing(open_store("memory://")) as store:
+            yield store, lambda: len(store._kept)
+    elif request.param == "sqlite":
+        path = tmp_path / "jobs.db"
+        with closing(open_store(f"sqlite:///{path}")) as store, closing(sqlite3.connect(path)) as connection:
+            yield store, lambda: connection.execute("SELECT count(*) FROM tickwheel_answer").fetchone()[0]
+    elif request.param == "postgres":
+        psycopg, url = pytest.importorskip("psycopg"), request.getfixturevalue("postgres_url")
+        with closing(open_store(url)) as store, psycopg.connect(url, autocommit=True) as connection:
+            yield store, lambda: connection.execute("SELECT count(*) FROM tickwheel_answer").fetchone()[0]
+    else:
+        redis, server = pytest.importorskip("redis"), request.getfixturevalue("redis_server")
+        prefix, place = f"onces{id(request)}", server.url("").partition("?")[0]
+        with (
+            closing(open_store(server.url(f"?prefix={prefix}"))) as store,
+            closing(redis.Redis.from_url(place)) as connection,
+        ):
+            yield store, lambda: len(connection.keys(f"{{{prefix}}}:once:*"))
+
+
+def test_lapsed_answers_go(kept):
+    """
+    Answers that have lapsed are deleted by the commits that keep others, at most two for each, and no other is.
+    """
+    store, count = kept
+    store.apply([marked(number, 3_600_000) for number in range(5)])
+    for number in range(100, 200):
+        store.apply([marked(number, 0)])
+    assert count() <= 5 + 2
+    store.apply([marked(number, 0) for number in range(200, 300)])
+    there = count()
+    store.apply([marked(5, 3_600_000)])
+    assert there - 2 <= count() - 1 <= there
+    for number in range(6, 66):
+        store.apply([marked(number, 3_600_000)])
+    assert count() == 66
+
+
+def test_writes_without_a_mark_keep_nothing(kept):
+    """
+    Whatever is written without a mark leaves no answer behind.
+    """
+    store, count = kept
+    store.apply([Set(Job(f"{number}", 0, 5)) for number in range(10)])
+    assert count() == 0
