@@ -2,6 +2,7 @@
 The HTTP service and its page.
 
     app         puts the parts together into one ASGI application
+    mounted     the same inside another ASGI application
     server      binds, serves, and stops within its time
     routes      every operation of the API, as a table
     problems    every answer that is not a success, as a table
@@ -36,6 +37,7 @@ from tickwheel.service.errors import (  # noqa: E402 the libraries are there fro
     TokenFileError,
     TraceUrlError,
 )
+from tickwheel.service.mounted import tickwheel_app  # noqa: E402  the libraries are there from here on
 from tickwheel.service.options import ServiceOptions  # noqa: E402 the libraries are there from here on
 from tickwheel.service.server import serve  # noqa: E402 the libraries are there from here on
 from tickwheel.service.tokens import Tokens  # noqa: E402 the libraries are there from here on
@@ -50,4 +52,5 @@ __all__ = [
     "Tokens",
     "TraceUrlError",
     "serve",
+    "tickwheel_app",
 ]

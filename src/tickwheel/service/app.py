@@ -48,6 +48,8 @@ from tickwheel.service.scopes import Scopes
 __all__ = ["Service"]
 
 _LOG: Final = logging.getLogger("tickwheel.service")
+_MOUNTED_STREAM_S: Final = 5.0
+"""Length of a page's stream inside another application, whose server waits for its end before it stops."""
 
 
 class Service:
@@ -55,16 +57,18 @@ class Service:
     The application over one scheduler, which its caller starts and stops.
     """
 
-    def __init__(self, scheduler: AsyncScheduler, options: ServiceOptions) -> None:
+    def __init__(self, scheduler: AsyncScheduler, options: ServiceOptions, *, is_mounted: bool = False) -> None:
         """
-        Serve *scheduler* as *options* say.
+        Serve *scheduler* as *options* say, inside another application if *is_mounted*.
         """
         self._scheduler = scheduler
         denials = Denials()
-        self._guard = Guard(options, denials)
+        self._guard = Guard(options, denials, is_mounted=is_mounted)
         self._firings = Firings(scheduler)
         figures = Figures(scheduler, self._firings)
-        self._live = Live(self._firings, figures, options.watchers_max, options.trace_url)
+        self._live = Live(
+            self._firings, figures, options.watchers_max, options.trace_url, _MOUNTED_STREAM_S if is_mounted else None
+        )
         keeper = keeper_of(scheduler)
         if keeper is None:
             store = scheduler.stats(with_store=False)["store"]

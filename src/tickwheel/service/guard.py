@@ -50,7 +50,13 @@ class Guard:
     Decides by the head of a request.
     """
 
-    def __init__(self, options: ServiceOptions, denials: Denials) -> None:
+    def __init__(self, options: ServiceOptions, denials: Denials, *, is_mounted: bool = False) -> None:
+        """
+        Let in whom *options* let in, and count the others in *denials*.
+
+        If *is_mounted*, the application around has checked the Host header and the caller.
+        """
+        self._is_mounted = is_mounted
         self._denials = denials
         self._tokens = options.tokens
         self._hosts = frozenset({"localhost"}) | options.allow_hosts
@@ -58,6 +64,9 @@ class Guard:
 
     def check(self, call: Request) -> None:
         _check_single(call)
+        if self._is_mounted:
+            self._check_mounted(call)
+            return
         text = _token(call) if self._tokens else ""
         token = self._tokens.find(text) if text else None
         is_good = token is not None and (token.until is None or token.until > time.time())
@@ -78,6 +87,19 @@ class Guard:
             self._check_host(call)
             if call.method not in _SAFE and (page := _page(call)) is not None:
                 ACTOR.set(Actor(page, is_always=True))  # few, and a person's: also what is done to jobs that fire once
+
+    def _check_mounted(self, call: Request) -> None:
+        if call.path.startswith("/v1/pull"):
+            remedy = "let workers pull from `tickwheel serve`, which knows the other nodes"
+            raise ProblemError("page_not_found", f"nothing is leased by this application: {remedy}", value=call.path)
+        if call.method in _SAFE and not call.path.startswith("/debug/"):
+            return
+        _check_origin(call)
+        if call.scope.get("tickwheel.access") == Access.READ:
+            raise ProblemError("forbidden", "this caller may only read", remedy="ask for the right to write")
+        user = getattr(call.scope.get("user"), "display_name", "") or _page(call)
+        if user:
+            ACTOR.set(Actor(str(user), is_always=True))
 
     def _unauthorized(self, call: Request, token: Token | None, *, is_sent: bool) -> ProblemError:
         if token is not None:
@@ -175,6 +197,8 @@ def _check_single(call: Request) -> None:
 
 def _check_origin(call: Request) -> None:
     origin = call.header(b"origin")
+    if call.header(b"sec-fetch-site") == "same-origin":  # said by the browser; a proxy may have changed the Host
+        return
     if origin is not None and origin.partition("://")[2] != call.header(b"host"):
         message = f"the request comes from a page of {show(origin)}"
         remedy = "write from this service's own page, or from no page"

@@ -232,12 +232,12 @@ async def drained(receive: Receive, limit: int) -> bytes:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
-        size += len(message["body"])
+        size += len(message.get("body", b""))
         if size <= limit:
-            body += message["body"]
+            body += message.get("body", b"")
         elif size > _DRAINED_MAX:
             raise _too_large(limit, _CLOSE)
-        is_open = message["more_body"]
+        is_open = message.get("more_body", False)
     if size > limit:
         raise _too_large(limit)
     return bytes(body)

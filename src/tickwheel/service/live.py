@@ -55,7 +55,13 @@ class Live:
     All live pages. Everything runs on the service's loop.
     """
 
-    def __init__(self, firings: Firings, figures: Figures, watchers_max: int, trace_url: str | None) -> None:
+    def __init__(
+        self, firings: Firings, figures: Figures, watchers_max: int, trace_url: str | None, length_s: float | None
+    ) -> None:
+        """
+        Send to at most *watchers_max* pages at once, for *length_s* at a time, with *trace_url* to link to traces by.
+        """
+        self._length_s = math.inf if length_s is None else length_s
         self._trace_url = trace_url
         self._firings = firings
         self._figures = figures
@@ -85,7 +91,7 @@ class Live:
     async def _events(self, valid_s: float | None, sight: Sight) -> AsyncIterator[bytes]:
         self._watchers += 1
         loop = asyncio.get_running_loop()
-        ends_at = math.inf if valid_s is None else loop.time() + valid_s
+        ends_at = loop.time() + (self._length_s if valid_s is None else min(valid_s, self._length_s))
         seen = Seen()
         try:
             yield await self._stats(sight)

@@ -17,6 +17,9 @@ const UNREACHABLE = 0;
 // What the page shows already: the service is unreachable, it asks for a token, its store is unreachable.
 export const isShown = ({ status }) => [UNREACHABLE, 401, 503].includes(status);
 
+// The address of a path of the service, wherever the page is mounted.
+export const here = (path) => `.${path}`;
+
 export const headers = (extra = {}) => (token ? { ...extra, authorization: `Bearer ${token}` } : extra);
 
 export async function call(method, path, { body, generation, onlyNew } = {}) {
@@ -24,7 +27,7 @@ export async function call(method, path, { body, generation, onlyNew } = {}) {
   if (body !== undefined) extra["content-type"] = "application/json";
   if (generation !== undefined) extra["if-match"] = `"${generation}"`;
   if (onlyNew) extra["if-none-match"] = "*";
-  const answer = await fetch(path, {
+  const answer = await fetch(here(path), {
     method,
     headers: headers(extra),
     body: body === undefined ? undefined : JSON.stringify(body),

@@ -3,7 +3,7 @@
 // Every connection begins with a snapshot, so nothing has to be resumed: after a restart, a lost network or a hidden tab
 // we simply connect again, at once the first time and then with growing waits.
 
-import { headers, problemOf } from "./api.js";
+import { headers, here, problemOf } from "./api.js";
 
 const WAIT_MIN_MS = 500;
 const WAIT_MAX_MS = 5000;
@@ -15,19 +15,23 @@ export function follow(onEvent, onState) {
   async function connect() {
     const abort = new AbortController();
     const leave = () => document.hidden && abort.abort();
+    let hasHeard = false,
+      isOver = false;
     document.addEventListener("visibilitychange", leave);
     try {
       await read(abort, (name, data) => {
         wait = WAIT_MIN_MS;
         onState("live");
         onEvent(name, data);
+        hasHeard = true;
       });
+      isOver = hasHeard; // the service ends a stream in time; if it has stopped, the next one fails
     } catch {
       // Refused, cut off, silent, or hidden: all are mended by connecting again.
     } finally {
       document.removeEventListener("visibilitychange", leave);
     }
-    onState("away");
+    if (!isOver) onState("away");
     setTimeout(whenVisible, wait);
     wait = Math.min(wait * 2, WAIT_MAX_MS);
   }
@@ -48,7 +52,7 @@ async function read(abort, onEvent) {
   };
   try {
     listen();
-    const answer = await fetch("/v1/live", { headers: headers(), signal: abort.signal, cache: "no-store" });
+    const answer = await fetch(here("/v1/live"), { headers: headers(), signal: abort.signal, cache: "no-store" });
     if (!answer.ok) return void (await problemOf(answer));
     let text = "";
     for await (const chunk of chunks(answer.body.pipeThrough(new TextDecoderStream()))) {

@@ -1,0 +1,235 @@
+"""
+The page and the API inside another application, under a prefix and behind its authentication.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urljoin
+
+import pytest
+
+from tickwheel.integrations.fastapi import Jobs
+from tickwheel.scheduler import AsyncScheduler, Scheduler
+
+pytest.importorskip("msgspec", reason="msgspec is not installed: pip install 'tickwheel[service]'")
+applications = pytest.importorskip("starlette.applications", reason="Starlette is not installed")
+authentication = pytest.importorskip("starlette.middleware.authentication", reason="as above")
+exceptions = pytest.importorskip("starlette.exceptions", reason="as above")
+routing = pytest.importorskip("starlette.routing", reason="as above")
+testclient = pytest.importorskip("starlette.testclient", reason="as above")
+auth = pytest.importorskip("starlette.authentication", reason="as above")
+service = pytest.importorskip("tickwheel.service", reason="as above", exc_type=ImportError)
+
+KEYS = ("a", "team/a b", "a%2Fb", "x:run", "é/ü", "jobs/jobs")
+
+
+class StripPrefix:
+    """
+    A proxy that takes the first part of the path off, which the application knows as `root_path` or not at all.
+    """
+
+    def __init__(self, inner, prefix, *, is_known):
+        self._inner, self._prefix, self._is_known = inner, prefix, is_known
+
+    async def __call__(self, scope, receive, send):
+        """
+        Pass the request on without the prefix.
+        """
+        if scope["type"] == "http":
+            cut = len(self._prefix)
+            scope = {**scope, "path": scope["path"][cut:], "raw_path": scope["raw_path"][cut:]}
+            scope |= {"root_path": self._prefix} if self._is_known else {}
+        await self._inner(scope, receive, send)
+
+
+class RootPath:
+    """
+    A server that puts its `root_path` before the path, as uvicorn does.
+    """
+
+    def __init__(self, inner, prefix):
+        self._inner, self._prefix = inner, prefix
+
+    async def __call__(self, scope, receive, send):
+        """
+        Pass the request on, whose path has the prefix already.
+        """
+        await self._inner({**scope, "root_path": self._prefix} if scope["type"] == "http" else scope, receive, send)
+
+
+def outer(app, mount="/jobs"):
+    """
+    Return an application with *app* under *mount*.
+    """
+    return applications.Starlette(routes=[routing.Mount(mount, app)])
+
+
+PLACES = {
+    "mounted": ("/jobs/", outer),
+    "nested": ("/shop/admin/jobs/", lambda app: outer(outer(outer(app), "/admin"), "/shop")),
+    "with a space": ("/my%20jobs/", lambda app: outer(app, "/my jobs")),
+    "of a tenant": ("/a%20b/jobs/", lambda app: outer(app, "/{tenant}/jobs")),
+    "behind a server's prefix": ("/api/jobs/", lambda app: RootPath(outer(app), "/api")),
+    "behind a proxy that strips": ("/api/jobs/", lambda app: StripPrefix(outer(app), "/api", is_known=False)),
+    "behind a known proxy that strips": ("/api/jobs/", lambda app: StripPrefix(outer(app), "/api", is_known=True)),
+    "stripped to the root": ("/api/", lambda app: StripPrefix(app, "/api", is_known=False)),
+    "at the root": ("/", lambda app: app),
+}
+
+
+@pytest.fixture
+def serve(async_scheduler):
+    """
+    Return what serves the page of a scheduler in a place.
+    """
+    clients = []
+
+    def start(place=outer, **options):
+        client = testclient.TestClient(
+            place(service.tickwheel_app(async_scheduler, **options)), base_url="http://shop.example"
+        )
+        clients.append(client)
+        return client
+
+    yield start
+    for client in clients:
+        client.close()
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_page_and_the_api_have_relative_addresses(serve, place):
+    """
+    The page and its files are found from wherever it is, and jobs of any key, under any name of the host.
+    """
+    prefix, make = PLACES[place]
+    client = serve(make)
+    page = client.get(prefix)
+    assert page.status_code == 200
+    assert "text/html" in page.headers["content-type"]
+    files = re.findall(r'(?:src|href)="([^"#]+)"', page.text)
+    assert len(files) >= 4
+    for file in files:
+        assert client.get(urljoin(prefix, file)).status_code == 200
+    for key in KEYS:
+        address = urljoin(prefix, "v1/jobs/") + key.replace("%", "%25").replace("/", "%2F").replace(":", "%3A")
+        assert client.put(address, json={"delay": 60, "target": "log"}).status_code == 201, key
+        assert client.get(address).json()["key"] == key
+    assert {job["key"] for job in client.get(urljoin(prefix, "v1/jobs")).json()["jobs"]} == set(KEYS)
+    assert client.get(urljoin(prefix, "nothing")).status_code == 404
+
+
+def test_no_file_names_an_absolute_address(serve):
+    """
+    The page asks its own service by relative addresses alone.
+    """
+    client = serve()
+    seen = {""}
+    waiting = ["main.js"]
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        text = client.get(f"/jobs/static/{name}").text
+        waiting += re.findall(r'from "\./([a-z-]+\.js)"', text) + re.findall(r'import "\./([a-z-]+\.js)"', text)
+        assert not re.findall(r"fetch\((?!here\()", text), name
+        assert not re.findall(r"""(?:href|src|location)\s*=\s*["'`]/""", text), name
+    assert len(seen) > 30
+
+
+def test_without_its_slash():
+    """
+    Relative addresses need the slash, so it is added by a relative address, which holds behind any proxy.
+    """
+    for path in ("/jobs", "/my%20jobs"):
+        app = RootPath(service.tickwheel_app(AsyncScheduler("memory://")), path.replace("%20", " "))
+        answer = testclient.TestClient(app).get(path, follow_redirects=False)
+        assert (answer.status_code, answer.headers["location"]) == (307, f"{path[1:]}/")
+
+
+def test_the_applications_own_authentication(serve):
+    """
+    `authorize` decides by request, may be async, and may raise an exception of the application; its user is noted.
+    """
+
+    class Users(auth.AuthenticationBackend):
+        async def authenticate(self, conn):
+            """
+            Take the name in a header for the user's.
+            """
+            name = conn.headers.get("x-user")
+            return None if name is None else (auth.AuthCredentials(["authenticated"]), auth.SimpleUser(name))
+
+    async def authorize(request):
+        if not request.user.is_authenticated:
+            raise exceptions.HTTPException(401, "log in")
+        return {"ada": "write", "bob": "read"}.get(request.user.display_name)
+
+    def make(app):
+        made = outer(app)
+        made.add_middleware(authentication.AuthenticationMiddleware, backend=Users())
+        return made
+
+    client = serve(make, authorize=authorize)
+    job = {"every": 60, "target": "log"}
+    statuses = {}
+    for user in ("", "ada", "bob", "eve"):
+        headers = {"x-user": user} if user else {}
+        read = client.get("/jobs/v1/jobs", headers=headers).status_code
+        statuses[user] = (read, client.put("/jobs/v1/jobs/a", json=job, headers=headers).status_code)
+    assert statuses == {"": (401, 401), "ada": (200, 201), "bob": (200, 403), "eve": (403, 403)}
+    assert client.get("/jobs/debug/stacks", headers={"x-user": "bob"}).status_code == 403
+    history = client.get("/jobs/v1/jobs/a:history", headers={"x-user": "bob"}).json()["records"]
+    assert [each["by"] for each in history] == ["ada"]
+
+
+def test_an_answer_of_authorize_that_is_none(serve):
+    """
+    Anything but a right is a fault of the program, not a right.
+    """
+    for answer in (True, 1, "admin", ""):
+        with pytest.raises(ValueError, match="return 'write', 'read' or None"):
+            serve(authorize=lambda _, answer=answer: answer).get("/jobs/v1/jobs")
+
+
+def test_other_origins(serve):
+    """
+    A page of another origin cannot write, with whatever Host a proxy sends; the application's own page can.
+    """
+    client = serve()
+    put = lambda **headers: client.put("/jobs/v1/jobs/a", json={"delay": 1, "target": "log"}, headers=headers)  # noqa: E731
+    assert put(origin="http://evil.example").status_code == 403
+    assert put(origin="http://evil.example", **{"sec-fetch-site": "cross-site"}).status_code == 403
+    assert put(origin="http://shop.example").status_code == 201
+    assert put(origin="https://public.example", **{"sec-fetch-site": "same-origin"}).status_code == 200
+
+
+def test_workers_are_sent_elsewhere(serve):
+    """
+    A lease lives in one process, and an application may have several.
+    """
+    answer = serve().post("/jobs/v1/pull", json={"queue": "a"})
+    assert answer.status_code == 404
+    assert "tickwheel serve" in answer.json()["detail"]
+
+
+def test_the_jobs_of_an_integration():
+    """
+    Each start of the application has another scheduler, and the page shows that one.
+    """
+    jobs = Jobs("memory://")
+    app = applications.Starlette(lifespan=jobs.lifespan, routes=[routing.Mount("/jobs", service.tickwheel_app(jobs))])
+    for _ in range(2):
+        with testclient.TestClient(app) as client:
+            assert client.get("/jobs/v1/jobs").json()["jobs"] == []
+            assert client.put("/jobs/v1/jobs/a", json={"delay": 60, "target": "log"}).status_code == 201
+
+
+def test_what_has_no_scheduler():
+    """
+    It is refused when the application is made.
+    """
+    for wrong in (Scheduler("memory://"), "memory://", None):
+        with pytest.raises(TypeError, match="pass an AsyncScheduler"):
+            service.tickwheel_app(wrong)
