@@ -77,6 +77,7 @@ class Armer:
             resources,
             registry.limits_of,
             ARMING_WINDOW_MS,
+            names=registry.lanes,
             begin=self._begin,
             turn_away=staged.turn_away,
             on_more=way.start_over,

@@ -72,7 +72,7 @@ class Dispatcher:
         options, runtime = resources.options, resources.runtime
         self._random = runtime.random
         threads, processes, tasks = (
-            Queue(size, options.leaked_max, runtime)
+            Queue(size, options.leaked_max, runtime, registry.lanes)
             for size in (options.workers, options.processes, options.coroutines)
         )
         self._queues = {"thread": threads, "process": processes, "loop": tasks}

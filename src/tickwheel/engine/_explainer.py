@@ -18,7 +18,6 @@ from tickwheel.engine._staged_job import Phase, StagedJob
 from tickwheel.engine._stager import Stager
 from tickwheel.engine.resources import Resources
 from tickwheel.jobs.explanation import Explanation, LaneState, WaitReason, explained
-from tickwheel.jobs.lane import lane_of
 from tickwheel.jobs.model import Job
 
 __all__ = ["OTHERS", "Explainer"]
@@ -120,7 +119,7 @@ class Explainer:
         """
         Explain *job*, whose attempt is counted and has not started.
         """
-        state = self._states().get(lane_of(job.target, job.handler))
+        state = self._states().get(self._staged.lanes.of(job.target, job.handler))
         if job.target == "pull":
             text = f"its attempt is counted, and no worker has leased it from the queue {job.handler!r}"
             return self._answer(job, WaitReason.NO_WORKER, text, state)
@@ -139,7 +138,7 @@ class Explainer:
             reason = WaitReason.PREVIOUS_RUN
             text = f"attempt {other.attempt} of generation {other.job.generation} of its key has not ended"
         else:
-            lane = lane_of(job.target, job.handler)
+            lane = self._staged.lanes.of(job.target, job.handler)
             state = self._states().get(lane, LaneState(lane))
             reason, text = self._held_up(state)
         return self._answer(job, reason, text, state)
@@ -154,7 +153,8 @@ class Explainer:
         return WaitReason.STARTING, "nothing holds it up: its attempt is about to be counted"
 
     def _answer(self, job: Job, reason: WaitReason, text: str, state: LaneState | None = None) -> Explanation:
-        return explained(job, reason, text, owner=self._owner, state=state)
+        lane = self._staged.lanes.of(job.target, job.handler)
+        return explained(job, lane, reason, text, owner=self._owner, state=state)
 
     def _states(self) -> dict[str, LaneState]:
         """

@@ -21,6 +21,7 @@ from typing import Final
 from tickwheel.engine._staged_job import Phase, StagedJob, Waiting
 from tickwheel.engine.resources import Resources
 from tickwheel.errors import ClosedError
+from tickwheel.host.lane_names import LaneNames
 from tickwheel.host.options import loan_of, share_of
 from tickwheel.jobs.explanation import LaneState, WaitReason
 from tickwheel.jobs.lane import lane_of
@@ -85,6 +86,7 @@ class Lanes:
         resources: What all roles share.
         limits_of: The limits of a job's handler, or None.
         window_ms: How long before its instant an entry is begun.
+        names: The lanes that registrations name.
         begin: Begins entries that are to be let through later.
         turn_away: Takes entries out of what is staged.
         on_more: Called when what was turned away is wanted.
@@ -96,6 +98,7 @@ class Lanes:
         limits_of: Callable[[Job], Limits | None],
         window_ms: int,
         *,
+        names: LaneNames,
         begin: Callable[[list[StagedJob]], object],
         turn_away: Callable[[list[StagedJob]], object],
         on_more: Callable[[], object],
@@ -104,6 +107,7 @@ class Lanes:
         self._waits = resources.hooks.waits
         self._timers = resources.timers
         self._limits_of = limits_of
+        self._names = names
         self._window_ms: Final = window_ms
         self._begin = begin
         self._turn_away = turn_away
@@ -128,11 +132,12 @@ class Lanes:
         away: list[StagedJob] = []
         held: dict[Lane, WaitReason] | None = {} if self._waits.is_on else None
         now = self._clock.now()
-        lanes = self._lanes
+        lanes, named = self._lanes, self._names.named
         with self._lock:
             for entry in entries:
                 job = entry.job
-                lane = lanes.get(lane_of(job.target, job.handler)) or self._add_lane(job)
+                name = lane_of(job.target, job.handler)
+                lane = lanes.get(named.get(name, name)) or self._add_lane(job)
                 rate = lane.limits.rate
                 if rate is not None and not entry.is_booked and self._books_later(entry, lane, rate, now):
                     later.append(entry)
@@ -286,7 +291,7 @@ class Lanes:
     def _add_lane(self, job: Job) -> Lane:
         if len(self._lanes) >= _LANES_MAX:
             self._forget_some()
-        name = lane_of(job.target, job.handler)
+        name = self._names.of(job.target, job.handler)
         lane = self._lanes[name] = Lane(name, self._limits_of(job) or _USUAL, self._usual_width)
         return lane
 

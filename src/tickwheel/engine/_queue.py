@@ -24,6 +24,7 @@ from itertools import chain
 from typing import Final
 
 from tickwheel.engine._staged_job import Phase, StagedJob, Waiting
+from tickwheel.host.lane_names import LaneNames
 from tickwheel.host.options import loan_of, share_of
 from tickwheel.host.runtime import Runtime
 from tickwheel.jobs.lane import lane_of
@@ -65,9 +66,11 @@ class Queue:
         size: How many places there are.
         leaked_max: How many of them may be given once more, because what they were given to has leaked.
         runtime: Gives the lock.
+        names: The lanes that registrations name; none by default.
     """
 
-    def __init__(self, size: int, leaked_max: int, runtime: Runtime) -> None:
+    def __init__(self, size: int, leaked_max: int, runtime: Runtime, names: LaneNames | None = None) -> None:
+        self._names = names or LaneNames()
         self._size = size
         self._leaked_max = leaked_max
         self._lock = runtime.lock()
@@ -90,9 +93,10 @@ class Queue:
 
     def put(self, entries: Sequence[StagedJob]) -> None:
         with self._lock:
-            lines, touched = self._lines, dict[_Line, None]()
+            lines, named, touched = self._lines, self._names.named, dict[_Line, None]()
             for entry in entries:
-                line = lines.get(lane_of(entry.job.target, entry.job.handler)) or self._add_line(entry)
+                lane = lane_of(entry.job.target, entry.job.handler)
+                line = lines.get(named.get(lane, lane)) or self._add_line(entry)
                 line.waiting.put(entry)
                 touched[line] = None
             for line in touched:
@@ -227,10 +231,11 @@ class Queue:
             del self._lines[":".join(line.name)]
 
     def _add_line(self, entry: StagedJob) -> _Line:
-        lane = lane_of(entry.job.target, entry.job.handler)
+        lane = self._names.of(entry.job.target, entry.job.handler)
         assert entry.call is not None
         width = entry.call.width
-        name = (entry.job.target, lane.removeprefix(f"{entry.job.target}:"))
+        prefix = entry.job.target if lane.startswith(f"{entry.job.target}:") else "lane"
+        name = (prefix, lane.removeprefix(f"{prefix}:"))
         line = self._lines[lane] = _Line(name, share_of(self._size) if width is USUAL else width or self._size)
         return line
 

@@ -40,6 +40,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from tickwheel.engine._staged_job import TABLE, Phase, StagedJob, Step
+from tickwheel.host.lane_names import LaneNames
 from tickwheel.host.runtime import Runtime
 from tickwheel.jobs.lane import lane_of
 from tickwheel.jobs.model import Job, Standing
@@ -67,17 +68,26 @@ class StagedJobs:
         runtime: Gives the lock.
         size: Maximum number of jobs that wait.
         now: Returns the store's time in ms, for a table with a size.
+        lanes: The lanes that registrations name; none by default.
     """
 
-    def __init__(self, runtime: Runtime, size: int = sys.maxsize, now: Callable[[], float] = float) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        size: int = sys.maxsize,
+        now: Callable[[], float] = float,
+        lanes: LaneNames | None = None,
+    ) -> None:
         self._lock = runtime.lock()
+        self.lanes = lanes or LaneNames()
         self._now = now
         self.size = size
         self.due_max = max(size // 8, min(_DUE_LEAST, size // 2), 1)
         """Maximum number of due jobs of one lane."""
         self._waiting: dict[str, StagedJob] = {}
         self._by_lane: dict[str, int] = {}
-        """The number of waiting entries of each lane; a lane that has none is not in it."""
+        """The number of waiting entries of each lane that has some. A named lane is not in it, but the lanes of its
+        handlers are, because one may be registered while its jobs wait here."""
         self._busy: dict[int, StagedJob] = {}
         self._busy_keys: set[str] = set()
         self._queued: dict[str, list[StagedJob]] = {}
@@ -87,13 +97,18 @@ class StagedJobs:
         return len(self._waiting)
 
     def waiting_in(self, lane: str) -> int:
-        return self._by_lane.get(lane, 0)
+        return sum(self._by_lane.get(member, 0) for member in self.lanes.members(lane))
 
     def by_lane(self) -> dict[str, int]:
         """
         Return the number of jobs that are staged and not yet begun, of each lane that has some.
         """
-        return self._by_lane.copy()
+        named, found = self.lanes.named, dict[str, int]()
+        if not named:
+            return self._by_lane.copy()
+        for lane, count in self._by_lane.copy().items():
+            found[named.get(lane, lane)] = found.get(named.get(lane, lane), 0) + count
+        return found
 
     @property
     def free(self) -> int:
@@ -132,7 +147,7 @@ class StagedJobs:
         """
         new: list[StagedJob] = []
         refused: list[Job] = []
-        waiting, busy, by_lane = self._waiting, self._busy, self._by_lane
+        waiting, busy, by_lane, named = self._waiting, self._busy, self._by_lane, self.lanes.named
         with self._lock:
             is_tight = len(waiting) + len(jobs) > self.due_max
             now_ms = self._now() if is_tight else 0.0
@@ -148,7 +163,8 @@ class StagedJobs:
                     self._drop(known)
                 lane = lane_of(job.target, job.handler)
                 count = by_lane.get(lane, 0)
-                if is_tight and self._is_full(count, is_due=job.due_at <= now_ms):
+                all_of_lane = self.waiting_in(named[lane]) if lane in named else count
+                if is_tight and self._is_full(all_of_lane, is_due=job.due_at <= now_ms):
                     refused.append(job)
                     continue
                 waiting[job.key] = entry = StagedJob(job, epoch, job.due_at, _STAGED)

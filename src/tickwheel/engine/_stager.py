@@ -30,7 +30,6 @@ from tickwheel.engine.resources import Resources
 from tickwheel.errors import ClosedError
 from tickwheel.jobs.checks import seconds
 from tickwheel.jobs.explanation import EVERY_LANE, WaitReason
-from tickwheel.jobs.lane import lane_of
 from tickwheel.jobs.model import Job
 from tickwheel.stores import Cursor, Lease, Sight
 from tickwheel.timers.contract import Timer
@@ -72,6 +71,7 @@ class Stager:
         self._waits = resources.hooks.waits
         self._horizon_ms = int(seconds("horizon_s", resources.options.horizon_s) * 1000)
         self._shares = Shares(staged)
+        self._lane_of = staged.lanes.of
         self._current_thread = resources.runtime.current_thread
         self._lock = resources.runtime.lock()
         self._shards: dict[int, ShardProgress] = {}
@@ -163,7 +163,8 @@ class Stager:
         return {lane: self._reason(lane) for lane in self._shares.lanes}
 
     def _reason(self, lane: str) -> WaitReason:
-        return self._staging.runnable.reason(lane) or self._armer.reason(lane)
+        reasons = [self._staging.runnable.reason(member) for member in self._staged.lanes.members(lane)]
+        return reasons[0] or self._armer.reason(lane) if all(reasons) else self._armer.reason(lane)
 
     def _run(self) -> None:
         while True:
@@ -224,7 +225,7 @@ class Stager:
                     shard.lanes = dict.fromkeys(shard.lanes, START)
         if is_sweep:
             self._swept_at = self._clock.monotonic()
-        self._lookout.look({number: shard.epoch for number, shard in shards.items()}, self._shares.lanes)
+        self._lookout.look({number: shard.epoch for number, shard in shards.items()}, self._members(self._shares.lanes))
         self._take_up(shards)
         if self._shares.lanes or self._is_full:
             self.want_look()
@@ -332,7 +333,7 @@ class Stager:
     def _own_lane(self, job: Job) -> str | None:
         if not self._shares.lanes:
             return None
-        lane = lane_of(job.target, job.handler)
+        lane = self._lane_of(job.target, job.handler)
         return lane if self._shares.has(lane) else None
 
     def _read_again(self, refused: Iterable[tuple[ShardProgress, Job]]) -> None:
@@ -341,7 +342,7 @@ class Stager:
         """
         with self._lock:
             for shard, job in refused:
-                name = lane_of(job.target, job.handler)
+                name = self._lane_of(job.target, job.handler)
                 if self._shares.has(name):
                     shard.set_back(position_of(job), name)
                     continue
@@ -499,7 +500,7 @@ class Stager:
             These jobs, the positions in the shards that have more, and the jobs that were refused with their shards.
         """
         rows = max(_SCANNED // len(cursors), _PAGE // 4)
-        scans = self._store.scan(cursors, until, limit, lanes, inside=inside, rows=rows)
+        scans = self._store.scan(cursors, until, limit, self._members(lanes), inside=inside, rows=rows)
         refused = self._stage(cursors, [scan.due for scan in scans])
         more = {
             cursor.shard: scan.reached
@@ -507,6 +508,12 @@ class Stager:
             if scan.reached is not None and scan.reached < _end(until)
         }
         return [job for scan in scans for job in scan.due], more, refused
+
+    def _members(self, lanes: Sequence[str]) -> list[str]:
+        """
+        Return *lanes* as the stores know them.
+        """
+        return [member for lane in lanes for member in self._staged.lanes.members(lane)]
 
     def _followings(self, shards: Mapping[int, ShardProgress], until: int) -> list[int]:
         """
@@ -522,7 +529,7 @@ class Stager:
         """
         Read those lanes of *jobs* on their own that have too many, after a look has *met* so many jobs of each.
         """
-        lanes = Counter(lane_of(job.target, job.handler) for job in jobs)
+        lanes = Counter(self._lane_of(job.target, job.handler) for job in jobs)
         met.update(lanes)
         with self._lock:
             for lane in lanes:

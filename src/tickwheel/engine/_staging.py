@@ -22,7 +22,6 @@ from tickwheel.engine._staged import StagedJobs
 from tickwheel.engine._staged_job import StagedJob
 from tickwheel.engine.resources import Resources
 from tickwheel.errors import ClosedError
-from tickwheel.jobs.lane import lane_of
 from tickwheel.jobs.model import Answer, Job, SetAside
 
 __all__ = ["Staging"]
@@ -128,7 +127,7 @@ class Staging:
         open_to = [
             (target, name)
             for target, name in skills
-            if name is None or not self._staged.is_full(lane_of(target, name), is_due=True)
+            if name is None or not self._staged.is_full(self._staged.lanes.of(target, name), is_due=True)
         ]
         if len(open_to) < len(skills):
             self._wait_for_more(_FULL_S)

@@ -68,7 +68,7 @@ class Owner:
         self._is_stopping = False
         self._is_quiet = resources.runtime.event()
         self._epochs: frozenset[int] = frozenset()
-        self.staged = StagedJobs(resources.runtime, resources.options.staged_max, resources.clock.now)
+        self.staged = StagedJobs(resources.runtime, resources.options.staged_max, resources.clock.now, registry.lanes)
         self.leases = Leases(resources, way=self)
         recorder = Recorder(resources.options.history, resources.owner, resources.clock.now)
         self._settler = Settler(resources, self.staged, figures, recorder, way=self)

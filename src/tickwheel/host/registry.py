@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from tickwheel.errors import MissingExtraError
+from tickwheel.host.lane_names import LaneNames
 from tickwheel.host.options import SchedulerOptions
 from tickwheel.host.runtime import Runtime
 from tickwheel.jobs import checks
@@ -40,10 +41,14 @@ class Registry:
         targets: Further targets, or replacements of built-in ones.
         options: Defaults of jobs and handlers.
         runtime: Makes the lock of the built-in target that has one.
+
+    Attributes:
+        lanes: The lanes that registrations name.
     """
 
     def __init__(self, targets: Mapping[str, Target], options: SchedulerOptions, runtime: Runtime) -> None:
         self._timeout_s = checks.limit_s("timeout_s", options.timeout_s)
+        self.lanes = LaneNames()
         self.handlers = HandlerTarget(self._timeout_s, self._registered)
         self.pulls = PullTarget(runtime.lock())
         self._retry = check_policy(options.retry)
@@ -202,6 +207,7 @@ class Registry:
         return there is not None and there.is_choosy(handler)
 
     def _registered(self) -> None:
+        self.lanes.update(self.handlers)
         self._skills = ()
         self._calls.clear()  # there may be other middleware
         self._checked.clear()  # and a task that was meant

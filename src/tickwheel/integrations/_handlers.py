@@ -36,6 +36,7 @@ class _Fields(TypedDict, total=False):
     timeout: Duration | Usual | None
     concurrency: int | Usual | None
     rate: float | None
+    lane: str | None
     executor: ExecutorName
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from tickwheel.jobs.lane import lane_of
 from tickwheel.jobs.model import Job
 
 __all__ = ["EVERY_LANE", "Explanation", "LaneState", "WaitReason", "explained", "unreachable"]
@@ -140,6 +139,7 @@ class Explanation:
 
 def explained(
     job: Job,
+    lane: str,
     reason: WaitReason,
     text: str,
     *,
@@ -148,9 +148,8 @@ def explained(
     state: LaneState | None = None,
 ) -> Explanation:
     """
-    Return the explanation of *job* for a *reason*, with its remedy.
+    Return the explanation of *job* of *lane* for a *reason*, with its remedy.
     """
-    lane = lane_of(job.target, job.handler) if state is None else state.lane
     return Explanation(job.key, reason, lane, text, _REMEDIES[reason], until, owner, state)
 
 

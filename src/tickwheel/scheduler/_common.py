@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
 from tickwheel.clock import Clock, MonotonicClock
 from tickwheel.host.backend import Backend
+from tickwheel.host.lane_names import limits_in
 from tickwheel.host.options import SchedulerOptions
 from tickwheel.host.runtime import Runtime
 from tickwheel.jobs import checks
@@ -23,7 +24,7 @@ from tickwheel.scheduler._core import Core
 from tickwheel.scheduler._dropped import stop_when_dropped
 from tickwheel.scheduler.tasks import Around, Task, TaskFields, TaskMaker, WithFiring, check_task, made
 from tickwheel.stores import Store
-from tickwheel.targets import USUAL, Firing, Limits, Target, Usual
+from tickwheel.targets import USUAL, Firing, Target, Usual
 from tickwheel.targets.handler import Middleware, name_of
 from tickwheel.typing import Duration, ExecutorName
 
@@ -109,6 +110,7 @@ class Common:
         timeout: Duration | Usual | None = USUAL,
         concurrency: int | Usual | None = USUAL,
         rate: float | None = None,
+        lane: str | None = None,
         executor: ExecutorName = "thread",
     ) -> Callable[[_Handler], _Handler]: ...
 
@@ -120,6 +122,7 @@ class Common:
         timeout: Duration | Usual | None = USUAL,
         concurrency: int | Usual | None = USUAL,
         rate: float | None = None,
+        lane: str | None = None,
         executor: ExecutorName = "thread",
     ) -> Callable[[_Handler], _Handler] | _Handler:
         """
@@ -139,13 +142,17 @@ class Common:
                 until its end is written. By default they may take three quarters of the threads, tasks or processes, so
                 that a handler that hangs leaves room for others; where there is one place, they share it. None for all.
             rate: How many may begin in a second, evenly spaced, on this scheduler.
+            lane: Name of the lane (the jobs that share a fate); None for one of the handler's own. Handlers of one lane
+                share one `concurrency` and one `rate`, which all of them must name alike, the places that one lane may
+                take, and its share of memory; see `explain` and `stats()["lanes"]`. 1 to 255 bytes of UTF-8. Register
+                the same in all processes: each goes by its own registrations.
             executor: "thread", or "process" for one of `SchedulerOptions.processes` processes: what crashes there, or
                 is killed at its timeout, is a failed attempt of its job and harms nobody else. For a plain function at
                 the top level of a module; the main module needs its `if __name__ == "__main__":`.
 
         Raises:
-            InvalidJobError: If the name is taken or cannot be one, a limit is not positive, or a process could not find
-                the function.
+            InvalidJobError: If the name is taken or cannot be one, a limit is not positive, the lane has handlers with
+                other limits, or a process could not find the function.
             TypeError: If the function takes neither one nor two arguments.
         """
         if callable(name):
@@ -153,7 +160,7 @@ class Common:
 
         def register(function: _Handler) -> _Handler:
             policy = None if retry is None else check_policy(retry)
-            limits = Limits(concurrency, rate)
+            limits = limits_in(self._core.handlers, lane, concurrency, rate)
             timeout_s = timeout if isinstance(timeout, Usual) else checks.limit_s("timeout", timeout)
             self._core.handlers.register(
                 name_of(function) if name is None else name,
@@ -199,6 +206,7 @@ class Common:
             timeout: As for `handler`, and so the others.
             concurrency: See there.
             rate: See there.
+            lane: See there.
             executor: See there.
 
         Raises:

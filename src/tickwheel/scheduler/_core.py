@@ -375,7 +375,7 @@ class Core:
         """
         from tickwheel.scheduler._explain import explain  # noqa: PLC0415  few ask
 
-        return explain(self.client, self._owner, key)
+        return explain(self.client, self._owner, self.registry.lanes, key)
 
     def nodes(self) -> list[Node]:
         found, owner = self.client.nodes(), self._owner

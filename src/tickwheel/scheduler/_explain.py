@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tickwheel.client.client import Client
+from tickwheel.host.lane_names import LaneNames
 from tickwheel.jobs import checks
 from tickwheel.jobs.errors import StoreError
 from tickwheel.jobs.explanation import Explanation, LaneState, WaitReason, explained, unreachable
-from tickwheel.jobs.lane import lane_of
 from tickwheel.jobs.model import Job, Pause, State, scope_over
 
 if TYPE_CHECKING:
@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 __all__ = ["explain"]
 
 
-def explain(client: Client, owner: Owner | None, key: str) -> Explanation | None:
+def explain(client: Client, owner: Owner | None, lanes: LaneNames, key: str) -> Explanation | None:
     """
     Return why the job of *key* has not run yet; None if there is no such job.
 
     Args:
         client: Reads the store.
         owner: Fires here, if this process does.
+        lanes: The lanes that registrations of this process name.
         key: The job's.
 
     Raises:
@@ -38,7 +39,7 @@ def explain(client: Client, owner: Owner | None, key: str) -> Explanation | None
     checks.check_key(key)
     try:
         job = client.get(key)
-        return None if job is None else _Question(client, owner, job).answer()
+        return None if job is None else _Question(client, owner, lanes, job).answer()
     except StoreError as error:
         if not error.is_transient:
             raise
@@ -46,7 +47,8 @@ def explain(client: Client, owner: Owner | None, key: str) -> Explanation | None
 
 
 class _Question:
-    def __init__(self, client: Client, owner: Owner | None, job: Job) -> None:
+    def __init__(self, client: Client, owner: Owner | None, lanes: LaneNames, job: Job) -> None:
+        self._lane = lanes.of(job.target, job.handler)
         self._client = client
         self._owner = owner
         self._job = job
@@ -58,7 +60,8 @@ class _Question:
         Return the first reason, in the order in which the scheduler meets them.
         """
         owner = self._owner
-        here = owner.explain(self._job) if owner is not None and self._node == owner.name else None
+        is_here = owner is not None and (self._node == owner.name or self._comes_here(owner))
+        here = owner.explain(self._job) if owner is not None and is_here else None
         return self._begun(here) or self._set_aside() or here or self._pending()
 
     def _begun(self, here: Explanation | None) -> Explanation | None:
@@ -75,7 +78,15 @@ class _Question:
             of = f"its scope {pause.scope!r}" if pause.scope else "it"
             note = f": {pause.note}" if pause.note else ""
             return self._because(WaitReason.PAUSED, f"{of} was paused by {pause.by} {self._ago(pause.at)}{note}")
-        return self._because(WaitReason.NO_HANDLER, self._lack()) if self._job.lacks_handler else None
+        if not self._job.lacks_handler or (self._owner is not None and self._comes_here(self._owner)):
+            return None
+        return self._because(WaitReason.NO_HANDLER, self._lack())
+
+    def _comes_here(self, owner: Owner) -> bool:
+        """
+        Return whether the job was set aside, and this process takes it up once its lane has room.
+        """
+        return self._job.lacks_handler and owner.runnable.lack(self._job) is None
 
     def _pending(self) -> Explanation:
         if self._job.due_at > self._now:
@@ -113,10 +124,9 @@ class _Question:
         """
         Answer from the last report of the process that fires the job.
         """
-        lane = lane_of(self._job.target, self._job.handler)
         figures: Any = next((node.figures for node in self._client.nodes() if node.owner == self._node), None)
         for held in (figures or {}).get("lanes", ()):
-            if held["lane"] == lane:
+            if held["lane"] == self._lane:
                 state = LaneState(**{**held, "reason": WaitReason(held["reason"])})
                 text = f"{self._node} reports {state.waiting} waiting and {state.running} running jobs of its lane"
                 return self._because(WaitReason(held["reason"]), text, state=state)
@@ -126,7 +136,7 @@ class _Question:
     def _because(
         self, reason: WaitReason, text: str, *, until: int | None = None, state: LaneState | None = None
     ) -> Explanation:
-        return explained(self._job, reason, text, until=until, owner=self._node, state=state)
+        return explained(self._job, self._lane, reason, text, until=until, owner=self._node, state=state)
 
     def _owner_of(self, job: Job) -> str | None:
         number = self._client.store.shard_of(job.key)

@@ -30,6 +30,7 @@ from typing import (
     overload,
 )
 
+from tickwheel.host.lane_names import limits_in
 from tickwheel.jobs import checks
 from tickwheel.jobs.errors import InvalidJobError
 from tickwheel.jobs.model import RetryPolicy
@@ -37,7 +38,7 @@ from tickwheel.jobs.requests import check_names
 from tickwheel.jobs.retry import check_policy
 from tickwheel.jobs.task_call import TaskCall
 from tickwheel.scheduler._signature import Signature
-from tickwheel.targets import USUAL, FinalError, Firing, Limits, Usual
+from tickwheel.targets import USUAL, FinalError, Firing, Usual
 from tickwheel.targets.handler import HandlerTarget
 from tickwheel.typing import Duration, ExecutorName
 
@@ -70,6 +71,7 @@ class TaskFields(TypedDict, total=False):
     timeout: Duration | Usual | None
     concurrency: int | Usual | None
     rate: float | None
+    lane: str | None
     executor: ExecutorName
 
 
@@ -238,6 +240,7 @@ class Task(Generic[_P, _Q, _R]):
         executor = fields.get("executor", "thread")
         run = self.run_apart if executor == "process" else around(self.run_async if self.is_async else self.run)
         names = (self.name, *self.aliases)
+        limits = limits_in(handlers, fields.get("lane"), fields.get("concurrency", USUAL), fields.get("rate"))
         for name in names:
             if handlers.has(name):
                 raise InvalidJobError("task", name, "there is a handler of that name: take another name")
@@ -247,7 +250,7 @@ class Task(Generic[_P, _Q, _R]):
                 run,
                 self._retry,
                 timeout_s=self._timeout_s,
-                limits=Limits(fields.get("concurrency", USUAL), fields.get("rate")),
+                limits=limits,
                 executor=executor,
                 task=self,
             )

@@ -1,0 +1,95 @@
+"""
+The lanes that registrations name: `lane="bulk"` puts several handlers into one lane.
+
+Nothing of it is stored. The process that fires jobs goes by its own registrations, and a named lane is read from the
+store as the lanes of its handlers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tickwheel.jobs import checks
+from tickwheel.jobs.errors import InvalidJobError
+from tickwheel.jobs.lane import lane_of
+from tickwheel.targets import Limits, Usual
+from tickwheel.targets.handler import HandlerTarget
+
+__all__ = ["LaneNames", "limits_in"]
+
+_BYTES_MAX: Final = 255
+
+
+@dataclass(frozen=True, slots=True)
+class LaneLimits(Limits):
+    """
+    The limits of a handler, and of all others in its lane together.
+
+    Attributes:
+        lane: The name that the registration gave to the lane.
+    """
+
+    lane: str = ""
+
+
+class LaneNames:
+    """
+    Knows the handlers of each named lane. All methods may be called from any thread.
+    """
+
+    def __init__(self) -> None:
+        self.named: dict[str, str] = {}
+        """The named lanes, by the lanes of their handlers: "lane:bulk" by "handler:mail"."""
+        self._members: dict[str, tuple[str, ...]] = {}
+        self._seen = 0
+
+    def of(self, target: str, handler: str) -> str:
+        """
+        Return the lane of the jobs of *target* and *handler*.
+        """
+        lane = lane_of(target, handler)
+        return self.named.get(lane, lane)
+
+    def members(self, lane: str) -> tuple[str, ...]:
+        """
+        Return the lanes of the handlers in *lane*, as the stores know them.
+        """
+        return self._members.get(lane, (lane,))
+
+    def update(self, handlers: HandlerTarget) -> None:
+        """
+        Take up the *handlers* that were registered since the last call.
+        """
+        names = handlers.names()
+        for name in names[self._seen :]:
+            limits = handlers.limits(name)
+            if isinstance(limits, LaneLimits):
+                lane, member = f"lane:{limits.lane}", lane_of("handler", name)
+                self._members[lane] = (*self._members.get(lane, ()), member)
+                self.named[member] = lane
+        self._seen = len(names)
+
+
+def limits_in(handlers: HandlerTarget, lane: str | None, concurrency: int | Usual | None, rate: float | None) -> Limits:
+    """
+    Return the limits of a handler that is about to be registered in *lane*, or in a lane of its own if that is None.
+
+    Raises:
+        InvalidJobError: If *lane* is not a name, or has handlers with other limits.
+    """
+    if lane is None:
+        return Limits(concurrency, rate)
+    if not isinstance(lane, str) or not lane:
+        raise InvalidJobError("lane", lane, "pass a name, such as 'bulk', or None for a lane of its own")
+    limits = LaneLimits(concurrency, rate, lane=checks.check_text("lane", lane, _BYTES_MAX))
+    for name in handlers.names():
+        others = handlers.limits(name)
+        if isinstance(others, LaneLimits) and others.lane == lane and others != limits:
+            remedy = f"its handler {name!r} has {_words(others)}: give all handlers of a lane the same limits"
+            raise InvalidJobError("lane", lane, f"{remedy}, or take another lane")
+    return limits
+
+
+def _words(limits: Limits) -> str:
+    return f"concurrency={limits.concurrency!r} and rate={limits.rate!r}"
