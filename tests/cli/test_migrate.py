@@ -35,7 +35,7 @@ def keys_of(run, store):
 
 def test_moves_all(filled):
     """
-    All jobs go over, the counts are printed, and a second run finds nothing to do.
+    All jobs go over, the counts are printed, and a second run moves the jobs that were set in the meantime.
     """
     done = filled("migrate", FROM, TO)
     assert done.returncode == 0, done.stderr
@@ -46,6 +46,12 @@ def test_moves_all(filled):
     assert keys_of(filled, FROM) == []
     assert done.stdout.splitlines()[-1].endswith("let them use TO, and then run this again for the late ones")
     assert json.loads(filled("migrate", FROM, TO, "--json").stdout)["moved"] == 0
+    assert filled("set", "d", "--delay", "1h", "--handler", "h", "--store", FROM).returncode == 0
+    done = filled("migrate", FROM, TO, "--json")
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert (facts["moved"], facts["late"], facts["left"]) == (1, 0, 0)
+    assert keys_of(filled, TO) == ["a", "b", "c", "d"]
 
 
 def test_dry_run(filled):

@@ -33,7 +33,7 @@ SIZES = {
     "jobs": (10_000, 500, "jobs under kill -9"),
     "calls": (4, 107, "one store call in so many fails"),
     "rounds": (5, 1, "rounds of SIGSTOP and of deployments"),
-    "seconds": (12, 6, "seconds of load before a failover"),
+    "seconds": (12, 6, "seconds of load before a failover, or after a step of growth"),
     "trips": (12, 2, "trips of the clock"),
     "chaos": (30, 6, "seconds of faults, with a store 150 ms away"),
     "firings": (1000, 100, "firings of each cron line"),
@@ -105,6 +105,7 @@ def proofs(options: argparse.Namespace) -> Iterator[Proof]:
     yield Proof("failover, Redis Cluster", (*failover, "cluster"))
     yield Proof("failover, Redis Cluster, three partitions", (*failover, "partitions"))
     yield Proof("failover, Redis Sentinel", (*failover, "sentinels"))
+    yield Proof("growth, from a file to a cluster", (str(HERE / "growth.py"), "--seconds", str(options.seconds)))
     yield Proof("clock steps, SQLite", clock)
     yield Proof("clock steps, PostgreSQL", clock, "clocks")
     chaos = (str(HERE / "chaos.py"), "--seconds", str(options.chaos), "--kind")

@@ -125,8 +125,7 @@ def _report(report: MigrationReport, *, source: dict[str, int], target: dict[str
         )
         raise Refused(ExitCode.FAILED, message)
     if not report.is_complete:
-        message = f"FROM still has {counted(report.left, 'job')}, or a job came out changed: run it again, and compare"
-        raise Refused(ExitCode.FAILED, message)
+        raise Refused(ExitCode.FAILED, "a job is not in TO as it was in FROM: compare them before FROM is deleted")
     if not as_json:
         click.echo("programs that still set jobs in FROM: let them use TO, and then run this again for the late ones")
 

@@ -19,6 +19,7 @@ Internal: other packages use it, users do not.
 from __future__ import annotations
 
 import json
+import math
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -83,9 +84,9 @@ class MigrationReport:
         changed: How many somebody else set, replayed or cancelled while they were on their way; theirs holds.
         conflicts: Keys that both stores have, which were left where they were.
         others: Keys of the source that run, that are on their way to a third store, or that it refused to park.
-        left: How many jobs the source has now.
-        is_complete: Whether these are the conflicts and the others and nothing else, and all that was moved is as it
-            was.
+        late: Number of jobs that callers have set in the source since the last pass; another run moves them.
+        left: Number of jobs in the source now: the conflicts, the others and the late ones.
+        is_complete: Whether all that was moved is as it was.
     """
 
     moved: int = 0
@@ -93,6 +94,7 @@ class MigrationReport:
     changed: int = 0
     conflicts: list[str] = field(default_factory=list)
     others: list[str] = field(default_factory=list)
+    late: int = 0
     left: int = 0
     is_complete: bool = False
 
@@ -168,6 +170,9 @@ class Migration:
         """
         Move all jobs, those that an interrupted run has left on their way first.
 
+        It passes through the source until a pass finds nothing, or no fewer jobs than the pass before: then callers go
+        on setting them, and would keep it from ending.
+
         Raises:
             StoreInUseError: If another owner fires the source's jobs.
             SameStoreError: If source and target are one store.
@@ -180,15 +185,21 @@ class Migration:
                 self._target.set_scope(pause.scope, pause, None)
             self._copy_manifests()
             self._finish()
-            while self._pass():
-                pass
+            before, found = math.inf, self._pass()
+            while 0 < found < before:
+                before, found = found, self._pass()
+            self._count_left()
         finally:
             with suppress(StoreError):  # what ended the run is the better news, and a lease runs out
                 self._source.release(self._owner)
-        self.report.left = sum(self._source.count().values())
-        stay = len(self.report.conflicts) + len(self.report.others)
-        self.report.is_complete = self._is_faithful and self.report.left == stay
+        self.report.is_complete = self._is_faithful
         return self.report
+
+    def _count_left(self) -> None:
+        settled = {*self.report.conflicts, *self.report.others}
+        for jobs in pages_of(self._source, self._batch):
+            self.report.left += len(jobs)
+            self.report.late += sum(job.key not in settled for job in jobs)
 
     def _copy_manifests(self) -> None:
         known = {manifest.name for manifest in self._target.manifests()}

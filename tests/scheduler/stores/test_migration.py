@@ -475,6 +475,27 @@ def test_what_callers_do_meanwhile_holds(stores):
 
 
 @pytest.mark.parametrize("stores", PAIRS, indirect=True, ids="-".join)
+def test_callers_who_go_on_do_not_keep_it_from_ending(stores):
+    """
+    A migration ends while callers set a job for each one that it moves, reports the late ones, and a second takes them.
+    """
+    source, target, _, _ = stores
+    numbers = itertools.count()
+
+    def go_on(step):
+        if step == "activated":
+            source.apply([model.Set(model.Job(f"meanwhile {next(numbers):03}", 0, FAR))])
+
+    source.apply([model.Set(model.Job(f"before {number}", 0, FAR)) for number in range(5)])
+    first = Migration(source, target, on_step=go_on).run()
+    assert (first.late, first.left, first.conflicts, first.others, first.is_complete) == (1, 1, [], [], True)
+    second = Migration(source, target).run()
+    assert (second.moved, second.late, second.left, second.is_complete) == (1, 0, 0, True)
+    assert len(everything(target)) == 5 + next(numbers)
+    assert everything(source) == []
+
+
+@pytest.mark.parametrize("stores", PAIRS, indirect=True, ids="-".join)
 def test_conflicts_stay(stores):
     """
     A key that is live in both stores stays in both as it was, paused or not, and is reported; a dead letter gives way.

@@ -1,0 +1,190 @@
+"""
+The parts of the proof of growth; `make prove` runs all of it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+from caller import Caller, Counts, Life, Start, judge
+from growth import PAGE, Shell, Step, steps_of, table
+
+from tickwheel.cli.migrate import command as migrate
+from tickwheel.cli.serve import command as serve
+
+STEPS = steps_of(PAGE.read_text("utf-8"))
+COMMANDS = {"migrate": migrate, "serve": serve}
+ALL = "\n".join(code for step in STEPS for code, _ in step.parts)
+
+
+def test_the_page_has_every_step():
+    """
+    The page goes from a file to a cluster that loses a master, and gives callers the URL of each store.
+    """
+    assert [step.name for step in STEPS] == [
+        "One file",
+        "PostgreSQL",
+        "Three nodes",
+        "More shards",
+        "A synchronous standby",
+        "Its failover",
+        "Redis Cluster of six",
+        "A master killed",
+    ]
+    urls = [url for step in STEPS for _, url in step.parts if url]
+    assert urls == ['"$FILE"', '"$ONE"', '"$MORE"', '"$PAIR"', '"$CLUSTER"']
+    assert all(f"export {url.strip('$' + chr(34))}=" in ALL for url in urls)
+
+
+def test_callers_are_followed_by_a_second_migration():
+    """
+    Wherever jobs move, the callers get the new URL, and then the same command runs again.
+    """
+    moves = [step for step in STEPS if "tickwheel migrate" in step.parts[0][0]]
+    assert [step.name for step in moves] == ["PostgreSQL", "Redis Cluster of six"]
+    for step in moves:
+        (before, url), (after, _) = step.parts
+        command = before.splitlines()[-1]
+        assert command.endswith(url)
+        assert after.splitlines()[0] == command
+
+
+def test_the_page_is_bash():
+    """
+    Every block is good for bash, and every command and option of ours exists.
+    """
+    if not shutil.which("bash"):
+        pytest.skip("bash is not installed")
+    done = subprocess.run(["bash", "-n"], input=ALL, text=True, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    for name, rest in re.findall(r"tickwheel (\w+)([^\n&]*)", ALL):
+        options = {option for each in COMMANDS[name].params for option in each.opts}
+        assert set(re.findall(r" (--[\w-]+)", rest)) <= options
+
+
+def test_steps_are_cut_where_callers_change():
+    """
+    A step is its blocks, cut at the comments; other text and other sections are left out.
+    """
+    section = "## The steps, command by command\n\ntext\n\n### One\n\ntext\n\n```\na\n# callers use $B\nc\n```\n\n"
+    page = f"### Not this\n\n{section}```\nd\n```\n\n### Two\n\n```\ne\n```\n\n## Another\n\n```\nf\n```\n"
+    assert steps_of(page) == [Step("One", (("a", "$B"), ("c\nd", ""))), Step("Two", (("e", ""),))]
+
+
+@pytest.fixture
+def shell(tmp_path):
+    """
+    Return a shell in a folder of its own.
+    """
+    if not shutil.which("bash"):
+        pytest.skip("bash is not installed")
+    made = Shell(tmp_path, dict(os.environ))
+    yield made
+    made.end()
+
+
+def test_a_shell_goes_on(shell, tmp_path):
+    """
+    Variables, functions and processes stay from one command to the next, and no command reads those that follow it.
+    """
+    shell.run('export A="a b"; f() { cat; echo "$1" > said; }')
+    shell.run('f "$A"')
+    assert (tmp_path / "said").read_text() == "a b\n"
+    assert shell.value('"$A"') == "a b"
+    shell.run("sleep 100 & PROCESS=$!")
+    shell.run('kill "$PROCESS"')
+
+
+@pytest.mark.parametrize("code", ["false", "true\nfalse\ntrue", "f() { false; true; }; f", "exit 3"])
+def test_a_command_that_fails_is_named(shell, code):
+    """
+    A command that fails raises, wherever it is in a block, and so does a shell that ends.
+    """
+    with pytest.raises(RuntimeError, match=r"false|exit"):
+        shell.run(code)
+
+
+def test_a_shell_takes_its_processes_along(tmp_path):
+    """
+    The end of a shell ends all that it has started.
+    """
+    if not shutil.which("bash"):
+        pytest.skip("bash is not installed")
+    shell = Shell(tmp_path, dict(os.environ))
+    shell.run("mkfifo pipe; sleep 100 > pipe &")
+    with (tmp_path / "pipe").open() as pipe:  # once the process has opened it, too
+        shell.end()
+        assert pipe.read() == ""  # and until it has ended
+
+
+class Told(Caller):
+    """
+    A caller that has made some calls already.
+    """
+
+    def __init__(self, *lives):
+        super().__init__(seed=0)
+        self.lives += lives
+        self.acknowledged["step"] = len(lives)
+
+
+@pytest.mark.parametrize(
+    ("changes", "starts", "wrong"),
+    [
+        ({}, [Start(1, 12.0, 12.0)], {"silence_s": 0.0}),
+        ({}, [Start(1, 15.0, 12.0)], {"silence_s": 3.0}),
+        ({}, [Start(1, 12.5, 12.0), Start(1, 20.0, 12.0)], {"silence_s": 0.5}),
+        ({}, [], {"lost": 1}),
+        ({}, [Start(2, 12.0, 12.0)], {"lost": 1}),
+        ({"is_doubtful": True}, [], {}),
+        ({"ended_at": 11.0}, [], {}),
+        ({"ended_at": 11.0}, [Start(1, 10.9, 10.9)], {}),
+        ({"ended_at": 11.0}, [Start(1, 11.1, 10.9)], {"overtaken": 1}),
+        ({}, [Start(1, 11.5, 11.5)], {"overtaken": 1, "silence_s": -0.5}),
+        ({}, [Start(1, 9.0, 9.0)], {"lost": 1}),
+        ({"is_doubtful": True}, [Start(1, 11.5, 11.5)], {}),
+        ({}, [Start(1, 12.0, 12.1)], {"early": 1}),
+    ],
+)
+def test_what_went_wrong_is_found(changes, starts, wrong):
+    """
+    A job that never starts is lost, one that starts after an answer against it is overtaken, and early is early.
+    """
+    life = Life("step", "key", 1, 7, asked_at=10.0, answered_at=10.5, due=12.0)
+    for name, value in changes.items():
+        setattr(life, name, value)
+    expected = Counts(acknowledged=1, **{"silence_s": 0.0, **wrong})
+    expected.silence_s = max(expected.silence_s, 0.0)
+    (found,) = judge(["step"], Told(life), starts).values()
+    assert found == expected
+    assert found.is_good == (not {"lost", "overtaken", "early"} & wrong.keys())
+    assert f"| step | 1 | {found.lost} | {found.overtaken} | {found.early} |" in table({"step": found})
+
+
+def test_a_step_without_an_answer_is_not_good():
+    """
+    A caller that was never answered proves nothing.
+    """
+    assert not judge(["step"], Caller(seed=0), [])["step"].is_good
+
+
+def test_a_caller_changes_its_store(tmp_path):
+    """
+    A caller goes on in the store that it is given, and all that it set is lost where nothing fires.
+    """
+    caller = Caller(seed=1)
+    try:
+        for step in ("one", "two"):
+            caller.begin(step)
+            caller.use(f"sqlite:///{tmp_path}/{step}.db")
+    finally:
+        caller.stop()
+    found = judge(["one", "two"], caller, [])
+    assert all(each.acknowledged > 0 for each in found.values())
+    alive = sum(life.ended_at is None and not life.is_doubtful for life in caller.lives)
+    assert sum(each.lost for each in found.values()) == alive > 0
+    assert (tmp_path / "two.db").exists()
