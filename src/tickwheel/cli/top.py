@@ -128,7 +128,7 @@ def _outcome(firing: dict[str, Any]) -> str:
     return str(firing["outcome"]) + (f" {progress['fraction']:.0%}" if progress else "")
 
 
-def _receivers(targets: dict[str, Any]) -> list[tuple[object, ...]]:
+def _receivers(targets: dict[str, Any]) -> list[tuple[Any, ...]]:
     """
     Return the rows of the receivers that are full, down, or failing; a target may report other things as well.
     """

@@ -9,12 +9,13 @@ The task that queues of tasks get: the payload of a job, read as the call that i
 
 from __future__ import annotations
 
+import asyncio
 import json
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from tickwheel.errors import TickwheelError
 from tickwheel.jobs import checks
@@ -24,11 +25,12 @@ from tickwheel.targets._declared import declared
 from tickwheel.targets._destination import Destination
 from tickwheel.targets._library import library
 from tickwheel.targets._link import Link, Linked
+from tickwheel.targets._not_taken import NotTakenError
 from tickwheel.targets._threads import Threads
 from tickwheel.targets.contract import Call, DeadLetter, Firing, Snooze, Target
 from tickwheel.typing import Duration
 
-__all__ = ["Task", "TaskTarget", "apply_at", "check_task_name", "task_of"]
+__all__ = ["BlockingTaskTarget", "Task", "TaskTarget", "apply_at", "task_of"]
 
 _KINDS = (
     ("apply_async", "celery", "name"),
@@ -37,6 +39,7 @@ _KINDS = (
 )
 """How the tasks of each library are known: by a method that only they have. What is left is a function, as RQ has."""
 
+_T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
 
 
@@ -50,26 +53,39 @@ class Task(NamedTuple):
     options: dict[str, Any]
 
 
-class TaskTarget(Linked, Target):
+class TaskTarget(Linked, Target, Generic[_T]):
     """
-    The common part of targets whose libraries send tasks and block meanwhile, on threads of the target's own.
+    The common part of targets that send tasks.
+
+    Args:
+        shown: The broker, without secrets.
+        timeout_s: How long an attempt waits for the broker.
+        rate: Maximum number of tasks a second, or None.
+        connect: As `Link` has it, and so the next.
+        disconnect: See there.
     """
 
     _library: ClassVar[str]
     """The library, and the pip extra that brings it."""
     _example: ClassVar[str] = "tasks.send_mail"
-    _close: Callable[[], object] | None = None
 
-    def __init__(self, shown: str, timeout_s: Duration, rate: float | None) -> None:
+    def __init__(
+        self,
+        shown: str,
+        timeout_s: Duration,
+        rate: float | None,
+        connect: Callable[[], Awaitable[_T]],
+        disconnect: Callable[[_T], Awaitable[object]],
+    ) -> None:
         self._timeout_s = checks.positive_s("timeout_s", timeout_s)
         self._rate = checks.limit_rate(rate)
-        self._link: Link[Threads] = Link(shown, self._timeout_s, self._connect, Threads.close)
+        self._link: Link[_T] = Link(shown, self._timeout_s, connect, disconnect)
 
     def check(self, handler: str) -> None:
         """
         Refuse what is not the name of a task.
         """
-        check_task_name(handler, self._example)
+        _check_name(handler, self._example)
 
     def resolve(self, handler: str) -> Call:
         """
@@ -84,14 +100,6 @@ class TaskTarget(Linked, Target):
         Import the library.
         """
         library(self._library, self._library)
-
-    async def close(self) -> None:
-        """
-        End the threads, and close the connection, if it was made here; otherwise it belongs to its maker.
-        """
-        await super().close()
-        if self._close is not None:
-            self._close()
 
     def check_payload(self, payload: bytes) -> None:
         """
@@ -109,10 +117,17 @@ class TaskTarget(Linked, Target):
             return DeadLetter(str(error))
         return await self._link.deliver(firing, partial(self._publish, firing, task))
 
-    async def _publish(self, firing: Firing, task: Task, threads: Threads) -> DeadLetter | None:
+    async def _publish(self, firing: Firing, task: Task, held: _T) -> DeadLetter | None:
+        begun = asyncio.get_running_loop().time()
+
+        def check_link() -> None:
+            if self._link.failed_at > begun:
+                reason = "others that were sent before could not reach it"
+                raise NotTakenError(reason)
+
         try:
-            await threads.run(partial(self._enqueue, firing, task))
-        except TickwheelError:
+            await self._put(firing, task, held, check_link)
+        except (TickwheelError, NotTakenError):
             raise
         except Exception as error:  # noqa: BLE001  every broker has errors of its own
             verdict = judge_broker(error, self._destination())
@@ -120,6 +135,41 @@ class TaskTarget(Linked, Target):
                 return verdict
             raise verdict from None
         return None
+
+    @abstractmethod
+    async def _put(self, firing: Firing, task: Task, held: _T, check_link: Callable[[], None]) -> None:
+        """
+        Put the *task* of a *firing* into its queue; after a wait for others, call *check_link* before.
+        """
+
+    @abstractmethod
+    def _destination(self) -> Destination: ...
+
+
+class BlockingTaskTarget(TaskTarget[Threads]):
+    """
+    The common part of targets whose libraries block while they send, on threads of the target's own.
+    """
+
+    _close: Callable[[], object] | None = None
+
+    def __init__(self, shown: str, timeout_s: Duration, rate: float | None) -> None:
+        super().__init__(shown, timeout_s, rate, self._connect, Threads.close)
+
+    async def close(self) -> None:
+        """
+        End the threads, and close the connection, if it was made here; otherwise it belongs to its maker.
+        """
+        await super().close()
+        if self._close is not None:
+            self._close()
+
+    async def _put(self, firing: Firing, task: Task, held: Threads, check_link: Callable[[], None]) -> None:
+        def enqueue() -> None:
+            check_link()
+            self._enqueue(firing, task)
+
+        await held.run(enqueue)
 
     async def _connect(self) -> Threads:
         return Threads(f"tickwheel-{self._library}")
@@ -129,9 +179,6 @@ class TaskTarget(Linked, Target):
         """
         Put the *task* of a *firing* into its queue; on a thread that may block.
         """
-
-    @abstractmethod
-    def _destination(self) -> Destination: ...
 
 
 class _Sets(Protocol[_T_co]):
@@ -204,7 +251,7 @@ def apply_at(
     )
 
 
-def check_task_name(handler: str, example: str) -> None:
+def _check_name(handler: str, example: str) -> None:
     """
     Refuse what is not the name of a task.
 

@@ -16,7 +16,7 @@ from tickwheel.targets._destination import Destination
 from tickwheel.targets._headers import headers
 from tickwheel.targets._library import library, missing
 from tickwheel.targets._options import Kind, check_headers, check_options, count, flag, mapping, seconds, text
-from tickwheel.targets._task import Task, TaskTarget
+from tickwheel.targets._task import BlockingTaskTarget, Task
 from tickwheel.targets._threads import Threads
 from tickwheel.targets._url import TargetUrl, UrlForm, number
 from tickwheel.targets._url import seconds as seconds_of
@@ -47,7 +47,7 @@ _OPTIONS: Final[dict[str, Kind]] = {
 """Those of `apply_async`."""
 
 
-class CeleryTarget(TaskTarget):
+class CeleryTarget(BlockingTaskTarget):
     """
     Sends tasks by their names; the process that fires need not have their code.
 

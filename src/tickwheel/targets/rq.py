@@ -14,7 +14,7 @@ from tickwheel.targets._destination import Destination
 from tickwheel.targets._headers import headers
 from tickwheel.targets._library import library
 from tickwheel.targets._options import Kind, check_headers, check_options, flag, mapping, text
-from tickwheel.targets._task import Task, TaskTarget
+from tickwheel.targets._task import BlockingTaskTarget, Task
 from tickwheel.targets._url import REDIS_OPTIONS, REDIS_SCHEMES, TargetUrl, UrlForm, number, seconds
 from tickwheel.targets._url import text as text_of
 from tickwheel.targets.contract import Firing
@@ -45,7 +45,7 @@ _OPTIONS: Final[dict[str, Kind]] = {
 }
 
 
-class RqTarget(TaskTarget):
+class RqTarget(BlockingTaskTarget):
     """
     Enqueues functions by their dotted names; the process that fires need not have their code.
 

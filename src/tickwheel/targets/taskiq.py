@@ -7,19 +7,17 @@ The task's id is the same for all attempts.
 from __future__ import annotations
 
 import asyncio
-from functools import partial
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from tickwheel.jobs import checks
 from tickwheel.jobs.errors import InvalidJobError
 from tickwheel.targets._broker_errors import judge_broker
 from tickwheel.targets._destination import Destination
 from tickwheel.targets._headers import headers
 from tickwheel.targets._library import library
-from tickwheel.targets._link import Link, Linked
 from tickwheel.targets._options import check_headers, check_options, scalar
-from tickwheel.targets._task import Task, check_task_name, task_of
-from tickwheel.targets.contract import Call, DeadLetter, Firing, Snooze
+from tickwheel.targets._task import Task, TaskTarget
+from tickwheel.targets.contract import DeadLetter, Firing
 from tickwheel.typing import Duration
 
 __all__ = ["TaskiqTarget"]
@@ -33,7 +31,7 @@ _AT_ONCE: Final = 32
 """How many messages go to the broker at once: each may take a connection."""
 
 
-class TaskiqTarget(Linked):
+class TaskiqTarget(TaskTarget["_Started"]):
     """
     Kicks tasks by their names; the process that fires need not have their code.
 
@@ -43,64 +41,28 @@ class TaskiqTarget(Linked):
         rate: Maximum number of messages a second, evenly spaced; None for no limit.
     """
 
+    _library = "taskiq"
+    _example = "tasks:send_mail"
+
     def __init__(self, broker: Any, *, timeout_s: Duration = 30.0, rate: float | None = None) -> None:
         if not hasattr(broker, "kick"):
             raise InvalidJobError("broker", broker, "pass a taskiq.AsyncBroker")
-        self._timeout_s = checks.positive_s("timeout_s", timeout_s)
         self._broker = broker
-        self._rate = checks.limit_rate(rate)
-        self._link: Link[_Started] = Link(_SHOWN, self._timeout_s, self._start, lambda held: held.broker.shutdown())
+        super().__init__(_SHOWN, timeout_s, rate, self._start, lambda held: held.broker.shutdown())
 
     def __repr__(self) -> str:
         return f"<TaskiqTarget of {type(self._broker).__name__}>"
 
-    def check(self, handler: str) -> None:
-        """
-        Refuse what is not the name of a task.
-        """
-        check_task_name(handler, "tasks:send_mail")
+    def _check_options(self, options: dict[str, Any]) -> None:
+        check_options("taskiq", options, dict.fromkeys(options, scalar), _REFUSED)
+        check_headers("label", options)
 
-    def check_payload(self, payload: bytes) -> None:
-        """
-        Refuse what is not a call, and labels that taskiq cannot send or that contradict the job.
-        """
-        labels = task_of(payload).options
-        check_options("taskiq", labels, dict.fromkeys(labels, scalar), _REFUSED)
-        check_headers("label", labels)
-
-    def resolve(self, handler: str) -> Call:
-        """
-        Return the call that kicks the task *handler*.
-        """
-        self.check(handler)
-        self.require()
-        return self._call(self._send)
-
-    def require(self) -> None:
-        """
-        Import the library.
-        """
-        library("taskiq", "taskiq")
-
-    async def _send(self, firing: Firing) -> DeadLetter | Snooze | None:
-        try:
-            task = task_of(firing.job.payload)
-        except InvalidJobError as error:
-            return DeadLetter(str(error))
-        return await self._link.deliver(firing, partial(self._publish, firing, task))
-
-    async def _publish(self, firing: Firing, task: Task, held: _Started) -> DeadLetter | None:
+    async def _put(self, firing: Firing, task: Task, held: _Started, check_link: Callable[[], None]) -> None:
         kicker = library("taskiq.kicker", "taskiq").AsyncKicker(firing.job.handler, held.broker, {})
         kicker = kicker.with_task_id(firing.message_id).with_labels(**{**task.options, **headers(firing)})
-        try:
-            async with held.places:
-                await kicker.kiq(*task.args, **task.kwargs)
-        except Exception as error:  # noqa: BLE001  every broker has errors of its own
-            verdict = judge_broker(error, self._destination())
-            if isinstance(verdict, DeadLetter):
-                return verdict
-            raise verdict from None
-        return None
+        async with held.places:
+            check_link()
+            await kicker.kiq(*task.args, **task.kwargs)
 
     async def _start(self) -> _Started:
         try:

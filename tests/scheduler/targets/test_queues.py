@@ -105,6 +105,31 @@ def test_broker_is_frozen(kind):
     assert all(isinstance(each, Snooze) and "waits since" in each.reason for each in answers)
 
 
+@pytest.mark.parametrize("kind", ["celery+redis", "celery+amqp", "rq+redis", "dramatiq+redis", "taskiq"])
+def test_a_crowd_at_a_broken_broker(kind):
+    """
+    Tasks that wait for a thread or a place make no connection once those before them could not reach the broker.
+    """
+    pytest.importorskip(kind.partition("+")[0], reason=f"what {kind} needs is not installed")
+    with socket.create_server(("127.0.0.1", 0)) as server, contextlib.closing(Wire(server.getsockname()[1])) as wire:
+        wire.reset_all()
+        if kind == "taskiq":
+            broker = pytest.importorskip("taskiq_redis", reason="taskiq-redis is not installed").ListQueueBroker
+            target = TaskiqTarget(broker(f"redis://127.0.0.1:{wire.port}/0"))
+        else:
+            target = make_target(f"{kind}://127.0.0.1:{wire.port}/0")
+
+        async def send():
+            send_one = target.resolve("tasks.note").function
+            firings = [Firing(Job(f"{number}", 1, 0, handler="tasks.note"), 1, 0.0) for number in range(300)]
+            answers = await asyncio.gather(*(send_one(each) for each in firings))
+            await target.close()
+            return answers
+
+        assert all(isinstance(each, Snooze) for each in asyncio.run(send()))
+        assert wire.resets <= 150
+
+
 def test_verdicts_on_a_redis():
     """
     A Redis that lacks memory is full, also where an older one says so in the error of a script; the rest is as it says.
