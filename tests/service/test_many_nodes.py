@@ -172,6 +172,42 @@ def test_a_client_with_handlers(nodes, until):
     assert attempts == {(number, 1): 1 for number in range(JOBS)}
 
 
+def test_firings_at_each_node(nodes, until):
+    """
+    Each node shows the firings of all, on its stream and in its list, and its own alone where these are asked for.
+    """
+    until(lambda: have_shared(nodes))
+    keys = {f"seen/{number}" for number in range(JOBS)}
+    with nodes[0].live() as first, nodes[1].live() as second, nodes[2].live({"accept": "*/*"}) as third:
+        items = [{"do": "set", "key": key, "delay": 0, "target": "log"} for key in keys]
+        assert nodes[0].ask("POST", "/v1/jobs:batch", {"items": items}).status == 200
+        for stream in (first, second, third):
+            seen = {}
+            while seen.keys() < keys:
+                name, data = stream.event()
+                for firing in data["firings"] if name == "firings" else ():
+                    seen[firing["key"]] = firing["by"]
+            assert len(set(seen.values())) > 1, "they were fired by several nodes"
+    own = []
+    for node in nodes:
+        listed = until(lambda node=node: listed_at(node, keys))
+        assert [each["outcome"] for each in listed] == ["succeeded"] * JOBS
+        assert listed == sorted(listed, key=lambda each: each["fired_at"])
+        own += node.ask("GET", "/v1/firings?nodes=this&limit=500").json["firings"]
+    assert Counter(each["key"] for each in own) == Counter(keys)
+    nodes[2].stop(signal.SIGKILL)
+    assert nodes[0].ask("GET", "/v1/firings").status == 200
+    assert nodes[0].ask("GET", "/v1/firings?nodes=some").status == 422
+
+
+def listed_at(node, keys):
+    """
+    Return the firings that *node* lists, once these are of all *keys*.
+    """
+    found = node.ask("GET", "/v1/firings?limit=500").json["firings"]
+    return found if {each["key"] for each in found} == keys else None
+
+
 def test_outsiders(nodes):
     """
     What nodes ask each other is closed to every other caller, and no document shows their secrets.
@@ -181,6 +217,8 @@ def test_outsiders(nodes):
     answer = nodes[0].ask("POST", "/internal/pull", {}, {"tickwheel-secret": "guess"})
     assert answer.status == 404
     assert nodes[0].ask("GET", "/internal/pull").status == 404
+    answer = nodes[0].ask("POST", "/internal/firings", {"after": 0}, {"tickwheel-secret": "guess"})
+    assert (answer.status, answer.json["type"]) == (404, "/problems/page_not_found")
     assert b"secret" not in nodes[0].ask("GET", "/v1/fleet").body
 
 

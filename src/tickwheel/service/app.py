@@ -34,6 +34,7 @@ from tickwheel.service.manifests import Manifests
 from tickwheel.service.methods import KeyMethods, Methods
 from tickwheel.service.openapi import openapi
 from tickwheel.service.options import ServiceOptions
+from tickwheel.service.other_firings import FORWARDED_FIRINGS, OtherFirings
 from tickwheel.service.pages import Files, compressed, page, problem_page
 from tickwheel.service.peers import FORWARDED, Peers
 from tickwheel.service.problems import ProblemError, show
@@ -66,6 +67,9 @@ class Service:
         self._guard = Guard(options, denials, is_mounted=is_mounted)
         self._firings = Firings(scheduler)
         figures = Figures(scheduler, self._firings)
+        self.peers = Peers(scheduler, figures, options)
+        self._others = OtherFirings(scheduler, self.peers)
+        self._firings.others = self._others
         self._live = Live(
             self._firings, figures, options.watchers_max, options.trace_url, _MOUNTED_STREAM_S if is_mounted else None
         )
@@ -74,7 +78,6 @@ class Service:
             store = scheduler.stats(with_store=False)["store"]
             _LOG.warning("%s keeps no answers: an Idempotency-Key holds for this process alone", store)
         idempotency = IdempotencyKeys(options.batch_bytes_max, keeper)
-        self.peers = Peers(scheduler, figures, options)
         self._pulls = Pulls(scheduler, options, self.peers)
         self._debug = Debug(figures)
         table = operations(
@@ -131,6 +134,7 @@ class Service:
         finally:
             self.end_streams()
             await self._pulls.close()
+            await self._others.close()
             await self.peers.close()
 
     def end_streams(self) -> None:
@@ -155,6 +159,9 @@ class Service:
         try:
             if call.raw_path == FORWARDED and call.method == "POST":  # of a node, which has checked its caller
                 await (await self._pulls.forwarded(call))(scope, receive, send)
+                return
+            if call.raw_path == FORWARDED_FIRINGS and call.method == "POST":
+                await (await self._others.forwarded(call))(scope, receive, send)
                 return
             self._guard.check(call)
             if call.raw_path.startswith(PREFIX):

@@ -238,7 +238,7 @@ class FiringDocument(Struct, frozen=True):
 
 class FiringsDocument(Struct, frozen=True):
     """
-    Firings of this process, oldest change first.
+    Firings, oldest change first; `by` names the node of each.
     """
 
     firings: list[FiringDocument]

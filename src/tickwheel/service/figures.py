@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from typing import Any, Final
 
 from tickwheel.jobs.errors import StoreError
@@ -25,7 +26,7 @@ from tickwheel.service.firings import Firings
 from tickwheel.service.forecast import Forecast
 from tickwheel.service.http import Reply, Request
 from tickwheel.service.intake import query, to_count, to_duration, to_instant
-from tickwheel.service.problems import ProblemError
+from tickwheel.service.problems import ProblemError, show
 from tickwheel.service.reach import check_key, heeds_prefix, narrowed
 from tickwheel.service.replies import document_reply
 from tickwheel.service.stats import stats_document
@@ -46,12 +47,28 @@ DUE_FIELDS: Final[dict[str, Any]] = {
     "steps": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 60},
 }
 """The fields of the query of counts, each with its JSON schema."""
+LIVE_FIELDS: Final[dict[str, Any]] = {
+    "nodes": {"enum": ["all", "this"], "default": "all", "description": "Firings of all nodes, or of this process."}
+}
+"""The fields of the query of the stream, each with its JSON schema."""
 FIRING_FIELDS: Final[dict[str, Any]] = {
+    **LIVE_FIELDS,
     "key": {"type": "string", "description": "Firings of this key."},
     "limit": {"type": "integer", "minimum": 1, "maximum": _FIRINGS_MAX, "default": 100},
 }
 """The fields of the query of firings, each with its JSON schema."""
+_NODES: Final = ("all", "this")
 _FRESH_S: Final = 0.25
+
+
+def to_own(fields: Mapping[str, str]) -> bool:
+    """
+    Return whether the *fields* of a query ask for firings of this process alone.
+    """
+    nodes = fields.get("nodes", "all")
+    if nodes not in _NODES:
+        raise ProblemError("invalid_value", f"nodes is {show(nodes)}: give one of {', '.join(_NODES)}", value=nodes)
+    return nodes == "this"
 
 
 class Figures:
@@ -149,14 +166,17 @@ class Figures:
     @heeds_prefix
     async def get_firings(self, call: Request) -> Reply:
         """
-        Return the last firings of this process, of one key where it is given.
+        Return the last firings of all nodes, or with `nodes=this` of this process; of one key where it is given.
         """
         fields = query(call, FIRING_FIELDS)
         limit = to_count("limit", fields.get("limit", "100"), _FIRINGS_MAX)
         key = fields.get("key")
         if key is not None:
             check_key(call, key)
-        firings = self._firings.last(limit, key, narrowed(call, ""))
+        is_own = to_own(fields)
+        if not is_own:
+            await self._firings.refresh()
+        firings = self._firings.last(limit, key, narrowed(call, ""), is_own=is_own)
         return document_reply(FiringsDocument([firing_document(firing) for firing in firings]))
 
     async def healthz(self, call: Request) -> Reply:

@@ -1,57 +1,125 @@
 """
-The last firings: how late each was, and what became of it, as the scheduler remembers it.
+The last firings: how late each was, and what became of it, as the schedulers of all nodes remember it.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
 
 from tickwheel.jobs.firing_record import FiringRecord
 from tickwheel.scheduler import AsyncScheduler
 
-__all__ = ["WORDS", "Firings", "Seen"]
+__all__ = ["WORDS", "Firings", "Others", "Seen", "Source"]
 
 WORDS: Final = {"retried": "failed"}
 """The public names of outcomes that have another name inside."""
 
 
+class Source(Protocol):
+    """
+    One node's memory of firings.
+    """
+
+    def recent(self, after: int = 0) -> Sequence[FiringRecord]:
+        """
+        Return what ended after the one of that number, in order, and what runs now.
+        """
+
+
+class Others(Protocol):
+    """
+    The other nodes.
+    """
+
+    @property
+    def nodes(self) -> Mapping[str, Source]:
+        """
+        The memory of each, as far as it was asked for, by a name of its life.
+        """
+
+    async def refresh(self) -> None:
+        """
+        Ask them, unless that was a moment ago.
+        """
+
+    def touch(self) -> None:
+        """
+        See to it that they are asked, without waiting for them.
+        """
+
+
 class Firings:
     """
-    The last firings of this process.
+    The last firings of this process, and of the others that it has heard of.
     """
 
     def __init__(self, scheduler: AsyncScheduler) -> None:
         self._scheduler = scheduler
+        self.others: Others | None = None
+        """The other nodes, which are asked, too, once they are known."""
 
-    def last(self, limit: int, key: str | None = None, prefix: str = "") -> list[FiringRecord]:
+    async def refresh(self) -> None:
+        """
+        Ask the other nodes.
+        """
+        if self.others is not None:
+            await self.others.refresh()
+
+    def touch(self) -> None:
+        """
+        See to it that the other nodes are asked, without waiting for them.
+        """
+        if self.others is not None:
+            self.others.touch()
+
+    def last(self, limit: int, key: str | None = None, prefix: str = "", *, is_own: bool = False) -> list[FiringRecord]:
         """
         Return the last *limit* firings, of *key* where it is given, else of those that begin with *prefix*.
 
-        They come by their ends, and those that run at the end.
+        They come by their ends, and those that run at the end; of several nodes by their starts. With *is_own*, only
+        those of this process.
         """
-        records = self._scheduler.recent()
+        sources = self._sources(is_own=is_own)
+        records = [record for _, source in sources for record in source.recent()]
+        if len(sources) > 1:
+            records.sort(key=_place)
         found = [each for each in records if each.key.startswith(prefix) and (key is None or each.key == key)]
         return found[-limit:]
 
-    def news(self, seen: Seen, limit: int, prefix: str = "") -> list[FiringRecord]:
+    def news(self, seen: Seen, limit: int, prefix: str = "", *, is_own: bool = False) -> list[FiringRecord]:
         """
         Return the last *limit* firings that began, came further or ended since *seen* was asked for the last time.
 
         Of those whose keys begin with *prefix*: others do not count against the limit.
         """
-        records = self._scheduler.recent(seen.number)
-        running = {record for record in records if not record.number}
-        news = [each for each in records if each.key.startswith(prefix) and (each.number or each not in seen.running)]
-        seen.number = max([seen.number, *(record.number for record in records)])  # what runs has 0
-        seen.running = running
+        sources = self._sources(is_own=is_own)
+        news: list[FiringRecord] = []
+        for name, source in sources:
+            number, before = seen.places.get(name, (0, frozenset()))
+            records = source.recent(number)
+            running = frozenset(record for record in records if not record.number)
+            news += [each for each in records if each.key.startswith(prefix) and (each.number or each not in before)]
+            seen.places[name] = max([number, *(record.number for record in records)]), running  # what runs has 0
+        for gone in seen.places.keys() - {name for name, _ in sources}:
+            del seen.places[gone]
+        if len(sources) > 1:
+            news.sort(key=_place)
         return news[-limit:]
+
+    def _sources(self, *, is_own: bool) -> list[tuple[str, Source]]:
+        others: Mapping[str, Source] = {} if is_own or self.others is None else self.others.nodes
+        return [("", self._scheduler), *others.items()]
 
 
 class Seen:
     """
-    The firings that one page has been sent.
+    The firings that one page has been sent: of each node the number of the last end, and what ran then.
     """
 
     def __init__(self) -> None:
-        self.number = 0
-        self.running: set[FiringRecord] = set()
+        self.places: dict[str, tuple[int, frozenset[FiringRecord]]] = {}
+
+
+def _place(record: FiringRecord) -> tuple[bool, float]:
+    return not record.number, record.fired_at

@@ -15,6 +15,7 @@ import asyncio
 import math
 from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Final
 
 from starlette.responses import Response, StreamingResponse
@@ -23,10 +24,11 @@ from tickwheel.errors import ClosedError
 from tickwheel.jobs.errors import StoreError
 from tickwheel.jobs.firing_record import FiringRecord
 from tickwheel.service.documents import firing_document
-from tickwheel.service.figures import Figures
+from tickwheel.service.figures import LIVE_FIELDS, Figures, to_own
 from tickwheel.service.firings import Firings, Seen
 from tickwheel.service.guard import remaining_s
 from tickwheel.service.http import Request
+from tickwheel.service.intake import query
 from tickwheel.service.problems import ProblemError
 from tickwheel.service.reach import heeds_prefix, narrowed
 from tickwheel.service.strict_json import encode
@@ -76,30 +78,38 @@ class Live:
     async def stream(self, call: Request) -> Response:
         """
         Answer with the stream, which ends when its token expires; one with a prefix gets firings of its keys alone.
+
+        The firings are those of all nodes, those of others up to a second later, or with `nodes=this` of this process.
         """
         if self._watchers >= self._watchers_max:
             message = f"{self._watchers_max} pages are live already"
             raise ProblemError("too_many_requests", message, headers={"retry-after": "10"})
         can_write = call.scope.get("tickwheel.access") != Access.READ
+        is_own = to_own(query(call, LIVE_FIELDS))
         sight = Sight(narrowed(call, ""), can_write, self._trace_url)
         return StreamingResponse(
-            () if call.method == "HEAD" else self._events(remaining_s(call), sight),
+            () if call.method == "HEAD" else self._events(remaining_s(call), sight, is_own=is_own),
             media_type="text/event-stream",
             headers={"cache-control": "no-store", "x-accel-buffering": "no"},
         )
 
-    async def _events(self, valid_s: float | None, sight: Sight) -> AsyncIterator[bytes]:
+    async def _events(self, valid_s: float | None, sight: Sight, *, is_own: bool) -> AsyncIterator[bytes]:
         self._watchers += 1
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + (self._length_s if valid_s is None else min(valid_s, self._length_s))
         seen = Seen()
+        news = partial(self._firings.news, seen, _FIRINGS_MAX, sight.prefix, is_own=is_own)
         try:
             yield await self._stats(sight)
-            yield _event_of(self._firings.news(seen, _FIRINGS_MAX, sight.prefix), is_snapshot=True)
+            if not is_own:
+                await self._firings.refresh()
+            yield _event_of(news(), is_snapshot=True)
             stats_at = loop.time() + _STATS_EVERY_S
             while loop.time() < ends_at and not await _is_set_within(self._closed, _LOOK_EVERY_S):
-                if news := self._firings.news(seen, _FIRINGS_MAX, sight.prefix):
-                    yield _event_of(news, is_snapshot=False)
+                if not is_own:
+                    self._firings.touch()
+                if found := news():
+                    yield _event_of(found, is_snapshot=False)
                 if loop.time() >= stats_at:
                     stats_at = loop.time() + _STATS_EVERY_S
                     yield await self._stats(sight)

@@ -106,9 +106,18 @@ class Peers:
                 self._read_at = time.monotonic()
         return self._others
 
-    async def ask(self, peer: Peer, body: dict[str, Any], kind: type[_T], wait_s: float = 0.0) -> _T | None:
+    async def ask(
+        self,
+        peer: Peer,
+        body: dict[str, Any],
+        kind: type[_T],
+        wait_s: float = 0.0,
+        *,
+        path: str = FORWARDED.decode(),
+        answer_s: float = _ANSWER_S,
+    ) -> _T | None:
         """
-        Return the answer of *peer* to *body*, which it may take *wait_s* and a few seconds more to give.
+        Return the answer of *peer* to *body* at *path*, which it may take *wait_s* and *answer_s* to give.
 
         A node where nothing listens is gone: its answer is None.
 
@@ -117,9 +126,9 @@ class Peers:
         """
         import aiohttp  # noqa: PLC0415  it takes a moment, and a single node needs none of it
 
-        timeout = aiohttp.ClientTimeout(total=wait_s + _ANSWER_S, sock_connect=_CONNECT_S)
+        timeout = aiohttp.ClientTimeout(total=wait_s + answer_s, sock_connect=_CONNECT_S)
         headers = {_SECRET.decode(): peer.secret, "content-type": "application/json"}
-        url = peer.url + FORWARDED.decode()
+        url = peer.url + path
         try:
             async with self._opened().post(
                 url, data=encode(body), headers=headers, timeout=timeout, allow_redirects=False

@@ -15,7 +15,7 @@ from tickwheel.service.batch import Batches
 from tickwheel.service.change_body import ChangeBody
 from tickwheel.service.debug import PROFILE_FIELDS, Debug
 from tickwheel.service.denials import Denials
-from tickwheel.service.figures import DUE_FIELDS, FIRING_FIELDS, Figures, Metrics
+from tickwheel.service.figures import DUE_FIELDS, FIRING_FIELDS, LIVE_FIELDS, Figures, Metrics
 from tickwheel.service.fleet import Fleet, FleetDocument
 from tickwheel.service.http import Request
 from tickwheel.service.incidents import INCIDENT_FIELDS, Incidents, IncidentsDocument
@@ -172,7 +172,7 @@ def operations(
         Operation("GET", "/v1/firings", figures.get_firings, documents.FiringsDocument, _READ, query=FIRING_FIELDS),
         Operation("GET", "/v1/stats", figures.get_stats, StatsDocument, _ASK),
         Operation("GET", "/v1/forecast", figures.get_forecast, documents.ForecastDocument, _ASK),
-        Operation("GET", "/v1/live", live.stream, "text/event-stream", _READ),
+        Operation("GET", "/v1/live", live.stream, "text/event-stream", _READ, query=LIVE_FIELDS),
         Operation("GET", "/metrics", metrics.get, _METRICS, _ASK),
         Operation("GET", "/debug/stacks", debug.stacks, "text/plain", _READ),
         Operation("GET", "/debug/wheel", debug.wheel, documents.CountersDocument, _ASK),

@@ -81,7 +81,7 @@ export class Dots {
     }
     // A stream begins with a few.
     if (is_snapshot)
-      call("GET", `/v1/firings?limit=${BEFORE}`).then(
+      call("GET", `/v1/firings?nodes=this&limit=${BEFORE}`).then(
         (all) => this.take(all),
         () => null,
       );

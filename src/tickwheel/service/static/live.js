@@ -52,7 +52,8 @@ async function read(abort, onEvent) {
   };
   try {
     listen();
-    const answer = await fetch(here("/v1/live"), { headers: headers(), signal: abort.signal, cache: "no-store" });
+    const headed = { headers: headers(), signal: abort.signal, cache: "no-store" };
+    const answer = await fetch(here("/v1/live?nodes=this"), headed);
     if (!answer.ok) return void (await problemOf(answer));
     let text = "";
     for await (const chunk of chunks(answer.body.pipeThrough(new TextDecoderStream()))) {
