@@ -4,13 +4,14 @@ The folder of what is deployed, and the names that are really exported.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tickwheel.observe.prometheus import exposition
-from tickwheel.scheduler import Scheduler
+from tickwheel.scheduler import LaneState, Scheduler, WaitReason
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,6 +38,7 @@ def exported() -> dict[str, set[str]]:
     stats["waiting_for_handler"] = [{"target": "handler", "handler": "mail", "count": 1, "since": 0}]
     stats["paused_scopes"] = [{"scope": "handler:mail", "count": 3}]
     stats["leaked"] = [{"target": "handler", "handler": "mail", "executor": "thread", "count": 2}]
+    stats["lanes"] = [asdict(LaneState("handler:mail", WaitReason.RATE, 3, 2, 1, 5, is_full=True))]
     stats["denials"] = {"missing": 1}
     stats["by_handler"] = [{"target": "handler", "handler": "mail", "succeeded": 1}]
     families = text_string_to_metric_families(exposition(stats)[1].decode())

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -17,7 +17,7 @@ from tickwheel.engine._verdict import succeeded
 from tickwheel.engine.figures import Figures
 from tickwheel.jobs.model import Answer, Job, Outcome
 from tickwheel.observe.prometheus import Collector, buckets, exposition
-from tickwheel.scheduler import RetryPolicy, Scheduler
+from tickwheel.scheduler import LaneState, RetryPolicy, Scheduler, WaitReason
 from tickwheel.testing import ManualClock
 
 END_S = 20
@@ -276,3 +276,28 @@ def test_pull_queues():
     assert found["tickwheel_pull_oldest_due_timestamp_seconds", (("queue", "(others)"),)] == 0.1
     assert ("tickwheel_pull_oldest_due_timestamp_seconds", (("queue", "queue 000"),)) not in found
     assert len([name for name, _ in found if name == "tickwheel_pull_leased"]) == 101
+
+
+def test_lanes():
+    """
+    Each lane has its figures; the reason is a label where its jobs wait, and where it is full.
+    """
+    with Scheduler("memory://") as scheduler:
+        stats = scheduler.stats()
+    states = [
+        LaneState("handler:mail", WaitReason.RATE, 30, 20, 1, 5_000, is_full=True),
+        LaneState("pull:video", WaitReason.NO_WORKER, 3, 3, 0, 7_500),
+        LaneState("(others)", None, 40, 0, 2),
+    ]
+    stats["lanes"] = [asdict(state) for state in states]
+    families = {family.name: family.samples for family in text_string_to_metric_families(exposition(stats)[1].decode())}
+
+    def rows(name):
+        return {tuple(sample.labels.values()): sample.value for sample in families[f"tickwheel_lane_{name}"]}
+
+    assert rows("staged") == {("handler:mail",): 30, ("pull:video",): 3, ("(others)",): 40}
+    assert rows("waiting") == {("handler:mail",): 20, ("pull:video",): 3, ("(others)",): 0}
+    assert rows("running") == {("handler:mail",): 1, ("pull:video",): 0, ("(others)",): 2}
+    assert rows("oldest_due_timestamp_seconds") == {("handler:mail",): 5.0, ("pull:video",): 7.5}
+    assert rows("held") == {("handler:mail", "rate"): 1, ("pull:video", "no_worker"): 1}
+    assert rows("full") == {("handler:mail", "rate"): 1}

@@ -11,6 +11,7 @@ from unittest.mock import ANY
 import pytest
 
 from tickwheel.jobs.lane import lane_of
+from tickwheel.observe.events import LaneCleared, LaneFilled
 from tickwheel.scheduler import Scheduler, SchedulerOptions, SetRequest
 
 STAGED_MAX = 200
@@ -152,6 +153,24 @@ def test_some_crowds(url, make, record):
     scheduler.start()
     scheduler.set_many(jobs)
     assert sorted(record.wait(len(jobs))) == sorted(job.payload for job in jobs)
+
+
+def test_events_of_a_crowd(make, record, events, go_on):
+    """
+    Hooks hear once that a lane has more jobs than room, and why, and once that it has room again.
+    """
+    scheduler = make("memory://", options=options(FEW))
+    told = events(scheduler)
+    crowd(scheduler, "one at a time", go_on, record)
+    scheduler.set_many(herd(count=5 * FEW))
+    scheduler.start()
+    (full,) = told.of(LaneFilled)
+    assert (full.lane, full.reason) == ("handler:crowd", "concurrency")
+    assert 0 < full.staged <= FEW // 2
+    go_on.set()
+    record.wait(5 * FEW)
+    assert told.of(LaneCleared) == [LaneCleared("handler:crowd")]
+    assert len(told.of(LaneFilled)) == 1
 
 
 def test_nothing_of_a_crowd_is_lost(url, make, record, go_on):

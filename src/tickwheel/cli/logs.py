@@ -29,6 +29,8 @@ from tickwheel.observe.events import (
     Event,
     JobDied,
     JobFailed,
+    LaneCleared,
+    LaneFilled,
     OwnershipGained,
     OwnershipLost,
     SettleRefused,
@@ -54,6 +56,8 @@ _LEVEL_OF: Final = {
     OwnershipLost: logging.WARNING,
     CircuitOpened: logging.WARNING,
     CircuitClosed: logging.INFO,
+    LaneFilled: logging.WARNING,
+    LaneCleared: logging.INFO,
 }
 _WORDS: Final = {"OwnershipGained": "took over", "OwnershipLost": "lost its right to fire"}
 

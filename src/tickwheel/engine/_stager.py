@@ -31,6 +31,7 @@ from tickwheel.errors import ClosedError
 from tickwheel.jobs.checks import seconds
 from tickwheel.jobs.explanation import EVERY_LANE, WaitReason
 from tickwheel.jobs.model import Job
+from tickwheel.observe.events import LaneCleared, LaneFilled
 from tickwheel.stores import Cursor, Lease, Sight
 from tickwheel.timers.contract import Timer
 
@@ -81,6 +82,8 @@ class Stager:
             resources, staged, armer, runnable, self.redater, on_more=self.changed, on_room=self.want_look
         )
         self._lookout = Lookout(resources, staged, self._staging, self.redater)
+        self._reported: set[str] = set()
+        """The lanes that hooks know to be full."""
         self._has_changes = True
         self._is_look_wanted = self._is_lookout_wanted = False
         self._is_full = False
@@ -162,6 +165,21 @@ class Stager:
         """
         return {lane: self._reason(lane) for lane in self._shares.lanes}
 
+    def _report(self) -> None:
+        """
+        Report to the hooks the lanes that have become full, or are no longer.
+        """
+        full = set(self._shares.lanes)
+        if full == self._reported:
+            return
+        news = (full - self._reported, self._reported - full)
+        self._reported = full
+        if self._hooks.is_active:
+            for lane in sorted(news[0]):
+                self._hooks.emit(LaneFilled(lane, self._reason(lane).value, self._staged.waiting_in(lane)))
+            for lane in sorted(news[1]):
+                self._hooks.emit(LaneCleared(lane))
+
     def _reason(self, lane: str) -> WaitReason:
         reasons = [self._staging.runnable.reason(member) for member in self._staged.lanes.members(lane)]
         return reasons[0] or self._armer.reason(lane) if all(reasons) else self._armer.reason(lane)
@@ -182,6 +200,7 @@ class Stager:
                     self._look()
                 if is_lookout:
                     self._look_back()
+                self._report()
             except Exception as error:  # noqa: BLE001 - this thread must not end: nothing would fire any more
                 self._hooks.failed("staging jobs", error)
                 if is_look:

@@ -32,6 +32,8 @@ __all__ = [
     "JobSnoozed",
     "JobStopped",
     "JobSucceeded",
+    "LaneCleared",
+    "LaneFilled",
     "OwnershipGained",
     "OwnershipLost",
     "ScopePaused",
@@ -282,6 +284,28 @@ class CircuitClosed:
     place: str
 
 
+@dataclass(frozen=True, slots=True)
+class LaneFilled:
+    """
+    A lane (the jobs of one handler, queue or receiver) has more jobs than its share of memory.
+
+    The others wait in the store. *reason* is a `WaitReason`, such as "rate"; *staged* jobs of the lane are in memory.
+    """
+
+    lane: str
+    reason: str
+    staged: int
+
+
+@dataclass(frozen=True, slots=True)
+class LaneCleared:
+    """
+    A lane that had more jobs than its share of memory has room again.
+    """
+
+    lane: str
+
+
 Event: TypeAlias = (
     JobSet
     | JobMoved
@@ -304,6 +328,8 @@ Event: TypeAlias = (
     | StoreFailed
     | CircuitOpened
     | CircuitClosed
+    | LaneFilled
+    | LaneCleared
 )
 
 """Any of the events above."""

@@ -71,6 +71,11 @@ _PULL_GAUGES: Final = {
     "leased": "Firings of a pull queue that a worker has leased.",
     "workers": "Workers that wait at a pull queue.",
 }
+_LANE_GAUGES: Final = {
+    "staged": "Jobs of a lane in memory that have not begun; of up to 50 lanes, those whose jobs wait first.",
+    "waiting": "Due jobs of a lane in memory that a limit or a lack of places holds back.",
+    "running": "Attempts of a lane that are under way.",
+}
 _QUEUES_MAX: Final = 100
 """How many queues are exported by their names; the others are exported as one."""
 _OTHERS: Final = "(others)"
@@ -174,6 +179,7 @@ def families(stats: Mapping[str, Any]) -> Iterator[Metric]:
         text = "Requests that were refused for their token, or for want of one."
         yield _labelled(counter, "tickwheel_denials", text, ["reason"], denials.items())
     yield from _pull(gauge, stats["pull"])
+    yield from _lanes(gauge, stats["lanes"])
     yield gauge("tickwheel_clock_offset_seconds", "The store's clock minus ours.", stats["offset_ms"] / 1000)
     text = "How much later than its instant a job was handed to its target."
     yield _durations(core, "tickwheel_lateness_seconds", text, stats["lateness"], LATENESS_EDGES_MS)
@@ -250,6 +256,22 @@ def _pull(gauge: type[GaugeMetricFamily], queues: Mapping[str, Mapping[str, int 
     oldest = [(name, figures["oldest_due_at"]) for name, figures in shown.items()]
     seconds = ((name, due_at / 1000) for name, due_at in oldest if due_at is not None)
     yield _labelled(gauge, "tickwheel_pull_oldest_due_timestamp_seconds", text, ["queue"], seconds)
+
+
+def _lanes(gauge: type[GaugeMetricFamily], lanes: Sequence[Mapping[str, Any]]) -> Iterator[Metric]:
+    for field, text in _LANE_GAUGES.items():
+        yield _labelled(
+            gauge, f"tickwheel_lane_{field}", text, ["lane"], ((each["lane"], each[field]) for each in lanes)
+        )
+    text = "Due time of the first job of a lane that a limit or a lack of places holds back."
+    oldest = ((each["lane"], each["oldest_due_at"] / 1000) for each in lanes if each["oldest_due_at"] is not None)
+    yield _labelled(gauge, "tickwheel_lane_oldest_due_timestamp_seconds", text, ["lane"], oldest)
+    text = "1 for a lane whose due jobs wait, with the reason."
+    held = ((each["lane"], each["reason"], 1) for each in lanes if each["reason"] is not None)
+    yield _labelled(gauge, "tickwheel_lane_held", text, ["lane", "reason"], held)
+    text = "1 for a lane that has more jobs than its share of memory, with the reason for which they wait."
+    full = ((each["lane"], each["reason"], 1) for each in lanes if each["is_full"])
+    yield _labelled(gauge, "tickwheel_lane_full", text, ["lane", "reason"], full)
 
 
 def _ownership(core: Any, stats: Mapping[str, Any]) -> Iterator[Metric]:
