@@ -2,7 +2,7 @@
 
 use tickwheel_core::{Order, Pop, Table, NEVER};
 
-use crate::cache::store::{Item, Left, Reason, Store};
+use crate::cache::store::{Item, Reason, RemovedEntry, Store};
 use crate::memory::prefetch;
 
 /// Distance at which the memory of an expiring entry is prefetched.
@@ -10,18 +10,18 @@ const AHEAD: usize = 16;
 
 impl Store {
     /// Remove an entry.
-    pub(crate) fn remove(&mut self, index: u32, reason: Reason) -> Left {
+    pub(crate) fn remove(&mut self, index: u32, reason: Reason) -> RemovedEntry {
         let item = self.wheel.cancel(self.wheel.id_at(index)).expect("the table knows only living entries");
         self.detach(index, reason);
         self.table.remove(item.tag, index);
         if matches!(reason, Reason::Replaced | Reason::Removed) {
             self.watches.note(item.tag); // entries that leave for age or size have no newer value
         }
-        Left { key: item.key, value: item.value, reason }
+        RemovedEntry { key: item.key, value: item.value, reason }
     }
 
     /// Remove at most `limit` entries that are due at `now`, by deadline.
-    pub(crate) fn expire(&mut self, now: u64, limit: usize, left: &mut Vec<Left>) {
+    pub(crate) fn expire(&mut self, now: u64, limit: usize, left: &mut Vec<RemovedEntry>) {
         if now < self.due_from {
             return;
         }
@@ -46,7 +46,7 @@ impl Store {
             // The caller drops both, which writes to them.
             prefetch(item.key.as_ptr().cast_const().cast());
             prefetch(item.value.as_ptr().cast_const().cast());
-            left.push(Left { key: item.key, value: item.value, reason: Reason::Expired });
+            left.push(RemovedEntry { key: item.key, value: item.value, reason: Reason::Expired });
         }
         self.table.remove_all(&places[..gone]);
         self.wheel.end_turn();
@@ -55,7 +55,7 @@ impl Store {
     }
 
     /// Remove a due entry, or else the least recently used one, until `more` fits.
-    pub(crate) fn make_room(&mut self, more: f64, now: u64, left: &mut Vec<Left>) {
+    pub(crate) fn make_room(&mut self, more: f64, now: u64, left: &mut Vec<RemovedEntry>) {
         while self.size + more > self.maxsize {
             let before = left.len();
             self.expire(now, 1, left);
@@ -69,7 +69,7 @@ impl Store {
     }
 
     /// Remove the least recently used living entry, and expired entries before it.
-    pub(crate) fn take_least(&mut self, now: u64, left: &mut Vec<Left>) {
+    pub(crate) fn take_least(&mut self, now: u64, left: &mut Vec<RemovedEntry>) {
         while let Some(index) = self.order.oldest() {
             let reason = if self.is_living(index, now) { Reason::Removed } else { Reason::Expired };
             left.push(self.remove(index, reason));
@@ -80,7 +80,7 @@ impl Store {
     }
 
     /// Remove everything: as removed, or as expired if its life was over.
-    pub(crate) fn clear(&mut self, now: u64) -> Vec<Left> {
+    pub(crate) fn clear(&mut self, now: u64) -> Vec<RemovedEntry> {
         self.watches.note_all();
         let entries = self.wheel.drain();
         self.table = Table::new();
@@ -92,7 +92,7 @@ impl Store {
             let Item { key, value, .. } = entry.payload;
             let reason = if entry.deadline > over { Reason::Removed } else { Reason::Expired };
             self.counts.left[reason as usize] += 1;
-            left.push(Left { key, value, reason });
+            left.push(RemovedEntry { key, value, reason });
         }
         left
     }

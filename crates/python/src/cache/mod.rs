@@ -5,7 +5,7 @@
 //! | holder | holds | from | to |
 //! |---|---|---|---|
 //! | wheel entry (`Item`) | key and value | an insert; the value also from its replacement | it leaves the wheel: expired, evicted, replaced, removed, cleared |
-//! | [`Left`](store::Left) | key and value of an entry that has left | it leaves the wheel | it was reported to the hook, or dropped, with no cell entered |
+//! | [`RemovedEntry`](store::RemovedEntry) | key and value of an entry that has left | it leaves the wheel | it was reported to the hook, or dropped, with no cell entered |
 //! | table, order of use, sizes, watches | no references: indices and tags of hashes | an insert | the entry leaves |
 //! | `Hooks` of a cache | clock, callables | `_open`, or their assignment | they are replaced, or the cache is freed or cleared |
 //! | a lookup | a new reference to the value | it is found, with the cell entered | the caller drops it |
@@ -13,7 +13,7 @@
 //! | iterator | the cache, and ids of entries | it is made | its end |
 //!
 //! Nothing is dropped while a cell is entered, as dropping runs Python. The collector sees the keys, values and hooks of a
-//! cache through its `__traverse__`. It does not see a `Left`: the running call owns it, so that its key and value count as
+//! cache through its `__traverse__`. It does not see a `RemovedEntry`: the running call owns it, so that its key and value count as
 //! referenced from outside.
 
 pub(crate) mod iter;

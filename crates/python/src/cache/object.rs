@@ -7,9 +7,9 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use tickwheel_core::{tag_of, Id, Ticket, NEVER};
 
-use crate::cache::probe::{known_hash, Crowd, Probe};
+use crate::cache::probe::{known_hash, CollisionChain, Probe};
 use crate::cache::rules::{Hooks, Rules};
-use crate::cache::store::{Instant, Left, Reason, Store, Terms, AHEAD_OF_COARSE};
+use crate::cache::store::{InsertSpec, Instant, Reason, RemovedEntry, Store, AHEAD_OF_COARSE};
 use crate::clock::Clock;
 use crate::cpython::cell::GilCell;
 use crate::cpython::errors::raise;
@@ -120,7 +120,7 @@ impl Cache {
         mut other: Py<PyAny>,
     ) -> PyResult<Option<u32>> {
         let py = key.py();
-        let mut crowd = Crowd::default();
+        let mut crowd = CollisionChain::default();
         loop {
             let is_equal = other.bind(py).eq(key)?;
             drop(other);
@@ -226,20 +226,20 @@ impl Cache {
     }
 
     /// Report removed entries to the hook, and drop them; all of them, whatever the hook raises.
-    pub(crate) fn report(&self, py: Python<'_>, left: Vec<Left>) -> PyResult<()> {
+    pub(crate) fn report(&self, py: Python<'_>, left: Vec<RemovedEntry>) -> PyResult<()> {
         if left.is_empty() {
             return Ok(());
         }
         let Some(hook) = self.hook(py, |hooks| &hooks.on_leave) else {
             // The same as dropping them, without checking for each whether this thread has the GIL.
-            for Left { key, value, .. } in left {
+            for RemovedEntry { key, value, .. } in left {
                 key.drop_ref(py);
                 value.drop_ref(py);
             }
             return Ok(());
         };
         let mut outcome = Ok(());
-        for Left { key, value, reason } in left {
+        for RemovedEntry { key, value, reason } in left {
             outcome = outcome.and(hook.bind(py).call1((key, value, reason as u8)).map(drop));
         }
         outcome
@@ -302,7 +302,7 @@ impl Cache {
             (Put::Done, former, store.is_earlier(terms))
         });
         if let Some(value) = former.filter(|_| this.rule(py, |rules| rules.has_on_leave)) {
-            left.insert(0, Left { key: key.clone().unbind(), value, reason: Reason::Replaced });
+            left.insert(0, RemovedEntry { key: key.clone().unbind(), value, reason: Reason::Replaced });
         }
         if is_earlier {
             this.wake(py)?;
@@ -343,7 +343,7 @@ impl Cache {
 
     /// The time, and the lifetime of a value.
     #[inline]
-    fn terms(&self, py: Python<'_>, entry: Entry<'_, '_>, size: f64) -> PyResult<Terms> {
+    fn terms(&self, py: Python<'_>, entry: Entry<'_, '_>, size: f64) -> PyResult<InsertSpec> {
         let keeps_deadline = matches!(entry.life, Life::Kept);
         if matches!(entry.life, Life::Usual | Life::Kept) && self.rule(py, |rules| rules.has_lifetime) {
             let Some(lifetime) = self.hook(py, |hooks| &hooks.lifetime) else {
@@ -351,7 +351,7 @@ impl Cache {
             };
             let (now, life): (u128, u64) = lifetime.bind(py).call1((entry.key, entry.value))?.extract()?;
             let life = life.min(self.rule(py, |rules| rules.max_age));
-            return Ok(Terms { instant: Instant(now), life, size, keeps_deadline });
+            return Ok(InsertSpec { instant: Instant(now), life, size, keeps_deadline });
         }
         let instant = self.now(py)?;
         let (life, jitter) = match entry.life {
@@ -360,10 +360,10 @@ impl Cache {
             Life::Exactly(life) => self.rule(py, |rules| (life.min(rules.max_age), 0.0)),
         };
         if life >= NEVER || jitter == 0.0 {
-            return Ok(Terms { instant, life, size, keeps_deadline });
+            return Ok(InsertSpec { instant, life, size, keeps_deadline });
         }
         let life = self.store.with(py, |store| store.jittered(life, jitter).min(store.max_age));
-        Ok(Terms { instant, life, size, keeps_deadline })
+        Ok(InsertSpec { instant, life, size, keeps_deadline })
     }
 
     #[cold]
@@ -390,7 +390,12 @@ impl Cache {
     /// Call the `expire` or `popitem` of a subclass that overrides it, as subclasses of cachetools' classes expect.
     #[cold]
     #[inline(never)]
-    fn make_room_by_methods(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>, hash: isize, terms: Terms) -> PyResult<()> {
+    fn make_room_by_methods(
+        slf: &Bound<'_, Self>,
+        key: &Bound<'_, PyAny>,
+        hash: isize,
+        terms: InsertSpec,
+    ) -> PyResult<()> {
         let py = slf.py();
         slf.call_method0(intern!(py, "expire"))?;
         loop {
@@ -410,8 +415,8 @@ fn place(
     entry: Entry<'_, '_>,
     hash: isize,
     found: Option<u32>,
-    terms: Terms,
-    left: &mut Vec<Left>,
+    terms: InsertSpec,
+    left: &mut Vec<RemovedEntry>,
 ) -> Option<Py<PyAny>> {
     let value = || entry.value.clone().unbind();
     let now = store.at(terms.instant);

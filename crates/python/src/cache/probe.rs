@@ -21,7 +21,7 @@ pub(crate) enum Probe {
 
 /// The entries with the tag of one hash, each once, whatever Python does to the cache between two of them.
 #[derive(Default)]
-pub(crate) struct Crowd {
+pub(crate) struct CollisionChain {
     seen: HashSet<Id>,
     ahead: Vec<Id>,
 }
@@ -40,9 +40,9 @@ impl Store {
         key: *mut ffi::PyObject,
         hash: isize,
         compared: Id,
-        crowd: &mut Crowd,
+        crowd: &mut CollisionChain,
     ) -> Probe {
-        let Crowd { seen, ahead } = crowd;
+        let CollisionChain { seen, ahead } = crowd;
         seen.insert(compared);
         let next = || loop {
             if ahead.is_empty() {

@@ -45,7 +45,7 @@ pub(crate) struct Item {
 }
 
 /// A removed key and value, for the caller to report and drop.
-pub(crate) struct Left {
+pub(crate) struct RemovedEntry {
     pub(crate) key: Py<PyAny>,
     pub(crate) value: Py<PyAny>,
     pub(crate) reason: Reason,
@@ -53,7 +53,7 @@ pub(crate) struct Left {
 
 /// The parameters of an insert.
 #[derive(Clone, Copy)]
-pub(crate) struct Terms {
+pub(crate) struct InsertSpec {
     pub(crate) instant: Instant,
     pub(crate) life: u64,
     pub(crate) size: f64,
@@ -216,7 +216,7 @@ impl Store {
     }
 
     /// Insert a new key, which is missing; the caller made room.
-    pub(crate) fn insert(&mut self, key: Py<PyAny>, hash: isize, value: Py<PyAny>, terms: Terms) {
+    pub(crate) fn insert(&mut self, key: Py<PyAny>, hash: isize, value: Py<PyAny>, terms: InsertSpec) {
         let now = self.at(terms.instant);
         let (tag, deadline) = (tag_of(hash), self.deadline(now, terms.life));
         let index = self.wheel.insert(deadline, Item { key, value, life: terms.life, tag }).index();
@@ -230,7 +230,7 @@ impl Store {
 
     /// Replace the value of an entry and restart its life, which is a use of it; return the former value.
     #[inline]
-    pub(crate) fn replace(&mut self, index: u32, value: Py<PyAny>, terms: Terms) -> Py<PyAny> {
+    pub(crate) fn replace(&mut self, index: u32, value: Py<PyAny>, terms: InsertSpec) -> Py<PyAny> {
         self.counts.left[Reason::Replaced as usize] += 1;
         self.order.prefetch_neighbours(index);
         let former = std::mem::replace(&mut self.wheel.payload_at_mut(index).value, value);
@@ -323,7 +323,7 @@ impl Store {
     }
 
     #[inline]
-    pub(crate) fn is_earlier(&mut self, terms: Terms) -> bool {
+    pub(crate) fn is_earlier(&mut self, terms: InsertSpec) -> bool {
         let now = self.at(terms.instant);
         terms.life > 0 && !terms.keeps_deadline && self.is_before_armed(self.deadline(now, terms.life))
     }

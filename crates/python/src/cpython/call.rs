@@ -82,9 +82,9 @@ unsafe fn enter_copy(context: *mut ffi::PyObject) -> *mut ffi::PyObject {
 
 /// A reference that must be released manually.
 #[derive(Clone, Copy)]
-pub(crate) struct Call(pub(crate) *mut ffi::PyObject);
+pub(crate) struct Callback(pub(crate) *mut ffi::PyObject);
 
-impl Call {
+impl Callback {
     pub(crate) const NONE: Self = Self(null_mut());
 
     /// Take a new reference to a callback and its arguments.

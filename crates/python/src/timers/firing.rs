@@ -4,7 +4,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use tickwheel_core::{Expired, Id, Pop};
 
-use crate::cpython::call::Call;
+use crate::cpython::call::Callback;
 use crate::cpython::errors::raise;
 use crate::cpython::reports::checked_limit;
 use crate::timers::batches::Under;
@@ -170,7 +170,7 @@ impl Turn<'_, '_> {
         if has_runner {
             // SAFETY: the words live during the call; `fire` consumes the reference.
             unsafe {
-                let call = Call::new(py, &[callback.as_ptr(), array.as_ptr()]);
+                let call = Callback::new(py, &[callback.as_ptr(), array.as_ptr()]);
                 let timer = timer::new(py, self.engine.as_ptr(), call, self.now)?;
                 let object = Bound::from_borrowed_ptr(py, timer.cast()).unbind();
                 let under = Under::Runner(object, array.unbind());

@@ -2,7 +2,7 @@
 
 use pyo3::ffi;
 
-use crate::cpython::call::Call;
+use crate::cpython::call::Callback;
 use crate::timers::numbers::NONE;
 
 /// `TimerObject::index` of a timer that is due and not yet called: it may wait for a worker.
@@ -32,7 +32,7 @@ pub(crate) struct TimerObject {
     /// all. While calls are running, of this or an earlier firing, it counts them: see `CALLS`.
     pub(crate) sequence: u64,
     /// The callback; `NONE` once the timer has ended.
-    pub(crate) call: Call,
+    pub(crate) call: Callback,
 }
 
 /// The objects of a free-threaded interpreter have 16 bytes more.

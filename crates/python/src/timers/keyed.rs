@@ -16,7 +16,7 @@ use pyo3::types::{PyDict, PyTuple, PyType};
 use tickwheel_core::NEVER;
 
 use crate::clock::{seconds, to_ns};
-use crate::cpython::call::Call;
+use crate::cpython::call::Callback;
 use crate::cpython::cell::guard;
 use crate::cpython::fast_methods::{fast, FastMethods};
 use crate::cpython::member::offset_of_member;
@@ -45,7 +45,7 @@ struct Place {
 /// The call of an entry in the context of its last set, or after `swap` the former one. It is released at the end,
 /// which runs Python.
 struct Spare<'py> {
-    call: Call,
+    call: Callback,
     py: Python<'py>,
 }
 
@@ -112,10 +112,10 @@ impl<'py> Filed<'py> {
         of_pending_only: bool,
     ) -> PyResult<Option<(Option<Bound<'py, PyAny>>,)>> {
         let (py, engine) = (entry.py(), self.engine.get());
-        let mut spare = Spare { call: Call::NONE, py };
+        let mut spare = Spare { call: Callback::NONE, py };
         if value.is_some() && engine.captures() {
             // SAFETY: the entry is a living object, and it is the callback of its timer.
-            spare.call = unsafe { Call::in_context(&current_context(py)?, &[entry.as_ptr()]) };
+            spare.call = unsafe { Callback::in_context(&current_context(py)?, &[entry.as_ptr()]) };
         }
         // SAFETY: the caller keeps the delay.
         let delay = unsafe { to_ns(py, delay.as_ptr(), "delay") }?;

@@ -10,7 +10,7 @@
 //! | wheel entry of a timer | the `Timer` | it is filed: set, moved while it fires | it leaves the wheel: cancel, drain, close, or due (then the turn holds it) |
 //! | wheel entry of a batch | the batch's callback, one reference for each entry | `call_later_many`, or a move while it fires | it leaves the wheel (then the turn's group holds one for all) |
 //! | turn (`fire_due`) | the `Timer` that it calls, or hands to the runner | it leaves the wheel | the call has returned; a runner takes a reference of its own |
-//! | `Timer` (`call`) | callback, arguments and context, in one [`Call`](crate::cpython::call::Call) | it is made | it ends: cancelled, or fired and not rescheduled |
+//! | `Timer` (`call`) | callback, arguments and context, in one [`Callback`](crate::cpython::call::Callback) | it is made | it ends: cancelled, or fired and not rescheduled |
 //! | `TimerObject::fire` | one more reference to that call | before the call | after it, as a cancel inside of it releases the timer's own |
 //! | all living timers of an engine together | one reference to the engine (`Living`) | the first one is made | the last one has ended |
 //! | `Timer` (`engine`) | no reference: the engine's number in `ENGINES`, which borrows its address | it is made | it ends; the number is freed with the engine |

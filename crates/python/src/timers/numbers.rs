@@ -16,11 +16,11 @@ struct Places(Vec<*mut ffi::PyObject>);
 // SAFETY: an address is a number; it is dereferenced only for a timer that keeps its engine alive.
 unsafe impl Send for Places {}
 
-pub(crate) struct Numbers(GilCell<Places>);
+pub(crate) struct EngineRegistry(GilCell<Places>);
 
-pub(crate) static ENGINES: Numbers = Numbers(GilCell::new(Places(Vec::new())));
+pub(crate) static ENGINES: EngineRegistry = EngineRegistry(GilCell::new(Places(Vec::new())));
 
-impl Numbers {
+impl EngineRegistry {
     /// Assign the lowest free number to an engine, so that the list is never longer than the maximum number of engines.
     #[cold]
     pub(crate) fn enter(&self, py: Python<'_>, engine: *mut ffi::PyObject) -> u32 {

@@ -7,7 +7,7 @@ use pyo3::types::PyTuple;
 use tickwheel_core::{coalesce, NEVER};
 
 use crate::clock::to_ns;
-use crate::cpython::call::Call;
+use crate::cpython::call::Callback;
 use crate::cpython::cell::guard;
 use crate::cpython::fast_methods::{fast, FastMethods};
 use crate::cpython::type_builder::Table;
@@ -56,9 +56,9 @@ unsafe fn set(
         let deadline = if from_now { engine.now(py)?.saturating_add(value).min(NEVER) } else { value };
         let deadline = loosened(deadline, options.slack_ns);
         let call = match &options.context {
-            None if engine.captures() => Call::in_context(&current_context(py)?, &words[1..]),
-            None => Call::new(py, &words[1..]),
-            Some(context) => Call::in_context(context, &words[1..]),
+            None if engine.captures() => Callback::in_context(&current_context(py)?, &words[1..]),
+            None => Callback::new(py, &words[1..]),
+            Some(context) => Callback::in_context(context, &words[1..]),
         };
         let timer = timer::new(py, slf, call, deadline)?;
         let handle = Bound::from_owned_ptr(py, timer.cast());

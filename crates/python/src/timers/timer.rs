@@ -12,7 +12,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::cpython::blocks::Blocks;
-use crate::cpython::call::Call;
+use crate::cpython::call::Callback;
 use crate::cpython::free_list::FreeList;
 use crate::cpython::type_builder::KnownType;
 use crate::timers::coroutine::settle;
@@ -38,7 +38,7 @@ static BLOCKS: Blocks<TimerObject> = Blocks::new();
 pub(crate) unsafe fn new(
     py: Python<'_>,
     engine: *mut ffi::PyObject,
-    call: Call,
+    call: Callback,
     deadline: u64,
 ) -> PyResult<*mut TimerObject> {
     // SAFETY: the list holds dead handles of this type; every field is written before the handle is visible.
@@ -82,7 +82,7 @@ impl TimerObject {
     pub(crate) unsafe fn end(py: Python<'_>, this: *mut Self, state: u32) {
         // SAFETY: the fields are final before the releases, so Python code that they run sees an ended timer.
         unsafe {
-            let call = std::mem::replace(&mut (*this).call, Call::NONE);
+            let call = std::mem::replace(&mut (*this).call, Callback::NONE);
             let engine = std::mem::replace(&mut (*this).engine, NONE);
             (*this).index = state;
             if !call.is_none() {
