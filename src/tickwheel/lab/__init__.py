@@ -1,13 +1,13 @@
 """
 Replay, compare, tune and watch the designs.
 
-    trace       what was set, moved and removed when, as a file
-    generate    such traces, made from a seed
+    trace       files of operations: set, move and cancel, with their times
+    generate    synthetic traces, made from a seed
     designs     designs by name, with their geometry
-    replay      a trace through a wheel, to the last count
-    tune        which geometry suits a trace
-    workload    copies of a trace over each other, until enough timers are pending
-    measure     what one design costs under a workload, in a process of its own
+    replay      a trace on a wheel, with counters
+    tune        the geometry that suits a trace
+    workload    overlapping copies of a trace, until enough timers are pending
+    measure     the cost of one design under a workload, in a process of its own
     compare     all designs, at several sizes
     report      a comparison as a page
     watch       a design at work, as a page

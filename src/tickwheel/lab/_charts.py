@@ -1,7 +1,7 @@
 """
-Charts as SVG, drawn with nothing but arithmetic.
+Charts as SVG, drawn without a library.
 
-Lines carry their names at their ends, axes are logarithmic where asked, and colours stay apart for every kind of eye
+Lines are labelled at their ends, axes may be logarithmic, and the colours can be distinguished by the colour-blind
 (M. Okabe and K. Ito, "Color Universal Design", 2008).
 """
 
@@ -28,9 +28,9 @@ COLOURS: Final = {
     "intended": "#7f7f7f",
     "answered": "#0072b2",
 }
-"""Each series by its name: the designs, and what a load measures."""
+"""Colours of the series by name: the designs, and the measurements of a load."""
 WIDTH: Final = 420
-"""So narrow that text of 13 units is legible when a phone shows the chart in its 390 pixels."""
+"""Narrow enough that text of 13 units is legible when a phone shows the chart in its 390 pixels."""
 HEIGHT: Final = 300
 LEFT: Final = 80
 RIGHT: Final = 96
@@ -42,12 +42,12 @@ LABEL_GAP: Final = 16
 @dataclass(frozen=True)
 class Axis:
     """
-    One direction of a chart.
+    One axis of a chart.
 
     Attributes:
-        title: What it counts, with its unit.
-        write: How a number is written at a tick.
-        is_log: Whether each decade is as long as the next.
+        title: Quantity and unit.
+        write: Formats a number at a tick.
+        is_log: True for a logarithmic scale.
     """
 
     title: str
@@ -57,7 +57,7 @@ class Axis:
 
 def drawing(parts: Sequence[str], height: float, title: str) -> str:
     """
-    Return *parts* as a drawing of the usual width, which a screen reader calls by its *title*.
+    Return *parts* as a drawing of the default width; *title* is its name for screen readers.
     """
     label = escape(title, quote=True)
     return f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
@@ -65,7 +65,7 @@ def drawing(parts: Sequence[str], height: float, title: str) -> str:
 
 def line_chart(x: Axis, y: Axis, xs: Sequence[float], series: Mapping[str, Sequence[float]]) -> str:
     """
-    Return a chart of *series*, each a list of heights at *xs*, named and coloured; what is NaN is left out.
+    Return a chart of *series*, each a list of values at *xs* with name and colour; NaN values are left out.
     """
     values = [max(value, _least(y)) for heights in series.values() for value in heights if not math.isnan(value)]
     across = _Scale(x, xs, LEFT, WIDTH - RIGHT, pad=False)
@@ -123,7 +123,7 @@ def strip_chart(
 
 class _Scale:
     """
-    From numbers to places on the paper.
+    Converts numbers to coordinates.
     """
 
     def __init__(self, axis: Axis, values: Sequence[float], first: float, last: float, *, pad: bool) -> None:

@@ -1,5 +1,5 @@
 """
-Counts the comparisons of entries by a design in Python, from outside, so that the design stays as it is.
+Counts comparisons of entries by a design in Python, from outside, without changing the design.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ __all__ = ["Comparisons", "counted"]
 
 class Comparisons:
     """
-    A count of the comparisons that were made.
+    A counter of comparisons.
 
     Attributes:
-        count: How many comparisons of two entries there were.
-        ids: The ids of the entries that were read for them.
+        count: Number of comparisons of two entries.
+        ids: The ids of the entries that they read.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """
-Two wheels with a fault that real ones have, so that the lab can show it; nothing else uses them.
+Two wheels with faults of real ones, which the lab shows; no other code uses them.
 
-They are the ring of `wheels/single.py` with another rule where the fault is.
+They are the ring of `wheels/single.py` with the faulty rule.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ __all__ = ["EarlyWheel", "RawSlotWheel"]
 
 class EarlyWheel(SingleWheel):
     """
-    Rounds a deadline down to its tick and fires the slot as that tick begins, as Kafka's purgatory does.
+    Rounds a deadline down to its tick and fires the slot at the start of that tick, as Kafka's purgatory does.
 
     So a timer fires up to a tick before its deadline.
     """
 
     def advance(self, now: int, limit: int | None = None) -> list[Expired]:
         """
-        Deliver each slot that has begun, also what in it is not due.
+        Deliver each slot that has begun, including entries that are not due.
         """
         del limit
         reached = checked_deadline(now, "now") // self._tick_ns
@@ -44,7 +44,7 @@ class RawSlotWheel(SingleWheel):
     """
     Moves a timer by comparing slot numbers instead of distances from the pointer, as go-zero's `MoveTimer` does.
 
-    A timer that is behind the ring's seam and is moved to before it waits for its old slot first, and then for the
+    A timer behind the ring's seam that is moved to before it waits for its old slot first, and then for the
     rest of the turn: it fires a turn late.
     """
 
@@ -54,7 +54,7 @@ class RawSlotWheel(SingleWheel):
 
     def reschedule(self, id: int, deadline: int) -> bool:
         """
-        Move the entry: at once where the new number is less than the old one, else when its old slot begins.
+        Move the entry: immediately if the new slot number is smaller, else when its old slot begins.
         """
         entry = self._entries.get(id)
         if entry is None:
@@ -75,7 +75,7 @@ class RawSlotWheel(SingleWheel):
 
 class _RawTurn(OneTurn):
     """
-    A ring that files an entry again, so much further, when its slot begins.
+    A ring that files moved entries again when their slots begin.
     """
 
     def __init__(self, size: int) -> None:
@@ -84,7 +84,7 @@ class _RawTurn(OneTurn):
 
     def step(self, reached: int) -> list[Entry]:
         """
-        Take the next slot, and file again what was moved meanwhile.
+        Take the next slot, and file moved entries again.
         """
         due = []
         for entry in super().step(reached):

@@ -1,5 +1,5 @@
 """
-The memory that this process holds: each system reports it elsewhere.
+The memory of this process, from the source of each system.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PAGES: Final = Path("/proc/self/statm")
 
 def resident_bytes() -> int:
     """
-    Return the bytes of physical memory; on macOS the most that there ever were, since it does not say more easily.
+    Return the bytes of physical memory; on macOS the maximum so far.
     """
     if _PAGES.exists():
         _give_back()

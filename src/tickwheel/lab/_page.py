@@ -1,5 +1,5 @@
 """
-A report as one HTML page that needs no network: a table first, then charts, then all figures, also as JSON.
+A report as one HTML page without network access: a table, charts, and all figures, also as JSON.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ def render_page(
     Return the page.
 
     Args:
-        title: Text, as all that is not named otherwise.
-        intro: What was measured, and on what.
-        first: What one should see at a glance, as `table` makes it.
-        charts: As `section` makes them.
-        note: What the figures mean.
-        table: All figures, as `table` makes it.
-        figures: All figures as JSON, so that a program can read them from the page.
+        title: Title of the page.
+        intro: The subject and the machine of the measurement.
+        first: The main table, made by `table`.
+        charts: Boxes, made by `section`.
+        note: Explanation of the figures.
+        table: All figures, made by `table`.
+        figures: All figures as JSON, for programs that read the page.
     """
     page = files("tickwheel.lab").joinpath("report.html").read_text("utf-8")
     fields = {
@@ -49,9 +49,9 @@ def section(title: str, text: str, picture: str) -> str:
 
 def table(head: Sequence[str], *rows: Sequence[str], kind: str = "figures") -> str:
     """
-    Return a table of text, in a box that it can scroll in; of the *kind* "words" its cells are sentences.
+    Return a table of text, in a scrollable box; with the *kind* "words" its cells are sentences.
 
-    A first cell that names a series of the charts has its colour.
+    A first cell with the name of a series has the series' colour.
     """
     lines = ["".join(f"<th>{escape(cell)}</th>" for cell in head)]
     lines += [_first(cells[0]) + "".join(f"<td>{escape(cell)}</td>" for cell in cells[1:]) for cells in rows]

@@ -1,5 +1,5 @@
 """
-Numbers as people read them.
+Formats numbers for people.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ __all__ = ["duration", "times"]
 
 def duration(ns: float) -> str:
     """
-    Return nanoseconds in the largest unit that fits, to three digits.
+    Format nanoseconds in the largest unit that fits, with three digits.
     """
     for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
         if ns >= size:

@@ -1,5 +1,5 @@
 """
-Small films beside the one of a trace: where designs break, and a timer of one's own.
+Short films besides the one of a trace: faults of designs, and a timer of the user's.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Wheels = dict[str, ShownWheel]
 SECOND: Final = 1_000_000
 STEPS: Final = 120
 OWN_US: Final = tuple(int(seconds * SECOND) for seconds in (0.5, 2, 3, 5, 7, 11, 17, 28, 45, 80, 150, 290))
-"""The delays that were recorded for a timer of one's own."""
+"""The recorded delays for a timer of the user's."""
 
 
 def scenes() -> list[dict[str, Any]]:

@@ -1,5 +1,5 @@
 """
-A chart of how full the slots of rings are, ring below ring, from the slot that comes next to the farthest.
+A chart of the fill of rings' slots, from the next slot to the farthest.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SIDE: Final = 4
 
 def slots_chart(rings: Sequence[tuple[str, dict[str, Any]]]) -> str:
     """
-    Return the chart of *rings*, each with its design's name; bars grow with the logarithm of what a slot holds.
+    Return the chart of *rings*, each with its design's name; bars are logarithmic.
     """
     most = max((ring["most"] for _, ring in rings), default=0)
     parts = []

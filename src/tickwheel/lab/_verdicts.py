@@ -1,5 +1,5 @@
 """
-Verdicts: where each design breaks, with the figures of a comparison.
+Verdicts: the weak points of each design, with the figures of a comparison.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Row = dict[str, Any]
 
 def verdicts(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
     """
-    Return for each design its name, where it breaks, and what was seen of that from the smallest size to the largest.
+    Return for each design its name, its weak point, and the figures for it from the smallest to the largest size.
     """
     by_design: dict[str, list[Row]] = {}
     for row in rows:
@@ -69,4 +69,4 @@ _MEASUREMENTS: Final[Mapping[str, Callable[[Row, Row], str]]] = {
     "ticks": _ticks,
     "burst": _burst,
 }
-"""What a card may name as the evidence of where its design breaks."""
+"""The measurements that a card may give as evidence."""

@@ -1,9 +1,9 @@
 """
-The cost of many timers that are not due for long: where a scan, a logarithm or a tick is felt.
+The cost of many timers that are not due soon: a scan, a logarithm or a tick shows here.
 
-    beat     one short timer after the other over them, each set when the one before has fired
-    quiet    nothing is set and nothing is due, and time is ticked nevertheless, as the originals of the designs with a
-             tick are driven; a design without one is not woken at all
+    beat     one short timer after the other besides them, each set when the one before has fired
+    quiet    nothing is set or due, and time is ticked nevertheless, as the original implementations of the designs with
+             a tick do; a design without a tick is not called at all
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ __all__ = ["beat_ns", "filled", "quiet_ns"]
 HOUR_NS: Final = 3_600_000_000_000
 MS_NS: Final = 1_000_000
 BLOCK: Final = 10
-"""So many beats or ticks are timed as one; the middle block counts."""
+"""Number of beats or ticks that are timed together; the median block counts."""
 BLOCKS: Final = range(3, 50)
 ENOUGH_NS: Final = 200_000_000
-"""Blocks follow until so much time is spent, which a scan of a million entries does in the first."""
+"""Total time after which no further block is timed; a scan of a million entries reaches it in the first."""
 
 
 def filled(wheel: Wheel, pending: int) -> int:
     """
-    Fill a new *wheel* whose time is 0, and return how long nothing of it is due, in nanoseconds.
+    Fill a new *wheel* whose time is 0, and return the nanoseconds until the first of its timers is due.
 
-    The timers are due in the second hour; of a design that does not reach that far, in the second half of its span.
+    The timers are due in the second hour; if the span of the design is shorter, in its second half.
     """
     span_ns = wheel.abilities.span_ns
     first_ns = HOUR_NS if span_ns is None else span_ns // 2
@@ -43,7 +43,7 @@ def beat_ns(wheel: Wheel, now: int) -> tuple[float, int]:
     """
     Return the CPU time of one beat, and the time at the end of the last.
 
-    A beat is what a driver does for one timer: set it, ask when to come, come and take it out.
+    A beat is the work of a driver for one timer: set it, call `next_expiration`, and advance.
     """
     period_ns = max(MS_NS, wheel.abilities.tick_ns)
     wheel.advance(now)

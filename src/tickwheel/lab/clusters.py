@@ -25,11 +25,11 @@ class Cluster:
     One row of the table.
 
     Attributes:
-        rate: Requests a second, of which only writes and deletes touch a timer.
-        writes: The share of set and add, which start a TTL.
-        deletes: The share of delete.
+        rate: Requests per second; only writes and deletes touch a timer.
+        writes: Fraction of set and add, which start a TTL.
+        deletes: Fraction of delete.
         ttls: The TTLs in seconds, and their shares.
-        zipf: How skewed the keys are: the k-th is asked for 1 / k ** zipf as often as the first.
+        zipf: Skew of the keys: the frequency of the k-th key is 1 / k ** zipf of the first.
     """
 
     rate: float
@@ -48,4 +48,4 @@ CLUSTERS: Final = {
     "cluster37": Cluster(4_150, 0.37, 0.0, {20: 0.91, 300: 0.06, 2 * HOUR: 0.02, 600: 0.01}, 0.4251),
     "cluster52": Cluster(24_250, 0.04, 0.0, {DAY: 0.65, 14 * DAY: 0.27, 12 * HOUR: 0.07}, 1.2117),
 }
-"""Each cluster by its name in the table."""
+"""The clusters by name."""

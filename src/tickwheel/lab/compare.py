@@ -41,9 +41,9 @@ class Comparison:
     The results of a comparison.
 
     Attributes:
-        trace: What was superposed.
-        machine: On what, with which Python.
-        rows: The figures of `lab.measure`, each with its `design`, `wheel` (with options) and `size` asked for.
+        trace: Name of the trace.
+        machine: The machine and its Python.
+        rows: The figures of `lab.measure`, each with its `design`, `wheel` (with options) and requested `size`.
     """
 
     trace: str
@@ -67,16 +67,16 @@ def compare(
     Measure each design at each size, one process at a time.
 
     Args:
-        name: What to call the trace.
-        operations: The trace, which is superposed until enough is pending.
-        designs: What to compare.
-        sizes: How many timers are pending at the start.
-        steps: How many operations follow.
-        progress: Called with a few words before each case, and with "done" at the end.
+        name: Name of the trace.
+        operations: The trace, of which copies overlap until enough timers are pending.
+        designs: The designs.
+        sizes: Numbers of pending timers at the start.
+        steps: Number of operations after that.
+        progress: Called with a text before each case, and with "done" at the end.
 
     Raises:
-        WorkloadError: If the trace makes no such load.
-        MeasureError: If a design does not get through.
+        WorkloadError: If the trace does not give such a load.
+        MeasureError: If a design fails.
     """
     rows = []
     report = progress or (lambda _: None)

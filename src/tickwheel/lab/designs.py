@@ -15,7 +15,7 @@ __all__ = ["Design", "DesignError", "parse_design"]
 
 class DesignError(TickwheelError, ValueError):
     """
-    A design was named that there is not, or given an option that it does not have.
+    The design, or one of its options, is unknown.
     """
 
     def __init__(self, text: str, problem: str) -> None:
@@ -61,10 +61,10 @@ def _shortest(value: float) -> str:
 
 def parse_design(text: str) -> Design:
     """
-    Return the design that *text* names.
+    Parse *text* as a design with options.
 
     Raises:
-        DesignError: If there is no such design or option, or a value is no number.
+        DesignError: If the design or an option is unknown, or a value is not a number.
     """
     name, _, rest = text.partition(":")
     if name not in CARDS:

@@ -36,17 +36,17 @@ Where = tuple[int, int]
 FIRED: Final = -1
 CANCELLED: Final = -2
 LINE: Final = 8
-"""Places or slot heads of eight bytes to a cache line of 64."""
+"""Places or slot heads of eight bytes per cache line of 64."""
 SECOND_US: Final = 1_000_000
 NAMED: Final = 3
 
 
 class Recorder:
     """
-    Plays a trace on a wheel and films whatever happens.
+    Runs a trace on a wheel and records every step.
 
     Attributes:
-        steps: What has happened so far.
+        steps: The steps so far.
     """
 
     def __init__(self, wheel: ShownWheel, most: int) -> None:
@@ -69,7 +69,7 @@ class Recorder:
 
     def play(self, operations: Sequence[TraceOperation], progress: Callable[[int], object] | None = None) -> Film:
         """
-        Play until the trace or the steps are at their end, and return the film.
+        Run until the trace or the steps are at their end, and return the film.
 
         Args:
             operations: A trace.

@@ -29,7 +29,7 @@ __all__ = ["KINDS", "Load", "generate"]
 
 SECOND: Final = 1_000_000
 SILENT: Final = 0.005
-"""The share of peers that go away without a word, so that a timeout fires."""
+"""Fraction of peers that disappear silently, so that a timeout fires."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +39,10 @@ class Load:
 
     Attributes:
         kind: One of `KINDS`.
-        seconds: How long the trace is; what is pending then fires later.
+        seconds: Length of the trace; timers that are pending then fire later.
         size: See the table.
         seed: The same seed gives the same trace.
-        cluster: Whose facts a cache follows.
+        cluster: Cluster whose statistics a cache uses.
     """
 
     kind: str
@@ -57,7 +57,7 @@ def generate(load: Load) -> Iterator[TraceOperation]:
     Yield the operations of *load*, in order of time.
 
     Raises:
-        ValueError: If there is no such kind or cluster, or size or seconds is not above zero.
+        ValueError: If kind or cluster is unknown, or size or seconds is not above zero.
     """
     if load.kind not in KINDS:
         message = f"kind is {load.kind!r}: expected one of {', '.join(KINDS)}"
@@ -143,4 +143,4 @@ KINDS: Final[dict[str, Callable[[Load, random.Random], Iterator[TraceOperation]]
     "ttl-cache": _ttl_cache,
     "cron-herd": _cron_herd,
 }
-"""Each kind of load, and what generates it."""
+"""The generator of each kind of load."""

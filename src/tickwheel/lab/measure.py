@@ -1,8 +1,8 @@
 """
 Measures one design under one workload: `python -m tickwheel.lab.measure`, a job as JSON in, the figures as JSON out.
 
-A process of its own, so that memory and warmth are nobody else's. The phases, each as a driver would do it, which
-sleeps until the time that it asked for and is woken for an earlier one:
+It runs in a process of its own, for the sake of memory and caches. In each phase it acts like a driver that
+sleeps until the next deadline and is woken for an earlier one:
 
     fill     everything that is pending at the start is set
     churn    the steps of the workload, as they come; in its second half each call is timed
@@ -33,11 +33,11 @@ from tickwheel.wheels.view import RingView, ShownWheel
 __all__ = ["Measurement", "main"]
 
 BINS: Final = 128
-"""Slots of a longer ring are shown together, the fullest for all."""
+"""Maximum number of bins of a longer ring, each with the fullest of its slots."""
 PARTS: Final = 120
-"""How many parts the rest is divided into for the curves over time."""
+"""Number of parts of the rest, for curves over time."""
 REST: Final = 0.9
-"""The rest ends when this share of what was pending at the start would have fired."""
+"""The rest ends when this fraction of the initially pending timers would have fired."""
 
 
 class Measurement:

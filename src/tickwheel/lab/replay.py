@@ -1,9 +1,9 @@
 """
-Play a trace through a wheel, as a driver with a perfect clock would.
+Run a trace on a wheel, like a driver with a perfect clock.
 
-A timer's outcome is decided by the trace's clock: at equal times what is due fires first, and what is due cannot be
-moved or cancelled any more. A design with ticks delivers it at the end of its tick, and that shows as lateness.
-So every correct design gives the same counts, whatever its tick.
+The trace's clock determines a timer's outcome: at equal times due timers fire first, and a due timer cannot be
+moved or cancelled any more. A design with ticks delivers it at the end of its tick, which counts as lateness.
+So every correct design gives the same counters, whatever its tick.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class ReplayCounts:
 
     Attributes:
         set: Timers that were set, not moved.
-        move: Pending ones that were set again.
-        cancel: Pending ones that were removed.
-        late_cancel: Removals that came when the timer had fired, or of what never was.
+        move: Pending timers that were set again.
+        cancel: Pending timers that were removed.
+        late_cancel: Removals of timers that had fired or did not exist.
         fire: Timers that fired.
         fired_within_span: Those that were due by the last operation.
-        peak_pending: The most that were pending at once.
+        peak_pending: Maximum number of pending timers.
     """
 
     set: int = 0
@@ -62,9 +62,9 @@ class Replay:
     One trace on one wheel.
 
     Attributes:
-        counts: What has come of it so far.
-        wake_ups: How often a driver would have been woken.
-        late_max_ns: The most that one was late, which only ticks cause here.
+        counts: The counters so far.
+        wake_ups: Number of times a driver would have woken.
+        late_max_ns: Maximum lateness, which only ticks cause here.
     """
 
     def __init__(self, wheel: Wheel) -> None:
@@ -79,7 +79,7 @@ class Replay:
 
     def apply(self, operation: TraceOperation) -> None:
         """
-        Fire what is due by then, and do the operation.
+        Fire timers that are due by then, and do the operation.
 
         Raises:
             SpanExceededError: If the design cannot hold the delay.
@@ -99,7 +99,7 @@ class Replay:
 
     def finish(self) -> ReplayCounts:
         """
-        Fire everything that is left, each in its time.
+        Fire all remaining timers, each on time.
         """
         self.counts.fired_within_span = self.counts.fire + len(self._overdue)
         while (due_at := self.wheel.next_expiration()) is not None:
@@ -148,11 +148,11 @@ def replay(
     operations: Iterable[TraceOperation], wheel: Wheel, progress: Callable[[int], object] | None = None
 ) -> Replay:
     """
-    Play *operations* through a new *wheel* to the end.
+    Run *operations* on a new *wheel* to the end.
 
     Args:
         operations: A trace.
-        wheel: Nothing may be in it.
+        wheel: An empty wheel.
         progress: Called with the number of operations done, every ten thousand and at the end.
 
     Raises:

@@ -1,5 +1,5 @@
 """
-A comparison as one HTML page that needs no network: what each design costs, and where it breaks.
+A comparison as one HTML page without network access: the costs and weak points of each design.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """
-Traces of timers: what was set, moved and removed when.
+Traces of timers: sets, moves and removals with their times.
 
 A trace is CSV, gzipped or plain, sorted by time:
 
     t_us,op,key,delay_us
-    0,S,tea,240000000        set `tea` to fire at t + delay; a move where it is pending
+    0,S,tea,240000000        set `tea` to fire at t + delay; a move if it is pending
     31000000,C,tea,          remove it
 
-Times are microseconds. Operations at equal times apply in the order of the file, after what is due then has fired.
+Times are microseconds. Operations at equal times apply in the order of the file, after due timers have fired.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["COLUMNS", "TraceError", "TraceOperation", "read_trace", "write_trace
 
 COLUMNS: Final = ("t_us", "op", "key", "delay_us")
 LATEST_US: Final = 2**62 // 1_000
-"""What is later than this, 146 years in, is a mistake: times and delays have to add up to a deadline."""
+"""Maximum time, 146 years: times and delays have to add up to a deadline."""
 NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
 
 
@@ -45,7 +45,7 @@ class TraceOperation(NamedTuple):
 
 class TraceError(TickwheelError, ValueError):
     """
-    A file is not a trace, from some line on.
+    A file that is not a trace, from some line on.
     """
 
     def __init__(self, path: Path, line: int, problem: str) -> None:
@@ -59,11 +59,11 @@ def read_trace(path: Path, most: int | None = None) -> list[TraceOperation]:
     Return the operations of the trace at *path*.
 
     Args:
-        path: A CSV file, gzipped where its name ends in `.gz`.
-        most: How many operations to read at most; what follows them is not looked at. None reads all.
+        path: A CSV file, gzipped if its name ends in `.gz`.
+        most: Maximum number of operations to read; None reads all.
 
     Raises:
-        TraceError: If the file cannot be read, is cut off, or a line is not as it should be.
+        TraceError: If the file cannot be read, is truncated, or has an invalid line.
     """
     operations: list[TraceOperation] = []
     line = 1
@@ -84,7 +84,7 @@ def read_trace(path: Path, most: int | None = None) -> list[TraceOperation]:
 
 def write_trace(path: Path, operations: Iterable[TraceOperation]) -> int:
     """
-    Write *operations* to *path*, gzipped where its name ends in `.gz`, and return how many there were.
+    Write *operations* to *path*, gzipped if its name ends in `.gz`, and return their number.
 
     The same operations give the same bytes.
     """

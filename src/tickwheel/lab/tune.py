@@ -1,5 +1,5 @@
 """
-Tuning: the tick and the number of slots that suit a trace, and why, by the cards of the designs.
+Tuning: the tick and the number of slots for a trace, with reasons, by the cards of the designs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["SLOTS_MAX", "Advice", "Load", "advise", "facts_of", "fitted"]
 @dataclass(frozen=True, slots=True)
 class Advice:
     """
-    A geometry for one design, or none, and the reasons in sentences.
+    A geometry for one design, or None, and the reasons as sentences.
     """
 
     design: Design | None
@@ -28,7 +28,7 @@ class Advice:
 
 def facts_of(operations: Iterable[TraceOperation]) -> Load:
     """
-    Return the facts of a trace, which is played once for them.
+    Return the statistics of a trace, which is replayed once for them.
     """
     operations = list(operations)
     delays = sorted(operation.delay_us for operation in operations if operation.op == "S") or [0]
@@ -54,7 +54,7 @@ def advise(load: Load, name: str) -> Advice:
 
 def fitted(design: Design, load: Load) -> Design:
     """
-    Return *design* with what of its geometry was not given, chosen for a trace.
+    Complete the options of *design* for a trace.
     """
     card = CARDS[design.name]
     if all(option in design.options for option in card.options):

@@ -1,8 +1,8 @@
 """
-Wheels at work, as one HTML page that explains them: recorded runs of the real designs, to be stepped and followed.
+Wheels at work, as one HTML page that explains them: recorded runs of the real designs, to be stepped through.
 
-The page holds chapters: the trace on every design, a timer of one's own, and where designs break. It plays what
-`lab.film` has recorded and computes nothing itself.
+The page has chapters: the trace on every design, a timer of the user's, and the weak points of designs. It shows
+recordings of `lab.film` and computes nothing itself.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ FRAMES: Final = 300
 
 def small(design: Design, load: Load) -> Design:
     """
-    Return *design* with rings small enough to be looked at, where its geometry was not given.
+    Return *design* with rings that are small enough to draw, unless its geometry was given.
 
-    Delays are a turn or two of the finest ring, so that slots come round, and cascade.
+    Delays are one or two turns of the finest ring, so that slots are reused and cascade.
     """
     return Design(design.name, {**CARDS[design.name].shown(load), **design.options})
 
@@ -46,14 +46,14 @@ def render_watch(
     Return the page.
 
     Args:
-        trace: What to call the trace.
-        designs: Those to show, with small rings (see `small`); the first two are seen side by side at first.
-        operations: The trace, of which as much is played as fills the frames.
-        frames: How many steps of a design at most.
+        trace: Name of the trace.
+        designs: The designs, with small rings (see `small`); the first two are shown side by side at first.
+        operations: The trace, which is played until the frames are full.
+        frames: Maximum number of steps per design.
         progress: Called with the name of each design before it is recorded.
 
     Raises:
-        SpanExceededError: If the first design cannot hold a delay; another one that cannot is left out.
+        SpanExceededError: If the first design cannot hold a delay; other such designs are left out.
     """
     films = []
     for design in designs:

@@ -1,7 +1,7 @@
 """
-HTTP/1.1 with as little around it as there can be: a client that keeps its connections, and a receiver of webhooks.
+Minimal HTTP/1.1: a client that keeps its connections, and a receiver of webhooks.
 
-A client that measures should leave most of the machine to the service that it measures. Parsing is httptools'.
+A measuring client should leave most of the machine to the service. Parsing is httptools'.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from tickwheel.errors import MissingExtraError, TickwheelError
 __all__ = ["Answer", "Client", "Delivery", "Receiver", "UrlError"]
 
 NO_ANSWER: Final = 0
-"""The status of a request that was not answered."""
+"""The status of a request without an answer."""
 _SWEEP_S: Final = 0.5
 _REASONS: Final = {200: "OK", 503: "Service Unavailable"}
 
 
 class UrlError(TickwheelError, ValueError):
     """
-    An address is not the URL of a service.
+    A text that is not the URL of a service.
     """
 
     def __init__(self, url: str) -> None:
@@ -34,7 +34,7 @@ class UrlError(TickwheelError, ValueError):
 
 class Answer(NamedTuple):
     """
-    An answer: its status, or 0 where none came; its body, or why none came; and when the request was sent.
+    An answer: its status, or 0; its body, or the reason for none; and the time of the request.
     """
 
     status: int
@@ -52,16 +52,16 @@ class _Asked(NamedTuple):
 
 class Client:
     """
-    Sends requests to one service over a number of connections, one at a time on each; others wait in line.
+    Sends requests to one service over several connections, one at a time on each; others wait in line.
 
     Args:
-        url: Of the service.
-        token: To prove who asks, or None.
-        connections: How many there are at most.
-        timeout_s: How long an answer may take from when its request was sent.
+        url: URL of the service.
+        token: Token for the requests, or None.
+        connections: Maximum number of connections.
+        timeout_s: Maximum time from the sending of a request to its answer.
 
     Raises:
-        UrlError: If *url* is none.
+        UrlError: If *url* is invalid.
         MissingExtraError: If httptools is not installed.
     """
 
@@ -100,7 +100,7 @@ class Client:
 
     def submit(self, method: str, path: str, body: str | None, done: Done) -> None:
         """
-        Ask, and call *done* with the answer; never in this call.
+        Send a request, and call *done* with the answer; never within this call.
         """
         content = (body or "").encode()
         head = f"{method} {path}{self._head}content-length: {len(content)}\r\n\r\n"
@@ -109,7 +109,7 @@ class Client:
 
     def give_up(self) -> None:
         """
-        Let every request fail that is not answered yet.
+        Fail every request that is not answered yet.
         """
         line, self._line = self._line, deque()
         for asked in line:
@@ -235,7 +235,7 @@ class _Connection(asyncio.Protocol):
 
 class Delivery(NamedTuple):
     """
-    A webhook that arrived: its headers by lower-case name, its body, and when it began, by the loop's clock.
+    A webhook that arrived: its headers by lower-case name, its body, and its start by the loop's clock.
     """
 
     headers: dict[str, str]
@@ -245,7 +245,7 @@ class Delivery(NamedTuple):
 
 class Receiver:
     """
-    A server on loopback that takes webhooks and answers each with the status that *on_delivery* returns.
+    A server on loopback that accepts webhooks and answers each with the status that *on_delivery* returns.
     """
 
     def __init__(self, on_delivery: Callable[[Delivery], int]) -> None:

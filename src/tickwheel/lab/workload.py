@@ -1,8 +1,8 @@
 """
-Copies of a trace over each other, until enough timers are pending.
+Overlapping copies of a trace, until enough timers are pending.
 
-The copies begin at many moments of the trace, evenly spread. What is pending at those moments fills the
-wheel; then the copies run on together, each from its moment.
+The copies begin at many moments of the trace, evenly distributed. The timers that are pending at those moments fill the
+wheel; then the copies run together, each from its moment.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tickwheel.lab.trace import TraceOperation
 __all__ = ["Workload", "WorkloadError", "workload_of"]
 
 WARM = 0.1
-"""Moments come after this share of the trace, when it has got going."""
+"""Fraction of the trace after which copies may begin."""
 
 
 class WorkloadError(TickwheelError, ValueError):
     """
-    The trace gives no such load.
+    The trace does not give such a load.
     """
 
 
@@ -35,14 +35,14 @@ class Workload:
     """
     The operations for a wheel whose time is 0.
 
-    In arrays, because the objects of a million steps would be the largest thing in the process that is to be weighed.
+    They are in arrays, because a million objects would dominate the memory of the measured process.
 
     Attributes:
-        timers: How many timers there are, numbered from 0; the first ones are pending at the start.
-        copies: How many copies of the trace this is.
-        fill: The deadlines of those that are pending at the start, in nanoseconds.
-        times: When each step comes, in nanoseconds.
-        numbers: Which timer each step is about.
+        timers: Number of timers, numbered from 0; the first ones are pending at the start.
+        copies: Number of copies of the trace.
+        fill: Deadlines of the timers that are pending at the start, in nanoseconds.
+        times: Time of each step, in nanoseconds.
+        numbers: Number of the timer of each step.
         deadlines: The timer's new deadline, in nanoseconds; -1 cancels it.
     """
 
@@ -69,10 +69,10 @@ class Workload:
 
 def workload_of(operations: Sequence[TraceOperation], pending: int, steps: int) -> Workload:
     """
-    Return a load that begins with at least *pending* timers and goes on for about *steps* steps.
+    Return a load with at least *pending* timers at the start and about *steps* further steps.
 
     Raises:
-        WorkloadError: If the trace has nothing pending for most of its time.
+        WorkloadError: If no timer is pending for most of the trace.
     """
     times = [operation.t_us for operation in operations]
     if not times:

@@ -1,9 +1,9 @@
 """
-The events that hooks receive: a frozen record for each thing that happens to a job or to the right to fire.
+The events that hooks receive: a frozen record for each event of a job or of the ownership of shards.
 
-Instants are milliseconds since the epoch by the store's clock. A hook is called on the thread where it happened and
-must not block; what it raises is logged and dropped. With no hook subscribed, no record is made. What
-comes with every set and firing is made without its `__init__`.
+Times are milliseconds since the epoch by the store's clock. A hook is called on the thread of the event and
+must not block; its errors are logged. Without a hook, no record is made. Records of
+sets and firings are made without their `__init__`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = [
 @dataclass(frozen=True, slots=True)
 class JobEvent:
     """
-    Something that happened to one generation of a job.
+    An event of one generation of a job.
     """
 
     key: str
@@ -57,7 +57,7 @@ class JobEvent:
 @dataclass(frozen=True, slots=True)
 class JobSet(JobEvent):
     """
-    A job was set through this scheduler; *outcome* says created, replaced or kept.
+    A job was set through this scheduler; *outcome* is created, replaced or kept.
     """
 
     due_at: int
@@ -69,7 +69,7 @@ class JobSet(JobEvent):
 @dataclass(frozen=True, slots=True)
 class JobMoved(JobEvent):
     """
-    A pending job got another instant through this scheduler.
+    A pending job was moved through this scheduler.
     """
 
     due_at: int
@@ -85,7 +85,7 @@ class JobCancelled(JobEvent):
 @dataclass(frozen=True, slots=True)
 class JobPaused(JobEvent):
     """
-    A job was paused through this scheduler, by whom and why.
+    A job was paused through this scheduler, with author and reason.
     """
 
     by: str
@@ -95,7 +95,7 @@ class JobPaused(JobEvent):
 @dataclass(frozen=True, slots=True)
 class JobResumed(JobEvent):
     """
-    A paused job was made due again through this scheduler.
+    A paused job was resumed through this scheduler.
     """
 
     due_at: int
@@ -104,7 +104,7 @@ class JobResumed(JobEvent):
 @dataclass(frozen=True, slots=True)
 class ScopePaused:
     """
-    The jobs of a handler, a queue, a target, or all were paused through this scheduler, by whom and why.
+    The jobs of a handler, a queue, a target, or all were paused through this scheduler, with author and reason.
     """
 
     scope: str
@@ -115,7 +115,7 @@ class ScopePaused:
 @dataclass(frozen=True, slots=True)
 class ScopeResumed:
     """
-    The jobs of a paused scope may start again, through this scheduler.
+    The jobs of a paused scope were resumed through this scheduler.
     """
 
     scope: str
@@ -134,7 +134,7 @@ class JobReplayed(JobEvent):
 @dataclass(frozen=True, slots=True)
 class FiringEvent(JobEvent):
     """
-    Something that happened to one attempt.
+    An event of one attempt.
     """
 
     attempt: int
@@ -146,12 +146,12 @@ class FiringEvent(JobEvent):
 @dataclass(frozen=True, slots=True)
 class JobFired(FiringEvent):
     """
-    A job was handed over to its target.
+    A job was passed to its target.
 
     Attributes:
-        due_at: When it was to fire.
-        fired_at: When it did.
-        lateness_ms: The difference, measured more finely than either.
+        due_at: The due time.
+        fired_at: The time of the firing.
+        lateness_ms: The difference, more exact than either.
     """
 
     due_at: int
@@ -163,7 +163,7 @@ class JobFired(FiringEvent):
 @dataclass(frozen=True, slots=True)
 class JobSucceeded(FiringEvent):
     """
-    The target did its work; *ran_ms* is how long that took, *next_at* when a recurring job runs again.
+    The target succeeded; *ran_ms* is the duration, *next_at* the next run of a recurring job.
     """
 
     ran_ms: float
@@ -173,7 +173,7 @@ class JobSucceeded(FiringEvent):
 @dataclass(frozen=True, slots=True)
 class JobFailed(FiringEvent):
     """
-    The attempt failed and there is another one at *retry_at*.
+    The attempt failed and will be retried at *retry_at*.
     """
 
     error: str
@@ -185,7 +185,7 @@ class JobSnoozed(FiringEvent):
     """
     The handler asked to be called again at *until*; this does not count as an attempt.
 
-    A target says so of a receiver that cannot be reached or is full, and *reason* is what it said, or "".
+    A target also snoozes a job whose receiver is unreachable or full; *reason* is its reason, or "".
     """
 
     until: int
@@ -195,7 +195,7 @@ class JobSnoozed(FiringEvent):
 @dataclass(frozen=True, slots=True)
 class JobDied(FiringEvent):
     """
-    There is no further attempt: the job is a dead letter, or, where it recurs, goes on at *next_at* without this run.
+    No attempt is left: the job is a dead letter, or, if it recurs, continues at *next_at* without this run.
     """
 
     error: str
@@ -205,7 +205,7 @@ class JobDied(FiringEvent):
 @dataclass(frozen=True, slots=True)
 class JobExpired(FiringEvent):
     """
-    A run was left out, because it expired or was missed; *next_at* is when a recurring job runs again.
+    A run was left out, because it expired or was missed; *next_at* is the next run of a recurring job.
     """
 
     due_at: int
@@ -215,7 +215,7 @@ class JobExpired(FiringEvent):
 @dataclass(frozen=True, slots=True)
 class JobStopped(FiringEvent):
     """
-    An attempt has ended, without success, after its job was cancelled while it ran; it is not tried again.
+    An attempt ended without success, after its job was cancelled while it ran; it is not retried.
     """
 
     ran_ms: float
@@ -224,7 +224,7 @@ class JobStopped(FiringEvent):
 @dataclass(frozen=True, slots=True)
 class SettleRefused(FiringEvent):
     """
-    The end of a firing was not written: the job was set again meanwhile, or this scheduler is not its owner any more.
+    The end of a firing was not written: the job was set again, or this scheduler no longer owns it.
     """
 
     outcome: str
@@ -233,7 +233,7 @@ class SettleRefused(FiringEvent):
 @dataclass(frozen=True, slots=True)
 class OwnershipGained:
     """
-    This scheduler may now fire the jobs of *shard*; *rescued* of them were left half done by the former owner.
+    This scheduler now owns *shard*; *rescued* of its jobs were left running by the former owner.
     """
 
     shard: int
@@ -244,9 +244,9 @@ class OwnershipGained:
 @dataclass(frozen=True, slots=True)
 class OwnershipLost:
     """
-    This scheduler may not fire the jobs of *shard* any more.
+    This scheduler no longer owns *shard*.
 
-    With *is_handed_over* it has given the shard to a node that joined, while its right held; otherwise that had ended.
+    With *is_handed_over* it passed the shard to a node that joined, under a valid lease; otherwise the lease had ended.
     """
 
     shard: int
@@ -257,7 +257,7 @@ class OwnershipLost:
 @dataclass(frozen=True, slots=True)
 class StoreFailed:
     """
-    The store did not answer while *doing* something that is going to be tried again.
+    The store failed while *doing* an action that will be retried.
     """
 
     doing: str
@@ -267,7 +267,7 @@ class StoreFailed:
 @dataclass(frozen=True, slots=True)
 class CircuitOpened:
     """
-    A receiver has failed *failures* times in a row: for *open_s* seconds its jobs are put off and not sent.
+    A receiver has failed *failures* times in a row: for *open_s* seconds its jobs are postponed.
     """
 
     place: str

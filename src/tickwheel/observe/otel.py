@@ -2,7 +2,7 @@
 OpenTelemetry: a span for each sampled firing, linked to the span in which its job was set.
 
 A firing is a root of its own and not a child, because days may pass between the two; the link leads back. While the
-handler runs the span is current, so what it calls is traced below it, and a webhook hands its traceparent on.
+handler runs the span is current, so calls of the handler are traced below it, and a webhook sends its traceparent.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _OUTCOME: Final = "tickwheel.outcome"
 
 def configure() -> None:
     """
-    Set OpenTelemetry up as its OTEL_ variables say, unless somebody has, such as `opentelemetry-instrument`.
+    Configure OpenTelemetry by its OTEL_ variables, unless it is configured, for example by `opentelemetry-instrument`.
 
-    OTEL_TRACES_EXPORTER names one exporter or several, separated by commas, or "none"; empty or missing it is "otlp".
+    OTEL_TRACES_EXPORTER is a comma-separated list of exporters, or "none"; the default is "otlp".
 
     Raises:
         MissingExtraError: If opentelemetry is not installed.
-        LookupError: If an exporter that OTEL_TRACES_EXPORTER names is not.
+        LookupError: If an exporter of OTEL_TRACES_EXPORTER is not installed.
     """
     api = _library()
     if not isinstance(api.get_tracer_provider(), api.ProxyTracerProvider):
@@ -65,11 +65,11 @@ def _exporter(name: str) -> Any:
 
 class OpenTelemetryTracer:
     """
-    Traces the firings whose setter was sampled, and a share of those that were set outside of any trace.
+    Traces firings whose set was sampled, and a fraction of those that were set outside of any trace.
 
     Args:
-        share: Of the firings without a trace, 0 to 1.
-        provider: Where spans go; None for the global provider.
+        share: Fraction of firings without a trace, 0 to 1.
+        provider: Receives the spans; None for the global provider.
 
     Raises:
         ValueError: If *share* is not between 0 and 1.
@@ -103,7 +103,7 @@ class OpenTelemetryTracer:
 
     def samples(self, trace: str) -> bool:
         """
-        Follow what the setter decided.
+        Use the sampling decision of the set.
         """
         return int(trace[-2:], 16) & 1 == 1
 
@@ -115,7 +115,7 @@ class OpenTelemetryTracer:
 
     def make(self, fired: JobFired, trace: str | None, begun_ns: int, outcome: str | None) -> ApiSpan:
         """
-        Return the library's own span of a firing, with its outcome if that is known.
+        Return the library's span of a firing, with its outcome if that is known.
         """
         api = self._api
         links = [] if trace is None else [api.Link(_context(api, trace))]
@@ -132,26 +132,26 @@ class OpenTelemetryTracer:
 
     def fail(self, span: ApiSpan, error: str | None) -> None:
         """
-        Note that what *span* is of has failed.
+        Mark *span* as failed.
         """
         span.set_status(self._api.StatusCode.ERROR, error)
 
     def attach(self, span: _Current) -> Any:
         """
-        Make *span* current; return what `detach` takes.
+        Make *span* current; return a token for `detach`.
         """
         return self._contexts.attach(self._api.set_span_in_context(span))
 
     def detach(self, token: Any) -> None:
         """
-        Make current again what was.
+        Restore the previous current span.
         """
         self._contexts.detach(token)
 
 
 class _FiringSpan:
     """
-    One traced firing: no more than what its span is made of, until it ends or somebody looks at the span.
+    One traced firing: only the data of its span, until it ends or its span is requested.
     """
 
     __slots__ = ("_begun_ns", "_fired", "_is_ended", "_lock", "_span", "_token", "_trace", "_tracer")
@@ -159,7 +159,7 @@ class _FiringSpan:
     def __init__(self, tracer: OpenTelemetryTracer, fired: Callable[[], JobFired], trace: str | None) -> None:
         self._tracer = tracer
         self._fired: Callable[[], JobFired] | None = fired
-        """Until the span is made; it holds the job, which holds this, so that only a collection would free both."""
+        """Set until the span is made; it refers to the job, which refers to this: a cycle."""
         self._trace = trace
         self._begun_ns = time.time_ns()
         self._lock = RLock()
@@ -195,7 +195,7 @@ class _FiringSpan:
 
     def made(self, outcome: str | None = None) -> ApiSpan:
         """
-        Return the span; to a processor that looks for it while it is made, one that does nothing.
+        Return the span; a processor that requests it while it is being made gets a no-op span.
         """
         with self._lock:  # a handler may look at it while the watch of its timeout ends it
             fired, self._fired = self._fired, None
@@ -206,7 +206,7 @@ class _FiringSpan:
 
 class _Current:
     """
-    The span that is current while a handler runs; it is made when something of it is asked for.
+    The current span while a handler runs; it is made on first use.
     """
 
     __slots__ = ("_firing",)

@@ -1,8 +1,8 @@
 """
-A look at this moment of the process: the stacks of its threads and tasks, and where its time goes.
+The stacks of the process's threads and tasks, and a sampling profile.
 
-The profile is a sampling one: a hundred times a second it looks at each thread's frames, so it costs the process about
-a percent, whatever that does. Its lines are "collapsed stacks", which every flame graph tool reads.
+The profiler reads each thread's frames a hundred times per second, which costs the process about
+one percent. Its lines are "collapsed stacks", which every flame graph tool reads.
 
 Internal: other packages use it, users do not.
 """
@@ -27,14 +27,14 @@ __all__ = ["profile", "stacks"]
 _INTERVAL_S: Final = 0.01
 _DEPTH_MAX: Final = 100
 _STACKS_MAX: Final = 10_000
-"""How many different stacks are kept apart: it bounds the memory of a profile."""
+"""Maximum number of distinct stacks: it bounds the memory of a profile."""
 _TASKS_MAX: Final = 1_000
 _WAITING: Final = frozenset({"wait", "acquire", "select", "poll", "get", "sleep", "_wait", "wait_for"})
 
 
 def stacks(tasks: Iterable[asyncio.Task[Any]] = ()) -> str:
     """
-    Return the place in the code of every thread and of each of *tasks*, with its name; at most a thousand tasks.
+    Return the current stack of every thread and of each of *tasks*, with its name; at most a thousand tasks.
     """
     names = {thread.ident: f"{thread.name}{' (daemon)' if thread.daemon else ''}" for thread in threading.enumerate()}
     out = io.StringIO()
@@ -53,9 +53,9 @@ def stacks(tasks: Iterable[asyncio.Task[Any]] = ()) -> str:
 
 def profile(seconds: float, stop: threading.Event) -> str:
     """
-    Watch all other threads for *seconds*, or until *stop*; return each stack with how often it was met.
+    Sample all other threads for *seconds*, or until *stop*; return the number of samples of each stack.
 
-    A line is `thread;outermost;...;innermost count`. Threads that wait count, under a last frame `(waiting)`.
+    A line is `thread;outermost;...;innermost count`. Waiting threads count, under a last frame `(waiting)`.
     """
     met: Counter[tuple[str, ...]] = Counter()
     mine = threading.get_ident()

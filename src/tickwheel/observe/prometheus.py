@@ -1,9 +1,9 @@
 """
-The figures for Prometheus: read from the scheduler's integers when somebody asks, so firing pays nothing for them.
+Metrics for Prometheus: read from the scheduler's counters at a scrape, so firing pays nothing for them.
 
     prometheus_client.REGISTRY.register(Collector(scheduler.stats))
 
-While the store does not answer, `tickwheel_store_up` is 0, and the metrics of the process itself are still there.
+While the store does not answer, `tickwheel_store_up` is 0, and the metrics of the process itself are still exported.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["LATENESS_EDGES_MS", "Collector", "buckets", "exposition"]
 
 LATENESS_EDGES_MS: Final = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000, 30_000)
-"""The upper edges of lateness that are exported."""
+"""Upper edges of the exported lateness buckets."""
 _COMMIT_EDGES_MS: Final = (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000)
 _SIZE_EDGES: Final = tuple(1 << step for step in range(11))
 
@@ -77,10 +77,10 @@ _LANE_GAUGES: Final = {
     "running": "Attempts of a lane that are under way.",
 }
 _QUEUES_MAX: Final = 100
-"""How many queues are exported by their names; the others are exported as one."""
+"""Maximum number of queues with a label of their own; the others are exported as one."""
 _OTHERS: Final = "(others)"
 _CIRCUITS: Final = {"open": "open", "half-open": "half-open", "full": "full", "closed": "failing"}
-"""The states of a breaker that has seen a failure, and what they are called here."""
+"""Exported names of the states of a breaker that has seen a failure."""
 _STATES: Final = ("pending", "running", "dead")
 _FORMS: Final = frozenset({"application/openmetrics-text", "text/plain", "text/*", "*/*"})
 _QUALITY: Final = re.compile(r"0(\.\d{0,3})?|1(\.0{0,3})?")
@@ -104,7 +104,7 @@ class Collector:
 
     def collect(self) -> Iterator[Metric]:
         """
-        Yield the metrics of now; none once the scheduler was stopped, so that the others of the registry are exported.
+        Yield the current metrics; none once the scheduler was stopped, so that other collectors are exported.
 
         Raises:
             MissingExtraError: If prometheus_client is not installed.
@@ -120,12 +120,12 @@ class Collector:
 
 def exposition(stats: Mapping[str, Any], accept: str = "") -> tuple[str, bytes]:
     """
-    Return the content type and the text of what *stats* hold, and of this process: CPU, memory, open files.
+    Return the content type and the text of the metrics of *stats*, and of this process: CPU, memory, open files.
 
     Args:
-        stats: As `Scheduler.stats` returns them.
-        accept: The Accept header of who asks. OpenMetrics, which Prometheus asks for if it stores exemplars, has beside
-            each step of lateness the trace of the last firing there that was traced.
+        stats: The result of `Scheduler.stats`.
+        accept: The Accept header of the request. OpenMetrics, which Prometheus requests if it stores exemplars, has for
+            each lateness bucket the trace of its last traced firing.
 
     Raises:
         MissingExtraError: If prometheus_client is not installed.
@@ -140,7 +140,7 @@ def exposition(stats: Mapping[str, Any], accept: str = "") -> tuple[str, bytes]:
 
 def _wanted(accept: str) -> str:
     """
-    Return the entry of *accept* that is preferred of those that there is a form for, or "" if there is none.
+    Return the preferred supported media type of *accept*, or "".
     """
     best, wanted = 0.0, ""
     for entry in accept.split(","):
@@ -154,7 +154,7 @@ def _wanted(accept: str) -> str:
 
 def families(stats: Mapping[str, Any]) -> Iterator[Metric]:
     """
-    Yield the metrics that *stats* hold: without those of the store if it did not answer.
+    Yield the metrics of *stats*, without those of the store if it did not answer.
     """
     core = _library().core
     gauge, counter = core.GaugeMetricFamily, core.CounterMetricFamily
@@ -207,9 +207,9 @@ def _store(gauge: type[GaugeMetricFamily], stats: Mapping[str, Any]) -> Iterator
 
 def buckets(histogram: Iterable[Sequence[float]], edges: Sequence[float]) -> list[tuple[float | None, int]]:
     """
-    Return how many are up to each of *edges* and above the one before, and how many are above the last (None).
+    Return the number of values in each bucket of *edges*, and above the last (None).
 
-    A fine step that straddles an edge counts as above it: nothing is reported smaller than it was.
+    A fine step that crosses an edge counts as above it: no value is reported smaller than it was.
     """
     counts = [0] * (len(edges) + 1)
     for edge, count in histogram:
@@ -229,7 +229,7 @@ def _commit(core: Any, commit: Mapping[str, Any]) -> Iterator[Metric]:
 
 def _circuits(gauge: type[GaugeMetricFamily], targets: Mapping[str, Mapping[str, Any]]) -> Metric:
     """
-    Count the receivers of each target by the state of their breaker; their addresses are in `stats()` alone.
+    Count the receivers of each target by the state of their breaker; addresses are in `stats()` only.
     """
     text = "Receivers of a target that have failed since they last worked: still called, left alone, or asked again."
     states = {

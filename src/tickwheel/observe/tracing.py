@@ -1,7 +1,7 @@
 """
-The tracer that a scheduler uses, and the context that code finds inside a firing or a request.
+The tracer of a scheduler, and context variables inside a firing or a request.
 
-What is to be traced is decided first, with nothing made and nobody called for the firings that are not.
+Sampling is decided first, so firings that are not sampled make no objects and no calls.
 """
 
 from __future__ import annotations
@@ -16,65 +16,65 @@ from tickwheel.observe.events import JobFired
 __all__ = ["FIRING", "TRACE", "Span", "Tracer"]
 
 TRACE: Final[ContextVar[str | None]] = ContextVar("tickwheel.trace", default=None)
-"""The W3C traceparent that jobs are linked to which are set here without one: a request's, as it came in."""
+"""The W3C traceparent to which jobs without one are linked: that of the current request."""
 
 FIRING: Final[ContextVar[tuple[str, int, int] | None]] = ContextVar("tickwheel.firing", default=None)
-"""Key, generation and attempt of the firing that a handler runs for; what it logs carries them."""
+"""Key, generation and attempt of the current handler's firing, for its log records."""
 
 
 class Span(Protocol):
     """
-    One firing that is traced; as a context, it is current for what the handler does.
+    One traced firing; as a context manager, it is current for the handler.
     """
 
     @property
     def trace(self) -> str:
         """
-        The traceparent that its target hands on.
+        The traceparent that its target sends.
         """
 
     def __enter__(self) -> Self:
         """
-        Make it current.
+        Make it the current span.
         """
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """
-        Make current again what was.
+        Restore the previous current span.
         """
 
     def end(self, outcome: str, error: str | None, at_ns: int) -> None:
         """
-        Say what became of the firing, and when, in ns since the epoch. Twice is allowed; the first counts.
+        Record the outcome of the firing, and its time in ns since the epoch. Only the first call counts.
         """
 
 
 class Tracer(Protocol):
     """
-    Makes spans of firings. All methods may be called from any thread; what they raise is logged, and stops no firing.
+    Makes spans of firings. All methods may be called from any thread; their errors are logged, and stop no firing.
     """
 
     @property
     def share(self) -> float:
         """
-        Of the firings of jobs that carry no trace, how many to trace, 0 to 1: read once, the chance of each.
+        The fraction of traced firings among jobs without a trace, 0 to 1; read once.
         """
 
     def current(self) -> str | None:
         """
-        Return the traceparent of the span that is current for the caller, or None.
+        Return the traceparent of the caller's current span, or None.
         """
 
     def samples(self, trace: str) -> bool:
         """
-        Return whether the firings of a job that carries *trace* are to be traced.
+        Return whether the firings of a job with *trace* are traced.
         """
 
     def begin(self, fired: Callable[[], JobFired], trace: str | None) -> Span:
         """
-        Begin the span of a firing that was sampled, linked to the span that *trace* names.
+        Begin the span of a sampled firing, linked to the span of *trace*.
 
-        What *fired* returns may be asked for later: a firing does not wait for it.
+        The result of *fired* may be requested later: a firing does not wait for it.
         """

@@ -1,10 +1,10 @@
 """
-A service in trouble, and whether it kept its promise.
+Chaos tests of a service: faults, and a check of its promise.
 
-    plan        which faults come when, from a seed
+    plan        a plan of faults, from a seed
     link        a connection that can be slow, cut or closed
     subject     the service's process, which can be paused and killed
-    history     what was asked, acknowledged and delivered, and when something was wrong
-    judge       what of that breaks the promise
+    history     requests, acknowledgements, deliveries and faults
+    judge       violations of the promise in a history
     run         all of it together
 """

@@ -19,9 +19,9 @@ class Outcome(StrEnum):
 
     ACKNOWLEDGED = "acknowledged"
     REFUSED = "refused"
-    """The job was running, or there was none."""
+    """The job was running, or did not exist."""
     UNKNOWN = "unknown"
-    """No answer came, or one that does not say: it may have been done."""
+    """No answer, or an ambiguous one: the write may have been done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +30,11 @@ class Write:
     One request that set, moved or cancelled a job.
 
     Attributes:
-        key: Of the job; no two writes of a key are under way at once.
+        key: The job's key; writes of a key do not overlap.
         verb: set, move or cancel.
-        began_at, ended_at: When it was sent, and when its answer came or was given up.
-        outcome: See there.
-        generation, due_at: Of the job, as acknowledged.
+        began_at, ended_at: Time of the request, and of its answer or timeout.
+        outcome: The known outcome.
+        generation, due_at: As acknowledged.
     """
 
     key: str
@@ -52,10 +52,10 @@ class Delivery:
     One arrival at the target.
 
     Attributes:
-        key, generation, attempt: Of the fire id.
-        due_at: As the message says.
-        arrived_at: When its first byte came.
-        is_accepted: Whether the target said that it took it.
+        key, generation, attempt: From the fire id.
+        due_at: The due time in the message.
+        arrived_at: Time of its first byte.
+        is_accepted: True if the target acknowledged it.
     """
 
     key: str
@@ -69,7 +69,7 @@ class Delivery:
 @dataclass(frozen=True, slots=True)
 class Fault:
     """
-    The time of one fault, from its beginning until everything was well again.
+    The time of one fault, from its start until the recovery.
     """
 
     kind: str
@@ -80,7 +80,7 @@ class Fault:
 @dataclass(slots=True)
 class History:
     """
-    All of a run, in the order of its happening.
+    All events of a run, in order.
     """
 
     writes: list[Write] = field(default_factory=list)

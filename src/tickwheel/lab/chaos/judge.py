@@ -1,5 +1,5 @@
 """
-Finds in a history what breaks the promise.
+Finds violations of the promise in a history.
 
     lost          a job was acknowledged, was not cancelled, and never arrived
     doubled       a fire id that was taken arrived again; or a job that was taken did, with no fault in between
@@ -25,7 +25,7 @@ from tickwheel.lab.chaos.history import Delivery, Fault, History, Outcome, Write
 __all__ = ["Verdict", "judge", "owed"]
 
 _SILENT_MS = 5_000.0
-"""The bar: how long after its instant a job may come, from the end of the last fault that kept it."""
+"""Maximum lateness of a job, from the end of the last fault that delayed it."""
 
 T = TypeVar("T", Write, Delivery)
 
@@ -33,12 +33,12 @@ T = TypeVar("T", Write, Delivery)
 @dataclass(slots=True)
 class Verdict:
     """
-    The findings of a run, each violation in a sentence.
+    The findings of a run, each violation as a sentence.
 
     Attributes:
         lost, doubled, early, unexpected, silent: The violations.
-        repeated: Arrivals of what had been taken already, which a fault explains.
-        late_ms: How late each generation was that arrived, by the instant that was acknowledged, first arrivals only.
+        repeated: Repeated arrivals that a fault explains.
+        late_ms: Lateness of each generation, by the acknowledged due time, first arrivals only.
     """
 
     lost: list[str] = field(default_factory=list)
@@ -60,9 +60,9 @@ def judge(history: History, in_flight_ms: float, lease_ms: float = 0.0) -> Verdi
     Return the verdict on *history*.
 
     Args:
-        history: Of a run that has come to rest.
-        in_flight_ms: How long a message may be under way to the target without any fault.
-        lease_ms: How long the jobs of a process that was killed are its own, so that no other may fire them.
+        history: The history of a completed run.
+        in_flight_ms: Maximum time of a message to the target without a fault.
+        lease_ms: Time for which no other process may fire the jobs of a killed one.
     """
     verdict = Verdict()
     writes, deliveries = _by_key(history.writes), _by_key(history.deliveries)
@@ -87,7 +87,7 @@ def owed(writes: Iterable[Write], deliveries: Iterable[Delivery]) -> set[str]:
 
 class _Life:
     """
-    The life that the writes of one key allow and demand.
+    The deliveries that the writes of one key allow and require.
     """
 
     def __init__(self, writes: Sequence[Write]) -> None:

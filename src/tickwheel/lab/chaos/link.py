@@ -1,5 +1,5 @@
 """
-A TCP link that can be slow, cut or closed: what one side sends arrives later at the other, in its order.
+A TCP link that can be slow, cut or closed; it keeps the order of data.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _CHUNK: Final = 64 * 1024
 
 class Link:
     """
-    A port on loopback that leads to *host*:*port*.
+    A port on loopback that forwards to *host*:*port*.
 
     Args:
-        host: Where the other end is.
-        port: The same.
-        latency_s: How much later what a caller sends arrives, so how much longer an answer takes.
-        jitter_s: By how much that may be more or less, evenly spread.
-        dice: Decides about the jitter.
+        host: Host of the other end.
+        port: Port of the other end.
+        latency_s: Delay of data from the caller, and so of the answer.
+        jitter_s: Maximum deviation of the delay, evenly distributed.
+        dice: Random source of the jitter.
     """
 
     def __init__(self, host: str, port: int, *, latency_s: float, jitter_s: float, dice: random.Random) -> None:
@@ -45,7 +45,7 @@ class Link:
 
     async def cut(self) -> int:
         """
-        Break every connection, what is under way included, and return how many there were.
+        Break every connection, including data under way, and return the number of connections.
         """
         connections = list(self._connections)
         for task in connections:

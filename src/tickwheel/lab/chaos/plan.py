@@ -22,25 +22,23 @@ FAULTS: Final[dict[str, tuple[float, float]]] = {
     "cut-store": (0.0, 0.0),
     "close-store": (0.2, 2.0),
 }
-"""
-Each fault, and how long it lasts, in seconds from and to.
+"""Faults by name, with their minimum and maximum duration in seconds.
 
-kill: SIGKILL, and started again at once. pause: SIGSTOP, and SIGCONT later. errors: the target answers 503. cut: every
-connection breaks. close: no new connection is taken, and those there break.
-"""
+kill: SIGKILL, and an immediate restart. pause: SIGSTOP, and SIGCONT later. errors: the target answers 503. cut: every
+connection breaks. close: new connections are refused, and existing ones break."""
 NEEDS_STORE_LINK: Final = frozenset({"cut-store", "close-store"})
 
 
 class FaultError(TickwheelError, ValueError):
     """
-    A fault was named that there is not, or that this store cannot have.
+    The fault is unknown or not supported by this store.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedFault:
     """
-    One fault: which, how long after the one before has ended, and for how long; in seconds.
+    One fault: its kind, its delay after the end of the previous one, and its duration in seconds.
     """
 
     kind: str
@@ -50,9 +48,9 @@ class PlannedFault:
 
 def plan_of(seed: int, seconds: float, kinds: Sequence[str], every_s: float) -> list[PlannedFault]:
     """
-    Return faults for *seconds*, each of *kinds* in turn as the dice fall, about *every_s* apart.
+    Return random faults for *seconds* of the given *kinds*, about *every_s* apart.
 
-    Every kind comes before any comes again, so that a short run has some of each.
+    Each kind occurs before any is repeated, so that a short run has some of each.
     """
     dice = random.Random(seed)  # noqa: S311 no secret
     plan: list[PlannedFault] = []

@@ -1,5 +1,5 @@
 """
-All of it together: jobs are set, moved and cancelled over HTTP, and arrive as webhooks, while faults come and go.
+The run: jobs are set, moved and cancelled over HTTP, and arrive as webhooks, while faults occur.
 
     who sets  ->  service  ->  link  ->  target        what arrives is noted, and judged at the end
                      |
@@ -31,10 +31,10 @@ from tickwheel.lab.wire import Delivery as Webhook
 __all__ = ["ChaosOptions", "run_chaos"]
 
 PATIENCE_S: Final = 60.0
-"""How long what is owed may take to arrive when everything is well again; only a failure takes that long."""
+"""Maximum wait for owed deliveries after the last fault; only a failure takes that long."""
 AGAIN_S: Final = 0.1
 CONNECTIONS: Final = 256
-"""Writes wait for each other in the service, in one commit, and not in line before it."""
+"""Number of connections: enough that writes share a commit in the service, instead of waiting for a connection."""
 _DONE: Final = range(200, 300)
 _REFUSED: Final = frozenset({404, 409})
 _UNREACHED: Final = b"cannot be reached"
@@ -46,14 +46,14 @@ class ChaosOptions:
     The options of a run.
 
     Attributes:
-        command: What starts the service; `{store}` and `{port}` are filled in.
+        command: Command of the service; `{store}` and `{port}` are replaced.
         store: The store's URL.
-        folder: Where the service's stderr goes.
-        seconds: How long faults come and jobs are set.
-        rate: Jobs a second.
-        due_within_s: How far ahead jobs are due, at most.
+        folder: Folder for the service's stderr.
+        seconds: Duration of faults and requests.
+        rate: Jobs per second.
+        due_within_s: Maximum delay of jobs.
         latency_s, jitter_s: Of the links.
-        seed: The same one makes the same requests and faults.
+        seed: The same seed makes the same requests and faults.
     """
 
     command: tuple[str, ...]
@@ -71,16 +71,16 @@ async def run_chaos(
     options: ChaosOptions, plan: list[PlannedFault], progress: Callable[[float, str], object], history: History
 ) -> None:
     """
-    Run until all has come to rest, or the patience is over.
+    Run until all deliveries have arrived, or the patience is over.
 
     Args:
-        options: See there.
-        plan: The faults, as `plan_of` makes them.
-        progress: Called now and then with how many seconds have passed since the last call, and words.
-        history: Gets what happens, as it happens: it is there also if the run is broken off.
+        options: The options.
+        plan: The faults, made by `plan_of`.
+        progress: Called at intervals with the seconds since the last call, and a text.
+        history: Receives the events as they happen, also of an interrupted run.
 
     Raises:
-        SubjectError: If the service does not come up, or does not stop.
+        SubjectError: If the service does not start, or does not stop.
     """
     async with AsyncExitStack() as stack:
         await _Run(options, progress, history).run(stack, plan)

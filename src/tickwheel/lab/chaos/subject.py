@@ -21,7 +21,7 @@ _ANNOUNCED: Final = b"page"
 
 class SubjectError(TickwheelError, RuntimeError):
     """
-    The service did not come up, did not stop, or could not be paused.
+    The service did not start, did not stop, or could not be paused.
     """
 
 
@@ -29,11 +29,11 @@ class Subject:
     """
     A process that prints its address when it serves.
 
-    Its standard input ends when this process does, however that ends; so it sees that it is to end as well.
+    Its standard input ends when this process ends, for any reason; so it knows that it must end too.
 
     Args:
-        command: What starts it; `{port}` becomes the port, which is 0 for the first start and the same from then on.
-        errors: A file for what it says on stderr.
+        command: Its command; `{port}` is replaced by 0 for the first start, then by the chosen port.
+        errors: A file for its stderr.
 
     Raises:
         SubjectError: If this system has no signals that pause and kill a process.
@@ -60,7 +60,7 @@ class Subject:
         Start it, and wait until it serves.
 
         Raises:
-            SubjectError: If it does not come up.
+            SubjectError: If it does not start.
         """
         command = [part.replace("{port}", str(self._port)) for part in self._command]
         with self._errors.open("ab") as errors:
@@ -86,7 +86,7 @@ class Subject:
 
     def pause(self) -> None:
         """
-        Let it do nothing, as a machine that is swapped out.
+        Stop it with SIGSTOP, as if the machine was swapping.
         """
         self._signal(signal.SIGSTOP)
 
@@ -102,7 +102,7 @@ class Subject:
         Ask it to stop, and wait.
 
         Raises:
-            SubjectError: If it does not within its time, or ends with an error; it is dead then.
+            SubjectError: If it does not stop in time, or ends with an error; then it was killed.
         """
         if self._process is None:
             return

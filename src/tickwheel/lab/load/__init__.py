@@ -1,8 +1,8 @@
 """
-Load on a running service, at a rate that the service does not decide.
+Load tests of a running service, at a rate that does not depend on the service (an open loop).
 
-    stages        what is asked for, and what is tolerated
-    figures       what one stage was like
+    stages        rates and thresholds
+    figures       measurements of one stage
     run           the stages, one after the other
-    page          what came of them, as a page
+    page          the results as a page
 """

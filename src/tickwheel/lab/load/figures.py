@@ -1,8 +1,8 @@
 """
-The figures of one stage of a load.
+Measurements of one stage of a load.
 
-A latency counts from the instant at which the schedule had the request start, not from when it was sent: a request that
-has to wait because the service is slow is counted with the whole wait ("coordinated omission", G. Tene).
+A latency counts from the scheduled start of a request, not from its sending: a request that
+waits because the service is slow is counted with the whole wait ("coordinated omission", G. Tene).
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ RANKS: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999, "max": 1.0}
 @dataclass(frozen=True, slots=True)
 class StageFigures:
     """
-    The figures of one stage; times in seconds.
+    Measurements of one stage; times in seconds.
 
     Attributes:
-        rate, seconds: What was asked for.
-        requests: How many had their time.
-        answered: How many were answered, as the verbs answer.
-        overtaken: Those of them that asked for a job which had fired meanwhile; no error.
-        errors: Why requests failed, and how many.
-        latency_s: From the intended start to the answer, by rank; of a request that got none, until it was given up.
-        service_s: From the sending to the answer, by rank: what a closed loop would report.
-        achieved_rate: Answers a second, until the last one.
-        fired: How many jobs fired, by the service's own count.
-        late_s: How late they were, by the service's own clock and buckets, by rank.
-        by_second: For each second: requests that had their time, answers, and p50 and p99 of what was to start in it,
-            None where that got error answers only.
+        rate, seconds: The requested rate and duration.
+        requests: Number of scheduled requests.
+        answered: Number of requests with a regular answer.
+        overtaken: Those of them whose job had fired before; not an error.
+        errors: Number of failed requests by reason.
+        latency_s: From the scheduled start to the answer, or to the timeout, as percentiles.
+        service_s: From the sending to the answer, as percentiles: the result of a closed loop.
+        achieved_rate: Answers per second, until the last one.
+        fired: Number of jobs that fired, by the service's counter.
+        late_s: Lateness of firings, by the service's clock and buckets, as percentiles.
+        by_second: For each second: scheduled requests, answers, and p50 and p99 of requests scheduled in it,
+            None if they had only error answers.
     """
 
     rate: float
@@ -60,15 +60,15 @@ class StageFigures:
 
 class Tally:
     """
-    Counts the answers of one stage as they come.
+    Counts the answers of one stage.
 
     Args:
-        rate: Requests a second.
-        seconds: How long.
-        begins_at: When the first request has its time.
+        rate: Requests per second.
+        seconds: Duration.
+        begins_at: Scheduled start of the first request.
 
     Attributes:
-        done: How many requests have been answered or have failed.
+        done: Number of requests that were answered or have failed.
     """
 
     def __init__(self, rate: float, seconds: float, begins_at: float) -> None:
@@ -85,7 +85,7 @@ class Tally:
 
     def intended(self, number: int) -> float:
         """
-        Return when request *number* of this stage, from 0, has its time.
+        Return the scheduled start of request *number* of this stage, from 0.
         """
         return self.begins_at + number / self.rate
 
@@ -108,7 +108,7 @@ class Tally:
 
     def cut_off(self, requests: int, now: float) -> None:
         """
-        Let the stage end *now*: no more come than the *requests* that had their time.
+        End the stage *now*, after *requests* scheduled requests.
         """
         self.requests, self.seconds = requests, now - self.begins_at
         if self.done == requests:
@@ -162,7 +162,7 @@ class Tally:
 
 def ranked(values: Sequence[float]) -> dict[str, float]:
     """
-    Return *values* by rank; zeros where there are none.
+    Return the percentiles of *values*; zeros for an empty list.
     """
     ordered = sorted(values) or [0.0]
     return {name: ordered[math.ceil(rank * len(ordered)) - 1] for name, rank in RANKS.items()}
@@ -170,7 +170,7 @@ def ranked(values: Sequence[float]) -> dict[str, float]:
 
 def lateness_between(before: dict[str, Any], after: dict[str, Any]) -> tuple[int, dict[str, float]]:
     """
-    Return from two of the service's stats how many jobs fired in between, and their lateness by rank.
+    Return the number of firings between two stats of the service, and the percentiles of their lateness.
 
     A lateness is the upper edge of its bucket; beyond the last one it is the service's maximum.
     """

@@ -1,5 +1,5 @@
 """
-A load as one HTML page: how long answers took, how late jobs fired, and whether the rate was kept.
+A load test as one HTML page: latency of answers, lateness of firings, and the achieved rate.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def render_load(result: LoadResult, misses: Sequence[str], *, is_limited: bool) 
     Return the page.
 
     Args:
-        result: What was measured.
-        misses: How thresholds were missed, and which stages had no answer.
-        is_limited: Whether there were thresholds.
+        result: The measurements.
+        misses: Missed thresholds, and stages without answers.
+        is_limited: True if there were thresholds.
     """
     mix = result.mix
     intro = (

@@ -1,5 +1,5 @@
 """
-The stages of a load, one after the other: an open loop, whose requests are sent on schedule, answered or not.
+The stages of a load test: an open loop, which sends requests on schedule, whether or not others are answered.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from tickwheel.lab.wire import Answer, Client
 __all__ = ["LoadError", "LoadResult", "Mix", "run_load"]
 
 OVERTAKEN: Final = frozenset({404, 409})
-"""Statuses of a move or cancel that came when the job had fired, or was firing."""
+"""Statuses of a move or cancel whose job had fired, or was firing."""
 DRAIN_S: Final = 10.0
-"""How long the answers of a stage may take after its last request; what is missing then has failed."""
+"""Maximum wait for the answers of a stage after its last request; missing answers count as failures."""
 _LOOK_S: Final = 0.25
-"""How long the wait for the next request may take before somebody is asked whether to go on."""
+"""Maximum interval between two calls of `has_enough`."""
 
 
 class LoadError(TickwheelError, RuntimeError):
     """
-    The service is not there, or does not let us in.
+    The service is unreachable, or refuses access.
 
     Attributes:
-        status: What it answers; 0 if it is not there.
+        status: Its HTTP status; 0 if it is unreachable.
     """
 
     def __init__(self, url: str, answer: Answer) -> None:
@@ -49,14 +49,14 @@ class LoadError(TickwheelError, RuntimeError):
 @dataclass(frozen=True, slots=True)
 class Mix:
     """
-    The shares of each kind of request.
+    The mix of requests.
 
     Attributes:
-        move, cancel: The shares of requests that move or cancel a job of this run; the others set new ones.
-        due_within_s: Jobs are due at most this many seconds after they are set or moved, evenly spread.
-        target, handler: Where they fire to.
-        payload_bytes: How large a payload is.
-        seed: The same one makes the same requests.
+        move, cancel: Fractions of requests that move or cancel a job of this run; the others set new ones.
+        due_within_s: Maximum delay of a set or move, evenly distributed.
+        target, handler: Of the jobs.
+        payload_bytes: Size of a payload.
+        seed: The same seed makes the same requests.
     """
 
     move: float = 0.25
@@ -71,7 +71,7 @@ class Mix:
 @dataclass(frozen=True, slots=True)
 class LoadResult:
     """
-    The results of a load, stage by stage.
+    The results of a load test by stage.
     """
 
     url: str
@@ -93,20 +93,20 @@ async def run_load(
     has_enough: Callable[[], bool] = bool,
 ) -> LoadResult:
     """
-    Run *stages* through an open *client*, and return the figures.
+    Run *stages* through an open *client*, and return the measurements.
 
     Args:
-        client: Of the service.
-        stages: At least one.
-        mix: What the requests are.
-        progress: Called about four times a second with how many requests have had their time since the last call, and
-            words.
-        keep: Whether to leave pending what is pending at the end.
-        has_enough: Asked about four times a second whether to end here: the stage is measured as far as it has come,
+        client: A client of the service.
+        stages: At least one stage.
+        mix: The mix of requests.
+        progress: Called about four times per second with the number of scheduled requests since the last call, and a
+            text.
+        keep: True to leave pending jobs at the end.
+        has_enough: Called about four times per second; True ends the run: the current stage is measured so far,
             and no other begins.
 
     Raises:
-        LoadError: If the service is not there, or does not let us in.
+        LoadError: If the service is unreachable, or refuses access.
     """
     load = _Load(client, mix, progress, has_enough)
     figures: list[StageFigures] = []
@@ -220,7 +220,7 @@ class _Load:
 
 def _refusal(answer: Answer) -> str:
     """
-    Return why a request was refused, in words that many of them share: the title of the problem, not its detail.
+    Return a common reason of refusals: the title of the problem, without its detail.
     """
     with suppress(ValueError, KeyError, TypeError):  # a proxy in between answers what it likes
         problem = json.loads(answer.body)

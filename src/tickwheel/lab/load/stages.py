@@ -1,5 +1,5 @@
 """
-The stages of a load, and the thresholds that it must keep.
+The stages of a load test, and its thresholds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["METRICS", "LoadStage", "Threshold", "misses"]
 @dataclass(frozen=True, slots=True)
 class LoadStage:
     """
-    A number of requests a second, for a time.
+    A rate of requests per second, and its duration.
     """
 
     rate: float
@@ -30,12 +30,12 @@ class LoadStage:
 @dataclass(frozen=True, slots=True)
 class Metric:
     """
-    A figure that may be limited.
+    A measurement that can have a threshold.
 
     Attributes:
-        read: Takes it from a stage.
-        is_time: Whether it is seconds, and not a share.
-        is_floor: Whether more is better.
+        read: Reads it from a stage.
+        is_time: True for seconds, False for a fraction.
+        is_floor: True if more is better.
     """
 
     read: Callable[[StageFigures], float]
@@ -57,16 +57,14 @@ METRICS: Final[dict[str, Metric]] = {
     "error_rate": Metric(lambda stage: stage.error_rate, is_time=False),
     "achieved": Metric(lambda stage: stage.achieved_rate / stage.rate, is_time=False, is_floor=True),
 }
-"""
-The figures that a threshold may be put on, by name: latencies from the intended start, lateness of firings, the share
-of requests that failed, and the share of the rate that was achieved.
-"""
+"""The measurements by name: latencies from the scheduled start, lateness of firings, the fraction
+of failed requests, and the achieved fraction of the rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
     """
-    The most that one figure may be in every stage: seconds, or a share. For `achieved` it is the least.
+    The maximum of a measurement in every stage: seconds, or a fraction. For `achieved` it is the minimum.
     """
 
     metric: str
@@ -84,7 +82,7 @@ class Threshold:
 
 def misses(thresholds: Iterable[Threshold], stages: Iterable[StageFigures]) -> list[str]:
     """
-    Return how any of *stages* misses any of *thresholds*, and which had no answer, and so no latency to limit.
+    Return the missed *thresholds* of *stages*, and the stages without answers, which have no latency.
     """
     stages = list(stages)
     found = (threshold.miss(stage) for threshold in thresholds for stage in stages)
