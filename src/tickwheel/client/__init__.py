@@ -1,5 +1,5 @@
 """
-The verbs on a store.
+The operations on a store.
 
 Internal: other packages use it, users do not.
 """

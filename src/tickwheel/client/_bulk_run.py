@@ -1,9 +1,9 @@
 """
-Do one thing to all jobs that a filter chooses, in bounded commits, and report where that can go on.
+Apply one operation to all jobs of a filter, in bounded commits, with cursors to continue from.
 
-Every write is on the condition that the job still has the generation that was read. What would not be the same a second
-time (move, spread, run, replay) is done only to jobs as old as the run itself: what it wrote has a newer generation, so
-a run that is repeated from any of its cursors changes nothing twice.
+Every write is conditional on the generation that was read. An operation that must not be repeated
+(move, spread, run, replay) is applied only to jobs that are older than the run: its writes have newer generations, so
+a run that is repeated from any of its cursors changes no job twice.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CHANGED: Final = {
 
 class _Run(NamedTuple):
     """
-    The part of a cursor that a run shares: what has a newer generation than *mark* was written since it began, *now*.
+    The constant part of a run's cursors: jobs with a newer generation than *mark* were written since its start, *now*.
     """
 
     mark: int
@@ -89,7 +89,7 @@ def _write(request: BulkRequest, job: Job, run: _Run, now: int, actor: Actor | N
 
 def _due_at(request: BulkRequest, job: Job, run: _Run, now: int) -> int:
     """
-    Return the instant that *job* gets: shifted, at its place in a span, or now; it is never in the past.
+    Return the new due time of *job*: shifted, at its place in a span, or now; never in the past.
     """
     if request.shift_ms:
         return min(max(now, job.due_at + request.shift_ms), now + checks.FAR_MS)

@@ -1,9 +1,9 @@
 """
-Change some of a job, and leave the rest of it as it is.
+Change some fields of a job, and keep the others.
 
-The job is read, and set again on the condition that it still has the same generation and, where it fires once, is
-pending and due at the same instant: so nothing that others did meanwhile is undone. A recurring job goes on as it does
-when it is set: see `stores._series`.
+The job is read, and set again on the condition that it still has the same generation and, if it is a one-time job, is
+pending with the same due time: so concurrent changes are not undone. A recurring job continues as it does
+after a set: see `stores._series`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["changed"]
 
 _OF_RULE: Final = ("every", "time", "cron", "day_match", "tz", "dst_gap", "dst_overlap")
 _TIMED: Final = frozenset((*_OF_RULE, "exclude"))
-"""A rule with another one of these is due by that, and not when it was."""
+"""Fields whose change recomputes the due time."""
 
 _PARTS: Final = {
     **dict.fromkeys(_OF_RULE, ("rule", "exclude")),  # which is read in its zone
@@ -44,16 +44,16 @@ _PARTS: Final = {
     "pause_after": ("pause_after",),
     "exclude": ("exclude",),
 }
-"""What each field of a rule decides of a `Recurrence`; all else of it stays to the letter."""
+"""The attributes of a `Recurrence` that each field of a rule determines; the others are kept."""
 
 
 def changed(client: Client, registry: Registry, key: str, fields: ChangeFields, if_generation: int | None) -> Answer:
     """
-    Change *fields* of the job of *key*, and return what came of it; blocks.
+    Change *fields* of the job of *key*, and return the answer; blocks.
 
     Raises:
-        InvalidJobError: For a value that the job cannot have.
-        StoreError: Transient, if others keep changing it.
+        InvalidJobError: For a value that is invalid for the job.
+        StoreError: Transient, if other callers keep changing it.
     """
     change_fields(fields)
 
@@ -103,10 +103,10 @@ def _writes(job: Job, fields: ChangeFields, registry: Registry, now: int, actor:
 
 def _ruled(job: Job, before: Recurrence, given: dict[str, Any], now: int) -> Recurrence:
     """
-    Return the rule *before* of *job* with what is *given*.
+    Return the rule *before* of *job* with the *given* fields.
 
     Raises:
-        InvalidRecurrenceError: If no run is due by it.
+        InvalidRecurrenceError: If the rule has no further run.
     """
     if not given:
         return before

@@ -1,5 +1,5 @@
 """
-The client under both faces of the scheduler: it opens the store on first use, writes with promises, and reads.
+The client of a store: it opens the store on first use, writes with promises, and reads.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ class Client:
     One store, its clock and its writer. All methods may be called from any thread.
 
     Args:
-        store: Not open yet.
-        clock: The store's.
-        registry: Checks targets and handlers.
-        options: The knobs.
-        runtime: Gives time, threads and chance.
-        on_commit: Called on the writer's thread after each commit, before anybody gets an answer.
-        on_unknown: Called there when nobody knows whether a commit took effect.
+        store: A store that is not open.
+        clock: The store's clock.
+        registry: Validates targets and handlers.
+        options: The scheduler's options.
+        runtime: Source of time, threads and random numbers.
+        on_commit: Called on the writer's thread after each commit, before callers get their answers.
+        on_unknown: Called there after a commit with an unknown outcome.
         on_scope: Called when a scope was paused, or with None resumed, in the caller's thread.
-        knowing: Returns who fires here and so knows what has started, or None.
+        knowing: Returns the running engine, or None.
     """
 
     def __init__(
@@ -109,13 +109,13 @@ class Client:
 
         Raises:
             ClosedError: After `close`.
-            StoreError: If the store cannot be had.
+            StoreError: If the store is not available.
         """
         return self.opening.writer or self.opening.open()
 
     def close(self, timeout_s: float | None, release: Callable[[], object]) -> None:
         """
-        Commit what waits, *release* what is owned, and close the store. Twice is allowed.
+        Commit waiting writes, *release* the leases, and close the store. May be called twice.
         """
         with self.opening.closing() as writer, ExitStack() as steps:  # each is taken, whatever becomes of the others
             if writer is not None:
@@ -126,7 +126,7 @@ class Client:
 
     def _name_actor(self) -> None:
         """
-        Take the name under which this process writes; it may have been forked since this was made.
+        Set the name of this process as author of writes; a forked child has another.
         """
         keep = self._options.history.keep
         self._owner = owner_name(self._options)
@@ -149,13 +149,13 @@ class Client:
     @property
     def is_stale(self) -> bool:
         """
-        True if the store is not open, or its clock was not read for long, as where no lease is renewed.
+        True if the store is not open, or its clock was not read for long, as without a lease to renew.
         """
         return self.opening.writer is None or self.clock.is_stale
 
     def refresh(self) -> None:
         """
-        Open the store if it is not, and read its clock again if that was long ago.
+        Open the store if it is not open, and read its clock if the last reading is old.
 
         Raises:
             ClosedError: After `close`.
@@ -226,7 +226,7 @@ class Client:
 
     def _writing(self, verb: str) -> Writer | PartitionedWriter:
         """
-        Return the writer, unless its own thread asks: it would wait for itself.
+        Return the writer; raise an error on its own thread, which would wait for itself.
         """
         writer = self.opened()
         if writer.is_inside():
@@ -301,7 +301,7 @@ class Client:
 
     def begun(self) -> tuple[int, int]:
         """
-        Return the last generation and the time, for a bulk change that begins.
+        Return the last generation and the time, for the start of a bulk change.
         """
         return self.store.last_generation(), self.clock.now_ms()
 
@@ -320,7 +320,7 @@ class Client:
 
     def _shown(self, jobs: Sequence[Job]) -> tuple[Job, ...]:
         """
-        Return *jobs* with what only the process knows that fires them, and with the pauses of their scopes.
+        Add the state known only to the firing process, and the pauses of scopes, to *jobs*.
         """
         paused = {each.scope: each for each in self.store.scopes()} if any(job.lacks_handler for job in jobs) else {}
         knowing = self._knowing()
@@ -343,7 +343,7 @@ class Client:
 
     def first_due(self, since: int = 0) -> Job | None:
         """
-        Read the pending job that is due first, from *since* on, in ms since the epoch.
+        Return the pending job with the earliest due time from *since* on, in ms since the epoch.
         """
         self.opened()
         jobs = self.store.upcoming(since, self.clock.now_ms() + 2 * checks.FAR_MS, 1)

@@ -1,7 +1,7 @@
 """
-The conditional write: worked out from a job that was read, and written if that is still the same.
+The conditional write: computed from a job that was read, and done if the job is still the same.
 
-Of several who do so at once each sees what the others did.
+So concurrent callers see each other's changes.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ def on_what_is_read(
     get: Callable[[str], Job | None], key: str, if_generation: int | None, write: Callable[[Job], Answer]
 ) -> Answer:
     """
-    Read the live job of *key* with *get*, and *write* on the condition that it is that, until it was; blocks.
+    Read the live job of *key* with *get*, and *write* if it is unchanged; repeat until it was; blocks.
 
     Raises:
-        StoreError: Transient, if others keep changing it.
+        StoreError: Transient, if other callers keep changing it.
     """
     wanted = checks.check_generation(if_generation)
     for _ in range(_TRIES):

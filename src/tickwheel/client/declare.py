@@ -1,9 +1,9 @@
 """
-Declare a manifest: make its recurring jobs what they should be, in one commit of each partition.
+Declare a manifest: create, change and cancel its recurring jobs, in one commit per partition.
 
-The manifest and its jobs are read, and written on the condition that nobody has declared it meanwhile: so of several
-who do so at once, the manifest has what one of them declared, and nothing of another. A job under way at that moment is
-changed or cancelled as by any other caller, once its owner has said whether it has started.
+The manifest and its jobs are read, and written on the condition that no other declaration came in between: so
+of concurrent declarations, exactly one takes effect. A running job is
+changed or cancelled as by any other caller, once its owner has reported whether it has started.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ class _Part:
     Attributes:
         store: The partition.
         key: Any key of it.
-        before: The manifest as it is there.
+        before: The manifest as stored there.
         members: Its jobs there, by key.
-        sets: What is declared there.
-        after: The manifest as it is declared there.
+        sets: The writes of the declaration there.
+        after: The manifest after the declaration.
     """
 
     store: Store
@@ -79,16 +79,16 @@ class _Part:
 
 def declared(client: Client, asked: Declaration, sets: Callable[[], list[Set]]) -> Declared:
     """
-    Declare what is *asked* for, and return what came of it; blocks.
+    Declare *asked*, and return the answer; blocks.
 
     Args:
         client: Reads and writes.
-        asked: Its arguments were checked.
-        sets: Returns the writes that set its schedules, by the time that it is called.
+        asked: The declaration, with validated arguments.
+        sets: Returns the writes of its schedules, by the current time.
 
     Raises:
         InvalidJobError: If a key belongs to another manifest; nothing was done then.
-        StoreError: Transient, if others keep declaring the manifest.
+        StoreError: Transient, if other callers keep declaring the manifest.
     """
     for _ in range(_TRIES):
         parts, newest = _parts_of(client.store, asked, sets())
@@ -143,7 +143,7 @@ def _check_owners(parts: Sequence[_Part]) -> None:
 
 def _written(client: Client, parts: Sequence[_Part], revision: int | None) -> Declared | None:
     """
-    Write *parts*, and return the answer, or None if somebody else has declared the manifest meanwhile.
+    Write *parts*, and return the answer, or None if another declaration came in between.
     """
     jobs: list[DeclaredJob] = []
     outcomes: list[Outcome] = []

@@ -1,7 +1,7 @@
 """
-Walk a list and change what it has, at the speed of bulk writes.
+Walk a list and change its jobs, at the speed of bulk writes.
 
-The next page is read while the last one is being written.
+The next page is read while the previous one is being written.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tickwheel.jobs.verbs import CancelJobs
 __all__ = ["Walked", "drained", "jobs_with", "walked"]
 
 _AHEAD: Final = 2
-"""How many pages are on their way to the store: one more than a commit takes, so that the next one need not wait."""
+"""Maximum number of pages in writing: one more than a commit takes, so that the next one need not wait."""
 
 
 class Walked(NamedTuple):
     """
-    A page whose changes are written: where the list goes on, None at its end, what was changed, and the answers.
+    A page whose changes are committed: the next cursor, None at the end, the changed jobs, and the answers.
     """
 
     cursor: str | None
@@ -40,14 +40,14 @@ def walked(
     limit: int | None = None,
 ) -> Iterator[Walked]:
     """
-    Yield each page of the list of *fields* once it is written; blocks.
+    Yield each page after its changes are committed; blocks.
 
     Args:
         client: Reads the pages.
-        fields: What to list; its cursor is where to begin.
-        choose: Returns which of a page to change.
-        change: Sends the changes of those; None if there is nothing to send.
-        limit: How many jobs to choose at most.
+        fields: The query; its cursor is the start.
+        choose: Returns the jobs of a page to change.
+        change: Sends the changes of those; None to send nothing.
+        limit: Maximum number of jobs to choose.
     """
     waiting: deque[tuple[str | None, Sequence[Job], Reply[list[Answer]] | None]] = deque()
     cursor, is_over = fields.get("cursor"), False
@@ -75,9 +75,9 @@ def jobs_with(client: Jobs, handlers: Iterable[str]) -> list[Job]:
 
 def drained(client: Jobs, prefix: str, on_progress: Callable[[int], object] | None) -> list[Job]:
     """
-    Cancel every pending job under *prefix* and return those that were, in the order of their keys; blocks.
+    Cancel every pending job under *prefix* and return the cancelled jobs, ordered by key; blocks.
 
-    *on_progress* is called with how many more were cancelled.
+    *on_progress* is called with the number of jobs cancelled since its last call.
     """
 
     def cancel(jobs: Sequence[Job]) -> Reply[list[Answer]]:

@@ -1,15 +1,15 @@
 """
 A scheduler whose jobs another process fires: the same verbs over HTTP.
 
-    _address     which address is a service's
-    _core        what both faces of the scheduler are built on, as `scheduler._core` is for a store
-    _client      the verbs on jobs; checks are the scheduler's own, before anything is sent
-    _pulls       the verbs of workers
+    _address     recognises the addresses of services
+    _core        the core of `Scheduler` and `AsyncScheduler`, as `scheduler._core` is for a store
+    _client      the operations on jobs; arguments are validated before a request is sent
+    _pulls       the operations of workers
     _puller      registered handlers, run here: they pull
-    _loop        where their coroutines run, and requests
-    _wire        what is asked and answered, as documents
-    _errors      which problem is which error
-    transport    requests, sent again until they are answered
+    _loop        the event loops of coroutines and requests
+    _wire        requests and answers as documents
+    _errors      from problem documents to errors
+    transport    requests with retries
 
 What it cannot do is an `UnsupportedError` that says where it can be done: further targets, a clock, a tracer and events
 belong to the process that fires.

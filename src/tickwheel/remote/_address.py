@@ -1,5 +1,5 @@
 """
-The addresses of services, which differ from those of stores in their schemes.
+The addresses of services, which have other schemes than stores.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """
-The verbs on jobs, over HTTP: `tickwheel.client` for a service.
+The operations on jobs, over HTTP: `tickwheel.client` for a service.
 
-What is asked for is checked here, by the same code, before it is sent. So a bad value is the same error, and costs no
-request; only what the service alone knows comes back as a problem.
+Requests are validated here, by the same code, before they are sent. So an invalid value raises the same error, and
+costs no
+request; only errors that the service alone can detect come back as problem documents.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ __all__ = ["RemoteClient"]
 
 _ITEMS_MAX: Final = 10_000
 _BYTES_MAX: Final = 8 << 20
-"""Half of what a service takes by default."""
+"""Maximum size of a request: half of a service's default limit."""
 _NOT_FOUND: Final = 404
 _ANY: Final = RetryPolicy()
-"""The one that the service chooses."""
+"""Let the service choose."""
 
 
 class RemoteClient:
@@ -45,8 +46,8 @@ class RemoteClient:
     The jobs of one service. All methods may be called from any thread.
 
     Args:
-        transport: To the service.
-        policy: Returns how often the handler of a name is tried again, if it was registered here with that.
+        transport: The connection to the service.
+        policy: Returns the retry policy of a handler that was registered here.
     """
 
     def __init__(self, transport: Transport, policy: Callable[[str], RetryPolicy | None]) -> None:
@@ -55,13 +56,13 @@ class RemoteClient:
     # ---- writes ----------------------------------------------------------------------------------------------------
 
     is_stale = False
-    """The service has the clock."""
+    """Never: the clock is the service's."""
 
     def refresh(self) -> None: ...
 
     def now_ms(self) -> int:
         """
-        Return this machine's time, which the service's is taken for.
+        Return this machine's time, as an estimate of the service's.
         """
         return time.time_ns() // 1_000_000
 
@@ -104,7 +105,7 @@ class RemoteClient:
 
     def within(self, connection: object) -> NoReturn:
         """
-        Refuse: the service's store is not the caller's.
+        Raise an error: the service's store is not accessible to the caller.
         """
         what = f"a transaction of {type(connection).__name__} does not reach the service"
         raise UnsupportedError(what, "leave conn out, or use a scheduler on the store itself")
@@ -119,7 +120,7 @@ class RemoteClient:
         batched: dict[str, Any] | None = None,
     ) -> Future[list[Answer]]:
         """
-        Do the same to each key: with a request of its own to one, in a batch to many, with *batched* for a body.
+        Apply an operation to each key: one request for one key, a batch for many, with *batched* as body.
         """
         checked, generation = checks.check_keys(verb.keys), checks.check_generation(verb.if_generation)
         if len(checked) == 1:

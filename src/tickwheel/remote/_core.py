@@ -1,5 +1,5 @@
 """
-The core of both faces of the scheduler where a service fires the jobs.
+The core of `Scheduler` and `AsyncScheduler` if a service fires the jobs.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class RemoteCore:
     @property
     def is_firing(self) -> bool:
         """
-        True while handlers pull; they do not in the child of a fork.
+        True while handlers pull; not in the child of a fork.
         """
         return self._lifecycle.is_started and not self._is_inherited
 
@@ -70,14 +70,11 @@ class RemoteCore:
 
     @property
     def is_in_use(self) -> bool:
-        """
-        True while this process has threads or connections for it.
-        """
         return self.is_firing or self._transport.is_open
 
     def subscribe(self, hook: EventHook, *, routine: bool = True) -> Callable[[], None]:
         """
-        Refuse: events of firings are reported where they happen.
+        Raise an error: events of firings are reported where they happen.
         """
         events = "firings" if routine else "failures"
         what, remedy = f"{hook!r} cannot be called with a service's {events}", "subscribe where the service is started"
@@ -85,14 +82,14 @@ class RemoteCore:
 
     def recent(self, after: int) -> list[FiringRecord]:
         """
-        Refuse: what fired is reported where it does.
+        Raise an error: firings are reported where they happen.
         """
         what, remedy = f"the firings after {after} are not known here", "ask the service: GET /v1/firings"
         raise UnsupportedError(what, remedy)
 
     def start(self, loop: asyncio.AbstractEventLoop | None, role: str) -> None:
         """
-        Make sure that the service is there, and let the registered handlers pull; async ones run on *loop*.
+        Check that the service answers, and start to pull for registered handlers; async ones run on *loop*.
         """
         check_role(role)
         if self._is_inherited:
@@ -105,16 +102,13 @@ class RemoteCore:
         self._puller = Puller(self.pulls, self.handlers, self._options, loop)
 
     def is_inside(self) -> bool:
-        """
-        Return whether the caller is a handler, which a stop may not wait for.
-        """
         return self._puller is not None and self._puller.is_inside()
 
     def stop(self, timeout: float | None, *, is_inside: bool) -> list[Firing]:
         """
-        Pull no more, let handlers finish, and let go of the connections.
+        Stop pulling, let handlers finish, and close the connections.
 
-        In the child of a fork there are connections alone: what runs is the parent's.
+        In the child of a fork only the connections are closed: running handlers are the parent's.
         """
         if self._is_inherited:
             self._transport.close()
@@ -135,22 +129,16 @@ class RemoteCore:
         return self.client.explain(key)
 
     def nodes(self) -> Sequence[Node]:
-        """
-        Return who fires.
-        """
         return self.client.nodes()
 
     def advertise(self, url: str, secret: str) -> None:
         """
-        Refuse: a client has no service of its own.
+        Raise an error: a client has no service of its own.
         """
         what, remedy = "advertise() was called on the client of a service", "call it where the jobs are fired"
         raise UnsupportedError(what, remedy)
 
     def stats(self, *, with_store: bool) -> dict[str, Any]:
-        """
-        Return the service's counters and figures.
-        """
         if not self._lifecycle.is_open:
             raise ClosedError("scheduler")
         return self.client.stats()

@@ -1,5 +1,5 @@
 """
-From a problem document to the error that the scheduler itself would have raised.
+From problem documents to the errors of the scheduler.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def error_of(problem: dict[str, Any], where: str) -> TickwheelError:  # noqa: PL
 
 def _value(problem: dict[str, Any]) -> object:
     """
-    Return the value that was refused, or its text where that was shortened.
+    Return the refused value, or its text if that was truncated.
     """
     text = problem.get("value")
     try:
@@ -70,7 +70,7 @@ def _value(problem: dict[str, Any]) -> object:
 
 def _made(kind: type[_E], message: str, **facts: object) -> _E:
     """
-    Return an error with the *message* that was made elsewhere of the same *facts*.
+    Return an error with a *message* that another process made from the same *facts*.
     """
     error = kind.__new__(kind)
     error.args = (message,)

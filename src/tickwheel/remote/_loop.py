@@ -1,7 +1,7 @@
 """
-The event loops of a client, in threads of their own: that of its requests, and one for the coroutines of its handlers.
+The event loops of a client, in threads of their own: one for requests, and one for coroutines of handlers.
 
-One for all handlers, so that they may share what belongs to a loop.
+All handlers share one loop, so that they can share objects of that loop.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from tickwheel.threads import Lock, Thread
 __all__ = ["HandlerLoop", "start_loop"]
 
 _LAST_S: Final = 1.0
-"""What a coroutine gets that is cancelled at the end."""
+"""Seconds for a cancelled coroutine at the end."""
 
 
 def start_loop(name: str) -> tuple[asyncio.AbstractEventLoop, Thread]:
     """
-    Return a new loop that runs in a daemon thread called *name*, and the thread; once it is stopped, it is closed.
+    Return a new loop that runs in a daemon thread called *name*, and the thread; once stopped, it is closed.
 
     Raises:
-        RuntimeError: If there is no thread to spare.
+        RuntimeError: If no thread is available.
     """
     loop = new_event_loop()
     thread = Thread(target=_run, args=(loop,), name=name, daemon=True)
@@ -39,10 +39,10 @@ def start_loop(name: str) -> tuple[asyncio.AbstractEventLoop, Thread]:
 
 class HandlerLoop:
     """
-    The loop that the scheduler was started on, or else one in a thread of its own, from the first coroutine on.
+    The loop on which the scheduler was started, or else one in a thread of its own, started on demand.
 
     Args:
-        loop: The one that runs already, if any.
+        loop: A running loop, if there is one.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None) -> None:
@@ -53,7 +53,7 @@ class HandlerLoop:
 
     def result_of(self, work: Coroutine[Any, Any, object]) -> object:
         """
-        Return what *work* returns there; blocks.
+        Run *work* on the loop and return its result; blocks.
 
         Raises:
             ClosedError: After `close`.
@@ -67,7 +67,7 @@ class HandlerLoop:
 
     def close(self) -> None:
         """
-        Cancel what still runs on a loop of its own, and end that; one that was lent is its owner's. Twice is allowed.
+        Cancel the tasks of a loop of its own, and end that loop; a caller's loop is left running. May be called twice.
         """
         with self._lock:
             self._is_closed = True
@@ -103,7 +103,7 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 
 async def _end_rest(loop: asyncio.AbstractEventLoop) -> None:
     """
-    End what nobody holds any more: async generators, also those whose end the garbage collector has just asked for.
+    Close async generators, including those whose finalization the garbage collector has just scheduled.
     """
     await asyncio.sleep(0)
     if tasks := asyncio.all_tasks() - {asyncio.current_task()}:

@@ -1,9 +1,9 @@
 """
-Handlers of this process for jobs that a service fires: each pulls the queue of its name.
+Handlers of this process for jobs that a service fires: each pulls from the queue of its name.
 
-The lease of a running firing is renewed in time, so a slow handler keeps it; if its process dies, it ends soon.
-The handler's result is reported as it is: done, again, dead. A snooze counts as an attempt here. An attempt that is
-past its timeout has failed; its thread keeps its place until it ends, so there are never more of them than workers.
+The lease of a running firing is renewed, so a slow handler keeps it; if its process dies, the lease ends soon.
+The handler's result is reported: done, retry, or dead. A snooze counts as an attempt here. An attempt that exceeds
+its timeout has failed; its thread keeps its place until it ends, so there are never more threads than workers.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ _WAIT_S: Final = 20.0
 _LEASE_S: Final = 30.0
 _BEAT_S: Final = _LEASE_S / 3
 _PAUSE_S: Final = 1.0
-"""Between two tries of a service that does not answer."""
+"""Seconds between two requests to a service that does not answer."""
 _MISFIT_S: Final = 30.0
-"""After which a job may be leased again whose payload does not fit the handler here."""
+"""Delay before a job whose payload does not fit the handler here may be leased again."""
 _AHEAD_S: Final = 0.1
-"""How long what was leased may wait for the turn that its rate gives it."""
+"""Maximum time that a leased firing waits for its handler's rate limit."""
 
 _INSIDE: ContextVar[Puller | None] = ContextVar("tickwheel_puller", default=None)
-"""Whose handler this is; a coroutine of it has it on any loop."""
+"""The puller of the current handler, also in coroutines on any loop."""
 
 
 @dataclass(slots=True, eq=False)
 class _Attempt:
     """
-    One leased firing, and when its timeout is over, once it has begun; it is to stop once its lease has ended.
+    One leased firing, with the end of its timeout once it has started; it must stop once its lease has ended.
     """
 
     lease: JobLease
@@ -74,7 +74,7 @@ class _Attempt:
 
     def stop(self) -> None:
         """
-        Let the handler know that somebody else has the job, or nobody any more.
+        Notify the handler that the job has another owner, or none.
         """
         self.is_stopped = True
         if self.expire is not None:
@@ -83,9 +83,9 @@ class _Attempt:
 
     def begin(self, progress: Progress | None = None) -> bool:
         """
-        Let the timeout begin, or begin again; return whether the attempt still counts.
+        Start or restart the timeout; return whether the attempt still counts.
 
-        What is said of its *progress* goes with the next beat.
+        Its *progress* is sent with the next beat.
         """
         self.progress = progress or self.progress
         self.late_at = time.monotonic() + self.timeout_s
@@ -94,7 +94,7 @@ class _Attempt:
 
 class _Pace:
     """
-    The rate of one handler: how many to lease at once, and how long each has to wait, in seconds.
+    The rate limit of one handler: how many firings to lease at once, and the wait of each, in seconds.
     """
 
     def __init__(self, rate: float | None) -> None:
@@ -103,7 +103,7 @@ class _Pace:
 
     def most(self, places: int) -> int:
         """
-        Return how many of *places* to fill with one request, all of which begin soon.
+        Return how many of *places* to fill with one request, so that all start soon.
         """
         return places if not self._step_s else min(places, 1 + int(_AHEAD_S / self._step_s))
 
@@ -121,7 +121,7 @@ class Puller:
     Pulls for every handler that was registered before the start, until it is stopped.
 
     Attributes:
-        pid: The process that it pulls in, which is not the child of a fork.
+        pid: The process in which it pulls, to detect a forked child.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class Puller:
 
     def stop(self, deadline: float | None) -> list[Firing]:
         """
-        Pull no more, and wait for what runs until *deadline*; return what still does.
+        Stop pulling, and wait for running firings until *deadline*; return those that still run.
         """
         self._stopped.set()
         self._hurry.set()
@@ -215,7 +215,7 @@ class Puller:
 
     def _start(self, run: Callable[[], object]) -> None:
         """
-        Have a worker *run* it, as soon as the system has a thread for one.
+        Have a worker *run* it, as soon as the system has a thread.
         """
         while not self._ended.is_set():
             try:
@@ -352,7 +352,7 @@ class Puller:
 
     def _ask(self, attempt: _Attempt, now: float, *, is_beat: bool) -> Future[Any] | None:
         """
-        Ask for what the lease of *attempt* needs now, if anything; one slow answer does not hold up the next question.
+        Send the request that the lease of *attempt* needs now, if any, without waiting for its answer.
         """
         fire_id = attempt.lease.fire_id
         try:
@@ -369,7 +369,7 @@ class Puller:
 
     def _is_late(self, attempt: _Attempt, now: float) -> bool:
         """
-        Return whether the timeout of *attempt* is over; then it runs no longer, but for its thread.
+        Return whether the timeout of *attempt* is over; then only its thread still runs.
         """
         with self._lock:
             if attempt.late_at > now:

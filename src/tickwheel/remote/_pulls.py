@@ -1,5 +1,5 @@
 """
-The verbs of workers, over HTTP: `scheduler._pulls` for a service.
+The operations of workers, over HTTP: `scheduler._pulls` for a service.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class RemotePulls:
 
     def lease(self, queue: str, limit: int, wait: Duration, seconds: Duration) -> Future[list[JobLease]]:
         """
-        Lease what is due; cancelling the future leaves it to others.
+        Lease due firings; cancelling the future leaves them to other workers.
         """
         queue, limit, wait, seconds = check_lease(queue, limit, wait, seconds)
         body = _wire.to_json({"queue": queue, "limit": limit, "wait": wait, "seconds": seconds})
@@ -42,7 +42,7 @@ class RemotePulls:
 
     def abandon(self, found: Future[list[JobLease]]) -> None:
         """
-        Leave to others what *found* would bring; what it has brought is theirs when the lease is over.
+        Cancel the request of *found*; firings that it has leased are released when their leases end.
         """
         found.cancel()
 

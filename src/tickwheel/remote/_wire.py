@@ -50,7 +50,7 @@ __all__ = [
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _MS: Final = timedelta(milliseconds=1)
 _PAST_S: Final = -checks.FAR_MS / 1000
-"""Before all that counts as now or as past."""
+"""An instant before all that count as now or as past."""
 _TEXT: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True)
 
 _REFUSALS: Final = {
@@ -61,7 +61,7 @@ _REFUSALS: Final = {
 """Problems that are answers."""
 
 _INSTANTS: Final = frozenset({"at", "fired_at", "next_due_at", "now", "oldest_due_at", "since", "started_at"})
-"""The fields of the stats and of a node's figures that are instants."""
+"""The fields of the stats and of a node's metrics that are instants."""
 
 
 def to_json(document: Mapping[str, Any], payload: bytes | None = None) -> bytes:
@@ -71,21 +71,21 @@ def to_json(document: Mapping[str, Any], payload: bytes | None = None) -> bytes:
 
 def seconds(name: str, value: Duration) -> float:
     """
-    Return the seconds of *value*, which was checked, as JSON can have them: the past is no farther than it need be.
+    Convert the validated *value* to seconds within the range of JSON; the past is clamped.
     """
     return max(checks.seconds(name, value), _PAST_S)
 
 
 def epoch_seconds(name: str, at: Instant) -> float:
     """
-    Return the instant *at*, which was checked, in seconds since the epoch, as `seconds` does.
+    Convert the validated instant *at* to seconds since the epoch, as `seconds` does.
     """
     return max(checks.epoch_seconds(name, at), _PAST_S)
 
 
 def address(key: str, action: str = "") -> str:
     """
-    Return the address of the job of *key*; a key of dots is no folder.
+    Return the path of the job of *key*; dots are escaped, as they are not folders.
     """
     quoted = quote(key, safe="")
     return f"/v1/jobs/{quoted if quoted.strip('.') else quoted.replace('.', '%2E')}{action}"
@@ -101,7 +101,7 @@ def ms(text: str) -> int:
 
 def set_body(request: SetRequest) -> dict[str, Any]:
     """
-    Return what *request* asks for, without key, payload, retry policy and condition; it was checked.
+    Return the body of a validated *request*, without key, payload, retry policy and condition.
     """
     body: dict[str, Any] = {"target": request.target, "mode": str(request.mode)}
     for name in ("delay", "every", "expires", "max_wait", "misfire_grace"):
@@ -145,7 +145,7 @@ def _is_step(every: Duration) -> bool:
 
 def bulk_body(verb: str, prefix: str, fields: BulkFields) -> dict[str, Any]:
     """
-    Return what a bulk change of checked *fields* asks for, without its limit.
+    Return the body of a bulk change of validated *fields*, without its limit.
     """
     body: dict[str, Any] = {"do": verb, "prefix": prefix}
     for name, value in fields.items():
@@ -162,7 +162,7 @@ def bulk_body(verb: str, prefix: str, fields: BulkFields) -> dict[str, Any]:
 
 def change_body(fields: ChangeFields, now: int) -> bytes:
     """
-    Return what a change of *fields* asks for, whose lengths of time, instants and lists are checked.
+    Validate the times and lists of *fields* and return the body of the change.
 
     Raises:
         InvalidJobError: Naming the value and the remedy; also InvalidDelayError and TypeError, as `set_write`.
@@ -296,9 +296,9 @@ def incidents_of(document: Mapping[str, Any]) -> Incidents:
 
 def stats_of(document: Any) -> Any:
     """
-    Return the stats or a node's figures, or a part of them, that *document* describes.
+    Convert *document* to the stats or a node's metrics, or a part of them.
 
-    Its instants are in ms then, as a scheduler has them.
+    Instants are converted to ms, as in a scheduler.
     """
     if isinstance(document, list):
         return [stats_of(each) for each in document]
@@ -348,4 +348,4 @@ _READ: Final[dict[str, Callable[[Any], Any]]] = {
     "first_set_at": ms,
     "pause": pause_of,
 }
-"""How the fields of a job are read that are not taken as they are."""
+"""Converters of the fields of a job."""

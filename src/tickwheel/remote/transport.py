@@ -1,8 +1,8 @@
 """
-Requests to a service, sent again until they are answered or their time is over.
+Requests to a service, retried until they are answered or their time is over.
 
-They run on an event loop in a thread of their own, which both faces of the scheduler share; connections are kept. Every
-write carries an Idempotency-Key, so that one which is sent twice, because its answer was lost, is done once.
+They run on an event loop in a thread of their own, which both kinds of scheduler share; connections are kept. Every
+write has an Idempotency-Key, so that a write that is sent twice, because its answer was lost, is done once.
 
 Internal: other packages use it, users do not.
 """
@@ -40,18 +40,16 @@ _WAIT_S: Final = 0.05
 _WAIT_MAX_S: Final = 2.0
 _AGAIN: Final = frozenset({429, 502, 503, 504})
 _LOST: Final = frozenset({0, 502, 504})
-"""No answer, or that of a proxy which got none: a write may have been done."""
+"""Statuses without an answer of the service, also of a proxy: a write may have been done."""
 _REMEDY: Final = "is this the right address?"
 _AT_ONCE_MAX: Final = 100
-"""
-How many requests are under way at once; others wait here, and their time begins when they are sent. Long polls, which
-are there to wait, are not among them.
-"""
+"""Maximum number of concurrent requests; others wait here, and their time begins when they are sent. Long polls
+do not count."""
 
 
 class _Document(dict[str, Any]):
     """
-    The document that the service at *where* answers with; one that lacks a field is somebody else's.
+    The document of an answer of the service at *where*; a missing field means that another server answered.
     """
 
     def __init__(self, fields: Mapping[str, Any], where: str) -> None:
@@ -65,15 +63,15 @@ class _Document(dict[str, Any]):
 
 class Transport:
     """
-    One service. `ask` runs on the loop of `submit`.
+    A connection to one service. `ask` runs on the loop of `submit`.
 
     Args:
-        url: Of the service, such as "http://127.0.0.1:8765".
-        token: What it asks for, or None.
-        timeout_s: How long one request may take, with all its tries.
+        url: URL of the service, such as "http://127.0.0.1:8765".
+        token: Access token, or None.
+        timeout_s: Maximum time of one request, including its retries.
 
     Raises:
-        StoreError: If the URL or the token cannot be one.
+        StoreError: If the URL or the token is invalid.
     """
 
     def __init__(self, url: str, token: str | None, timeout_s: float) -> None:
@@ -96,7 +94,8 @@ class Transport:
         """
         Run *request* on the transport's loop. From any thread.
 
-        What is under way at a `close` ends with a `ClosedError`, a write with a `StoreError` as it may have been done.
+        A `close` ends running requests with a `ClosedError`, and writes with a `StoreError`, as they may have been
+        done.
 
         Raises:
             ClosedError: After `close`.
@@ -125,13 +124,13 @@ class Transport:
     @property
     def is_open(self) -> bool:
         """
-        True from the first question to the close, in the process that asked it.
+        True from the first request to the close, in the process of that request.
         """
         return self._loop is not None and self._pid == os.getpid()
 
     def close(self) -> None:
         """
-        Let go of the connections, and end what still waits: see `submit`. Twice is allowed.
+        Close the connections, and end waiting requests: see `submit`. May be called twice.
         """
         with self._lock:
             self._is_closed = True
@@ -154,18 +153,18 @@ class Transport:
         patience_s: float = 0.0,
     ) -> tuple[int, Any]:
         """
-        Return the status and the document that answer a request; a problem is an answer.
+        Return the status and the document of the answer to a request; a problem document is an answer.
 
         Args:
             method: The HTTP method.
-            path: After the service's URL, percent-encoded.
+            path: Path below the service's URL, percent-encoded.
             body: JSON.
-            headers: Further ones.
+            headers: Further headers.
             params: The query.
-            patience_s: How much longer the service may take, as it was asked to wait.
+            patience_s: Additional time for the service, if the request asks it to wait.
 
         Raises:
-            StoreError: If no answer came, or none that can be read.
+            StoreError: If there is no answer, or an unreadable one.
         """
         sent = {"idempotency-key": uuid.uuid4().hex} if method != "GET" else {}
         sent |= {"content-type": "application/json"} if body is not None else {}
@@ -207,10 +206,10 @@ class Transport:
 
     async def document(self, *arguments: Any, **named: Any) -> Any:
         """
-        Return the document that answers a request, as `ask` does.
+        Return the document of the answer to a request, as `ask` does.
 
         Raises:
-            TickwheelError: For a problem, the error that it is.
+            TickwheelError: The error of a problem document.
         """
         status, answer = await self.ask(*arguments, **named)
         if status >= 400:  # noqa: PLR2004  where errors begin
@@ -228,7 +227,7 @@ class Transport:
         params: Mapping[str, Any] | None,
     ) -> tuple[int, Any, float]:
         """
-        Ask once; return status 0 and the reason where no answer came, and how long the service asks to wait.
+        Send a request once; without an answer return status 0 and the reason; also the wait that the service requests.
         """
         import httpx  # noqa: PLC0415  an extra, loaded on first use
 
@@ -313,7 +312,7 @@ def _checked(url: str) -> str:
 
 def _sendable(token: str | None) -> str | None:
     """
-    Return *token* if a header can carry it; no message shows it.
+    Validate *token* as a header value; no message shows it.
     """
     if token is None or (token.isascii() and token.isprintable() and token == token.strip()):
         return token
