@@ -347,7 +347,8 @@ def test_one_that_hangs_beside_others(receiver, other, monkeypatch):
     (*hung, answer), figures = sent_all([f"{receiver.url}/"] * 3 + [f"{other.url}/"], timeout_s=2.0)
     assert all("did not answer within 2 s" in str(each) for each in hung)
     assert answer is None
-    assert figures == {receiver.url: {"state": "closed", "failures": 3, "open_s": 0.0}}
+    reason = f"{receiver.url}/ did not answer within 2 s"
+    assert figures == {receiver.url: {"state": "closed", "failures": 3, "open_s": 0.0, "reason": reason}}
 
 
 def test_a_wait_for_a_place_takes_no_time(receiver, monkeypatch):
