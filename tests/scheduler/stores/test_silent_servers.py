@@ -334,3 +334,33 @@ def test_dropped_packets_end_calls_in_time(request, kind):
     command = [*alone, sys.executable, "-c", textwrap.dedent(DROPPING), support, end, url]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert answer.stdout.split() == ["True", "True"] * 2 + ["0"], answer.stderr
+
+
+@pytest.mark.parametrize("table", ["tickwheel_shard", "tickwheel_node"])
+def test_a_pipeline_that_stopped_keeps_no_lease(postgres, database, until, table):
+    """
+    A client that went silent in the middle of a pipeline, with locks that leases need, is ended by the next renewals.
+    """
+    psycopg = pytest.importorskip("psycopg")
+
+    def renewed():
+        try:
+            return store.renew("owner")
+        except StoreError:
+            return None
+
+    def renew_beside():
+        with psycopg.connect(host=str(postgres.folder), user="tick", dbname=database) as silent:
+            silent.execute("SET statement_timeout = 500")
+            with silent.pipeline():
+                silent.execute(f"SELECT FROM {table} FOR UPDATE")
+                silent.pgconn.send_flush_request()
+                silent.pgconn.flush()
+                kept.extend(until(renewed))
+                silent.execute("SELECT 1").fetchone()
+
+    with closing(open_store(f"{postgres.url(database)}&lease_s=1")) as store:
+        held, kept = store.acquire("owner"), []
+        with pytest.raises(psycopg.Error, match="terminat"):
+            renew_beside()
+        assert [(lease.shard, lease.epoch) for lease in kept] == [(lease.shard, lease.epoch) for lease in held]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
+from tickwheel.stores._deadlines import call_s
 from tickwheel.stores._reports import KEPT_MS
 from tickwheel.stores.contract import Lease
 from tickwheel.stores.postgres._connections import Connections
@@ -32,6 +33,10 @@ class CutOff(NamedTuple):
     key: str
     generation: int
     attempt: int
+
+
+_STUCK: Final = 2.0
+"""After how many calls' time without a further word a client has stopped in the middle of a pipeline."""
 
 
 class View(NamedTuple):
@@ -59,15 +64,17 @@ def view(
     """
     Note that *owner* is there, and return what it sees of at least so many *shards*: one round trip.
 
-    Leases that were written before the clock was set back are cut so that they end in time; where *is_taking*, those of
-    owners whose guards are gone have ended.
+    A client that has stopped in the middle of a pipeline is ended first, be it this one's own on a line that went
+    silent: it may hold what the leases need. Leases that were written before the clock was set back are cut so that
+    they end in time; where *is_taking*, those of owners whose guards are gone have ended.
     """
+    stuck_ms = min(lease_ms, int(_STUCK * call_s(lease_ms / 1000) * 1000))
     with connections.writing() as connection:
         server = connection.execute(SQL["is_same_server"], (shards,))
         durability = connection.execute(SQL["durability"])
+        connection.execute(SQL["end_stuck"], (stuck_ms,))
         connection.execute(SQL["cut_leases"])
         if is_taking:
-            connection.execute(SQL["end_stuck"], (lease_ms,))
             connection.execute(SQL["expire_deserted"], {"owner": owner})
         node = {"owner": owner, "lease_ms": lease_ms, "is_guarded": is_guarded}
         until = connection.execute(SQL["see_node"], node)

@@ -273,7 +273,7 @@ WITH far AS (
 SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 
 -- name: end_stuck
--- Sessions of this user whose client has stopped in the middle of a pipeline, for longer than a lease: the server
+-- Sessions of this user whose client has stopped in the middle of a pipeline, for longer than any call takes: the server
 -- does not take that for an idle transaction, and would wait for the rest without an end, with all locks.
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE datname = current_database() AND usename = current_user AND state = 'active' AND wait_event = 'ClientRead'
