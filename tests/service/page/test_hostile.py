@@ -114,7 +114,7 @@ def test_none_runs(hostile, page, state):
         page.run("document.getElementById('detail').close()")
     assert page.run("return window.hit ?? null") is None
     strange = (
-        "script:not([src='/static/main.js']), iframe, object, embed, base, style, img:not([src='/static/wheel.svg'])"
+        "script:not([src='static/main.js']), iframe, object, embed, base, style, img:not([src='static/wheel.svg'])"
     )
     assert page.run("return document.querySelectorAll(arguments[0]).length", strange) == 0
 

@@ -126,7 +126,7 @@ def test_reports_are_drawn_once(server, page):
     const headers = { "content-type": "application/json" };
     const read = async (...nodes) => {
       window.fetch = async (path, options) =>
-        path === "/v1/fleet" ? new Response(JSON.stringify({ nodes }), { headers }) : ask(path, options);
+        path === "./v1/fleet" ? new Response(JSON.stringify({ nodes }), { headers }) : ask(path, options);
       const { number, firings } = await firingsOfOthers();
       return [number, firings.map(({ fire_id, by }) => `${fire_id} ${by}`)];
     };

@@ -17,7 +17,7 @@ OLD_UNTIL = time.time() - 60
 CUT_OFF = """
 const ask = window.fetch;
 window.fetch = (path, options) => {
-  if (!path.startsWith("/v1/live")) return ask(path, options);
+  if (!path.startsWith("./v1/live")) return ask(path, options);
   window.fetch = ask;
   return Promise.reject(new TypeError("cut off"));
 };
