@@ -152,6 +152,11 @@ def test_one_handler_a_name():
     with_handler(jobs)
     with pytest.raises(InvalidJobError, match="there is one of that name"):
         with_handler(jobs)
+    with pytest.raises(InvalidJobError, match="it is a task, which needs no handler"):
+        jobs.handler("cancel")(jobs.task(name="cancel-order")(print_name))
+
+
+def print_name(name: str) -> None: ...
 
 
 def test_a_test_of_the_application_moves_the_clock(async_scheduler, manual_clock):

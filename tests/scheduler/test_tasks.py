@@ -653,7 +653,27 @@ def mistakes(scheduler):
         "pass a list of SetRequest": lambda: scheduler.set_many(SetRequest("k", made.of(), delay=1)),
         "what its of": lambda: scheduler.set_many([SetRequest("k", made, delay=1)]),
         "a task": lambda: scheduler.jobs_of(closed),
+        "pass a call of the task": lambda: scheduler.set("k", handler=made, delay=1),
+        "pass the key first": lambda: scheduler.set(made.of(), delay=1),
+        r"of\(\) got an unexpected .*'pric': did you mean 'price'": lambda: made.of(pric=1),
+        "not their names": lambda: scheduler.task(name="x", retry_on="OSError")(closed),
+        "is a method, and no payload": lambda: scheduler.task(name="x")(Sent.later),
+        "which needs no handler": lambda: scheduler.handler("h")(made),
     }
+
+
+class Sent:
+    def later(self, number: int) -> None: ...
+
+
+def test_a_task_has_no_verbs_of_other_libraries():
+    """
+    The error names the call that sets a job.
+    """
+    made = task(name="t")(closed)
+    for name in ("delay", "apply_async", "defer", "send"):
+        with pytest.raises(AttributeError, match=rf"no '{name}': set a call of it, as in scheduler\.set"):
+            getattr(made, name)
 
 
 @pytest.mark.parametrize("remedy", mistakes(Scheduler("memory://")))

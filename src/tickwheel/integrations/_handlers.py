@@ -72,6 +72,8 @@ class Handlers:
             return self.handler()(name)
 
         def add(function: _Handler) -> _Handler:
+            if isinstance(function, Task):
+                raise InvalidJobError("handler", function, "it is a task, which needs no handler: set its of(...)")
             known = name_of(function) if name is None else name
             self._check(known)
             self._handlers[known] = function, fields

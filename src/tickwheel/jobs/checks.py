@@ -108,6 +108,8 @@ def check_handler(handler: str) -> str:
     Validate a handler: at most 2,048 bytes of UTF-8, the maximum length of a URL.
     """
     if not isinstance(handler, str):
+        if hasattr(handler, "of"):
+            raise InvalidJobError("handler", handler, "pass a call of the task behind the key, such as task.of(...)")
         raise InvalidJobError("handler", handler, f"pass a name or URL as a string, not {type(handler).__name__}")
     return check_text("handler", handler, 2048)
 

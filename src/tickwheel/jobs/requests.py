@@ -294,6 +294,10 @@ def spread(request: SetRequest) -> SetRequest:
     Raises:
         InvalidJobError: If that is not a call, or other fields say the same once more.
     """
+    if isinstance(request.key, TaskCall):
+        raise InvalidJobError(
+            "key", request.key, "pass the key first and the call behind it, as in set('order/17', call)"
+        )
     if getattr(request, "call", None) is None:  # an item of the service has none
         return request
     call = check_call(request.call)

@@ -13,6 +13,7 @@ from types import FunctionType
 from typing import Any, Final, get_type_hints
 
 from tickwheel.jobs.errors import InvalidJobError, MisfitError
+from tickwheel.jobs.requests import check_names
 from tickwheel.scheduler._codec import Codec
 from tickwheel.targets import Firing
 
@@ -41,6 +42,9 @@ class Signature:
             if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
                 message = f"task {name!r} takes *{parameter.name}: a payload has arguments by name, so name each"
                 raise TypeError(message)
+        if parameters and parameters[0].name in ("self", "cls") and "." in getattr(function, "__qualname__", ""):
+            message = f"task {name!r} is a method, and no payload holds its object: decorate a function"
+            raise TypeError(message)
         self._firing = _firing_of(name, parameters)
         self._parameters = {each.name: each for each in parameters if each is not self._firing}
         self._own = signature.replace(
@@ -74,6 +78,8 @@ class Signature:
             message = f"{self.shown} gets its firing when it runs: leave firing= out"
             raise TypeError(message)
         self.prepare()
+        if self._rest is None:
+            check_names(f"{self._name}.of", kwargs, self._parameters)
         try:
             bound = self._own.bind(*args, **kwargs)
         except TypeError as error:

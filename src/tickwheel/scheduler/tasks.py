@@ -20,6 +20,7 @@ from typing import (
     Any,
     Final,
     Generic,
+    NoReturn,
     ParamSpec,
     Protocol,
     TypeAlias,
@@ -147,6 +148,12 @@ class Task(Generic[_P, _Q, _R]):
 
     def __repr__(self) -> str:
         return f"<Task {self._signature.shown}>"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            message = f"a task has no {name!r}: set a call of it, as in scheduler.set(key, task.of(...), delay='30m')"
+            raise AttributeError(message)
 
     def __reduce__(self) -> str:
         """
@@ -343,6 +350,8 @@ def _name_of(function: Callable[..., Any], name: str | None) -> str:
 def _errors(name: str, given: Errors | None) -> tuple[type[BaseException], ...] | None:
     if given is None:
         return None
+    if isinstance(given, str):
+        raise InvalidJobError(name, given, "pass classes of exceptions, not their names")
     classes = tuple(given) if isinstance(given, Sequence) else (given,)
     for each in classes:
         if not (isinstance(each, type) and issubclass(each, BaseException)):
