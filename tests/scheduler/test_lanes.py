@@ -10,11 +10,13 @@ from unittest.mock import ANY
 
 import pytest
 
+from tickwheel.engine import _stager
 from tickwheel.jobs.lane import lane_of
 from tickwheel.observe.events import LaneCleared, LaneFilled
 from tickwheel.scheduler import Scheduler, SchedulerOptions, SetRequest
 
 STAGED_MAX = 200
+PATIENCE_S = 60.0
 HERD = 5 * STAGED_MAX
 LANES = 10
 
@@ -153,6 +155,35 @@ def test_some_crowds(url, make, record):
     scheduler.start()
     scheduler.set_many(jobs)
     assert sorted(record.wait(len(jobs))) == sorted(job.payload for job in jobs)
+
+
+def test_a_change_beside_a_long_scan(file_url, make, monkeypatch):
+    """
+    A job that another process sets while the rows of a crowd are passed over does not wait for the end of that.
+    """
+    monkeypatch.setattr(_stager, "_SCANNED", 1)
+    scheduler, client = make(file_url, options=options()), Scheduler(file_url)
+    scheduler.handler("crowd", rate=0.01)(print)
+    ran, found = threading.Event(), []
+    scheduler.handler("h")(lambda _: ran.set())
+    client.set_many(herd(count=20 * STAGED_MAX))
+    store = scheduler._core.client.store
+    scan = store.scan
+
+    def slow_scan(*args, inside, rows):
+        if not inside:
+            found.append(ran.is_set())
+            if len(found) == 3:
+                client.set("k", delay=0, handler="h")
+            if len(found) > 3:
+                ran.wait(1.0)  # for as many pages as there are
+        return scan(*args, inside=inside, rows=rows)
+
+    monkeypatch.setattr(store, "scan", slow_scan)
+    scheduler.start()
+    assert ran.wait(PATIENCE_S)
+    assert len(found) < 4_000 // 250
+    client.close()
 
 
 def test_events_of_a_crowd(make, record, events, go_on):

@@ -85,6 +85,8 @@ class Stager:
         self._reported: set[str] = set()
         """The lanes that hooks know to be full."""
         self._has_changes = True
+        self._has_news = False
+        """True if there may be changes since the last read of changes, also while a look is under way."""
         self._is_look_wanted = self._is_lookout_wanted = False
         self._is_full = False
         self._swept_at = 0.0
@@ -133,7 +135,7 @@ class Stager:
             self.want_look()
 
     def changed(self) -> None:
-        self._has_changes = True
+        self._has_changes = self._has_news = True
         self.want_look()
 
     def look_back(self) -> None:
@@ -218,7 +220,7 @@ class Stager:
         """
         Stage what came into sight, and set the timer of the next look.
         """
-        has_changes, self._has_changes = self._has_changes, False
+        has_changes, self._has_changes, self._has_news = self._has_changes, False, False
         self._notice_step()
         self.redater.look()
         with self._lock:
@@ -403,6 +405,7 @@ class Stager:
                 self._look_into(shards, more, until, 0, with_changes=True)
                 with_changes = False
             while more and not self._is_stopped:
+                self._take_news(shards, until)
                 page = self._shares.page(len(more))
                 if not self._shares.lanes:
                     more, dues = self._look_on(shards, more, until, page, met, with_changes=with_changes)
@@ -457,8 +460,23 @@ class Stager:
             self._part_crowding([job for sight in sights for job in sight.due], met)
         return more, soonest
 
+    def _take_news(self, shards: Mapping[int, ShardProgress], until: int) -> None:
+        """
+        Stage the changes of other processes while a scan passes over rows, which for a million takes a second or more.
+        """
+        if self._has_news and self._shares.lanes:
+            self._has_news = False
+            self._look_into(shards, list(shards), until, 0, with_changes=True, to=_end(until))
+
     def _look_into(
-        self, shards: Mapping[int, ShardProgress], numbers: Sequence[int], until: int, limit: int, *, with_changes: bool
+        self,
+        shards: Mapping[int, ShardProgress],
+        numbers: Sequence[int],
+        until: int,
+        limit: int,
+        *,
+        with_changes: bool,
+        to: Position = START,
     ) -> tuple[list[Cursor], list[Sight]]:
         """
         Look into the shards with *numbers*, and stage what others wrote there.
@@ -469,7 +487,7 @@ class Stager:
                 shard = shards[number]
                 assert shard.reached is not None  # a look is under way
                 # What others wrote behind it is left out. A lane that is read on its own may have come further.
-                after = shard.reached if limit else max((shard.reached, *shard.lanes.values()))
+                after = shard.reached if limit else max((to, shard.reached, *shard.lanes.values()))
                 cursors.append(Cursor(number, shard.epoch, after, shard.mark))
             reached = [shards[number].reached for number in numbers]
             if with_changes:
