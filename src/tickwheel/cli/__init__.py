@@ -2,9 +2,9 @@
 The command line, one command a file.
 
     app            the group, which imports a command when it is called
-    exits          the exit codes, and which error has which
-    options        the options that commands share
-    values         durations, times and JSON as they are typed
+    exits          the exit codes of errors
+    options        shared options
+    values         durations, times and JSON on the command line
     output         tables for people, JSON lines for programs
     listing        all jobs of a list, page after page
     crontab, interchange    crontabs, and jobs as lines

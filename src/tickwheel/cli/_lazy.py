@@ -1,5 +1,5 @@
 """
-A group of commands that imports one when it is asked for.
+A group of commands that imports a command on use.
 """
 
 from __future__ import annotations
@@ -15,21 +15,15 @@ __all__ = ["LazyGroup"]
 
 class LazyGroup(click.Group):
     """
-    A group whose `modules` say, for each command in the order of the help text, which module has it as `command`.
+    A group whose `modules` map each command, in the order of the help text, to the module with its `command`.
     """
 
     modules: Mapping[str, str]
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """
-        Return the names, in the order of the table.
-        """
         return list(self.modules)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """
-        Import the command.
-        """
         if cmd_name not in self.modules:
             return None
         command: click.Command = importlib.import_module(self.modules[cmd_name]).command
@@ -39,7 +33,7 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """
-        Find the command, or name the one that was probably meant.
+        Find the command, or suggest a similar name.
         """
         try:
             return super().resolve_command(ctx, args)

@@ -1,5 +1,5 @@
 """
-The group of commands: it imports one when it is called, and says what went wrong in one line.
+The group of commands: it imports a command when it is called, and reports errors in one line.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ COMMANDS: Final = {
     "chaos": "chaos",
     "lab": "lab",
 }
-"""Each command, and the module that has it as `command`, in the order of the help text."""
+"""The module of each command, in the order of the help text."""
 
 
 _COMPLETE: Final = "_TICKWHEEL_COMPLETE"
@@ -56,16 +56,9 @@ _COMPLETE: Final = "_TICKWHEEL_COMPLETE"
 
 
 class _Commands(LazyGroup):
-    """
-    The commands, and the exit codes that they end with.
-    """
-
     modules = {name: f"tickwheel.cli.{module}" for name, module in COMMANDS.items()}  # noqa: RUF012 click's groups are made once
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """
-        Print the exit codes, one a line.
-        """
         formatter.write(f"\nExit codes:\n{table()}\n")
 
 
@@ -79,7 +72,7 @@ def cli() -> None:
 
 def run(arguments: Sequence[str]) -> int:  # noqa: PLR0911  one for each way to end
     """
-    Run one command; return its exit code. Only a fault of ours shows a traceback.
+    Run one command; return its exit code. Only internal errors show a traceback.
     """
     if instruction := os.environ.get(_COMPLETE):
         return shell_complete(cli, {}, "tickwheel", _COMPLETE, instruction)

@@ -32,9 +32,6 @@ _SIGNS: Final = {Outcome.CREATED: "+", Outcome.CHANGED: "~", Outcome.REPLACED: "
 
 
 def manifest_option(function: _F) -> _F:
-    """
-    Add the option of imports that declares their file as a manifest.
-    """
     text = "Declare the file as this manifest: jobs that it does not have any more are cancelled."
     return click.option("--manifest", metavar="NAME", help=text)(function)
 
@@ -65,7 +62,7 @@ def command(*, file: BinaryIO, manifest: str, store: str, as_json: bool, **optio
 
 def declare(schedules: Sequence[SetRequest], manifest: str, store: str, *, as_json: bool, **options: Any) -> None:
     """
-    Declare *schedules* as the *manifest*, and print what that changes.
+    Declare *schedules* as the *manifest*, and print the changes.
     """
     with opened(store, has_to_exist=False, has_targets=True) as scheduler:
         answer = declared(scheduler, schedules, manifest, **options)
@@ -76,12 +73,6 @@ def declare(schedules: Sequence[SetRequest], manifest: str, store: str, *, as_js
 
 
 def declared(scheduler: Scheduler, schedules: Sequence[SetRequest], manifest: str, **options: Any) -> Declared:
-    """
-    Declare *schedules* as the *manifest*.
-
-    Raises:
-        Refused: If the manifest cannot have one of them.
-    """
     try:
         return scheduler.declare(schedules, manifest, **options)  # type: ignore[arg-type]  # their fields are checked
     except (InvalidJobError, TypeError) as error:
@@ -89,9 +80,6 @@ def declared(scheduler: Scheduler, schedules: Sequence[SetRequest], manifest: st
 
 
 def show(answer: Declared) -> None:
-    """
-    Print what a declaration changes, or would change.
-    """
     manifest = answer.manifest
     if answer.outcome is Outcome.SUPERSEDED:
         click.echo(f"superseded: revision {answer.revision} of {printable(manifest)} was declared; see --rollback")
@@ -150,7 +138,7 @@ def _rule(job: Job | None) -> str:
 
 def _facts(job: Job) -> dict[str, str]:
     """
-    Return what a declaration says of *job*, in words.
+    Describe *job* for a declaration.
     """
     retry, rule, length = job.retry, _rule(job), job.expires_at and job.expires_at - job.due_at
     payload, target, handler = job.payload, job.target, job.handler
@@ -169,9 +157,6 @@ def _facts(job: Job) -> dict[str, str]:
 
 
 def document(answer: Declared) -> dict[str, Any]:
-    """
-    Return *answer* as the API does.
-    """
     return {
         "manifest": answer.manifest,
         "outcome": answer.outcome.value,

@@ -1,5 +1,5 @@
 """
-The jobs of APScheduler 3, from its SQLAlchemyJobStore or RedisJobStore, and what finds those of 3 and 4.
+The jobs of APScheduler 3, from its SQLAlchemyJobStore or RedisJobStore, and the detection of APScheduler 3 or 4.
 
 Neither APScheduler nor any code of the pickles is needed: triggers are read from their states.
 """
@@ -30,14 +30,14 @@ __all__ = ["found_in"]
 _NTH: Final = ("#1", "#2", "#3", "#4", "#5", "L")
 _MODULES: Final = "apscheduler.triggers."
 _TABLES: Final = ("apscheduler_jobs", "schedules")
-"""Of APScheduler 3 and 4."""
+"""Default tables of APScheduler 3 and 4."""
 _REDIS: Final = ("redis://", "rediss://", "unix://")
 _REDIS_KEY: Final = "apscheduler.jobs"
 
 
 class _Rows(NamedTuple):
     """
-    The rows of a table, and for APScheduler 4, which alone has tasks, the functions of these.
+    The rows of a table, and for APScheduler 4, which has tasks, their functions.
     """
 
     rows: Sequence[Any]
@@ -46,12 +46,12 @@ class _Rows(NamedTuple):
 
 def found_in(url: str, table: str | None, target: str) -> Iterator[Found]:
     """
-    Yield the jobs of a store of APScheduler's, in the order of their ids.
+    Yield the jobs of a store of APScheduler, in the order of their ids.
 
     Args:
-        url: As SQLAlchemy has it, or as redis does.
-        table: Its name there; None for the one that APScheduler 3, or else 4, makes.
-        target: Where the jobs go to.
+        url: A URL of SQLAlchemy or of Redis.
+        table: Name of its table; None for the default of APScheduler 3, or else 4.
+        target: Target of the jobs.
 
     Raises:
         Refused: If a library or the table is missing, or the database does not answer.
@@ -147,7 +147,7 @@ def _misfires(request: SetRequest, state: Mapping[str, Any]) -> None:
 
 class _Due(NamedTuple):
     """
-    The next run of a job, and how late it may begin; None for any time.
+    The next run of a job, and its maximum lateness; None for no limit.
     """
 
     at: datetime
@@ -184,7 +184,7 @@ def _common(fields: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
 
 def _field(field: Foreign) -> str:
     """
-    Return a field of a cron trigger as a cron line has it.
+    Convert a field of a cron trigger to a cron line's.
     """
     return ",".join(_expression(each, field.fields["name"]) for each in field.fields["expressions"])
 

@@ -1,7 +1,7 @@
 """
 The schedules of APScheduler 4, from the tables of its SQLAlchemyDataStore, as 4.0.0a6 writes them.
 
-They are read as it pickled them, or wrote them as JSON; no code of the pickles is run.
+Pickles and JSON are read; no code of the pickles is run.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _NTH: Final = {"1st": "#1", "2nd": "#2", "3rd": "#3", "4th": "#4", "5th": "#5", 
 _UNITS: Final = ("weeks", "days", "hours", "minutes", "seconds", "microseconds")
 _JSON: Final = "_apscheduler_json"
 _VERSION: Final = 1
-"""Of a trigger's state."""
+"""Version of a trigger's state."""
 
 
 def request_of(row: Mapping[str, Any], function: str | None, target: str, notes: Notes) -> SetRequest:
     """
-    Return what to set for a *row* of the schedules, and note what will be different, and a run that is owed or moved.
+    Convert a *row* of the schedules to a request, and note differences, and an owed or moved run.
 
     Raises:
-        CannotTakeOverError: If there is nothing like it here.
+        CannotTakeOverError: If it has no counterpart here.
         ValueError: If it cannot be read.
     """
     if row["paused"]:
@@ -94,7 +94,7 @@ def _cron(state: Mapping[str, Any], due: datetime, grace: timedelta | None, note
 
 def _expression(text: str, field: str) -> str:
     """
-    Return one of a field's expressions, as it prints itself, as a cron line has it.
+    Convert an expression of a field, in its printed form, to a cron line's.
     """
     nth, _, day = text.partition(" ")
     if day:
@@ -106,7 +106,7 @@ def _expression(text: str, field: str) -> str:
 
 def _trigger(data: bytes) -> tuple[str, Mapping[str, Any]]:
     """
-    Return the class of a trigger, without its module, and its state.
+    Return the class name of a trigger, without its module, and its state.
     """
     value = _value(data)
     if isinstance(value, Foreign):
@@ -129,7 +129,7 @@ def _value(data: bytes) -> Any:
 
 def _instant(value: int | datetime | None) -> datetime | None:
     """
-    Return an instant of a column, which holds microseconds where the database has no instants with zones.
+    Convert an instant of a column, which has microseconds if the database has no instants with zones.
     """
     if isinstance(value, int):
         return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=value)

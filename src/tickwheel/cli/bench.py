@@ -1,7 +1,7 @@
 """
-`tickwheel bench`: what this machine does, in a few seconds.
+`tickwheel bench`: quick benchmarks of this machine.
 
-A first look, not a proof: one run, one process, no peers. The proof is `python -m benchmarks` in the source tree.
+One run, one process, no comparison. `python -m benchmarks` in the source tree is thorough.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def set_and_cancel() -> tuple[str, float, str]:
 
 def real_time() -> list[tuple[str, float, str]]:
     """
-    Return how late timers are that fall due one after another for a second, and how many were early.
+    Return the lateness of timers that fall due in succession for a second, and the number of early ones.
     """
     late: list[float] = []
     ended = threading.Event()
@@ -97,7 +97,7 @@ def real_time() -> list[tuple[str, float, str]]:
 
 async def durable(folder: Path) -> tuple[str, float, str]:
     """
-    Return how many jobs a second are set, fired and settled in a SQLite file on this disk, each of them flushed to it.
+    Return the rate of jobs that are set, fired and settled in a SQLite file on this disk, each with a flush.
     """
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()

@@ -1,5 +1,5 @@
 """
-The options that choose jobs by a filter, and the change of all that they choose.
+The filter options, and the change of all jobs that they match.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ _DONE: Final = {"cancel": "cancelled", "pause": "paused", "replay": "replayed", 
 
 def filter_options(function: F) -> F:
     """
-    Add the options that choose jobs, under the names that `Scheduler.list` has for them.
+    Add the filter options, with the names of `Scheduler.list`.
     """
     return _with(_FILTERS, function)
 
 
 def bulk_options(function: F) -> F:
     """
-    Add these, and those of a change of all that they choose.
+    Add these, and the options of a bulk change.
     """
     return _with(_BULK, function)
 
@@ -65,10 +65,10 @@ def _with(options: tuple[Callable[[F], F], ...], function: F) -> F:
 
 def is_bulk(chosen: dict[str, Any], *names: object) -> bool:
     """
-    Return whether jobs are chosen by the options *chosen*, rather than named by one of *names*.
+    Return whether jobs are chosen by filter options, rather than by one of *names*.
 
     Raises:
-        UsageError: If both or neither.
+        UsageError: If by both or neither.
     """
     given = chosen["prefix"] is not None or _has_filter(chosen)
     if given == any(name is not None for name in names):
@@ -84,7 +84,7 @@ def change_all(
     scheduler: Scheduler, verb: str, chosen: dict[str, Any], *, as_json: bool = False, **more: Any
 ) -> BulkAnswer:
     """
-    Do *verb* to all jobs that are *chosen*, and print how many there were; where it ends early, print how to go on.
+    Apply *verb* to all jobs of the filter, and print their number; if it ends early, print how to continue.
     """
     last: BulkAnswer | None = None
     prefix = chosen.pop("prefix") or ""

@@ -1,5 +1,5 @@
 """
-The entries of Celery beat, from its settings or from the file that it keeps.
+The entries of Celery beat, from its settings or from its file.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _NAMES: Final = ("beat_schedule", "CELERY_BEAT_SCHEDULE", "CELERYBEAT_SCHEDULE")
 _ZONES: Final = ("timezone", "CELERY_TIMEZONE", "TIME_ZONE")
 _UTC: Final = ("enable_utc", "CELERY_ENABLE_UTC")
 _SIZES: Final = {"minute": 60, "hour": 24, "day_of_month": 31, "month_of_year": 12, "day_of_week": 7}
-"""How many values each field of a crontab has, in the order of a cron line."""
+"""Number of values of each field of a crontab, in the order of a cron line."""
 _CLEANUP: Final = "celery.backend_cleanup"
 _KEPT: Final = ("entries", "tz", "utc_enabled")
-"""What is read of the file that beat keeps."""
+"""The keys that are read from beat's file."""
 _ENTRY: Final = ("name", "task", "last_run_at", "total_run_count", "schedule", "args", "kwargs", "options")
 
 
@@ -66,7 +66,7 @@ def found_in_settings(name: str, tz: str | None, target: str) -> Iterator[Found]
 
 def found_in_file(path: str, tz: str | None, target: str) -> Iterator[Found]:
     """
-    Yield the entries of the file that beat keeps, `celerybeat-schedule`. No code of it is run.
+    Yield the entries of beat's file, `celerybeat-schedule`. No code of it is run.
 
     Raises:
         Refused: If it is not such a file.
@@ -86,7 +86,7 @@ def found_in_file(path: str, tz: str | None, target: str) -> Iterator[Found]:
 
 def is_file(source: str) -> bool:
     """
-    Return whether *source* is a file of beat's, under whatever suffix its kind of database has.
+    Return whether *source* is a file of beat, with the suffix of any kind of database.
     """
     return any(Path(f"{source}{suffix}").is_file() for suffix in ("", ".db", ".dat"))
 
@@ -106,7 +106,7 @@ def schedules_of_celery() -> Any:
 
 def _zone(zone: object, *, is_utc: bool) -> str | None:
     """
-    Return the name of the *zone* of crontabs, or None if it is that of the machine that ran beat.
+    Return the name of the *zone* of crontabs, or None if it is that of beat's machine.
     """
     return str(zone) if zone else "UTC" if is_utc else None
 
@@ -120,7 +120,7 @@ def _found(name: str, entry: Mapping[str, Any], tz: str | None, target: str) -> 
 
 def request_of(name: str, entry: Mapping[str, Any], rule: Mapping[str, Any], target: str, notes: Notes) -> SetRequest:
     """
-    Return what to set for an *entry* that runs by *rule*.
+    Convert an *entry* with *rule* to a request.
     """
     payload = {"args": list(entry.get("args") or ()), "kwargs": dict(entry.get("kwargs") or {})}
     further = dict(entry.get("options") or {})
@@ -133,7 +133,7 @@ def request_of(name: str, entry: Mapping[str, Any], rule: Mapping[str, Any], tar
 
 def rule_of(schedule: Any, last: datetime | None, tz: str | None, notes: Notes) -> dict[str, Any]:
     """
-    Return what says when an entry runs; a run that beat owes since the *last* one is made at once.
+    Return the fields of an entry's rule; a run that beat owes since the *last* one is due at once.
     """
     if isinstance(schedule, int | float):
         schedule = timedelta(seconds=schedule)
@@ -164,7 +164,7 @@ def rule_of(schedule: Any, last: datetime | None, tz: str | None, notes: Notes) 
 
 def crontab_of(crontab: Any, tz: str) -> dict[str, str]:
     """
-    Return the fields of a set that say the same as a *crontab* of Celery's in the zone *tz*.
+    Convert a Celery *crontab* in the zone *tz* to fields of a set.
     """
     parts = {
         field: "*" if len(values) == size else ",".join(map(str, sorted(values)))

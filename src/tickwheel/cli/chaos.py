@@ -1,5 +1,5 @@
 """
-`tickwheel chaos`: a service in trouble, and whether it kept its promise.
+`tickwheel chaos`: faults around a service, and a check of its promise.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ __all__ = ["command"]
 
 _SHOWN: Final = 20
 _IN_FLIGHT_S: Final = 0.05
-"""What a message may be under way beside the latency of its link."""
+"""Maximum time of a message besides the latency of its link."""
 _LEASE_S: Final = 5.0
-"""The lease of a store of many owners; its usual length would hide what comes late after a kill."""
+"""The lease of a store with several owners; the default would hide late firings after a kill."""
 
 
 class _Faults(click.ParamType[tuple[str, ...]]):
@@ -132,7 +132,7 @@ def command(
 @contextmanager
 def _kept(found: History, path: Path | None) -> Iterator[None]:
     """
-    Write what was *found* to *path* in the end, also of a run that is broken off, unless it had not begun.
+    Write the result to *path* at the end, also of an interrupted run, unless it had not begun.
     """
     is_whole = False
     try:
@@ -152,7 +152,7 @@ def _check(**durations: float) -> None:
 
 def _leased(store: str) -> tuple[str, float]:
     """
-    Return the URL with its lease, and how many seconds that is; a file has none.
+    Return the URL with its lease, and the lease in seconds; a file has none.
     """
     if store.startswith("sqlite:"):
         return store, 0.0

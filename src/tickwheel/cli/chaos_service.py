@@ -1,8 +1,8 @@
 """
-The service that `tickwheel chaos` disturbs: `python -m tickwheel.cli.chaos_service STORE PORT`.
+The service for `tickwheel chaos`: `python -m tickwheel.cli.chaos_service STORE PORT`.
 
-As `tickwheel serve`, but its webhooks may reach this machine, where the target is, and a target that fails is left
-alone for a short while only: else most of a run would be spent waiting.
+Like `tickwheel serve`, but its webhooks may reach this machine, where the target is, and a failing target
+is avoided only briefly, so that a run does not consist mostly of waiting.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["main"]
 
 def main(store: str, port: int) -> None:
     """
-    Serve until SIGTERM, or until standard input ends: then what started this service is gone.
+    Serve until SIGTERM, or until standard input ends, which means that the parent has ended.
     """
     threading.Thread(target=_end_with_parent, name="tickwheel-parent", daemon=True).start()
     scheduler = AsyncScheduler(store, targets={"webhook": WebhookTarget(allow=["127.0.0.0/8"], open_s=0.5)})

@@ -1,8 +1,8 @@
 """
-The fields of a cron trigger of APScheduler's, put together to a cron line.
+Converts the fields of an APScheduler cron trigger to a cron line.
 
-There, a day has to match both day fields, and the field of the day of the month may have terms of weekdays, such as
-`2nd fri`, beside its numbers: one of its terms has to match.
+In APScheduler a day has to match both day fields, and the field of the day of the month may have weekday terms, such as
+`2nd fri`, besides its numbers: one of its terms has to match.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from tickwheel.cli.takeover import CannotTakeOverError
 __all__ = ["DAYS", "cron_of", "day_names"]
 
 DAYS: Final = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
-"""Monday is 0 there and 1 here: the names are the same."""
+"""Names of days, which are the same in both: Monday is 0 in APScheduler and 1 here."""
 
 
 def day_names(first: int, last: int, step: int) -> str:
     """
-    Return each *step*-th day from *first* to *last*, counted from Monday as 0.
+    Return every *step*-th day from *first* to *last*, counted from Monday as 0.
     """
     return ",".join(DAYS[first : last + 1 : step])
 
 
 def cron_of(parts: Mapping[str, str]) -> dict[str, Any]:
     """
-    Return the fields of a set that say the same as *parts*, which are named as in APScheduler.
+    Convert *parts*, with the names of APScheduler, to fields of a set.
 
     Raises:
-        CannotTakeOverError: If there is none.
+        CannotTakeOverError: If there is no equivalent.
     """
     for name in ("year", "week"):
         if parts[name] != "*":

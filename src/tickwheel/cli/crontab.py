@@ -31,7 +31,7 @@ _ALONE_WITH_STEP: Final = re.compile(r"(?:^|,)([^*/,\s-]+)/\d+")
 _LIKE_A_FIELD: Final = re.compile(r"[\d*][\d*,/-]*")
 _PERCENT: Final = re.compile(r"\\(.)|%", re.DOTALL)
 _ALSO_COMMANDS: Final = frozenset({"git", "mail", "man", "sync"})
-"""Accounts of common systems that are commands, too."""
+"""Names of accounts that are also commands on common systems."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,13 @@ class CrontabLine:
     One job of a crontab.
 
     Attributes:
-        line: Its number in the file, from 1.
+        line: Its line number, from 1.
         cron: The fields, or an alias.
-        tz: The zone that they are read in.
-        text: The command as it is written, by which the job is recognised when the file is imported again.
-        command: What cron passes to a shell.
+        tz: The zone of the fields.
+        text: The command as written, which identifies the job when the file is imported again.
+        command: The command for a shell.
         stdin: The standard input of the command, or None.
-        user: The account that runs it, where the file has a column for it.
+        user: The account of the command, if the file has a column for it.
         env: The variables that precede the line.
     """
 
@@ -61,9 +61,6 @@ class CrontabLine:
 
     @property
     def payload(self) -> dict[str, Any]:
-        """
-        The payload of the job.
-        """
         found: dict[str, Any] = {"command": self.command}
         if self.stdin is not None:
             found["stdin"] = self.stdin
@@ -77,7 +74,7 @@ class CrontabLine:
 @dataclass(frozen=True, slots=True)
 class BadLine:
     """
-    A line that cannot be read, and the reason.
+    A line that cannot be read, with the reason.
     """
 
     line: int
@@ -87,7 +84,7 @@ class BadLine:
 @dataclass(frozen=True, slots=True)
 class Remark:
     """
-    A line that is read, and means something that its author may not expect here.
+    A remark about a line that is valid, and may surprise its author.
 
     Attributes:
         line: Its number.
@@ -107,9 +104,9 @@ def parse(
     Read *lines*.
 
     Args:
-        lines: Of the file.
+        lines: The lines of the file.
         has_user: True if an account precedes each command, as in the system's crontab.
-        tz: The zone of lines that no `CRON_TZ` precedes.
+        tz: The zone of lines without a preceding `CRON_TZ`.
         has_seconds: True if each line begins with a field of seconds, which cron does not have.
     """
     zone, env = tz, dict[str, str]()
@@ -156,7 +153,7 @@ def keyed(entries: Iterable[CrontabLine], prefix: str) -> Iterator[tuple[str, Cr
 
 class _BadLineError(Exception):
     """
-    A line that cron would not accept, or would read in another way.
+    A line that cron would refuse, or read differently.
     """
 
 
@@ -211,7 +208,7 @@ def _is_account(word: str) -> bool:
 
 def _divided(text: str) -> tuple[str, str | None]:
     """
-    Return the command of *text* and its standard input, as cron divides them at the first bare `%`.
+    Split *text* into the command and its standard input, at the first bare `%`, as cron does.
     """
     parts, start = [""], 0
     for found in _PERCENT.finditer(text):
@@ -230,8 +227,5 @@ def _divided(text: str) -> tuple[str, str | None]:
 
 
 def _unquoted(text: str) -> str:
-    """
-    Return *text* without quotes around the whole of it.
-    """
     is_quoted = len(text) > 1 and text[0] in "\"'" and text[-1] == text[0]
     return text[1:-1] if is_quoted else text

@@ -1,5 +1,5 @@
 """
-SQLAlchemy, by which other schedulers' tables are read.
+SQLAlchemy, for reading other schedulers' tables.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ __all__ = ["sqlalchemy"]
 
 def sqlalchemy() -> Any:
     """
-    Return SQLAlchemy.
+    Import SQLAlchemy.
 
     Raises:
-        Refused: If it is not installed: no extra brings it.
+        Refused: If it is not installed: no extra installs it.
     """
     try:
         return importlib.import_module("sqlalchemy")

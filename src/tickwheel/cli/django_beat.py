@@ -26,7 +26,7 @@ _OPTIONS: Final = ("queue", "exchange", "routing_key", "priority")
 
 def found_in_database(url: str, target: str) -> Iterator[Found]:
     """
-    Yield the periodic tasks in the database at *url*, as SQLAlchemy has it, in the order of their names.
+    Yield the periodic tasks in the database at *url*, a URL of SQLAlchemy, in the order of their names.
 
     Raises:
         Refused: If SQLAlchemy or a table is missing, or the database does not answer.
@@ -69,10 +69,10 @@ def _rule(
     task: Mapping[str, Any], by_id: Mapping[str, Mapping[Any, Any]], schedules: Any, notes: Notes
 ) -> dict[str, Any]:
     """
-    Return what says when a periodic task runs.
+    Return the rule of a periodic task.
 
     Raises:
-        CannotTakeOverError: If it is disabled, or of a kind that is not read.
+        CannotTakeOverError: If it is disabled, or of an unsupported kind.
     """
     if not task["enabled"]:
         raise CannotTakeOverError("it is disabled")
@@ -97,7 +97,7 @@ def _rule(
 
 def _entry(task: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Return a periodic task as an entry of beat's.
+    Convert a periodic task to an entry of beat.
     """
     options = {name: task[name] for name in _OPTIONS if task.get(name) not in {None, ""}}
     if task.get("expire_seconds"):
@@ -110,6 +110,6 @@ def _entry(task: Mapping[str, Any]) -> dict[str, Any]:
 
 def _utc(moment: datetime | None) -> datetime | None:
     """
-    Return an instant of a column, which is in UTC where the database has no zones.
+    Convert an instant of a column, which is in UTC if the database has no zones.
     """
     return moment if moment is None or moment.tzinfo is not None else moment.replace(tzinfo=UTC)

@@ -1,5 +1,5 @@
 """
-`tickwheel doctor`: check whether a store can be served here, and say what to do where it cannot.
+`tickwheel doctor`: check whether a store can be served here, and suggest remedies.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ if sys.platform != "win32":
 _FREE_MIN: Final = 256 << 20
 _FLUSHES: Final = 50
 _OFFSET_MAX_S: Final = 1.0
-"""Seconds that the clocks of store and machine may differ: more, and people read wrong times."""
+"""Maximum difference of the clocks of store and machine: with more, displayed times are wrong."""
 _YEAR_MIN: Final = 2024
-"""A clock that says less has not been set since the machine was switched on."""
+"""A clock with an earlier year has not been set since the machine was switched on."""
 
 Finding = tuple[str, bool, str]
-"""What was looked at, whether it is well, and what was found or is to be done."""
+"""The subject of a check, its result, and the finding or the remedy."""
 
 
 @click.command("doctor")
@@ -86,7 +86,7 @@ def _clock() -> Iterator[Finding]:
 
 def _zones() -> Iterator[Finding]:
     """
-    Name the release of the time zone data here: nodes with different ones find different instants of a cron line.
+    Report the release of the time zone data: nodes with different data compute different instants of a cron line.
     """
     release = _zone_release()
     remedy = "no data: install it, as 'pip install tzdata' does, or jobs with tz= wait for a node that has it"
@@ -97,7 +97,7 @@ def _zone_release() -> str | None:
     """
     Return the release of the zone data and its folder or package, or None without data.
 
-    Python looks into the system's folders first, and then into the package `tzdata`.
+    Python searches the system's folders first, and then the package `tzdata`.
     """
     for folder in map(Path, TZPATH):
         if (folder / "Europe" / "Berlin").is_file():
@@ -111,7 +111,7 @@ def _zone_release() -> str | None:
 
 def _targets() -> Iterator[Finding]:
     """
-    Make the targets that the environment names; nothing is sent.
+    Make the targets of the environment; nothing is sent.
     """
     for name, value in targets.in_environment(os.environ).items():
         try:
@@ -126,7 +126,7 @@ def _targets() -> Iterator[Finding]:
 
 def _disk(store: str) -> Iterator[Finding]:
     """
-    Look at the folder of a SQLite file: whether it can be written, has room, and how long a flush takes.
+    Check the folder of a SQLite file: write access, free space, and the time of a flush.
     """
     path = sqlite_path(store)
     if path is None:
@@ -162,7 +162,7 @@ def _flush_ms(folder: Path) -> float:
 
 def _store(store: str) -> Iterator[Finding]:
     """
-    Open the store as a client, if it is there.
+    Open the store as a client, if it exists.
     """
     path = sqlite_path(store)
     if path is not None and not path.exists():
@@ -186,7 +186,7 @@ def _store(store: str) -> Iterator[Finding]:
 
 def _state(stats: dict[str, Any], nodes: Sequence[Node]) -> Iterator[Finding]:
     """
-    Look at the store's clock, the versions of the nodes, and jobs that no node runs.
+    Check the store's clock, the versions of the nodes, and jobs that no node can run.
     """
     offset_s = stats["offset_ms"] / 1000
     is_near = abs(offset_s) < _OFFSET_MAX_S

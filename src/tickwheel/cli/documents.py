@@ -1,5 +1,5 @@
 """
-The documents that `--json` prints: those of the HTTP API, field by field, made without the libraries of the service.
+The documents of `--json`: those of the HTTP API, field by field, without the libraries of the service.
 """
 
 from __future__ import annotations
@@ -33,9 +33,6 @@ def instant(ms: float) -> str:
 
 
 def job_document(job: Job) -> dict[str, Any]:
-    """
-    Return *job* as `GET /v1/jobs/{key}` does.
-    """
     document = {name: getattr(job, name) for name in _NAMES}
     for name, shown in _SHOWN.items():
         if document[name] is not None:
@@ -44,9 +41,6 @@ def job_document(job: Job) -> dict[str, Any]:
 
 
 def record_document(record: HistoryRecord) -> dict[str, Any]:
-    """
-    Return *record* as `GET /v1/jobs/{key}:history` does.
-    """
     begun_at, took_ms = record.begun_at, record.took_ms
     return {
         "number": record.number,
@@ -70,9 +64,6 @@ def record_document(record: HistoryRecord) -> dict[str, Any]:
 
 
 def explanation_document(found: Explanation) -> dict[str, Any]:
-    """
-    Return *found* as `GET /v1/jobs/{key}:explain` does.
-    """
     document = asdict(found)
     for part, name in ((document, "until"), (document["state"] or {}, "oldest_due_at")):
         if part.get(name) is not None:
@@ -117,9 +108,6 @@ def schedule_document(job: Job, runs: Iterable[int]) -> dict[str, Any]:
 
 
 def pause_document(pause: Pause) -> dict[str, Any]:
-    """
-    Return *pause* as the API does.
-    """
     return {"at": instant(pause.at), "by": pause.by, "note": pause.note, "scope": pause.scope}
 
 
@@ -135,4 +123,4 @@ _SHOWN: Final[dict[str, Callable[[Any], Any]]] = {
     "first_set_at": instant,
     "pause": pause_document,
 }
-"""How the fields are shown that are not shown as they are."""
+"""Converters of fields."""

@@ -1,5 +1,5 @@
 """
-The exit codes, and which error has which. This is the one place that says so; `tickwheel --help` prints it.
+The exit codes of errors, defined once; `tickwheel --help` prints them.
 """
 
 from __future__ import annotations
@@ -29,9 +29,6 @@ class ExitCode(IntEnum):
     meaning: str
 
     def __new__(cls, code: int, meaning: str) -> Self:
-        """
-        Make a member that carries its *meaning*.
-        """
         member = int.__new__(cls, code)
         member._value_ = code
         member.meaning = meaning
@@ -65,9 +62,6 @@ class Refused(Exception):  # noqa: N818  an answer, not an error
 
 
 def exit_code_of(error: TickwheelError) -> ExitCode:  # noqa: PLR0911  a table, one row an error
-    """
-    Return the code of a command that ends with *error*.
-    """
     match error:
         case MissingExtraError():
             return ExitCode.MISSING_EXTRA
@@ -85,7 +79,4 @@ def exit_code_of(error: TickwheelError) -> ExitCode:  # noqa: PLR0911  a table, 
 
 
 def table() -> str:
-    """
-    Return the codes as lines of text.
-    """
     return "\n".join(f"  {code.value:>3}  {code.meaning}" for code in ExitCode)

@@ -1,5 +1,5 @@
 """
-The files that commands read jobs from.
+The files of jobs that commands read.
 """
 
 from __future__ import annotations
@@ -19,9 +19,6 @@ _ARGUMENT: Final = re.compile(r"\b([a-z_]+)=(?![=\w])")
 
 
 def name_of(file: BinaryIO) -> str:
-    """
-    Return the name of *file* without its folder.
-    """
     name = getattr(file, "name", STDIN)
     return STDIN if name == STDIN else Path(name).name
 
@@ -43,7 +40,7 @@ def text_of(file: BinaryIO) -> str:
 @contextmanager
 def naming(number: int, addition: str = "", *, has_columns: bool) -> Iterator[None]:
     """
-    Name the line of a value that cannot be used, and columns in place of arguments where the lines have them.
+    Name the line of an invalid value, and columns instead of arguments if the lines have columns.
     """
     try:
         yield

@@ -29,7 +29,7 @@ __all__ = ["command"]
 _SHOWN_MAX = 20
 _BATCH = 1000
 _FAR: Final = 99 * 365 * 86_400.0
-"""Seconds: nearly as far as a job may be ahead."""
+"""Seconds: nearly the maximum delay of a job."""
 
 
 @click.group("import")
@@ -165,7 +165,7 @@ def _import_lines(
 
 def _set_paused(lines: Sequence[interchange.Imported], store: str, *, has_columns: bool) -> None:
     """
-    Set jobs that are paused from the first: a job of the same key, which is due in the far future, has the pause first.
+    Set jobs that are paused from the start: a placeholder job of the same key, due in the far future, is paused first.
     """
     if not lines:
         return
@@ -182,9 +182,6 @@ def _set_paused(lines: Sequence[interchange.Imported], store: str, *, has_column
 
 
 def _set_all(requests: Sequence[tuple[int, SetRequest]], store: str, *, has_columns: bool = False) -> None:
-    """
-    Set all *requests*, each with the number of its line, with a progress bar on a terminal.
-    """
     with (
         opened(store, has_to_exist=False, has_targets=True) as scheduler,
         progress("setting jobs", len(requests)) as advance,
@@ -200,7 +197,7 @@ def _set_all(requests: Sequence[tuple[int, SetRequest]], store: str, *, has_colu
 
 def _set_each(scheduler: Scheduler, chunk: Sequence[tuple[int, SetRequest]], done: int, *, has_columns: bool) -> None:
     """
-    Set the jobs of *chunk* one by one, to find the one that cannot be set.
+    Set the jobs of *chunk* one by one, to find the invalid one.
     """
     for number, request in chunk:
         with naming(number, f"; {counted(done, 'job')} set before it", has_columns=has_columns):
@@ -219,7 +216,7 @@ def _print_counts(imported: int, left_out: int, *, as_json: bool, **further: int
 
 def _earlier(stem: str, keys: Container[str], store: str) -> list[str]:
     """
-    Return the keys of recurring jobs that are named as lines are, and are none of *keys*.
+    Return the keys of recurring jobs that look like keys of lines, and are not in *keys*.
     """
     with opened(store) as scheduler:
         jobs = jobs_of(scheduler, stem, recurring=True)

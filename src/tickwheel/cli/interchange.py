@@ -1,7 +1,7 @@
 """
-Jobs as lines: what `export` writes, and `import jsonl` and `import csv` read.
+Jobs as lines: the output of `export`, and the input of `import jsonl` and `import csv`.
 
-A line has the fields of `set`, and the key: what is exported, imported again, makes the same jobs. A paused job's line
+A line has the fields of `set`, and the key: an import of an export makes the same jobs. A paused job's line
 has `pause`, and that of a dead letter has `state` and `error`.
 """
 
@@ -30,9 +30,9 @@ __all__ = ["Imported", "csv_lines", "exported", "imported", "json_lines", "reque
 _FIELDS: Final = frozenset(field.name for field in fields(SetRequest))
 _RETRY: Final = frozenset(field.name for field in fields(RetryPolicy))
 _AS_THEY_ARE: Final = [name for name in columns.DEFAULTS if name in _FIELDS and name != "retry"]
-"""The columns that are fields of a set by the same name, with the same value."""
+"""The columns that are fields of a set with the same name and value."""
 _BESIDE: Final = frozenset({"state", "pause", "error"})
-"""The fields of a line that are not those of a set."""
+"""The fields of a line that are not fields of a set."""
 _NUMBERS: Final = frozenset({"delay", "every", "expires", "max_wait", "jitter", "misfire_grace"})
 _COUNTS: Final = frozenset({"max_runs", "pause_after", "attempts"})
 _JSON: Final = frozenset({"payload", "retry", "pause"})
@@ -52,7 +52,7 @@ _AS_IN_RULE: Final = (
     "time",
     "tz",
 )
-"""The fields that have the same name in a line and in a rule."""
+"""The fields with the same name in a line and in a rule."""
 
 Line = tuple[int, dict[str, Any]]
 """The line's number, and its fields."""
@@ -63,10 +63,10 @@ class Imported(NamedTuple):
     The meaning of a line.
 
     Attributes:
-        number: The line's.
-        request: What to set.
-        pause: The note of the pause in which the job is; None where it is not paused.
-        is_dead: Whether it is a dead letter, which is not set.
+        number: The line number.
+        request: The request of a set.
+        pause: The note of the job's pause; None if it is not paused.
+        is_dead: True if it is a dead letter, which is not set.
     """
 
     number: int
@@ -76,7 +76,7 @@ class Imported(NamedTuple):
 
     def check_declared(self) -> None:
         """
-        Raise `InvalidJobError` unless a manifest may have it: what it declares is neither paused nor dead.
+        Raise `InvalidJobError` if it is paused or dead, which a manifest does not allow.
         """
         for name, value in (("pause", self.pause), ("state", "dead" if self.is_dead else None)):
             if value is not None:
@@ -85,7 +85,7 @@ class Imported(NamedTuple):
 
 def exported(job: Job) -> dict[str, Any]:
     """
-    Return the fields that make *job* again.
+    Return the fields that recreate *job*.
     """
     retry = job.retry
     line: dict[str, Any] = {
@@ -135,7 +135,7 @@ def _recurring(job: Job, text: str) -> dict[str, Any]:
 
 def imported(number: int, line: dict[str, Any]) -> Imported:
     """
-    Return the meaning of *line*, which has that *number*.
+    Parse *line*, which has that *number*.
 
     Raises:
         InvalidJobError: As `request_of` raises it, or if its state or pause cannot be read.
@@ -152,7 +152,7 @@ def imported(number: int, line: dict[str, Any]) -> Imported:
 
 def request_of(line: dict[str, Any]) -> SetRequest:
     """
-    Return what to set for *line*.
+    Convert *line* to a request.
 
     Raises:
         InvalidJobError: If it has an unknown field, no key, or a time that cannot be read.
@@ -235,7 +235,7 @@ def _check_names(names: Iterable[str], what: str, known: Collection[str] = _FIEL
 
 def _with_attempts(line: dict[str, Any], where: str) -> dict[str, Any]:
     """
-    Return a table's *line* with its column `attempts` as a part of `retry`.
+    Move the column `attempts` of a table's *line* into `retry`.
     """
     if "attempts" in line:
         attempts, retry = line.pop("attempts"), line.get("retry", {})

@@ -1,5 +1,5 @@
 """
-Work that takes a while, and what ends it: Ctrl-C, or SIGTERM and SIGHUP, which do the same (on Windows Ctrl-Break).
+Interruptible work: it ends on Ctrl-C, SIGTERM or SIGHUP (on Windows Ctrl-Break).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ def run_interruptible(work: Coroutine[Any, Any, _T], end: Callable[[], object] |
     """
     Run *work* on an event loop of its own, and return its result.
 
-    A signal that this process ignores, as one under nohup does, stays ignored.
+    A signal that this process ignores, for example under nohup, stays ignored.
 
     Args:
-        work: What to run.
-        end: Called by the first of the signals, to let *work* come to its end; the next one cancels it. None: the first
+        work: The coroutine.
+        end: Called at the first signal, to let *work* complete; the next signal cancels it. None: the first
             cancels it.
 
     Raises:

@@ -1,5 +1,5 @@
 """
-The options that say what a job is: those of `set`, and those of `change`.
+The options that describe a job: those of `set`, and those of `change`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def job_options(*, has_defaults: bool) -> Callable[[F], F]:
     """
-    Return what adds them all, with defaults where the whole of a job is given.
+    Return a decorator that adds them all, with defaults if the whole job is given.
     """
 
     def usual(value: object) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 """
-All jobs of a list, page after page.
+All jobs of a list, page by page.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def jobs_of(
     **asked: Any,
 ) -> Iterator[Job]:
     """
-    Yield the jobs whose key begins with *prefix*, in the order of their keys, narrowed by *asked* as `list` does.
+    Yield the jobs whose key begins with *prefix*, in the order of their keys, filtered by *asked* as in `list`.
 
-    Begin after *cursor*, and call *on_page* with the key up to which was searched, once its page was taken.
+    Begins after *cursor*, and calls *on_page* with the last key that was searched, after each page.
     """
     while True:
         page = scheduler.list(prefix, cursor=cursor, limit=_PAGE, **asked)

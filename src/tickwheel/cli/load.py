@@ -1,5 +1,5 @@
 """
-`tickwheel load`: requests at a fixed rate to a running service, and whether it sustains them.
+`tickwheel load`: requests at a fixed rate to a running service, and its achieved rate.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 class _StageOption(click.ParamType[LoadStage]):
     """
-    A rate and how long: `500:30s`.
+    A rate and a duration: `500:30s`.
     """
 
     name = "stage"
@@ -48,7 +48,7 @@ class _StageOption(click.ParamType[LoadStage]):
 
 class _Threshold(click.ParamType[Threshold]):
     """
-    A figure and its limit: `p99=50ms`, `error_rate=0`.
+    A measurement and its limit: `p99=50ms`, `error_rate=0`.
     """
 
     name = "threshold"

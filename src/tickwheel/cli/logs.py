@@ -1,8 +1,8 @@
 """
-The log of a server on standard error: lines for people, or one JSON document a line.
+The log of a server on standard error: lines for people, or one JSON document per line.
 
-Events of jobs become lines, too: those that somebody may have to look after at `warning` and above, others at `debug`.
-Both forms have the same facts; as JSON they are members: `key`, `generation`, `attempt`, `fire_id`, ...
+Events of jobs are logged, too: those that may need attention at `warning` and above, others at `debug`.
+Both formats have the same facts; in JSON they are members: `key`, `generation`, `attempt`, `fire_id`, ...
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = ["FACTS", "LEVELS", "ends_logged", "log_event", "log_firing", "set_up"
 LEVELS: Final = ("debug", "info", "warning", "error")
 
 FACTS: Final = "_tickwheel_facts"
-"""The attribute of a record that holds our facts; a name that no `extra=` of a handler has by chance."""
+"""The attribute of a record with our facts; a name that no handler's `extra=` uses by chance."""
 _LOG: Final = logging.getLogger("tickwheel.jobs")
 _FIRED: Final = logging.getLogger("tickwheel.fired")
 _LEVEL_OF: Final = {
@@ -63,9 +63,6 @@ _WORDS: Final = {"OwnershipGained": "took over", "OwnershipLost": "lost its righ
 
 
 def set_up(level: str, *, as_json: bool) -> None:
-    """
-    Write what is logged from *level* on to standard error.
-    """
     handler = logging.StreamHandler()
     handler.setFormatter(
         _JsonFormatter() if as_json else _TextFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -110,7 +107,7 @@ def log_event(event: Event) -> None:
 
 def log_firing(firing: Firing) -> None:
     """
-    Log one firing of the target `log`, whatever the level: its payload is what somebody asked to be logged.
+    Log one firing of the target `log`, at any level: its user requested it.
     """
     job = firing.job
     facts = {
@@ -141,7 +138,7 @@ def _name_of(event: Event) -> str:
 
 def _facts_of(record: logging.LogRecord) -> dict[str, Any]:
     """
-    Return what an event has brought; of what a handler logs, which firing it runs for.
+    Return the facts of an event; for a handler's record, the firing.
     """
     facts: dict[str, Any] | None = getattr(record, FACTS, None)
     firing = FIRING.get() if facts is None else None
@@ -153,7 +150,7 @@ def _facts_of(record: logging.LogRecord) -> dict[str, Any]:
 
 class _TextFormatter(logging.Formatter):
     """
-    The message, and the facts behind it as `name=value`; nothing in them can end the line or command a terminal.
+    The message, followed by the facts as `name=value`; control characters are escaped.
     """
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  its name in the standard library

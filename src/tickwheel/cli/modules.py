@@ -16,10 +16,10 @@ __all__ = ["imported"]
 
 def imported(name: str, what: str) -> ModuleType:
     """
-    Import the module *name*, from the working folder, too, as `python -m` does.
+    Import the module *name*, also from the working folder, as `python -m` does.
 
     Raises:
-        Refused: If it cannot be imported; *what* says who named it.
+        Refused: If it cannot be imported; *what* is the option that named it.
     """
     here = str(Path.cwd())
     if here not in sys.path:

@@ -1,5 +1,5 @@
 """
-The options that commands share, and the store that they open.
+Shared options of the commands, and the store that they open.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _SQLITE: Final = "sqlite:///"
 _COMPLETED: Final = 100
-"""As many keys as a shell is offered."""
+"""Maximum number of keys for the shell's completion."""
 
 
 def complete_key(context: click.Context, _: click.Parameter, begin: str) -> list[str]:
     """
-    Return keys that begin with *begin*, for the shell; none where the store cannot be had.
+    Return keys that begin with *begin*, for the shell; none if the store is not available.
     """
     try:
         with opened(context.params.get("store") or DEFAULT_STORE) as scheduler:
@@ -55,23 +55,14 @@ def complete_key(context: click.Context, _: click.Parameter, begin: str) -> list
 
 
 def key_argument(function: F) -> F:
-    """
-    Add KEY, which the shell completes.
-    """
     return click.argument("key", shell_complete=complete_key)(function)
 
 
 def store_option(function: F) -> F:
-    """
-    Add `--store`, which may be a service.
-    """
     return _store(function, "a store, or a service at http://HOST:PORT, with its token in TICKWHEEL_TOKEN")
 
 
 def served_option(function: F) -> F:
-    """
-    Add `--store`, which may not.
-    """
     return _store(function, "the file or the server of a store")
 
 
@@ -88,9 +79,6 @@ def _store(function: F, kinds: str) -> F:
 
 
 def exclude_option(function: F) -> F:
-    """
-    Add `--exclude`, which may be given more than once.
-    """
     return click.option(
         "--exclude",
         metavar="DAYS|LINE",
@@ -100,40 +88,28 @@ def exclude_option(function: F) -> F:
 
 
 def json_option(function: F) -> F:
-    """
-    Add `--json`.
-    """
     return click.option("--json", "as_json", is_flag=True, help="Print JSON, one document a line.")(function)
 
 
 def generation_option(function: F) -> F:
-    """
-    Add `--if-generation`.
-    """
     return click.option(
         "--if-generation", type=int, metavar="N", help="Only if the job has this generation; 0: only if there is none."
     )(function)
 
 
 def scope_option(function: F) -> F:
-    """
-    Add `--scope`.
-    """
     text = "Instead of a job, all of a handler (handler:NAME), a queue (pull:NAME), a target (NAME), or all ('*')."
     return click.option("--scope", metavar="SCOPE", help=text)(function)
 
 
 def by_option(function: F) -> F:
-    """
-    Add `--by`.
-    """
     text = "The name to note for it, by default that of this process; a service notes whose token it is."
     return click.option("--by", metavar="NAME", help=text)(function)
 
 
 def check_scope(key: str | None, scope: str | None, if_generation: int | None) -> None:
     """
-    Refuse a command line that names not one thing.
+    Refuse a command line that does not name exactly one thing.
 
     Raises:
         UsageError: With the remedy.
@@ -145,7 +121,7 @@ def check_scope(key: str | None, scope: str | None, if_generation: int | None) -
 
 def sqlite_path(store: str) -> Path | None:
     """
-    Return the file that the URL *store* names, or None if it names no SQLite store.
+    Return the file of the URL *store*, or None if it is not a SQLite store.
     """
     return Path(store.removeprefix(_SQLITE).partition("?")[0]) if store.startswith(_SQLITE) else None
 
@@ -155,16 +131,16 @@ def opened(
     store: str, *, has_to_exist: bool = True, has_targets: bool = False, by: str | None = None
 ) -> Iterator[Scheduler]:
     """
-    Open *store* as a client, which fires nothing; a server may own it meanwhile.
+    Open *store* as a client, which fires nothing; a server may own it.
 
     Args:
-        store: Its URL, or a service's, which knows its targets itself.
-        has_to_exist: Whether a file has to be there.
-        has_targets: Whether jobs are set, so that the targets of the environment have to be known.
-        by: Who it is that changes jobs; None for this process.
+        store: Its URL, or a service's, which has its own targets.
+        has_to_exist: True if a file must exist.
+        has_targets: True if jobs are set, so that the targets of the environment are needed.
+        by: Author of changes; None for this process.
 
     Raises:
-        Refused: If it is a file that is not there, and *has_to_exist*, or a service, and *by* is given.
+        Refused: If a file is missing and *has_to_exist*, or for a service if *by* is given.
         InvalidJobError: If *by* cannot be stored.
     """
     path = sqlite_path(store)

@@ -1,7 +1,7 @@
 """
 Output of the commands: a table for people, tab-separated lines for pipes, JSON lines for programs.
 
-Keys and errors are anybody's text: whatever a terminal could take for a command is escaped.
+Keys and errors may contain any text: control sequences of terminals are escaped.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
-"""What JSON leaves in a text, and Python and others end a line at."""
+"""Characters that JSON does not escape, and at which Python and other programs end a line."""
 _REFUSALS = {
     Outcome.NOT_FOUND: (ExitCode.NOT_FOUND, "no job has the key {key!r}: it was never set, has run, or was cancelled"),
     Outcome.TOO_LATE: (ExitCode.TOO_LATE, "job {key!r} is running: it can be neither moved nor cancelled any more"),
@@ -51,21 +51,21 @@ _REFUSALS = {
 
 def printable(text: str) -> str:
     """
-    Return *text* with everything escaped that is not a printable character.
+    Return *text* with all characters escaped that are not printable.
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def local_time(ms: int, zone: tzinfo | None = None) -> str:
     """
-    Return *ms* since the epoch as ISO 8601 in *zone*, by default the local one, to the millisecond.
+    Format *ms* since the epoch as ISO 8601 in *zone*, by default the local one, to the millisecond.
     """
     return datetime.fromtimestamp(ms / 1000, UTC).astimezone(zone).isoformat(sep=" ", timespec="milliseconds")
 
 
 def print_json(document: Any) -> None:
     """
-    Print *document* on one line, whatever the reader takes for the end of one.
+    Print *document* on one line, also for readers with other line ends.
     """
     click.echo(json.dumps(document, ensure_ascii=False, separators=(",", ":")).translate(_LINE_ENDS))
 
@@ -83,7 +83,7 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]], *, righ
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()) -> Table:
     """
-    Return *rows* as a table; columns named in *right* are flush right.
+    Format *rows* as a table; columns named in *right* are right-aligned.
     """
     flush_right = set(right)
     made = Table(box=None, header_style="bold", pad_edge=False)
@@ -97,7 +97,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: It
 
 def live(view: Callable[[], Sequence[Table]], every_s: float, *, is_once: bool) -> None:
     """
-    Show the tables of *view*, one below the other: once, or again every so often, until Ctrl-C.
+    Show the tables of *view*, one below the other: once, or repeatedly, until Ctrl-C.
     """
 
     def parts() -> Group:
@@ -122,7 +122,7 @@ def counted(count: int, noun: str) -> str:
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
     """
-    Show how far *what* has come, on stderr if that is a terminal; yields what is called with each advance.
+    Show the progress of *what* on stderr if that is a terminal; yields a function to call with each advance.
     """
     with Bar(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(what, total=total)
@@ -131,7 +131,7 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
 
 def print_job(job: Job, progress: Progress | None, *, as_json: bool) -> None:
     """
-    Print all of one *job*, and how far it has come.
+    Print all fields of a *job*, and its progress.
     """
     if as_json:
         print_json(job_document(job))
@@ -168,21 +168,21 @@ def _expiry_text(job: Job) -> str | None:
 
 def progress_text(progress: Progress) -> str:
     """
-    Return how far it has come, and where it is.
+    Format a progress: its fraction and note.
     """
     return f"{progress.fraction:.0%}" + (f": {printable(progress.note)}" if progress.note else "")
 
 
 def pause_text(pause: Pause) -> str:
     """
-    Return since when, by whom and why.
+    Format a pause: its start, author and reason.
     """
     return f"since {local_time(pause.at)}, by {pause.by}: {pause.note}".removesuffix(": ")
 
 
 def print_answer(key: str, answer: Answer, *, as_json: bool) -> None:
     """
-    Print what came of a write.
+    Print the answer to a write.
 
     Raises:
         Refused: If the write was refused.

@@ -1,7 +1,7 @@
 """
 Pickles of other programs, read without running any of their code.
 
-A class that is not known is replaced by a `Foreign` one, which keeps what it was made of.
+An unknown class is replaced by a `Foreign` one, which keeps the arguments of the original.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Foreign", "foreign_in", "load"]
 
 class Foreign:
     """
-    An object of a class that is not imported here; pickle gives it what it would give the original.
+    An object of a class that is not imported; pickle passes it the data of the original.
     """
 
     path: ClassVar[str]
@@ -27,7 +27,7 @@ class Foreign:
 
     def __new__(cls, *arguments: object, **named: object) -> Self:
         """
-        Keep the arguments; pickle may make an object without a call of `__init__`.
+        Keep the arguments; pickle may not call `__init__`.
         """
         made = super().__new__(cls)
         made.arguments, made.fields = arguments, dict(named)
@@ -45,7 +45,7 @@ class Foreign:
 
     def __setstate__(self, state: Any) -> None:
         """
-        Take a dict of attributes, or a pair of one and of what is in slots.
+        Accept a dict of attributes, or a pair of a dict and the values of slots.
         """
         for part in state if isinstance(state, tuple) else (state,):
             if isinstance(part, dict):
@@ -53,18 +53,18 @@ class Foreign:
 
     def __setitem__(self, key: object, value: object) -> None:
         """
-        Take an item of a subclass of dict, which is of no use.
+        Ignore an item of a subclass of dict.
         """
 
     def append(self, item: object) -> None:
         """
-        Take an item of a subclass of list, which is of no use.
+        Ignore an item of a subclass of list.
         """
 
 
 def _zone_maker(owner: object, name: str) -> object:
     """
-    Return what makes a zone: all that pickles of zones ask `getattr` for.
+    Return the constructor of a zone: the only use of `getattr` in pickles of zones.
     """
     if owner is ZoneInfo and name == "_unpickle":
         return lambda key, _cached: ZoneInfo(key)
@@ -88,19 +88,19 @@ _HARMLESS: Final[Mapping[tuple[str, str], object]] = {
     ("zoneinfo", "ZoneInfo"): ZoneInfo,
     ("zoneinfo", "ZoneInfo._unpickle"): lambda key, _cached: ZoneInfo(key),
 }
-"""What is made as it is: nothing here does anything but to hold a value."""
+"""Classes that are made as they are: they only hold values."""
 
 
 def load(data: bytes, known: Mapping[tuple[str, str], object] = _HARMLESS) -> Any:
     """
-    Return the object that *data* is the pickle of.
+    Return the object of the pickle *data*.
 
     Args:
-        data: Of any protocol.
+        data: A pickle of any protocol.
         known: Further classes that are made as they are, by module and name.
 
     Raises:
-        ValueError: If it is not a pickle, or one of a value that there cannot be.
+        ValueError: If it is not a pickle, or of an invalid value.
     """
 
     class Reader(pickle.Unpickler):
@@ -117,7 +117,7 @@ def load(data: bytes, known: Mapping[tuple[str, str], object] = _HARMLESS) -> An
 
 def foreign_in(value: object) -> Iterator[str]:
     """
-    Yield the path of each foreign class that *value* holds an object of.
+    Yield the path of each foreign class of which *value* holds an object.
     """
     if isinstance(value, Foreign) or (isinstance(value, type) and issubclass(value, Foreign)):
         yield value.path

@@ -1,5 +1,5 @@
 """
-`tickwheel schedule`: recurring jobs, and when a cron line would fire.
+`tickwheel schedule`: recurring jobs, and the instants of a cron line.
 """
 
 from __future__ import annotations

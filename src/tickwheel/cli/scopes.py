@@ -1,5 +1,5 @@
 """
-`tickwheel scopes`: list what is paused as a whole.
+`tickwheel scopes`: list the paused scopes.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def command(
 
 def _check_not_past(at: datetime | float | None, *, now: bool) -> None:
     """
-    Refuse an instant that has passed, unless the job is to run *now*; a second is allowed for typing.
+    Refuse a past due time, unless the job is to run *now*; a second is allowed for typing.
     """
     if at is None or now:
         return

@@ -1,5 +1,5 @@
 """
-Schedules of another scheduler, taken over as far as they can be, with a report of the rest.
+The import of another scheduler's schedules, with a report of those that cannot be imported.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _BATCH: Final = 1000
 
 class CannotTakeOverError(ValueError):
     """
-    A schedule has no counterpart here; the message says why.
+    A schedule without a counterpart here; the message has the reason.
     """
 
 
@@ -50,8 +50,8 @@ class Notes:
     Notes about a schedule, made while it is read.
 
     Attributes:
-        remarks: What will be different.
-        next_at: The other scheduler's next run, where it may be another than the rule's: owed, or moved.
+        remarks: Differences.
+        next_at: The other scheduler's next run, if it may differ from the rule's: owed, or moved.
     """
 
     remarks: list[str] = field(default_factory=list)
@@ -64,10 +64,10 @@ class Found:
     A schedule of the other scheduler.
 
     Attributes:
-        name: What it is called there.
-        request: What to set, or None if it cannot be taken over.
-        remarks: Why not, or what will be different.
-        next_at: Where to move the first run of a job that is created, or None to leave it.
+        name: Its name there.
+        request: The request of a set, or None if it cannot be imported.
+        remarks: The reason for that, or differences.
+        next_at: New due time of the first run of a created job, or None to keep it.
     """
 
     name: str
@@ -77,9 +77,6 @@ class Found:
 
 
 def options(function: _F) -> _F:
-    """
-    Add what all imports of schedules take.
-    """
     for add in (
         json_option,
         store_option,
@@ -96,7 +93,7 @@ def options(function: _F) -> _F:
 
 def checked(name: str, make: Callable[[Notes], SetRequest]) -> Found:
     """
-    Return the schedule *name*, with what *make* returns, if that could be set; *make* adds to the notes.
+    Return the schedule *name* with the request of *make*, if that is valid; *make* adds to the notes.
     """
     notes = Notes()
     try:
@@ -109,7 +106,7 @@ def checked(name: str, make: Callable[[Notes], SetRequest]) -> Found:
 
 def readable(payload: dict[str, Any]) -> dict[str, Any]:
     """
-    Return *payload* if it holds no object of a class that is not known here.
+    Return *payload* if it holds no object of an unknown class.
 
     Raises:
         CannotTakeOverError: Naming the class.
@@ -123,7 +120,7 @@ def readable(payload: dict[str, Any]) -> dict[str, Any]:
 
 def next_on_grid(start: datetime, every: timedelta) -> datetime:
     """
-    Return the first instant of a series that is not past, in UTC, so that it keeps its phase.
+    Return the first instant of a series that is not in the past, in UTC, so that it keeps its phase.
     """
     start, now = start.astimezone(UTC), datetime.now(UTC)  # in a zone with summer time, days are not all 24 hours
     if start >= now or not every:
@@ -133,12 +130,12 @@ def next_on_grid(start: datetime, every: timedelta) -> datetime:
 
 def start_of_interval(due: datetime, every: timedelta, grace: timedelta | None) -> datetime:
     """
-    Return where a series starts whose next run is *due*: there if that is to come, or owed, as it runs at once then.
+    Return the start of a series whose next run is *due*: that run, also if it is owed, as it is due at once then.
 
     Args:
         due: The other scheduler's next run.
         every: The interval.
-        grace: How late a run may begin there; None for any time.
+        grace: Maximum lateness of a run there; None for no limit.
     """
     late = datetime.now(UTC) - due.astimezone(UTC)
     return due if grace is None or late <= grace else next_on_grid(due, every)
@@ -146,13 +143,13 @@ def start_of_interval(due: datetime, every: timedelta, grace: timedelta | None) 
 
 def start_of_calendar(due: datetime, grace: timedelta | None, spread: timedelta, notes: Notes) -> datetime | None:
     """
-    Return from when on a calendar counts whose next run is *due*, or None for now; *notes* get a run that is owed.
+    Return the start of a calendar rule whose next run is *due*, or None for now; *notes* get an owed run.
 
     Args:
         due: The other scheduler's next run.
-        grace: How late a run may begin there; None for any time.
-        spread: How far jitter may have moved it from the calendar's instant.
-        notes: Of the schedule.
+        grace: Maximum lateness of a run there; None for no limit.
+        spread: Maximum shift by jitter from the calendar's instant.
+        notes: Notes of the schedule.
     """
     late = datetime.now(UTC) - due.astimezone(UTC)
     if late < timedelta():
@@ -174,12 +171,12 @@ def take_over(
     manifest: str | None = None,
 ) -> None:
     """
-    Set the schedules that can be set, and print why the others cannot.
+    Set the schedules that can be imported, and print the reasons for the others.
 
-    With a *manifest* the recurring ones are declared as it; jobs that fire once are set.
+    With a *manifest* the recurring ones are declared as it; one-time jobs are set.
 
     Raises:
-        Refused: If something cannot be taken over, unless *skip_bad*; nothing is set then.
+        Refused: If a schedule cannot be imported, unless *skip_bad*; nothing is set then.
     """
     schedules = list(found)
     wanted = [each.request for each in schedules if each.request is not None]
@@ -224,7 +221,7 @@ def _set_all(
     dry_run: bool,
 ) -> Declared | None:
     """
-    Set all of *requests*, and move the next runs of jobs that did not exist before.
+    Set all of *requests*, and move the next runs of new jobs.
     """
     first_runs = {request.key: at for request, at in zip(requests, moves, strict=True)}
     answer, rest = None, list(requests)

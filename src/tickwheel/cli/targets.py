@@ -22,7 +22,7 @@ from tickwheel.targets import Target, make_target, shown_target
 __all__ = ["VARIABLE", "check_name", "configured", "in_environment", "made", "shown"]
 
 VARIABLE: Final = "TICKWHEEL_TARGET_"
-"""What the variables begin with; the target's name follows, in capitals."""
+"""Prefix of the variables; the target's name follows, in capitals."""
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 _WORD: Final = re.compile(r"[\w.-]{1,64}")
@@ -35,15 +35,15 @@ _KINDS: Final = {
     "kick": ("taskiq", "TaskiqTarget"),
     "connection_pool": ("rq", "RqTarget"),
 }
-"""How an object is known, by a method that only its kind has, and the module and class of the target for it."""
+"""For each kind of object: a method that only it has, and the module and class of the target for it."""
 
 
 def configured(options: Iterable[str]) -> dict[str, str]:
     """
-    Return what names each target: the *options*, and the environment for those that none of them names.
+    Return the definition of each target: the *options*, and the environment for names without an option.
 
     Raises:
-        Refused: If a name cannot be one, or is there twice; no value is shown, as it may hold a password.
+        Refused: If a name is invalid or repeated; no value is shown, as it may contain a password.
     """
     named: dict[str, str] = {}
     for option in options:
@@ -63,7 +63,7 @@ def configured(options: Iterable[str]) -> dict[str, str]:
 
 def check_name(name: str) -> None:
     """
-    Refuse the name of a target that is always there.
+    Refuse the name of a built-in target.
 
     Raises:
         Refused: With the remedy.
@@ -74,7 +74,7 @@ def check_name(name: str) -> None:
 
 def in_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """
-    Return what the variables name; an empty one names nothing.
+    Return the targets of the variables; empty ones are ignored.
     """
     return {
         variable.removeprefix(VARIABLE).lower(): value
@@ -85,17 +85,17 @@ def in_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 def made(named: Mapping[str, str], *, has_to_run: bool = False) -> dict[str, Target]:
     """
-    Make the targets that `configured` has returned.
+    Make the targets of `configured`.
 
     Raises:
-        Refused: Naming the one that cannot be made, or, if it *has_to_run*, that could not run here.
+        Refused: Naming one that cannot be made, or, if *has_to_run*, cannot run here.
     """
     return {name: _made(name, value, has_to_run=has_to_run) for name, value in named.items()}
 
 
 def shown(value: str) -> str:
     """
-    Return *value* without what may be secret in it.
+    Return *value* without parts that may be secret.
     """
     return value if _OBJECT.fullmatch(value) else shown_target(value)
 
@@ -111,7 +111,7 @@ def _made(name: str, value: str, *, has_to_run: bool) -> Target:
 
 def _of_object(target: str, module: str, name: str) -> Target:
     """
-    Return the target that a module defines, or one for the application, broker or connection that it defines.
+    Return the target that a module defines, or one for its application, broker or connection.
     """
     found: Any = getattr(imported(module, f"the target {target!r}: the module"), name, None)
     if hasattr(found, "resolve"):

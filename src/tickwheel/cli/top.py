@@ -63,7 +63,7 @@ def command(*, url: str, token: str | None, every: float, once: bool, as_json: b
 
 class _Looks:
     """
-    Looks at a service, and knows the look before.
+    Polls a service, and keeps the previous result.
     """
 
     def __init__(self, transport: Transport) -> None:
@@ -72,9 +72,9 @@ class _Looks:
 
     def __call__(self) -> dict[str, Any]:
         """
-        Return the stats, the last firings, the fleet, and the firings a second since the last look.
+        Return the stats, the last firings, the fleet, and the rate of firings since the last poll.
 
-        At the first look, the rate is that of all nodes in the last seconds, as they report it.
+        At the first poll, the rate is the sum of the nodes' reports.
         """
         stats, firings = self._get("/v1/stats"), self._get(f"/v1/firings?limit={_FIRINGS}")["firings"]
         fleet = self._get("/v1/fleet")
@@ -117,9 +117,6 @@ def _zone() -> str:
 
 
 def _time_of_day(instant: str) -> str:
-    """
-    Return it in the local zone, to the millisecond.
-    """
     return datetime.fromisoformat(instant).astimezone().strftime("%H:%M:%S.%f")[:-3]
 
 
@@ -142,7 +139,7 @@ def _receivers(targets: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 def _node(node: dict[str, Any], shards: int) -> tuple[object, ...]:
     """
-    Return the row of a *node*; what it has not reported is left empty.
+    Return the row of a *node*; missing values are empty.
     """
     own = f"{len(node['shards'])} of {shards}"
     if node["figures"] is None:
@@ -154,7 +151,7 @@ def _node(node: dict[str, Any], shards: int) -> tuple[object, ...]:
 
 def _rate(node: dict[str, Any]) -> float:
     """
-    Return the firings a second of a *node*, as it reported them.
+    Return a *node*'s reported rate of firings.
     """
     if node["figures"] is None:
         return 0.0

@@ -1,5 +1,5 @@
 """
-Durations, times and JSON, as people type them.
+Durations, times and JSON on the command line.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 
 _CENTURY_S: Final = 36_525 * 86_400
 _COMPACT: Final = re.compile(r"((?:19|20)\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?:\d{4}|\d{6})?")
-"""A date, and perhaps a time, in digits alone, of 1900 to 2099."""
+"""A date of 1900 to 2099, with an optional time, in digits only."""
 
 
 class _Duration(click.ParamType[float]):
@@ -63,7 +63,7 @@ class DurationRange(_Duration):
 
     def __init__(self, least: float, most: float = _CENTURY_S, *, is_least_open: bool = False) -> None:
         """
-        Take durations from *least* (or more than it) to *most*, in seconds.
+        Accept durations from *least* (exclusive on request) to *most*, in seconds.
         """
         self._least, self._most, self._is_least_open = least, most, is_least_open
 
@@ -141,7 +141,7 @@ class _Json(click.ParamType[Any]):
 
 class OutputPath(click.Path):
     """
-    A file that can be written, as far as can be known before there is what to write.
+    A file that is writable, as far as can be checked before the output exists.
     """
 
     def __init__(self) -> None:
@@ -172,10 +172,10 @@ def _given_zone(ctx: click.Context) -> ZoneInfo | None:
 
 def check_zone_is_used(ctx: click.Context, *moments: datetime | float | None) -> None:
     """
-    Refuse a `--tz` in which none of *moments* was read.
+    Refuse a `--tz` that none of *moments* used.
 
     Raises:
-        UsageError: Naming the zone, and what to do.
+        UsageError: Naming the zone, with the remedy.
     """
     zone = _given_zone(ctx)
     if zone is not None and not any(isinstance(each, datetime) and each.tzinfo is zone for each in moments):
@@ -186,10 +186,10 @@ def check_zone_is_used(ctx: click.Context, *moments: datetime | float | None) ->
 
 def epoch_seconds(text: str) -> float | None:
     """
-    Return *text* as seconds since the epoch, or None if it is not a number.
+    Parse *text* as seconds since the epoch; None if it is not a number.
 
     Raises:
-        ValueError: With the remedy, if it may be a date as well: read as seconds it is far from that day.
+        ValueError: With the remedy, if it may be a date instead: as seconds it would be another day.
     """
     if match := _COMPACT.fullmatch(text):
         message = f"write {'-'.join(match.groups())} for the date, or {text}.0 for seconds"
@@ -202,7 +202,7 @@ def epoch_seconds(text: str) -> float | None:
 
 def shortened(text: str) -> str:
     """
-    Return *text* quoted, and cut where it is long.
+    Return *text* in quotes, truncated if it is long.
     """
     shown = ascii(text)
     return shown if len(shown) <= 100 else f"{shown[:97]}..."  # noqa: PLR2004 what fits a line

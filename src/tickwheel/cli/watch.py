@@ -19,7 +19,7 @@ from tickwheel.scheduler import HistoryRecord, Job, Progress, Scheduler, State
 __all__ = ["command"]
 
 _RECORDS = 100
-"""As many records as can come between two looks, and be shown."""
+"""Maximum number of records between two polls."""
 
 
 @click.command("watch")
@@ -47,7 +47,7 @@ def _changes(
     scheduler: Scheduler, key: str, every_s: float
 ) -> Iterator[tuple[Job | None, Progress | None, Sequence[HistoryRecord]]]:
     """
-    Yield the job as it is, how far it has come, as often as that changes, and the records since then, oldest first.
+    Yield the job and its progress whenever they change, and the records since then, oldest first.
 
     Raises:
         Refused: If there is no such job.

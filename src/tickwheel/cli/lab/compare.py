@@ -1,5 +1,5 @@
 """
-`tickwheel lab compare`: what each design costs under a load, at several sizes.
+`tickwheel lab compare`: the costs of each design under a load, at several sizes.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The options that the lab's commands share.
+Shared options of the lab's commands.
 """
 
 from __future__ import annotations
@@ -19,16 +19,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def trace_argument(function: F) -> F:
-    """
-    Add the trace to read.
-    """
     return click.argument("trace", type=click.Path(path_type=Path))(function)
 
 
 def wheel_option(function: F) -> F:
-    """
-    Add `--wheel`, which may be given again.
-    """
     return click.option(
         "--wheel",
         "wheels",
@@ -41,13 +35,10 @@ def wheel_option(function: F) -> F:
 
 def chosen(wheels: tuple[str, ...]) -> list[Design]:
     """
-    Return the designs asked for, or all.
+    Return the requested designs, or all.
     """
     return [parse_design(text) for text in wheels or CARDS]
 
 
 def name_of(path: Path) -> str:
-    """
-    Return what to call a trace.
-    """
     return path.name.removesuffix(".gz").removesuffix(".csv").removesuffix(".timers")

@@ -1,5 +1,5 @@
 """
-`tickwheel lab replay`: what comes of a trace on each design.
+`tickwheel lab replay`: the outcomes of a trace on each design.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-`tickwheel lab tune`: which tick and how many slots suit a trace.
+`tickwheel lab tune`: the tick and the number of slots for a trace.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-`tickwheel lab watch`: a page on which designs are seen at work.
+`tickwheel lab watch`: a page that shows designs at work.
 """
 
 from __future__ import annotations
