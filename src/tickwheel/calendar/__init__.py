@@ -1,16 +1,16 @@
 """
-The instants at which the wall clock of a zone shows what a cron line asks for, and the rule for missed runs.
+The instants at which the wall clock of a zone matches a cron line, and the policy for missed runs.
 
     _cron      a cron line: its text, its two dialects, its errors
     _fields    the wall-clock times a line matches; the one module that imports cronsim
     _days      days of the month that cronsim does not know: `15W`, `L-3`
     _ranges    ranges that run past the end of their field: `FRI-MON`
-    _dates     every so many days, weeks or months at a time of the day
+    _dates     every N days, weeks or months at a time of day
     _zones     from wall clock to instants: the rules for gaps and overlaps
-    _exclusion what a series leaves out: days, and what a second line names
-    misfire    what becomes of runs whose instant passed
-    zone       a zone as a caller names it
-    instant    an instant as a caller names it
+    _exclusion days, or matches of a second line, that a series leaves out
+    misfire    the policy for missed runs
+    zone       a caller's zone
+    instant    a caller's instant
     duration   a length of time as text
 """
 

@@ -48,20 +48,20 @@ ALIASES = {
 _FIELDS = ("second", "minute", "hour", "day-of-month", "month", "day-of-week")
 _TAKES = ("0-59", "0-59", "0-23", "1-31, L, LW, 15W, L-3", "1-12 or JAN-DEC", "0-7 or SUN-SAT, FRIL, FRI#3")
 _LAST = {f"{name}L": f"{number}L" for number, name in enumerate(WEEKDAYS)}
-"""The last such day of a month, of which cronsim knows the number only."""
+"""The last such weekday of a month; cronsim knows it only by number."""
 WITH_SECONDS = 6
 _LONGEST = 500
-"""Every second, minute and hour spelled out makes some 400 characters."""
+"""Maximum length of a line: every second, minute and hour spelled out takes some 400 characters."""
 _TZ_PREFIXES = ("TZ=", "CRON_TZ=")
 
 
 class DayMatch(StrEnum):
     """
-    The days of a line that restricts both the day of the month and the weekday.
+    The meaning of a line that restricts both the day of the month and the weekday.
     """
 
     EITHER = "either"
-    """Days that match one of the two, as for cron; see the table above."""
+    """Days that match one of the two, as in cron; see the table above."""
     BOTH = "both"
     """Days that match both."""
 
@@ -69,14 +69,14 @@ class DayMatch(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Cron:
     """
-    A checked line in a checked zone; make it with `parse`.
+    A valid line in a valid zone; made with `parse`.
 
     Attributes:
-        line: The five or six fields, upper case, aliases resolved.
+        line: The five or six fields, in upper case, with aliases resolved.
         tz: The IANA name of the zone.
-        day_match: Which days it means if it restricts both day fields.
-        dst_gap: What to do about times in a gap; None for what its dialect does.
-        dst_overlap: What to do about times that are shown twice; None for what its dialect does.
+        day_match: Meaning of a line that restricts both day fields.
+        dst_gap: Policy for times in a gap; None for the default of its dialect.
+        dst_overlap: Policy for times that are shown twice; None for the default of its dialect.
     """
 
     line: str
@@ -91,7 +91,7 @@ class Cron:
         Read a line, which may begin with `TZ=zone`.
 
         Raises:
-            RecurrenceError: If it cannot be read, never fires, or the zone is unknown; the message says which part.
+            RecurrenceError: If it cannot be read, never fires, or the zone is unknown; the message names the part.
             MissingExtraError: Without cronsim.
         """
         if not isinstance(text, str):
@@ -118,7 +118,7 @@ class Cron:
 
         Args:
             after: In ms since the epoch.
-            makes_up: Whether the runs of a day that the zone's calendar leaves out are made up for, when it goes on.
+            makes_up: True to make up, at its end, for the runs of a day that the zone's calendar omits.
         """
         next_wall = partial(_fields.next_wall, six_fields(self.line), needs_both=self._needs_both)
         zone, start = zone_of(self.tz), after // 1000
@@ -136,7 +136,7 @@ class Cron:
     @property
     def zone(self) -> ZoneInfo:
         """
-        The zone itself.
+        The zone object.
         """
         return zone_of(self.tz)
 
@@ -170,7 +170,7 @@ class Cron:
     @property
     def is_literal(self) -> bool:
         """
-        Return whether the line follows the wall clock second by second rather than meaning a time of the day.
+        Return True if the line matches the wall clock literally, False if it means a time of day.
         """
         fields = self.line.split()
         return len(fields) == WITH_SECONDS or fields[0].startswith("*") or fields[1].startswith("*")
@@ -178,7 +178,7 @@ class Cron:
 
 def _split_zone(text: str, tz: str) -> tuple[str, str]:
     """
-    Take a `TZ=` prefix off *text*; it may not contradict *tz*.
+    Remove a `TZ=` prefix from *text*; it must not contradict *tz*.
     """
     head, _, rest = text.replace("\t", " ").strip().partition(" ")
     for prefix in _TZ_PREFIXES:

@@ -32,7 +32,7 @@ _MONTHS_MAX: Final = 1_200
 _LAST_YEAR: Final = 9_900
 _DAY: Final = timedelta(days=1)
 _FIRST: Final = date(1, 1, 2)
-"""No zone has an offset of more than a day, so its instants are in the calendar."""
+"""The second day of the calendar: no offset exceeds a day, so its instants are representable."""
 _STEP: Final = re.compile(r" *([0-9]{1,9}) *(d|days?|w|weeks?|mo|months?|y|years?) *", re.IGNORECASE)
 _ISO: Final = re.compile(r"P([0-9]{1,9})([DWMY])")
 _TIME: Final = re.compile(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?")
@@ -51,7 +51,7 @@ class Step(NamedTuple):
     @classmethod
     def of(cls, text: str) -> Step | None:
         """
-        Return the step that *text* names, as in `3d`, `2 weeks`, `1 month` or `P1M`; None if it names none.
+        Parse a step such as `3d`, `2 weeks`, `1 month` or `P1M`; None for other texts.
         """
         found = _STEP.fullmatch(text) or _ISO.fullmatch(text)
         if found is None:
@@ -61,7 +61,7 @@ class Step(NamedTuple):
 
     def checked(self, every: object) -> Step:
         """
-        Return this, if it is within bounds.
+        Validate the bounds.
 
         Raises:
             RecurrenceError: Naming *every*.
@@ -72,7 +72,7 @@ class Step(NamedTuple):
 
     def __str__(self) -> str:
         """
-        Return it as text that `of` reads.
+        Return it as text for `of`.
         """
         if self.months:
             return f"{self.months} month{'s' if self.months > 1 else ''}"
@@ -82,15 +82,15 @@ class Step(NamedTuple):
 @dataclass(frozen=True)
 class Dates:
     """
-    The instants at which the clock of a zone shows a time of the day, each so many days or months after an anchor.
+    The instants at which the clock of a zone shows a time of day, every N days or months after an anchor.
 
     Attributes:
-        step: From one date to the next.
-        time: The time of the day, to the second.
-        anchor_on: The first date. A later month that lacks its day has the run on its last day.
+        step: The distance of two dates.
+        time: The time of day, to the second.
+        anchor_on: The first date. A later month without its day has the run on its last day.
         tz: The IANA name of the zone.
-        dst_gap: What to do about a time in a gap; None for a run at its end.
-        dst_overlap: What to do about a time that is shown twice; None for a run the first time.
+        dst_gap: Policy for a time in a gap; None for a run at its end.
+        dst_overlap: Policy for a time that is shown twice; None for a run the first time.
     """
 
     step: Step
@@ -117,7 +117,7 @@ class Dates:
     @property
     def length(self) -> str:
         """
-        The distance as a caller gives it.
+        The distance in the caller's form.
         """
         return str(self.step)
 
@@ -130,13 +130,13 @@ class Dates:
 
     def next(self, after: int, *, makes_up: bool = True) -> int | None:
         """
-        Return the first instant in ms later than *after*, or None if there is none in the calendar.
+        Return the first instant in ms later than *after*, or None at the end of the calendar.
 
-        It may be before the anchor: that names the phase.
+        It may be before the anchor, which only determines the phase.
 
         Args:
             after: In ms since the epoch.
-            makes_up: Whether the run of a day that the zone's calendar leaves out is made up for, when it goes on.
+            makes_up: True to make up, at its end, for the run of a day that the zone's calendar omits.
         """
         zone, start = zone_of(self.tz), after // 1000
         try:
@@ -157,7 +157,7 @@ class Dates:
 
     def counted_from(self, day: date) -> Dates:
         """
-        Return the same series with the dates that are counted from *day*, of which the first is the one after it.
+        Return the same series with dates that count from *day*; the first is the one after it.
         """
         return replace(self, anchor_on=self._date(1, day))
 
@@ -203,7 +203,7 @@ class Dates:
 
     def _index(self, day: date) -> int:
         """
-        Return the number of the first date that is not before *day*; that of the anchor is 0.
+        Return the index of the first date that is not before *day*; the anchor's is 0.
         """
         if self.step.days:
             return -((self.anchor_on - day).days // self.step.days)
@@ -222,10 +222,10 @@ class Dates:
 
 def time_of(value: object) -> dt.time:
     """
-    Return the time of the day that *value* names: `02:00`, `2:00`, `23:59:30`, or a `time` without a zone.
+    Parse a time of day: `02:00`, `2:00`, `23:59:30`, or a `time` without a zone.
 
     Raises:
-        RecurrenceError: If it names none.
+        RecurrenceError: For another value.
     """
     if isinstance(value, str) and (found := _TIME.fullmatch(value)) is not None:
         try:

@@ -1,12 +1,12 @@
 """
-Days of a month that Quartz has names for and cronsim has not.
+Days of a month that Quartz has terms for and cronsim has not.
 
-    15W     the weekday nearest to the 15th, within its month: a Saturday's is the Friday before, a Sunday's the Monday
-            after; at the month's ends the other way round
+    15W     the weekday nearest to the 15th, within its month: for a Saturday the Friday before, for a Sunday the Monday
+            after; at the ends of the month the other direction
     L-3     three days before the last
     L-3W    the weekday nearest to that
 
-A month without that day, such as `31W` in April, has none.
+A month without that day, such as April for `31W`, has none.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def is_special(term: str) -> bool:
 
 def candidates(term: str) -> str | None:
     """
-    Return the days that *term* can be, as a range of plain days, or None if it cannot be read.
+    Return the range of days that *term* can match, or None if it cannot be read.
     """
     found = _TERM.fullmatch(term)
     if found is None:

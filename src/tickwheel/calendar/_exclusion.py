@@ -1,8 +1,8 @@
 """
-Exclusions: days, from a calendar of dates, and whatever a second cron line names, which a series leaves out.
+Exclusions: days, from a calendar of dates, or matches of a second cron line, that a series leaves out.
 
-An exclusion is compared with what the wall clock of its zone shows at a run. A line of five fields excludes whole
-minutes and one of six single seconds, so `* * * * SAT,SUN` is the weekend of any rule.
+An exclusion is compared with the wall-clock time of a run in its zone. A line of five fields excludes whole
+minutes and one of six single seconds, so `* * * * SAT,SUN` excludes the weekend for any rule.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _DAY: Final = timedelta(days=1)
 _UNITS: Final = (timedelta(hours=1), timedelta(minutes=1), timedelta(seconds=1))
 _SIZES: Final = (24, 60, 60)
 _AHEAD: Final = timedelta(weeks=52)
-"""How far ahead the end of a stretch of days is looked for at a time."""
+"""Number of days that one step of the search for the end of an exclusion covers."""
 _TAKES: Final = "pass a day such as '2026-12-25', days such as '2026-12-24/2027-01-02', or a cron line"
 
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
     """
-    A checked exclusion; make it with `parse`.
+    A valid exclusion; made with `parse`.
 
     Attributes:
-        first: The first of the days that it excludes, or None for those of a line.
-        last: The last of them.
-        line: What it excludes otherwise, or None.
-        tz: The IANA name of the zone whose days and wall clock are meant.
+        first: The first excluded day, or None for a line.
+        last: The last excluded day.
+        line: The excluded cron line, or None.
+        tz: The IANA name of its zone.
     """
 
     first: date | None
@@ -47,11 +47,11 @@ class Exclusion:
     @classmethod
     def parse(cls, text: object, tz: str = "UTC") -> Exclusion:
         """
-        Read a day, the first and the last of some days with a slash between them, or a cron line.
+        Parse a day, a range of days with a slash, or a cron line.
 
         Args:
-            text: Such a text, or a `date`.
-            tz: The zone; a line may not name another.
+            text: The text, or a `date`.
+            tz: The zone; a line must not name another.
 
         Raises:
             RecurrenceError: If it cannot be read.
@@ -75,13 +75,13 @@ class Exclusion:
 
     def end(self, instant: int, line: Cron | None = None) -> int | None:
         """
-        Return until when *instant* is left out, at the least, or None if it is not; both in ms since the epoch.
+        Return a time until which *instant* is excluded, or None if it is not; both in ms since the epoch.
 
-        A change of the zone's offset ends a stretch: what the clock shows from there on is compared again.
+        A change of the zone's offset ends the range: wall-clock times after it are compared again.
 
         Args:
             instant: Before the year 9999.
-            line: The series, if it is one of this zone's wall clock: what is between its times need not be excluded.
+            line: The series, if it follows this zone's wall clock: the times between its matches need not be excluded.
         """
         zone, start = zone_of(self.tz), instant // 1000
         wall = wall_of(start, zone)
@@ -127,10 +127,10 @@ def _line(text: str, tz: str) -> Cron:
 
 def _end_of_match(line: str, wall: datetime, among: _fields.Clock) -> datetime | None:
     """
-    Return the end of the stretch around *wall* that *line* names, or None if it does not name that.
+    Return the end of the range around *wall* that *line* matches, or None if it does not match.
 
-    Its finest part that does not name all of *among* decides: the stretch ends at the next one that it leaves free, or
-    with the minute, the hour or the day. Where there is no such part, it ends with the last of the days.
+    Its finest field that does not contain all of *among* decides: the range ends at the next value that it omits, or
+    with the minute, the hour or the day. Without such a field, it ends with the last of the days.
     """
     fields = six_fields(line)
     named = _fields.clock_of(fields)

@@ -2,7 +2,7 @@
 The wall-clock times that a cron line matches, computed by cronsim.
 
 cronsim is used without a zone, as a pure calendar; `_zones` maps its times to instants.
-Why cronsim, and what it and croniter do differently: docs/decisions/cron-calendar.md.
+docs/decisions/cron-calendar.md compares cronsim and croniter.
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ __all__ = [
 ]
 
 Clock: TypeAlias = tuple[frozenset[int], frozenset[int], frozenset[int]]
-"""
-The hours, minutes and seconds that a line names.
-"""
+"""The hours, minutes and seconds of a line."""
 
 WHOLE_DAY: Final[Clock] = (frozenset(range(24)), frozenset(range(60)), frozenset(range(60)))
 _EVERY_DAY: Final[frozenset[object]] = frozenset(range(1, 32))
@@ -43,7 +41,7 @@ _SUNDAY: Final = 7
 _SECOND = timedelta(seconds=1)
 _YEARS = 50
 _LAST_YEAR = 9900
-"""cronsim looks 50 years ahead; past this a search could leave the years that `datetime` has."""
+"""Last year of a search: cronsim searches 50 years ahead, and must stay within the years of `datetime`."""
 
 
 class BadFieldError(Exception):
@@ -83,7 +81,7 @@ def check(fields: str, *, needs_both: bool = False) -> None:
 
 def next_wall(fields: str, wall: datetime, *, inclusive: bool, needs_both: bool = False) -> datetime | None:
     """
-    Return the first match of six *fields* after *wall* (or at it), or None if there is none within 50 years.
+    Return the first match of six *fields* after *wall* (or at it), or None within 50 years.
     """
     if wall.year > _LAST_YEAR:
         return None
@@ -147,7 +145,7 @@ def _readers(fields: str, *, needs_both: bool) -> tuple[tuple[CronSim, str | Non
 
 def _next_of(fields: str, special: str | None, start: datetime, *, needs_both: bool) -> datetime | None:
     """
-    Return the first match of *fields* after *start* on a day that is the *special* one, if one is asked for.
+    Return the first match of *fields* after *start*, on a *special* day if there is one.
     """
     last_year, after = start.year + _YEARS, start
     while after.year <= last_year:
@@ -161,7 +159,7 @@ def _next_of(fields: str, special: str | None, start: datetime, *, needs_both: b
 @lru_cache(maxsize=4096)
 def _alternatives(fields: str) -> tuple[tuple[str, str | None], ...]:
     """
-    Return what cronsim reads of *fields*, and beside each the special day that its matches have to be.
+    Return fields for cronsim, each with the special day that its matches must be.
 
     Raises:
         BadFieldError: If a special day cannot be read.

@@ -1,7 +1,7 @@
 """
-Ranges of a cron field that run past its end: `FRI-MON`, `22-4`, `NOV-FEB`, `25-5`.
+Ranges of a cron field that wrap around: `FRI-MON`, `22-4`, `NOV-FEB`, `25-5`.
 
-cronsim refuses those, so the values are spelled out for it. With a step, as in `22-4/2`, every second one counts.
+cronsim refuses those, so they are converted to lists of values. With a step, as in `22-4/2`, every second value counts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DIGITS: Final = 2
 
 def unwrapped(term: str, index: int) -> str:
     """
-    Return *term*, of the field *index* of six, or the list of its values if its range runs past the end of the field.
+    Return *term*, of the field *index* of six, or the list of its values if its range wraps around.
     """
     span, slash, step = term.partition("/")
     begin, end = (_value(each, index) for each in span.partition("-")[::2])
@@ -38,7 +38,7 @@ def unwrapped(term: str, index: int) -> str:
 
 def _from_sunday(term: str, index: int) -> str:
     """
-    Return *term* with a range that begins with 7 as one that begins with 0, the same day.
+    Convert a range of *term* that begins with 7 to one that begins with 0, the same day.
     """
     return f"0-{term[2:]}" if _BOUNDS[index] == _BOUNDS[-1] and term.startswith("7-") and term != "7-7" else term
 

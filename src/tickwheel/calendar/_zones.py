@@ -61,21 +61,21 @@ class DstOverlap(StrEnum):
 
 class NextWall(Protocol):
     """
-    Finds the next time of the wall clock that matches a line.
+    Finds the next wall-clock time that matches a line.
     """
 
     def __call__(self, wall: datetime, *, inclusive: bool) -> datetime | None:
         """
-        Return the first match after *wall*, or at it where that is included; None if there is none.
+        Return the first match after *wall*, or at it on request; None if there is none.
         """
 
 
 _LOST_DAY_S = 43_200
-"""A gap this long is a zone that changed sides of the date line: half a day and more, where others are of two hours."""
+"""Minimum length of a gap from a change of sides of the date line: half a day, while others have at most two hours."""
 _AHEAD_S = 50 * 366 * 86_400
-"""How far a search goes, as for a line of cron."""
+"""Range of a search, as for a cron line."""
 _STEP_S = 7 * 86_400
-"""Changes of an offset are looked for in steps of a week: no zone sets its clocks there and back within one."""
+"""Step of the search for offset changes, a week: no zone changes its offset twice within one."""
 
 
 def next_literal(next_wall: NextWall, zone: ZoneInfo, after: int) -> int | None:
@@ -96,9 +96,9 @@ def next_literal(next_wall: NextWall, zone: ZoneInfo, after: int) -> int | None:
 
 def next_once_a_day(next_wall: NextWall, zone: ZoneInfo, after: int, *, makes_up: bool = True) -> int | None:
     """
-    Return the first instant later than *after*, with every matching wall-clock time taken once.
+    Return the first instant later than *after*, with every matching wall-clock time used once.
 
-    Unless it *makes_up* for them, the times of a day that the calendar of *zone* leaves out are left out.
+    Without *makes_up*, the times of a day that the calendar of *zone* omits are left out.
     """
     wall = next_wall(wall_of(after, zone), inclusive=False)
     while wall is not None:
@@ -124,7 +124,7 @@ def next_by_policy(
 
 def _next_shown(next_wall: NextWall, zone: ZoneInfo, after: int, overlap: DstOverlap) -> int | None:
     """
-    Return the first instant later than *after* at which the wall clock shows a match, in the right pass of an overlap.
+    Return the first matching instant later than *after*, in the right pass of an overlap.
     """
     while (found := next_literal(next_wall, zone, after)) is not None and overlap is not DstOverlap.BOTH:
         wall = wall_of(found, zone)
@@ -138,7 +138,7 @@ def _next_shown(next_wall: NextWall, zone: ZoneInfo, after: int, overlap: DstOve
 
 def _next_made_up(next_wall: NextWall, zone: ZoneInfo, after: int, until: int, *, makes_up: bool) -> int | None:
     """
-    Return the first end of a gap in (*after*, *until*] that swallowed a match.
+    Return the first end of a gap in (*after*, *until*] that contains a match.
     """
     change = after
     while (found := first_change(zone, change, until)) is not None:
@@ -176,7 +176,7 @@ def first_change(zone: ZoneInfo, start: int, end: int) -> int | None:
 
 def instant_of(wall: datetime, zone: ZoneInfo) -> int:
     """
-    Return when the wall clock first shows *wall*, or the end of the gap that swallowed it.
+    Return the first instant at which the wall clock shows *wall*, or the end of the gap that contains it.
     """
     first = int(wall.replace(tzinfo=zone, fold=0).timestamp())
     if wall_of(first, zone) == wall:
@@ -195,7 +195,7 @@ def _is_of_lost_day(wall: datetime, zone: ZoneInfo) -> bool:
 
 def wall_of(instant: int, zone: ZoneInfo) -> datetime:
     """
-    Return what the wall clock shows at *instant*.
+    Return the wall-clock time at *instant*.
     """
     return datetime.fromtimestamp(instant, zone).replace(tzinfo=None, fold=0)
 

@@ -1,5 +1,5 @@
 """
-A length of time as people and formats write it: `90s`, `2h30m`, `PT30M`.
+A length of time as text: `90s`, `2h30m`, `PT30M`.
 
 Internal: other packages use it, users do not.
 """
@@ -17,14 +17,14 @@ _NUMBER: Final = r"(?:([0-9]+(?:[.,][0-9]+)?)%s)?"
 _ISO: Final = re.compile(f"P{_NUMBER % 'W'}{_NUMBER % 'D'}(?:T(?=[0-9]){_NUMBER % 'H'}{_NUMBER % 'M'}{_NUMBER % 'S'})?")
 _ISO_UNITS: Final = (604_800, 86_400, 3600, 60, 1)
 _LONGEST: Final = 100
-"""A century in nanoseconds has 19 digits."""
+"""Maximum number of digits: a century in nanoseconds has 19."""
 
 
 def from_text(text: str) -> float:
     """
-    Return the seconds of *text*: numbers with units (ms, s, m or min, h, d, w), or an ISO 8601 duration.
+    Parse *text* as seconds: numbers with units (ms, s, m or min, h, d, w), or an ISO 8601 duration.
 
-    A minus sign before it is allowed, as it is before a number of seconds.
+    A leading minus sign is allowed, as for a number of seconds.
 
     Raises:
         ValueError: With the remedy, if it is neither, or counts in years or months, which have no fixed length.

@@ -1,5 +1,5 @@
 """
-An instant of the wall clock, as a caller names it.
+A caller's instant of the wall clock.
 
 Internal: other packages use it, users do not.
 """
@@ -23,10 +23,10 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 def from_iso(text: str) -> datetime:
     """
-    Return the instant that ISO 8601 *text* names.
+    Parse ISO 8601 *text* as an instant.
 
     Raises:
-        ValueError: With the remedy, if it names none or has no offset.
+        ValueError: With the remedy, if it is not an instant or has no offset.
     """
     try:
         when = datetime.fromisoformat(text)
@@ -41,16 +41,16 @@ def from_iso(text: str) -> datetime:
 
 def instant(when: Instant, name: str = "when") -> tuple[int, tzinfo]:
     """
-    Return *when* in nanoseconds since the epoch, and the zone to show it in.
+    Convert *when* to nanoseconds since the epoch, and the zone for display.
 
-    Neither these nor what `time.time()` reads then is before *when*.
+    Neither the result nor a reading of `time.time()` at it is before *when*.
 
     Args:
         when: An aware datetime, ISO 8601 text with an offset, or seconds since the epoch.
-        name: What to call it in an error.
+        name: Name of the argument in error messages.
 
     Raises:
-        InvalidValueError: If it is a naive datetime, text that names no instant, or past the year 2262.
+        InvalidValueError: If it is a naive datetime, text that is not an instant, or past the year 2262.
         InvalidDelayError: If it is NaN.
         TypeError: If it is none of these.
     """

@@ -1,5 +1,5 @@
 """
-The rules for runs that were missed.
+The policies for missed runs.
 
 Internal: other packages use it, users do not.
 """
@@ -12,17 +12,17 @@ from typing import Final
 __all__ = ["MISFIRE_GRACE_MS", "Misfire"]
 
 MISFIRE_GRACE_MS: Final = 60_000
-"""A run that could not begin within a minute of its instant was missed; restarts take less. Quartz's default, too."""
+"""Lateness above which a run counts as missed: a minute, longer than a restart. Quartz's default, too."""
 
 
 class Misfire(StrEnum):
     """
-    The policy for runs whose instant passed while nobody could fire them.
+    The policy for runs whose instant passed while no process could fire them.
     """
 
     ONCE = "once"
-    """One late run replaces all that were missed."""
+    """One late run replaces all missed ones."""
     ALL = "all"
     """Each is made up for, one after the other."""
     SKIP = "skip"
-    """None is; the next run is the next one in the future."""
+    """Missed runs are left out; the next run is the next one in the future."""

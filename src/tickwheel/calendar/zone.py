@@ -1,5 +1,5 @@
 """
-A zone as a caller names it.
+A caller's time zone.
 
 Internal: other packages use it, users do not.
 """
@@ -21,24 +21,24 @@ from tickwheel.errors import MissingExtraError, RecurrenceError
 __all__ = ["LOCAL", "check_zone", "local_zone", "zone_data", "zone_name", "zone_of"]
 
 LOCAL: Final = "local"
-"""The name by which a caller means the zone of this machine; it is never stored."""
+"""A caller's name for the zone of this machine; it is never stored."""
 _YEAR_S: Final = 365 * 86_400
 _MONTH_S: Final = 28 * 86_400
 _REMEDY: Final = "pass an IANA zone such as 'Europe/Berlin' or 'UTC'"
 _NO_DATABASE: Final = "this system has no zones but 'UTC': install some, as 'pip install tzdata' does"
 _UTC: Final = b"TZif" + bytes(16 + 19) + b"\x01" + bytes(3) + b"\x04" + bytes(6) + b"UTC\0"
-"""The file of a zone whose clock never changes: a head with the numbers of what follows, one offset of 0, its name."""
+"""The file of a zone with a constant clock: a header, one offset of 0, and its name."""
 _UTC_NAMES: Final = frozenset({"UTC", "Etc/UTC", "UCT", "Etc/UCT", "Universal", "Etc/Universal", "Zulu", "Etc/Zulu"})
 _NO_ZONES: Final = frozenset({"localtime", "posixrules", "Factory", "posix", "right"})
-"""Files beside the IANA zones: they mean another zone on each machine, none at all, or count leap seconds."""
+"""Files beside the IANA zones: they depend on the machine, are not zones, or count leap seconds."""
 
 
 def zone_name(tz: str | tzinfo) -> str:
     """
-    Return the name of a zone that may be given as a ZoneInfo.
+    Return the name of a zone, which may be a ZoneInfo.
 
     Raises:
-        RecurrenceError: If it has no name, as a ZoneInfo of a file.
+        RecurrenceError: If it has no name, like a ZoneInfo of a file.
     """
     if isinstance(tz, str):
         return local_zone() if tz == LOCAL else tz
@@ -55,7 +55,7 @@ def check_zone(tz: str) -> str:
     """
     Return the IANA name of the zone *tz*, which may be "local" for that of this machine.
 
-    A name is refused if it is not that of a zone, or if it means another zone on each machine.
+    A name is refused if it is unknown, or if it depends on the machine.
 
     Raises:
         RecurrenceError: With the remedy.
@@ -75,7 +75,7 @@ def local_zone() -> str:
     Return the IANA name of the zone of this machine.
 
     Raises:
-        RecurrenceError: If it has none that is known, as with TZ=CET-1CEST.
+        RecurrenceError: If it is unknown, as with TZ=CET-1CEST.
         MissingExtraError: Without tzlocal.
     """
     try:
@@ -109,10 +109,10 @@ def _has_zones(_path: tuple[str, ...]) -> bool:
 @lru_cache(maxsize=512)
 def zone_of(tz: str) -> ZoneInfo:
     """
-    Return the zone of that name; UTC is there without a database of zones, too.
+    Return the zone of that name; UTC works without a database of zones, too.
 
     Raises:
-        RecurrenceError: If there is none.
+        RecurrenceError: If it is unknown.
     """
     try:
         return ZoneInfo(tz)
@@ -125,7 +125,7 @@ def zone_of(tz: str) -> ZoneInfo:
 @lru_cache(maxsize=512)
 def zone_data(tz: str) -> bytes:
     """
-    Return the file of the zone of that name, which aliases such as 'US/Eastern' share; the name where none is found.
+    Return the file of the zone, which is the same for aliases such as 'US/Eastern'; its name if none is found.
     """
     if tz in _UTC_NAMES:
         return _UTC
