@@ -23,15 +23,9 @@ class StillLoop(EventLoop):
         self.now = random.Random().uniform(0, 1e6)
 
     def time(self):
-        """
-        Return the time that the test has set.
-        """
         return self.now
 
     def turn(self):
-        """
-        Run one turn.
-        """
         self.call_soon(self.stop)
         self.run_forever()
 

@@ -42,9 +42,6 @@ async def slept(when: float, loop: CoarseLoop) -> None:
 
 
 async def called(when: float, loop: CoarseLoop) -> None:
-    """
-    Wait for a callback at that instant.
-    """
     done = asyncio.Event()
     loop.call_at(when, done.set)
     await done.wait()

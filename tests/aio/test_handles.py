@@ -17,10 +17,7 @@ from tickwheel.errors import InvalidDelayError
 VARIABLE = contextvars.ContextVar("VARIABLE", default=0)
 
 
-def nothing(*_args):
-    """
-    Be a callback.
-    """
+def nothing(*_args): ...
 
 
 class Thing:
@@ -188,9 +185,6 @@ def test_timers_are_dropped_where_a_socket_fails_to_close(loop):
 
 
 def refuse():
-    """
-    Fail.
-    """
     raise OSError("as if it were closed")
 
 

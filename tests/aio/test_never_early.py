@@ -16,9 +16,6 @@ ROUNDS, CROWD = 8, 1_000
 
 
 async def slept(delay):
-    """
-    Sleep.
-    """
     await aio.sleep(delay)
 
 
@@ -35,9 +32,6 @@ async def timed_out(delay):
 
 @pytest.fixture(params=["tickwheel", "asyncio", "uvloop", "rloop"])
 def factory(request):
-    """
-    Lend what makes each kind of loop.
-    """
     own = {"tickwheel": aio.new_event_loop, "asyncio": asyncio.SelectorEventLoop}
     return own.get(request.param) or pytest.importorskip(request.param).new_event_loop
 

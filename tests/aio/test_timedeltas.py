@@ -16,9 +16,6 @@ SHORT, LONG = timedelta(milliseconds=1), timedelta(hours=1)
 
 
 def run(make, main):
-    """
-    Run a coroutine on a new loop.
-    """
     with asyncio.Runner(loop_factory=make) as runner:
         return runner.run(main)
 

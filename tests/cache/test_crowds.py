@@ -43,9 +43,6 @@ MAKE = {
 
 @pytest.fixture
 def cache():
-    """
-    Return a cache of a crowd.
-    """
     cache = TTLCache(1000, 60.0)
     cache.update({Key(n): n for n in range(SIZE)})
     return cache

@@ -356,9 +356,6 @@ class Doorman:
         timer.run()
 
     def stats(self):
-        """
-        Return nothing.
-        """
         return {}
 
 

@@ -35,10 +35,6 @@ def things():
 
 @pytest.fixture
 def fail(things):
-    """
-    Return a loader that fails.
-    """
-
     def load(_keys):
         thing = Thing()
         things.append(weakref.ref(thing))
@@ -61,9 +57,6 @@ def fail_async(fail):
 
 
 def dead(things):
-    """
-    Return which of the things are gone.
-    """
     return [thing() is None for thing in things]
 
 

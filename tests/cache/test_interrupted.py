@@ -50,9 +50,6 @@ class Rig:
         return key
 
     async def load_many_async(self, keys):
-        """
-        Load many keys.
-        """
         await asyncio.sleep(0)
         return dict.fromkeys(keys, 1)
 
@@ -66,25 +63,16 @@ class Rig:
             self.loop.run_until_complete(self.settle())
 
     async def settle(self):
-        """
-        Let the tasks end.
-        """
         while len(asyncio.all_tasks()) > 1:
             await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()})
 
     def join(self):
-        """
-        Wait for what the cache loads in the background.
-        """
         pool, self.cache._loads._pool = self.cache._loads._pool, None
         if pool is not None:
             pool.close()
             assert pool.join(PATIENCE_S)
 
     def close(self):
-        """
-        End what the cache has begun.
-        """
         self.join()
         self.loop.close()
 
@@ -109,16 +97,10 @@ def renewing(clock):
 
 
 def driven(clock):
-    """
-    Return one that is driven by a wheel.
-    """
     return TTLCache(1000, 60.0, clock=clock)
 
 
 def by_function(clock):
-    """
-    Return one whose lives a function says.
-    """
     return TLRUCache(1000, lambda _key, _value, now: now + 60.0, timer=clock.monotonic)
 
 
@@ -132,9 +114,6 @@ class ByItems(TTLCache):
 
 
 def of_items(clock):
-    """
-    Return a cache of that subclass.
-    """
     return ByItems(1000, 60.0, timer=clock.monotonic)
 
 
@@ -148,16 +127,10 @@ class Owner:
 
     @cachedmethod(lambda self: self.cache)
     def twice(self, key):
-        """
-        Return the key twice.
-        """
         return key * 2
 
 
 def fail(key):
-    """
-    Fail to load a key.
-    """
     raise OSError(key)
 
 

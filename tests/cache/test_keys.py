@@ -33,9 +33,6 @@ class Key:
 
 
 def fail():
-    """
-    Raise what a key raises.
-    """
     message = "from the key"
     raise OSError(message)
 

@@ -29,9 +29,6 @@ class Model:
         self.left = []
 
     def leave(self, row, reason):
-        """
-        Let a row go.
-        """
         self.rows.remove(row)
         self.left.append((row[0], row[1], reason))
 
@@ -58,17 +55,11 @@ class Model:
         self.rows.append(row)
 
     def begin(self, row, life):
-        """
-        Begin a row's life.
-        """
         self.begun += 1
         row[2:4] = self.now + life, life
         row[5] = self.begun
 
     def get(self, key):
-        """
-        Look up.
-        """
         row = self.find(key)
         if row is None:
             return None
@@ -104,9 +95,6 @@ class Model:
         return True
 
     def pop(self, key):
-        """
-        Take out.
-        """
         row = self.find(key)
         if row is None:
             return None
@@ -151,9 +139,6 @@ def test_a_cache_is_its_model(kind):
 
 
 def act(draw, clock, cache, model, step):
-    """
-    Do one random thing to both.
-    """
     key = draw.choice((draw.randrange(30), f"key {draw.randrange(10)}", (draw.randrange(5), "pair")))
     verb = draw.choices(("set", "get", "touch", "pop", "popitem", "clear", "wait"), (8, 6, 3, 2, 1, 0.05, 5))[0]
     life = draw.choice((None, draw.choice(LIVES), draw.randrange(200)))

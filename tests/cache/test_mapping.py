@@ -25,9 +25,6 @@ def for_ever(_key, _value, _now):
 
 
 def pickled(thing):
-    """
-    Return what a pickle of a thing gives back.
-    """
     return pickle.loads(pickle.dumps(thing))  # noqa: S301 - our own bytes
 
 
@@ -37,9 +34,6 @@ CACHES["tlru"] = lambda maxsize, **options: TLRUCache(maxsize, for_ever, **optio
 
 @pytest.fixture(params=CACHES)
 def make(request):
-    """
-    Return what makes a cache of one class.
-    """
     return CACHES[request.param]
 
 
@@ -147,9 +141,6 @@ class Own(TTLCache):
     """
 
     def popitem(self):
-        """
-        Do as every cache does.
-        """
         return super().popitem()
 
 

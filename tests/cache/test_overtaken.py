@@ -51,10 +51,6 @@ class Lower(TTLCache):
 
 
 def take_while(cache, act, key="key"):
-    """
-    Return what a take returns during whose load something is done.
-    """
-
     def loader(_key):
         act(cache)
         return "old"
@@ -63,10 +59,6 @@ def take_while(cache, act, key="key"):
 
 
 def take_async_while(cache, act, key="key"):
-    """
-    Return what a take_async returns during whose load something is done.
-    """
-
     async def loader(_key):
         await asyncio.sleep(0)
         act(cache)
@@ -76,10 +68,6 @@ def take_async_while(cache, act, key="key"):
 
 
 def take_many_while(cache, act, key="key"):
-    """
-    Return what a take_many returns during whose load something is done.
-    """
-
     def loader(keys):
         act(cache)
         return dict.fromkeys(keys, "old")

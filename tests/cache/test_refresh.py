@@ -29,9 +29,6 @@ class Source:
         self.gate.set()
 
     def __call__(self, key):
-        """
-        Return the key with the number of the call.
-        """
         self.calls += 1
         number = self.calls
         self.gate.wait(30.0)
@@ -40,16 +37,10 @@ class Source:
         return f"{key} {number}"
 
     async def load_async(self, key):
-        """
-        Do the same in a coroutine.
-        """
         await asyncio.sleep(0)
         return self(key)
 
     def load_all(self, keys):
-        """
-        Do the same for many.
-        """
         return {key: self(key) for key in keys}
 
 
@@ -86,9 +77,6 @@ def clock():
 
 @pytest.fixture
 def source():
-    """
-    Return a source.
-    """
     return Source()
 
 

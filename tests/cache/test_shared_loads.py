@@ -15,9 +15,6 @@ from tickwheel.errors import ReentrantError
 
 @pytest.fixture
 def cache():
-    """
-    Return a cache.
-    """
     return TTLCache(10, 60.0)
 
 

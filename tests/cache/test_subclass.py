@@ -14,9 +14,6 @@ from tickwheel.testing import ManualClock
 
 
 def pickled(thing):
-    """
-    Return what a pickle of a thing gives back.
-    """
     return pickle.loads(pickle.dumps(thing))  # noqa: S301 - our own bytes
 
 

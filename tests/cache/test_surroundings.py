@@ -14,9 +14,6 @@ class TestTTLCache(CacheSuite):
     """
 
     def make(self, clock, **options):
-        """
-        Return one.
-        """
         return TTLCache(1000, ttl=60.0, timer=clock.monotonic, **options)
 
 
@@ -26,9 +23,6 @@ class TestTLRUCache(CacheSuite):
     """
 
     def make(self, clock, **options):
-        """
-        Return one.
-        """
         return TLRUCache(1000, lambda _key, _value, now: now + 60.0, timer=clock.monotonic, **options)
 
 
@@ -38,9 +32,6 @@ class TestDriven(CacheSuite):
     """
 
     def make(self, clock, **options):
-        """
-        Return one.
-        """
         return TTLCache(1000, ttl=60.0, clock=clock, **options)
 
 
@@ -50,9 +41,6 @@ class TestAged(CacheSuite):
     """
 
     def make(self, clock, **options):
-        """
-        Return one.
-        """
         return TTLCache(1000, ttl=60.0, max_age=1e6, timer=clock.monotonic, **options)
 
 
@@ -74,7 +62,4 @@ class TestSubclass(CacheSuite):
     """
 
     def make(self, clock, **options):
-        """
-        Return one.
-        """
         return Sub(1000, ttl=60.0, timer=clock.monotonic, **options)

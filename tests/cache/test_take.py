@@ -32,16 +32,10 @@ class Crowd:
             self.outcomes.append(error)
 
     def start(self):
-        """
-        Start them.
-        """
         for thread in self.threads:
             thread.start()
 
     def join(self):
-        """
-        Wait for all and return what they got.
-        """
         for thread in self.threads:
             thread.join(30.0)
         return self.outcomes
@@ -159,9 +153,6 @@ class Loads:
         self.was_cancelled = False
 
     async def __call__(self, key):
-        """
-        Load.
-        """
         self.calls.append(key)
         try:
             await self.go_on.wait()
@@ -182,9 +173,6 @@ async def turns():
 
 
 async def crowd_of(cache, loads, size=5):
-    """
-    Return tasks that wait for one load.
-    """
     tasks = [asyncio.ensure_future(cache.take_async("key", loads)) for _ in range(size)]
     await turns()
     assert loads.calls == ["key"]

@@ -23,9 +23,6 @@ def clock():
 
 
 def in_a_minute(_key, _value, now):
-    """
-    Return the deadline of an entry.
-    """
     return now + 60.0
 
 

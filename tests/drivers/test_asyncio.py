@@ -23,9 +23,6 @@ HAS_UVLOOP = importlib.util.find_spec("uvloop") is not None
 
 
 def run_on_uvloop(scenario: Coroutine[Any, Any, None]) -> None:
-    """
-    Run a coroutine on uvloop.
-    """
     import uvloop  # noqa: PLC0415 - where it is installed
 
     uvloop.run(scenario)
@@ -49,16 +46,10 @@ class TestAsyncio(DriverSuite):
     runs_here = True
 
     async def clean_up(self) -> None:
-        """
-        Give the loop some turns.
-        """
         for _ in range(10):
             await asyncio.sleep(0)
 
     def make_wheel(self, **options: Any) -> TimerWheel:
-        """
-        Return a wheel on the running loop.
-        """
         return TimerWheel.asyncio(**options)
 
     def play(self, scenario: Any) -> None:
@@ -80,9 +71,6 @@ class TestAsyncioOverHeap(TestAsyncio):
     """
 
     def make_wheel(self, **options: Any) -> TimerWheel:
-        """
-        Return a wheel over a heap.
-        """
         return TimerWheel.asyncio(wheel=HeapWheel(), **options)
 
 
@@ -93,9 +81,6 @@ class TestUvloop(TestAsyncio):
     """
 
     def play(self, scenario: Any) -> None:
-        """
-        Run a scenario on uvloop.
-        """
         run_on_uvloop(scenario)
 
 

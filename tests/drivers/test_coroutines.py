@@ -61,9 +61,6 @@ THREADED: dict[str, Callable[..., Any]] = {
 
 @pytest.fixture(params=DESIGNS)
 def design(request: pytest.FixtureRequest) -> Callable[[], Any]:
-    """
-    Return what makes a wheel for one kind of engine.
-    """
     return DESIGNS[request.param]
 
 

@@ -35,9 +35,6 @@ def threads() -> set[threading.Thread]:
 
 @pytest.fixture(params=["native", "heap"])
 def design(request: pytest.FixtureRequest) -> Callable[[], Any]:
-    """
-    Return what makes a wheel for one kind of engine.
-    """
     return HeapWheel if request.param == "heap" else lambda: None
 
 

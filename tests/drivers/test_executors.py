@@ -48,9 +48,6 @@ class Rig:
 
 @pytest.fixture(params=["native", "heap"])
 def make_rig(request: pytest.FixtureRequest) -> Callable[[Any], Rig]:
-    """
-    Return a maker of rigs over one kind of wheel.
-    """
     kind: Callable[[], Any] = HeapWheel if request.param == "heap" else lambda: None
     return lambda executor: Rig(executor, kind)
 

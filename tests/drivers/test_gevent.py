@@ -35,9 +35,6 @@ for make in ((lambda: wheel.call_later(1, print)) if wheel else TimerWheel, subm
 
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:
-    """
-    Run a Python that may take its time.
-    """
     return subprocess.run(
         [sys.executable, "-W", "ignore", *command], capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )

@@ -15,9 +15,6 @@ from tickwheel.wheels.heap import HeapWheel
 
 @pytest.fixture(params=["native", "heap"])
 def wheel(request: pytest.FixtureRequest) -> TimerWheel:
-    """
-    Return a wheel over one kind of engine.
-    """
     design = HeapWheel() if request.param == "heap" else None
     return TimerWheel(wheel=design, clock=ManualClock(), on_expire=print)
 

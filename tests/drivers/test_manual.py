@@ -41,9 +41,6 @@ class TestManualClock(DriverSuite):
         play_here(scenario)
 
     async def until(self, signal: threading.Event) -> None:
-        """
-        Jump from deadline to deadline.
-        """
         while not signal.is_set():
             assert self.clock.jump_to_next() is not None, "nothing is pending any more"
 
@@ -54,17 +51,11 @@ class TestPolled(DriverSuite):
     """
 
     def make_wheel(self, **options: Any) -> TimerWheel:
-        """
-        Return a wheel that this test polls.
-        """
         wheel = TimerWheel(driver=ManualDriver(), **options)
         self.polls.append(wheel._engine.fire_due)  # a wheel that is let go leaves its engine to the poller
         return wheel
 
     def play(self, scenario: Any) -> None:
-        """
-        Run a scenario.
-        """
         self.polls: list[Any] = []
         play_here(scenario)
 

@@ -24,9 +24,6 @@ wheel = TimerWheel(wheel={wheel}, on_expire=print)
 
 
 def run(script: str, kind: str) -> subprocess.CompletedProcess[str]:
-    """
-    Run a script that has a wheel in a Python of its own.
-    """
     text = HEAD.replace("{wheel}", WHEELS[kind]) + textwrap.dedent(script)
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", text]
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)

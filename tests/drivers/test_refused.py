@@ -39,9 +39,6 @@ class Doorman:
         timer.run()
 
     def stats(self) -> dict[str, Any]:
-        """
-        Return nothing.
-        """
         return {}
 
 
@@ -64,9 +61,6 @@ class Rig:
         }
 
     def wheel(self) -> TimerWheel:
-        """
-        Return a new wheel.
-        """
         return TimerWheel(wheel=self.make_wheel(), **self.options)
 
     def refusals(self) -> int:
@@ -79,9 +73,6 @@ class Rig:
 
 @pytest.fixture(params=["native", "heap"])
 def rig(request: pytest.FixtureRequest) -> Rig:
-    """
-    Return a rig over one kind of engine.
-    """
     return Rig(HeapWheel if request.param == "heap" else lambda: None)
 
 

@@ -40,9 +40,6 @@ class Rig:
         )
 
     def advance(self, delay: float) -> list[tuple[Any, Any]]:
-        """
-        Let time pass and return what expired.
-        """
         before = len(self.expired)
         self.clock.advance(delay)
         self.wheel.check()
@@ -51,9 +48,6 @@ class Rig:
 
 @pytest.fixture(params=["native", "heap"])
 def make_rig(request: pytest.FixtureRequest) -> Callable[..., Rig]:
-    """
-    Return a maker of rigs over one kind of wheel.
-    """
     kind: Callable[[], Any] = HeapWheel if request.param == "heap" else lambda: None
     return lambda *args, **options: Rig(kind, *args, **options)
 

@@ -44,9 +44,6 @@ class OwnTime(asyncio.SelectorEventLoop):
         self._selector.select = jump
 
     def time(self) -> float:
-        """
-        Return the time of its own.
-        """
         return self.now_s
 
 
@@ -58,15 +55,9 @@ class OnLoop(DriverSuite):
     runs_here = True
 
     def make_wheel(self, **options: Any) -> TimerWheel:
-        """
-        Return a wheel on the running loop.
-        """
         return TimerWheel.asyncio(**options)
 
     async def clean_up(self) -> None:
-        """
-        Give the loop some turns.
-        """
         for _ in range(10):
             await asyncio.sleep(0)
 
@@ -77,23 +68,14 @@ class TestOwnTime(OnLoop):
     """
 
     def play(self, scenario: Any) -> None:
-        """
-        Run a scenario on such a loop.
-        """
         with asyncio.Runner(loop_factory=OwnTime) as runner:
             self.loop = runner.get_loop()
             runner.run(scenario)
 
     def now(self) -> float:
-        """
-        Return the loop's time.
-        """
         return self.loop.time()
 
     async def until(self, signal: threading.Event) -> None:
-        """
-        Let the loop's time pass.
-        """
         end = self.now() + PATIENCE_S
         while not signal.is_set():
             assert self.now() < end
@@ -114,10 +96,6 @@ class TestTaskGroup(OnLoop):
         assert await asyncio.to_thread(signal.wait, PATIENCE_S)
 
     def play(self, scenario: Any) -> None:
-        """
-        Run a scenario beside another child.
-        """
-
         async def main() -> None:
             async with asyncio.TaskGroup() as group:
                 other = group.create_task(asyncio.sleep(3_600))
@@ -127,9 +105,6 @@ class TestTaskGroup(OnLoop):
         aio.run(main())
 
     def now(self) -> float:
-        """
-        Return the system's time.
-        """
         return MonotonicClock().monotonic_ns() / 1e9
 
 
@@ -141,24 +116,14 @@ class TestMockClock(DriverSuite):
     runs_here = True
 
     def make_wheel(self, **options: Any) -> TimerWheel:
-        """
-        Return a wheel in the running trio.
-        """
         return TimerWheel.trio(**options)
 
     async def clean_up(self) -> None:
-        """
-        Give trio some turns.
-        """
         with trio.CancelScope(shield=True):
             for _ in range(10):
                 await trio.lowlevel.checkpoint()
 
     def play(self, scenario: Any) -> None:
-        """
-        Run a scenario in a new run.
-        """
-
         async def main() -> None:
             await scenario
 
@@ -166,15 +131,9 @@ class TestMockClock(DriverSuite):
         trio.run(main, clock=self.clock)
 
     def now(self) -> float:
-        """
-        Return the run's time.
-        """
         return self.clock.current_time()
 
     async def until(self, signal: threading.Event) -> None:
-        """
-        Let the run's time pass.
-        """
         with trio.fail_after(PATIENCE_S):
             while not signal.is_set():  # noqa: ASYNC110 - it is time that has to pass
                 await trio.sleep(0.0005)

@@ -34,15 +34,9 @@ class TestThread(DriverSuite):
         return TimerWheel(**options)
 
     def play(self, scenario: Any) -> None:
-        """
-        Run a scenario.
-        """
         play_here(scenario)
 
     async def until(self, signal: threading.Event) -> None:
-        """
-        Wait for the signal.
-        """
         assert signal.wait(PATIENCE_S)
 
 
@@ -52,9 +46,6 @@ class TestThreadOverHeap(TestThread):
     """
 
     def make_wheel(self, **options: Any) -> TimerWheel:
-        """
-        Return a wheel over a heap.
-        """
         return TimerWheel(wheel=HeapWheel(), **options)
 
 
@@ -76,9 +67,6 @@ class SlowClock(MonotonicClock):
     """
 
     def monotonic_ns(self) -> int:
-        """
-        Return half the time.
-        """
         return time.monotonic_ns() // 2
 
 

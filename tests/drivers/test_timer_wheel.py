@@ -265,9 +265,6 @@ def test_a_wheel_of_limited_span():
         latest = 0
 
         def advance(self, now: int, limit: int | None = None) -> list[Any]:
-            """
-            Remember the time.
-            """
             self.latest = now
             return super().advance(now, limit)
 

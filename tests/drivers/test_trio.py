@@ -33,24 +33,14 @@ class TestTrio(DriverSuite):
     runs_here = True
 
     async def clean_up(self) -> None:
-        """
-        Give trio some turns.
-        """
         with trio.CancelScope(shield=True):
             for _ in range(10):
                 await trio.lowlevel.checkpoint()
 
     def make_wheel(self, **options: Any) -> TimerWheel:
-        """
-        Return a wheel in the running trio.
-        """
         return TimerWheel.trio(**options)
 
     def play(self, scenario: Any) -> None:
-        """
-        Run a scenario in a new run.
-        """
-
         async def main() -> None:
             await scenario
 
@@ -69,9 +59,6 @@ class TestTrioOverHeap(TestTrio):
     """
 
     def make_wheel(self, **options: Any) -> TimerWheel:
-        """
-        Return a wheel over a heap.
-        """
         return TimerWheel.trio(wheel=HeapWheel(), **options)
 
 

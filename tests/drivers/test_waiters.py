@@ -24,9 +24,6 @@ class OtherClock(MonotonicClock):
     """
 
     def monotonic_ns(self) -> int:
-        """
-        Return another time.
-        """
         return time.monotonic_ns() + 10**15
 
 

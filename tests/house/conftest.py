@@ -15,17 +15,11 @@ SOURCE = ROOT / "src"
 
 @pytest.fixture(scope="session")
 def root() -> Path:
-    """
-    Return the project's root folder.
-    """
     return ROOT
 
 
 @pytest.fixture(scope="session")
 def modules() -> dict[str, ast.Module]:
-    """
-    Return the syntax tree of every module of the package by its dotted name.
-    """
     trees = {}
     for path in sorted(SOURCE.rglob("*.py")):
         parts = path.relative_to(SOURCE).with_suffix("").parts

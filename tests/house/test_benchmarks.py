@@ -26,9 +26,6 @@ def model(root):
 
 
 def row(subject, value, pending=1000):
-    """
-    Return a row as it is in the JSON.
-    """
     return {"work": "set", "subject": subject, "pending": pending, "value": value, "unit": "ns", "clock": "cpu"}
 
 

@@ -46,9 +46,6 @@ ON_TRIO = {drivers.TrioDriver}
 
 
 def public_classes() -> list[type]:
-    """
-    Return the public classes that are made by a call and are written in Python.
-    """
     found = {
         getattr(room, name)
         for room in ROOMS
@@ -69,9 +66,6 @@ def public_classes() -> list[type]:
 
 
 def fields(made: Any) -> set[str]:
-    """
-    Return the names of the attributes that *made* has by now.
-    """
     slots = {
         name for kind in type(made).__mro__ for name in vars(kind).get("__slots__", ()) if not name.startswith("__")
     }
@@ -87,9 +81,6 @@ def holders(made: Any) -> int:
 
 
 def is_held(made: Any) -> bool:
-    """
-    Return whether something holds *made* beside itself and the calls under way.
-    """
     if hasattr(type(made), "__weakref__") and weakref.getweakrefcount(made):
         return True
     own = getattr(made, "__dict__", None)

@@ -49,9 +49,6 @@ def bindings(root) -> dict[str, str]:
 
 
 def rust(folder: Path) -> list[Path]:
-    """
-    Return the Rust files in a folder.
-    """
     found = sorted(folder.rglob("*.rs"))
     assert found
     return found

@@ -73,9 +73,6 @@ class Command(NamedTuple):
 
 
 def name_of(path: Path) -> str:
-    """
-    Return a page's path inside the project.
-    """
     return path.relative_to(ROOT).as_posix()
 
 

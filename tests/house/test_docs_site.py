@@ -28,9 +28,6 @@ PAGE = """<!doctype html><html data-content_root="{above}"><meta charset="utf-8"
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    """
-    Return the script that builds the site.
-    """
     spec = importlib.util.spec_from_file_location("docs_site", ROOT / "scripts" / "docs_site.py")
     assert spec is not None
     assert spec.loader is not None

@@ -32,9 +32,6 @@ DOWNLOAD_HOST = re.compile(
 
 @pytest.fixture(scope="module")
 def tracked(root) -> list[Path]:
-    """
-    Return every file that git tracks.
-    """
     if not shutil.which("git") or not (root / ".git").exists():
         pytest.skip("no git checkout here: there is no list of tracked files")
     answer = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, check=True)
@@ -42,9 +39,6 @@ def tracked(root) -> list[Path]:
 
 
 def lines_of(path: Path) -> int:
-    """
-    Return how many lines a file has.
-    """
     return path.read_bytes().count(b"\n")
 
 

@@ -40,9 +40,6 @@ LATER = (
 
 
 def loaded_by(statements: str) -> set[str]:
-    """
-    Return the modules that *statements* load into a fresh interpreter.
-    """
     script = f"import sys; before = set(sys.modules); {statements}; print(*(set(sys.modules) - before))"
     answer = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True)
     return set(answer.stdout.split())

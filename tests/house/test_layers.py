@@ -120,9 +120,6 @@ def resolved(target: str, modules: dict[str, ast.Module]) -> str | None:
 
 
 def room_of(module: str) -> str:
-    """
-    Return the room of the table that a module belongs to.
-    """
     return module if module in HEIGHT else module.split(".", maxsplit=1)[0]
 
 
@@ -139,9 +136,6 @@ def internal_imports(modules: dict[str, ast.Module]) -> list[tuple[str, str]]:
 
 
 def is_allowed(importer: str, imported: str) -> bool:
-    """
-    Return whether the table lets *importer* import *imported*.
-    """
     above, below = room_of(importer), room_of(imported)
     if above in {"", "testing"} or above == below:  # the front page and the testing kit are beside the layers
         return True

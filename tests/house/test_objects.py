@@ -32,9 +32,6 @@ from tickwheel.wheels.single import SingleWheel
 
 
 def made() -> Iterator[object]:
-    """
-    Yield one of each public class that has state.
-    """
     clock = ManualClock()
     for design in (None, HeapWheel()):
         wheel = tickwheel.TimerWheel(wheel=design, clock=clock, on_expire=print)

@@ -11,17 +11,11 @@ import pytest
 
 @pytest.fixture
 def quick_set(request):
-    """
-    Return the list as this run has read it.
-    """
     return request.config.pluginmanager.get_plugin("quick-set")
 
 
 @pytest.fixture
 def script(root):
-    """
-    Return the script that writes the list.
-    """
     spec = importlib.util.spec_from_file_location("write_quick_set", root / "scripts" / "quick_set.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -25,9 +25,6 @@ THINGS = ("wheel", "target", "store", "column", "verb", "HTTP operation", "metri
 
 
 def subclasses_of(suite: str, root, folder: str) -> str:
-    """
-    Return the text of every test file in a folder that holds something to a suite.
-    """
     texts = [path.read_text("utf-8") for path in (root / folder).rglob("test_*.py")]
     return "\n".join(text for text in texts if re.search(rf"\(([\w, ]+, )?{suite}\)", text))
 

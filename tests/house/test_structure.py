@@ -51,9 +51,6 @@ def folders(tracked) -> set[str]:
 
 
 def pages(root: Path) -> list[Path]:
-    """
-    Return the pages that describe the tree. The change log describes trees of the past.
-    """
     return [root / "README.md", root / "ARCHITECTURE.md", root / "CONTRIBUTING.md", *sorted(root.glob("docs/**/*.md"))]
 
 

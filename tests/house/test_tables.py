@@ -37,9 +37,6 @@ exit 0
 
 
 def script(path: Path, text: str) -> None:
-    """
-    Write a program.
-    """
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, "utf-8")
     path.chmod(0o755)

@@ -32,9 +32,6 @@ def test_a_plan_is_its_seed() -> None:
 
 
 def link_to(port: int, latency_s: float = 0.0, jitter_s: float = 0.0) -> Link:
-    """
-    Return a link to a port of this machine.
-    """
     return Link("127.0.0.1", port, latency_s=latency_s, jitter_s=jitter_s, dice=random.Random(1))
 
 

@@ -32,9 +32,6 @@ def run(tmp_path: Path) -> Run:
 
 
 def generated(run: Run) -> None:
-    """
-    Write a small trace.
-    """
     answer = run("generate", "connections", "trace.csv.gz", "--seconds", "30", "--size", "20", "--seed", "4")
     assert answer.returncode == 0
     assert answer.stdout.endswith("operations in trace.csv.gz\n")

@@ -15,9 +15,6 @@ FOLDER = ROOT / "docs" / "explanation"
 
 
 def drawings() -> ModuleType:
-    """
-    Return the script that draws.
-    """
     spec = importlib.util.spec_from_file_location("drawings", ROOT / "scripts" / "drawings.py")
     assert spec is not None
     assert spec.loader is not None

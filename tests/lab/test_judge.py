@@ -28,9 +28,6 @@ def arrived(at: float, generation: int = 1, attempt: int = 1, due_at: float = 1_
 
 
 def violations(writes: list[Write], deliveries: list[Delivery], *faults: Fault) -> dict[str, int]:
-    """
-    Return how many violations of each kind the judge finds.
-    """
     verdict = judge(History(writes, deliveries, list(faults)), IN_FLIGHT_MS)
     kinds = {kind: len(getattr(verdict, kind)) for kind in ("lost", "doubled", "early", "unexpected", "silent")}
     assert len(verdict.violations) == sum(kinds.values())

@@ -32,17 +32,11 @@ return [document.documentElement.scrollWidth, sizes];
 
 
 def comparison() -> str:
-    """
-    Return the report of a small comparison.
-    """
     designs = [parse_design(text) for text in ("native", "heap", "hierarchical:tick=0.01,slots=64")]
     return render_report(compare("connections", TRACE, designs, [50, 500], steps=1_000))
 
 
 def load() -> str:
-    """
-    Return the report of a load of two rates.
-    """
     stages = []
     for rate in (1.0, 20.0):
         tally = Tally(rate, 3, 100.0)
@@ -54,18 +48,12 @@ def load() -> str:
 
 
 def watched() -> str:
-    """
-    Return the page of the wheels at work.
-    """
     designs = [small(Design(name), facts_of(TRACE)) for name in ("hierarchical", "heap")]
     return render_watch("connections", designs, TRACE, 60)
 
 
 @pytest.fixture
 def phone(browser: Any) -> Iterator[Any]:
-    """
-    Return the browser as wide as a phone.
-    """
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
     yield browser
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -26,9 +26,6 @@ TRACE = list(generate(Load("connections", seconds=120, size=2, seed=5)))
 
 
 def filmed(text: str, operations: list[TraceOperation], most: int = 400) -> Film:
-    """
-    Return the film of *operations* on a design.
-    """
     return Recorder(parse_design(text).make(), most).play(operations)
 
 
@@ -169,9 +166,6 @@ def test_what_was_given_is_watched() -> None:
 
 
 def document_of(page: str) -> dict[str, Any]:
-    """
-    Return the chapters that a page holds.
-    """
     document = re.search(r'id="document">(.*?)</script>', page, re.DOTALL)
     assert document is not None
     found: dict[str, Any] = json.loads(document[1])

@@ -31,9 +31,6 @@ class Rig:
         )
 
     def advance(self, delay: float) -> list[tuple[Any, Any]]:
-        """
-        Let time pass and return what expired.
-        """
         before = len(self.expired)
         self.clock.advance(delay)
         self.wheel.check()
@@ -42,7 +39,4 @@ class Rig:
 
 @pytest.fixture(params=WHEELS)
 def make_rig(request: pytest.FixtureRequest) -> Callable[..., Rig]:
-    """
-    Return a maker of rigs over one kind of wheel.
-    """
     return lambda **options: Rig(WHEELS[request.param], **options)

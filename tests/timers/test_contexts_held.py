@@ -60,10 +60,7 @@ def test_cancelled_timers_are_forgotten(design):
     """
 
     class Callback:
-        def __call__(self) -> None:
-            """
-            Do nothing.
-            """
+        def __call__(self) -> None: ...
 
     wheel = TimerWheel(wheel=design(), clock=ManualClock())
     context = with_cancel(background(wheel))

@@ -17,16 +17,10 @@ from tickwheel.wheels.heap import HeapWheel
 
 
 def heap_engine(clock: ManualClock, max_pending: int | None) -> WheelEngine:
-    """
-    Return an engine over a heap.
-    """
     return WheelEngine(HeapWheel(), clock, max_pending=max_pending)
 
 
 def native_engine(clock: ManualClock, max_pending: int | None) -> Engine:
-    """
-    Return a native engine.
-    """
     return Engine(clock, max_pending=max_pending)
 
 

@@ -68,16 +68,10 @@ class SealedError(Exception):
 
     @property
     def args(self):
-        """
-        Return the arguments.
-        """
         return ("sealed",)
 
 
 def with_notes():
-    """
-    Return an error with a note and an attribute.
-    """
     error = ValueError("noted", 1, [2])
     error.add_note("first")
     error.extra = object()
@@ -85,9 +79,6 @@ def with_notes():
 
 
 def decoded():
-    """
-    Return an error of the decoder.
-    """
     return json.JSONDecodeError("bad", "{", 1)
 
 
@@ -122,9 +113,6 @@ COPIED = [
 
 
 def state(error):
-    """
-    Return what there is to compare.
-    """
     names = [name for name in dir(error) if not name.startswith("__") and not callable(getattr(error, name, None))]
     return type(error), error.args, str(error), {name: getattr(error, name, None) for name in names}, vars(error)
 
@@ -181,9 +169,6 @@ def test_a_note_stays_with_its_copy():
 
 
 def load():
-    """
-    Fail with an error that has a cause.
-    """
     try:
         int("x")
     except ValueError as cause:

@@ -194,16 +194,10 @@ def test_at_every_line_of_a_turn():
             return
 
 
-async def nothing() -> None:
-    """
-    Be a coroutine.
-    """
+async def nothing() -> None: ...
 
 
 def driven(coroutine: Coroutine[Any, Any, Any], _: object) -> None:
-    """
-    Run a coroutine that awaits nothing.
-    """
     with suppress(StopIteration):
         coroutine.send(None)
 

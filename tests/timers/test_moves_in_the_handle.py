@@ -14,10 +14,7 @@ from tickwheel.testing import ManualClock
 SECOND = 1_000_000_000
 
 
-def nothing() -> None:
-    """
-    Be a callback.
-    """
+def nothing() -> None: ...
 
 
 def test_the_driver_is_told_the_moved_deadline_not_the_former_one() -> None:

@@ -19,9 +19,6 @@ class TestNativeEngine(EngineSuite):
     """
 
     def make_engine(self, clock: ManualClock, max_pending: int | None = None) -> Engine:
-        """
-        Return a native engine.
-        """
         return Engine(clock, max_pending=max_pending)
 
 

@@ -156,17 +156,11 @@ class Rig:
         self.ids = self.wheel.call_later_many([math.inf], print)
 
     def of_key(self) -> float:
-        """
-        Return when the key expires.
-        """
         found = self.wheel.find("k")
         assert found is not None
         return found[1]
 
     def earliest(self) -> float:
-        """
-        Return the earliest deadline.
-        """
         return self.wheel.pending(1)[0].deadline
 
 
@@ -187,26 +181,17 @@ def rescheduled(rig: Rig, value: Any) -> float:
 
 
 def key_set(rig: Rig, value: Any) -> float:
-    """
-    Return the deadline of a pending key that is set.
-    """
     rig.wheel.set("k", 2, value)
     return rig.of_key()
 
 
 def new_key(rig: Rig, value: Any) -> float:
-    """
-    Return the deadline of a new key.
-    """
     rig.wheel.cancel("k")
     rig.wheel.set("k", 2, value)
     return rig.of_key()
 
 
 def key_moved(rig: Rig, value: Any) -> float:
-    """
-    Return the deadline of a key that is moved.
-    """
     assert rig.wheel.move("k", value)
     return rig.of_key()
 
@@ -220,9 +205,6 @@ def missing_key(rig: Rig, value: Any) -> float:
 
 
 def sharded(rig: Rig, value: Any) -> float:
-    """
-    Return the deadline of a key on shards.
-    """
     shards = ShardedWheel(2, clock=rig.clock, on_expire=print)
     shards.set("a", 1, value)
     assert shards.move("a", value)
@@ -232,9 +214,6 @@ def sharded(rig: Rig, value: Any) -> float:
 
 
 def many(rig: Rig, value: Any) -> float:
-    """
-    Return the deadline of one of many.
-    """
     ids = rig.wheel.call_later_many([value, math.inf], print)
     earliest = rig.earliest()
     assert rig.wheel.cancel_many(ids) == len(ids)
@@ -242,9 +221,6 @@ def many(rig: Rig, value: Any) -> float:
 
 
 def many_of_a_tuple(rig: Rig, value: Any) -> float:
-    """
-    Return the deadline of one of a tuple.
-    """
     ids = rig.wheel.call_later_many((value, math.inf), print)
     earliest = rig.earliest()
     assert rig.wheel.cancel_many(ids) == len(ids)
@@ -252,9 +228,6 @@ def many_of_a_tuple(rig: Rig, value: Any) -> float:
 
 
 def many_of_objects(rig: Rig, value: Any) -> float:
-    """
-    Return the deadline of one of an array of objects.
-    """
     values = np.empty(1, object)
     values[0] = value
     ids = rig.wheel.call_later_many(values, print)
@@ -280,34 +253,22 @@ def moved_by_each(rig: Rig, value: Any) -> float:
 
 
 def context_timer(rig: Rig, value: Any) -> float:
-    """
-    Return the deadline of a timer of a context.
-    """
     return background(rig.wheel).call_later(value, print).when()
 
 
 def context_timeout(rig: Rig, value: Any) -> float:
-    """
-    Return the deadline of a context.
-    """
     deadline = with_timeout(background(rig.wheel), value).deadline()
     assert deadline is not None
     return deadline
 
 
 def context_deadline(rig: Rig, value: Any) -> float:
-    """
-    Return the deadline of a context.
-    """
     deadline = with_deadline(background(rig.wheel), value).deadline()
     assert deadline is not None
     return deadline
 
 
 def cache_ttl(rig: Rig, value: Any) -> float:
-    """
-    Return the life of an entry.
-    """
     cache: TTLCache[str, int] = TTLCache(10, value, clock=rig.clock)
     cache["a"] = 1
     remaining = cache.remaining("a")
@@ -316,9 +277,6 @@ def cache_ttl(rig: Rig, value: Any) -> float:
 
 
 def cache_set(rig: Rig, value: Any) -> float:
-    """
-    Return the life of an entry that is set with its own.
-    """
     cache: TTLCache[str, int] = TTLCache(10, 5, clock=rig.clock)
     cache.set("a", 1, value if value is not None else "none")
     remaining = cache.remaining("a")
@@ -327,9 +285,6 @@ def cache_set(rig: Rig, value: Any) -> float:
 
 
 def cache_touched(rig: Rig, value: Any) -> float:
-    """
-    Return the life of an entry that is touched.
-    """
     cache: TTLCache[str, int] = TTLCache(10, 5, clock=rig.clock)
     cache["a"] = 1
     cache.touch("a", ttl=value if value is not None else "none")
@@ -355,9 +310,6 @@ def clock_moved(_rig: Rig, value: Any) -> float:
 
 
 def queue(rig: Rig, value: Any) -> float:
-    """
-    Return the delay of an item.
-    """
     offered: DelayQueue[str] = DelayQueue(clock=rig.clock)
     offered.offer("a", value)
     _item, remaining = offered.close()[0]
@@ -395,9 +347,6 @@ VERBS: dict[str, Any] = {
 
 @pytest.fixture(params=[None, HeapWheel], ids=["native", "python"])
 def rig(request):
-    """
-    Return a rig of each engine in turn.
-    """
     return Rig(request.param)
 
 
@@ -465,9 +414,6 @@ EXPECTED = {"m8[5s]": [5 * S, 10 * S, 15 * S]}
 
 
 def shapes(values):
-    """
-    Return the same three values laid out in several ways.
-    """
     doubled = np.repeat(values, 2)
     read_only = values.copy()
     read_only.flags.writeable = False

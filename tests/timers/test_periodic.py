@@ -35,9 +35,6 @@ class Rig:
         )
 
     def now(self) -> float:
-        """
-        Return the time.
-        """
         return (self.clock.monotonic_ns() - self.start_ns) / 1e9
 
     def note(self, *slow: float) -> None:
@@ -51,9 +48,6 @@ class Rig:
 
 @pytest.fixture(params=["native", "heap"])
 def make_rig(request: pytest.FixtureRequest) -> Callable[..., Rig]:
-    """
-    Return a maker of rigs over one kind of wheel.
-    """
     kind: Callable[[], Any] = HeapWheel if request.param == "heap" else lambda: None
     return lambda **options: Rig(kind, **options)
 
@@ -334,9 +328,6 @@ class Callback:
     """
 
     def __call__(self, inside: Callable[[], object]) -> None:
-        """
-        Call it.
-        """
         inside()
 
 

@@ -30,9 +30,6 @@ class Intruder:
         self.events, self.count = first, 0
 
     def __call__(self, *_):
-        """
-        Come in.
-        """
         self.events += 1
         if self.is_busy or self.events % 7:  # at each event it would bring more than can be done
             return self
@@ -55,9 +52,6 @@ class Intruder:
 
 
 def work(clock, wheel):
-    """
-    Use what a wheel has.
-    """
     for number in range(3):
         timer = wheel.call_later(number % 5, int)
         timer.restart(1)

@@ -31,9 +31,6 @@ class Rig:
         self.wheel = TimerWheel(wheel=design(), clock=self.clock)
 
     def every(self, interval: float, **options: Any) -> Periodic:
-        """
-        Begin the series.
-        """
         return self.wheel.call_every(interval, self.fire, **options)
 
     def fire(self) -> None:
@@ -46,9 +43,6 @@ class Rig:
 
 @pytest.fixture(params=["native", "heap"])
 def rig(request: pytest.FixtureRequest) -> Rig:
-    """
-    Return a rig over one kind of engine.
-    """
     return Rig(HeapWheel if request.param == "heap" else lambda: None)
 
 
@@ -174,21 +168,12 @@ class Held:
         self.waiting: list[DueTimer] = []
 
     def serve(self, engine: Engine) -> None:
-        """
-        Take what is due.
-        """
         engine.runner = self.waiting.append
 
     def stats(self) -> dict[str, Any]:
-        """
-        Count nothing.
-        """
         return {}
 
     def run(self) -> None:
-        """
-        Run what waits.
-        """
         waiting, self.waiting[:] = self.waiting.copy(), []
         for timer in waiting:
             timer.run()

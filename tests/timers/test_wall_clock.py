@@ -43,9 +43,6 @@ class Rig:
         self.clock.set_wall(now.timestamp())
 
     def now(self) -> datetime:
-        """
-        Return the time of day.
-        """
         return datetime.fromtimestamp(self.clock.wall_ns() / 1e9, self.zone)
 
     def until_a_look(self) -> None:

@@ -20,9 +20,6 @@ class TestWheelEngine(EngineSuite):
     """
 
     def make_engine(self, clock: ManualClock, max_pending: int | None = None) -> WheelEngine:
-        """
-        Return an engine over a heap.
-        """
         return WheelEngine(HeapWheel(), clock, max_pending=max_pending)
 
 

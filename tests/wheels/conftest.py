@@ -46,7 +46,4 @@ def make_python(request: pytest.FixtureRequest) -> Callable[[float], Any]:
 
 @pytest.fixture(params=[name for name in DESIGNS if name not in {"native", "heap", "single", "calendar"}])
 def make_ticked(request: pytest.FixtureRequest) -> Callable[[float], Any]:
-    """
-    Return what makes a wheel of a design that has ticks and holds any delay.
-    """
     return DESIGNS[request.param]

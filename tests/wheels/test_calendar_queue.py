@@ -14,18 +14,12 @@ class TestCalendar(WheelSuite):
     """
 
     def make_wheel(self, start: int) -> CalendarWheel:
-        """
-        Return a calendar that is open at *start*.
-        """
         wheel = CalendarWheel()
         wheel.advance(start)
         return wheel
 
 
 def fullest(wheel: CalendarWheel) -> int:
-    """
-    Return how many entries the fullest page holds.
-    """
     return max(wheel.rings()[1].counts.values())
 
 

@@ -12,9 +12,6 @@ class TestCascadingWheel(WheelSuite):
     """
 
     def make_wheel(self, start: int) -> CascadingWheel:
-        """
-        Return a wheel whose time is *start*.
-        """
         wheel = CascadingWheel(tick=0.01)
         wheel.advance(start)
         return wheel
@@ -26,9 +23,6 @@ class TestSmallCascadingWheel(WheelSuite):
     """
 
     def make_wheel(self, start: int) -> CascadingWheel:
-        """
-        Return a wheel whose time is *start*.
-        """
         wheel = CascadingWheel(tick=7e-9)
         wheel.advance(start)
         return wheel

@@ -30,9 +30,6 @@ Make = Callable[[float], Any]
 
 
 def payloads(expired: list[Any]) -> list[Any]:
-    """
-    Return what the entries carried.
-    """
     return [entry.payload for entry in expired]
 
 

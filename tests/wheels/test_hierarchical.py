@@ -12,9 +12,6 @@ class TestHierarchicalWheel(WheelSuite):
     """
 
     def make_wheel(self, start: int) -> HierarchicalWheel:
-        """
-        Return a wheel whose time is *start*.
-        """
         wheel = HierarchicalWheel(tick=0.001, slots=20)
         wheel.advance(start)
         return wheel
@@ -26,9 +23,6 @@ class TestSmallHierarchicalWheel(WheelSuite):
     """
 
     def make_wheel(self, start: int) -> HierarchicalWheel:
-        """
-        Return a wheel whose time is *start*.
-        """
         wheel = HierarchicalWheel(tick=7e-9, slots=2)
         wheel.advance(start)
         return wheel

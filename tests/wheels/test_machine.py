@@ -132,9 +132,6 @@ class SleepyWheel(HeapWheel):
     """
 
     def next_expiration(self) -> int | None:
-        """
-        Round up.
-        """
         deadline = super().next_expiration()
         return deadline if deadline is None else -(-deadline // 64) * 64
 
@@ -145,9 +142,6 @@ class HoardingWheel(HeapWheel):
     """
 
     def cancel(self, id: int) -> bool:
-        """
-        Remember.
-        """
         self.kept = self._entries.get(id)
         return super().cancel(id)
 
@@ -158,9 +152,6 @@ class LenientWheel(HeapWheel):
     """
 
     def insert(self, deadline: int, payload: Any) -> int:
-        """
-        Convert what comes.
-        """
         return super().insert(int(deadline), payload)
 
 
@@ -176,10 +167,7 @@ class MiscountingWheel(HeapWheel):
         self._counts["cancels"] += id not in self._entries
         return super().cancel(id)
 
-    def check(self) -> None:
-        """
-        Find nothing wrong.
-        """
+    def check(self) -> None: ...
 
 
 BROKEN = [EarlyWheel, ForgetfulWheel, DoublingWheel, UnstableWheel, SleepyWheel, MiscountingWheel]

@@ -12,9 +12,6 @@ class TestNative(WheelSuite):
     """
 
     def make_wheel(self, start: int) -> NativeWheel:
-        """
-        Return a wheel whose time is *start*.
-        """
         wheel = NativeWheel()
         wheel.advance(start)
         return wheel

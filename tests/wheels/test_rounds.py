@@ -12,9 +12,6 @@ class TestRoundsWheel(WheelSuite):
     """
 
     def make_wheel(self, start: int) -> RoundsWheel:
-        """
-        Return a wheel whose time is *start*.
-        """
         wheel = RoundsWheel(tick=0.1, slots=512)
         wheel.advance(start)
         return wheel
@@ -26,9 +23,6 @@ class TestSmallRoundsWheel(WheelSuite):
     """
 
     def make_wheel(self, start: int) -> RoundsWheel:
-        """
-        Return a wheel whose time is *start*.
-        """
         wheel = RoundsWheel(tick=7e-9, slots=2)
         wheel.advance(start)
         return wheel

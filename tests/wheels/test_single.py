@@ -12,9 +12,6 @@ class TestSingleWheel(WheelSuite):
     """
 
     def make_wheel(self, start: int) -> SingleWheel:
-        """
-        Return a wheel whose time is *start*.
-        """
         wheel = SingleWheel(tick=0.1, slots=600)
         wheel.advance(start)
         return wheel
@@ -26,9 +23,6 @@ class TestSmallSingleWheel(WheelSuite):
     """
 
     def make_wheel(self, start: int) -> SingleWheel:
-        """
-        Return a wheel whose time is *start*.
-        """
         wheel = SingleWheel(tick=7e-9, slots=9)
         wheel.advance(start)
         return wheel

@@ -30,9 +30,6 @@ class TestNativeUnderEngine(EngineSuite):
     """
 
     def make_engine(self, clock: ManualClock, max_pending: int | None = None) -> WheelEngine:
-        """
-        Return an engine in Python over the native wheel.
-        """
         return WheelEngine(NativeWheel(), clock, max_pending=max_pending)
 
 
@@ -42,9 +39,6 @@ class TestRoundsUnderEngine(EngineSuite):
     """
 
     def make_engine(self, clock: ManualClock, max_pending: int | None = None) -> WheelEngine:
-        """
-        Return an engine over a ring of rounds.
-        """
         return WheelEngine(RoundsWheel(tick=1e-9, slots=16), clock, max_pending=max_pending)
 
 
@@ -54,9 +48,6 @@ class TestHierarchicalUnderEngine(EngineSuite):
     """
 
     def make_engine(self, clock: ManualClock, max_pending: int | None = None) -> WheelEngine:
-        """
-        Return an engine over hierarchical wheels.
-        """
         return WheelEngine(HierarchicalWheel(tick=1e-9, slots=16), clock, max_pending=max_pending)
 
 
@@ -66,9 +57,6 @@ class TestCascadingUnderEngine(EngineSuite):
     """
 
     def make_engine(self, clock: ManualClock, max_pending: int | None = None) -> WheelEngine:
-        """
-        Return an engine over cascading rings.
-        """
         return WheelEngine(CascadingWheel(tick=1e-9), clock, max_pending=max_pending)
 
 
