@@ -7,16 +7,21 @@ Internal: other packages use it, users do not.
 from __future__ import annotations
 
 import asyncio
+import queue
 import selectors
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent import futures
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from tickwheel.threads import Gate, Lock, Semaphore, Thread, is_patched, original
+from tickwheel.futures import Future
+from tickwheel.threads import Lock, Semaphore, Thread, is_patched, original
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
-__all__ = ["new_event_loop", "new_pool", "result_of"]
+__all__ = ["new_event_loop", "new_pool", "run_coroutine_threadsafe"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -36,71 +41,101 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-def new_pool(workers: int, name: str) -> ThreadPoolExecutor:
-    return _Pool(workers, name) if is_patched() else ThreadPoolExecutor(workers, name)
-
-
-def result_of(future: Future[R], timeout: float | None = None) -> R:
+def run_coroutine_threadsafe(coroutine: Coroutine[Any, Any, R], loop: asyncio.AbstractEventLoop) -> Future[R]:
     """
-    Wait for the result of a future of another thread, and return it; a greenlet that waits lets the others run.
+    Run *coroutine* on *loop* from another thread, as asyncio's function of this name does, with a future of ours.
 
     Raises:
-        TimeoutError: If it has none in time.
+        RuntimeError: If the loop is closed.
     """
-    if is_patched():
-        gate = Gate()
-        future.add_done_callback(lambda _: gate.open())
-        gate.wait(timeout)
-        timeout = 0
-    return future.result(timeout)
+    future: Future[R] = Future()
+
+    def start() -> None:
+        task = loop.create_task(coroutine)
+        task.add_done_callback(partial(_pass_on, future))
+        future.add_done_callback(partial(_cancel_with, task, loop))
+
+    loop.call_soon_threadsafe(start)
+    return future
+
+
+def _pass_on(future: Future[R], task: asyncio.Task[R]) -> None:
+    if task.cancelled():
+        future.cancel()
+    if not future.set_running_or_notify_cancel():
+        return
+    error = task.exception()
+    if error is None:
+        future.set_result(task.result())
+    else:
+        future.set_exception(error)
+
+
+def _cancel_with(task: asyncio.Task[R], loop: asyncio.AbstractEventLoop, future: futures.Future[R]) -> None:
+    if future.cancelled():
+        with suppress(RuntimeError):  # the loop was closed meanwhile
+            loop.call_soon_threadsafe(task.cancel)
+
+
+def new_pool(workers: int, name: str) -> ThreadPoolExecutor:
+    return _Pool(workers, name)
 
 
 class _Pool(ThreadPoolExecutor):
     """
-    A pool that starts a thread for each call: the standard one would start greenlets.
+    A pool whose threads are those of the system where the standard one would start greenlets.
     """
 
     def __init__(self, workers: int, name: str) -> None:
         super().__init__(workers, name)
-        self._places = Semaphore(workers)
-        self._calls: dict[Future[Any], Thread] = {}
-        self._guard = Lock()
         self._name = name
+        self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[[], object]] | None] = original(
+            queue, "SimpleQueue"
+        )()
+        self._own: list[Thread] = []
+        self._idle = Semaphore(0)
+        self._guard = Lock()
 
-    def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+    def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> futures.Future[R]:
+        if not is_patched():
+            return super().submit(fn, *args, **kwargs)
         future: Future[R] = Future()
 
         def run() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
             try:
-                with self._places:
-                    if future.set_running_or_notify_cancel():
-                        try:
-                            future.set_result(fn(*args, **kwargs))
-                        except BaseException as error:  # noqa: BLE001 - it is the caller's
-                            future.set_exception(error)
-            finally:
-                with self._guard:
-                    self._calls.pop(future, None)
+                future.set_result(fn(*args, **kwargs))
+            except BaseException as error:  # noqa: BLE001 - it is the caller's
+                future.set_exception(error)
 
-        thread = Thread(target=run, name=self._name, daemon=True)
         with self._guard:
             if self._shutdown:
                 raise RuntimeError("cannot schedule new futures after shutdown")
-            self._calls[future] = thread
-        try:
-            thread.start()
-        except BaseException:
-            with self._guard:
-                self._calls.pop(future, None)
-            raise
+            self._calls.put((future, run))
+            if not self._idle.acquire(blocking=False) and len(self._own) < self._max_workers:
+                thread = Thread(target=self._work, name=self._name, daemon=True)
+                thread.start()
+                self._own.append(thread)
         return future
+
+    def _work(self) -> None:
+        while (call := self._calls.get()) is not None:
+            call[1]()
+            del call  # it holds what is called
+            self._idle.release()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - its base has it so
         with self._guard:
-            self._shutdown = True
-            calls = list(self._calls.items())
-        for future, thread in calls:
-            if cancel_futures:
-                future.cancel()
-            if wait:
+            super().shutdown(wait=False, cancel_futures=cancel_futures)
+            while cancel_futures and not self._calls.empty():
+                with suppress(queue.Empty):  # a worker took it meanwhile
+                    call = self._calls.get_nowait()
+                    _ = call is not None and call[0].cancel()
+            threads = list(self._own)
+            for _ in threads:
+                self._calls.put(None)
+        if wait:
+            for thread in threads:
                 thread.join()
+            super().shutdown()

@@ -1,7 +1,8 @@
 """
 What runs under gevent in a process of its own, and prints what it found.
 
-Run with "before" or "after": whether tickwheel is imported before gevent patches the process or after.
+Run with "before" or "after": whether tickwheel is imported before gevent patches the process or after; and with the URL
+of a store or a service, for what talks to a server.
 """
 
 # ruff: noqa: E402, PLC0415, T201 - the order of imports is what is tested
@@ -24,6 +25,12 @@ from tickwheel import PoolExecutor, ThreadDriver, TimerWheel, background, with_t
 from tickwheel.cache import TTLCache
 from tickwheel.scheduler import Scheduler
 
+if len(sys.argv) > 2:
+    import httpx
+    import redis
+
+    assert httpx
+    assert redis
 if ORDER == "before":
     patch()
 
@@ -34,6 +41,7 @@ from gevent.monkey import get_original
 native_id = get_original("_thread", "get_native_id")
 HUB = native_id()
 DELAY_S = 0.2
+STARTED = []
 
 
 def fired_in_time(start):
@@ -132,6 +140,43 @@ def scheduler(call):
     return scheduler
 
 
+def loads(call):
+    """
+    Of greenlets that take one key, one loads it, and the others wait for that.
+    """
+    cache = TTLCache(9, 60.0)
+
+    def load(_):
+        gevent.sleep(DELAY_S)
+        return 1
+
+    greenlets = [gevent.spawn(cache.take, "key", load) for _ in range(5)]
+    gevent.joinall(greenlets, timeout=20)
+    assert [each.value for each in greenlets] == [1] * 5
+    get_original("_thread", "start_new_thread")(call, ())
+    return cache
+
+
+def server(call):
+    """
+    Greenlets and threads ask one store or service; leases are renewed, and waits end.
+    """
+    scheduler = Scheduler(sys.argv[2])
+    scheduler.handler("h")(call)
+    scheduler.start()
+    where = {"handler": "h", "target": "pull"} if sys.argv[2].startswith("http") else {"handler": "h"}
+    greenlets = [gevent.spawn(scheduler.set, f"key-{each}", delay=3600, **where) for each in range(20)]
+    greenlets += [gevent.spawn(scheduler.get, "key-1") for _ in range(20)]
+    gevent.joinall(greenlets, raise_error=True)
+    gevent.sleep(2.5)
+    scheduler.set("due", delay=0, **where)
+    STARTED.append(scheduler)
+
+
 if __name__ == "__main__":
-    for part in (wheel, keyed, pool, cache, context, closed, scheduler):
+    if sys.argv[2:]:
+        print(server.__name__, fired_in_time(server), flush=True)
+        STARTED[0].stop()
+        sys.exit()
+    for part in (wheel, keyed, pool, cache, context, closed, scheduler, loads):
         print(part.__name__, fired_in_time(part), flush=True)

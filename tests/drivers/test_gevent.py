@@ -15,7 +15,7 @@ from processes import free_port, wait_until_up
 
 PATIENCE_S = 60.0
 HERE = Path(__file__).parent
-PARTS = ("wheel", "keyed", "pool", "cache", "context", "closed", "scheduler")
+PARTS = ("wheel", "keyed", "pool", "cache", "context", "closed", "scheduler", "loads")
 EVENTLET = """
 import eventlet
 {patched}

@@ -5,6 +5,7 @@ One load for each missing key: callers that ask for it while it runs wait for it
 from __future__ import annotations
 
 import asyncio
+import queue
 import sys
 import threading
 import time
@@ -12,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
-from queue import Empty, SimpleQueue
 from typing import Any, Final, Protocol, TypeAlias
 
 from tickwheel.cache._flight import OPEN, FailedLoadError, Failure, Flight, Load, Ticket, held
@@ -128,7 +128,7 @@ class Flights:
         todo: list[Any] = []
         if not theirs:
             return todo
-        bell: SimpleQueue[None] = SimpleQueue()
+        bell: queue.SimpleQueue[None] = queue.SimpleQueue()  # gevent may replace it at any time
         load: Load | None = None
         try:
             self._join(theirs, bell, partial(bell.put, None))
@@ -425,9 +425,9 @@ def _pause_s(flight: Flight) -> float:
     return min(_LOOK_AGAIN_S, left_s)
 
 
-def _see_out(flight: Flight, bell: SimpleQueue[None]) -> None:
+def _see_out(flight: Flight, bell: queue.SimpleQueue[None]) -> None:
     while not flight.is_over() and flight.can_be_waited_for(None):
-        with suppress(Empty):
+        with suppress(queue.Empty):
             bell.get(timeout=_pause_s(flight))
 
 

@@ -13,6 +13,7 @@ from tickwheel.drivers._in_loop import DELAY_MAX_S, DriverInLoop
 from tickwheel.drivers._loop_clock import LoopClock, is_system_time
 from tickwheel.drivers._tasks import TaskSet, result_in_thread, running_loop
 from tickwheel.drivers.contract import is_stepped
+from tickwheel.loops import run_coroutine_threadsafe
 from tickwheel.timers.contract import Engine
 
 __all__ = ["AsyncioDriver"]
@@ -101,7 +102,7 @@ class AsyncioDriver(DriverInLoop):
             return True
         if running_loop() is self._loop:
             return await self._tasks.wait(timeout, is_shielded=is_shielded)
-        waiting = asyncio.run_coroutine_threadsafe(self._tasks.wait(timeout, is_shielded=False), self._loop)
+        waiting = run_coroutine_threadsafe(self._tasks.wait(timeout, is_shielded=False), self._loop)
         return await result_in_thread(waiting.result)
 
     def _has_tasks(self) -> bool:

@@ -17,7 +17,7 @@ from tickwheel.engine._queue import Queue
 from tickwheel.engine._staged_job import StagedJob
 from tickwheel.engine._starter import Starter
 from tickwheel.host.runtime import Runtime
-from tickwheel.loops import new_event_loop, result_of
+from tickwheel.loops import new_event_loop, run_coroutine_threadsafe
 
 if TYPE_CHECKING:
     import threading
@@ -107,11 +107,9 @@ class Coroutines:
             return
         if loop.is_closed():
             return
-        try:
-            future = asyncio.run_coroutine_threadsafe(self._wind_up(closers), loop)
-            result_of(future, timeout_s)
-        except (TimeoutError, RuntimeError):  # a task that swallows its cancellation; a loop that was closed meanwhile
-            pass
+        # A task that swallows its cancellation; a loop that was closed meanwhile.
+        with suppress(TimeoutError, RuntimeError):
+            run_coroutine_threadsafe(self._wind_up(closers), loop).result(timeout_s)
         if self._thread is not None:
             loop.call_soon_threadsafe(loop.stop)
             if self._thread is not self._runtime.current_thread():

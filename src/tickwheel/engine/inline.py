@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
@@ -27,6 +26,7 @@ from tickwheel.host.store_clock import StoreClock
 from tickwheel.jobs.checks import FAR_MS
 from tickwheel.jobs.errors import UnsupportedError
 from tickwheel.jobs.model import Answer, Begin, Job, SetAside, Write, scope_over
+from tickwheel.loops import new_pool, run_coroutine_threadsafe
 from tickwheel.observe.tracing import FIRING
 from tickwheel.stores import Store
 from tickwheel.targets import Call, FinalError, Firing
@@ -237,9 +237,9 @@ def _awaited(entry: StagedJob, call: Call, arguments: Sequence[Any], loop: async
         here = asyncio.get_running_loop()
     except RuntimeError:
         if loop is not None and loop.is_running():
-            return asyncio.run_coroutine_threadsafe(run(), loop).result()
+            return run_coroutine_threadsafe(run(), loop).result()
         return asyncio.run(run())
     if here is not loop and loop is not None and loop.is_running():
-        return asyncio.run_coroutine_threadsafe(run(), loop).result()
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(copy_context().run, asyncio.run, run()).result()
+        return run_coroutine_threadsafe(run(), loop).result()
+    with new_pool(1, "tickwheel-inline") as pool:
+        return pool.submit(copy_context().run, asyncio.run, run()).result()

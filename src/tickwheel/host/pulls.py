@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 
+from tickwheel import futures
 from tickwheel.jobs import checks
 from tickwheel.jobs.errors import InvalidJobError
 from tickwheel.jobs.model import Progress
@@ -66,7 +67,7 @@ class Pulls:
         """
         Extend a lease, and record its progress.
         """
-        done: Future[int] = Future()
+        done: Future[int] = futures.Future()
         seconds = check_seconds("seconds", seconds, LEASE_MIN_S, LEASE_MAX_S)
         try:
             done.set_result(self._target.extend(fire_id, seconds, progress))

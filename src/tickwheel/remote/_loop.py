@@ -11,7 +11,7 @@ from collections.abc import Coroutine
 from typing import Any, Final
 
 from tickwheel.errors import ClosedError
-from tickwheel.loops import new_event_loop, result_of
+from tickwheel.loops import new_event_loop, run_coroutine_threadsafe
 from tickwheel.threads import Lock, Thread
 
 __all__ = ["HandlerLoop", "start_loop"]
@@ -63,7 +63,7 @@ class HandlerLoop:
         except BaseException:
             work.close()
             raise
-        return result_of(asyncio.run_coroutine_threadsafe(work, loop))
+        return run_coroutine_threadsafe(work, loop).result()
 
     def close(self) -> None:
         """
@@ -73,7 +73,7 @@ class HandlerLoop:
             self._is_closed = True
             loop, self._own = self._own, None
         if loop is not None:
-            asyncio.run_coroutine_threadsafe(_wind_up(loop), loop)
+            run_coroutine_threadsafe(_wind_up(loop), loop)
 
     def _started(self) -> asyncio.AbstractEventLoop:
         with self._lock:

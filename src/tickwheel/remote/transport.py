@@ -16,14 +16,14 @@ import random
 import ssl
 import uuid
 from collections.abc import Coroutine, Mapping
-from concurrent.futures import Future
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 from tickwheel.errors import ClosedError, MissingExtraError
+from tickwheel.futures import Future
 from tickwheel.jobs.errors import StoreError
-from tickwheel.loops import result_of
+from tickwheel.loops import run_coroutine_threadsafe
 from tickwheel.remote._errors import error_of
 from tickwheel.remote._loop import start_loop
 from tickwheel.threads import Thread, current_thread
@@ -111,7 +111,7 @@ class Transport:
                 except BaseException:  # no thread or no file to spare: the next request tries again
                     request.close()
                     raise
-            return asyncio.run_coroutine_threadsafe(request, loop)  # in the lock: before the end of a `close`
+            return run_coroutine_threadsafe(request, loop)  # in the lock: before the end of a `close`
 
     def _start(self) -> asyncio.AbstractEventLoop:
         client = self._connected()
@@ -137,7 +137,7 @@ class Transport:
             loop, self._loop = self._loop, None
         atexit.unregister(self.close)
         if loop is not None and self._pid == os.getpid():
-            result_of(asyncio.run_coroutine_threadsafe(self._wind_up(), loop))
+            run_coroutine_threadsafe(self._wind_up(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
             if self._thread is not None and self._thread is not current_thread():
                 self._thread.join()

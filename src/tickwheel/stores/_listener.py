@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Final, Protocol
 
 from tickwheel.stores._wakeable import WakeableWait
-from tickwheel.threads import Lock
+from tickwheel.threads import Lock, is_patched
 
 __all__ = ["Listener", "Subscription"]
 
@@ -59,8 +59,9 @@ class Listener:
         Hear from now on, or as soon as there is a connection.
         """
         self._is_listening = True
-        with suppress(Exception):  # the next wait tries again
-            self._subscribe()
+        if not is_patched():  # a socket of gevent works in the thread that opens it: the one that waits
+            with suppress(Exception):  # the next wait tries again
+                self._subscribe()
         self._wait.recall()
 
     @property

@@ -5,9 +5,9 @@ The memory of leases that have ended: a worker that settles one late, or again, 
 from __future__ import annotations
 
 from collections import OrderedDict
-from concurrent.futures import Future
 from typing import Final
 
+from tickwheel.futures import Future
 from tickwheel.jobs.errors import LeaseEndedError
 
 __all__ = ["Endings"]

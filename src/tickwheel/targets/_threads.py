@@ -5,12 +5,12 @@ Threads of a target whose library blocks: a receiver that hangs takes these, and
 from __future__ import annotations
 
 import asyncio
+import queue
 from collections.abc import Callable
 from contextlib import suppress
-from queue import SimpleQueue
 from typing import Any, Final
 
-from tickwheel.threads import Lock, Thread
+from tickwheel.threads import Lock, Thread, original
 
 __all__ = ["Threads"]
 
@@ -26,7 +26,7 @@ class Threads:
     def __init__(self, name: str) -> None:
         self._name = name
         self._lock = Lock()
-        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._calls: queue.SimpleQueue[Callable[[], None] | None] = original(queue, "SimpleQueue")()
         self._threads: list[Thread] = []
         self._idle = 0
 

@@ -19,11 +19,11 @@ it is settled. So a lease ends with that process, and its job is fired again wit
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Final
 
+from tickwheel.futures import Future
 from tickwheel.jobs.errors import InvalidJobError, LeaseEndedError, TooManyWaitingError
 from tickwheel.jobs.model import Answer, Outcome, Progress
 from tickwheel.targets._endings import Endings

@@ -4,6 +4,7 @@ Connections to the server: the one place that knows the driver.
 
 from __future__ import annotations
 
+import _thread
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -11,12 +12,13 @@ from typing import Any, Final
 
 from tickwheel.errors import MissingExtraError
 from tickwheel.jobs.errors import StoreError
+from tickwheel.loops import new_pool
 from tickwheel.stores._lifetime import Lifetime
 from tickwheel.stores.redis._errors import store_error
 from tickwheel.stores.redis._partition import WHOLE, Partition
 from tickwheel.stores.redis._route import Connection, route_of
 from tickwheel.stores.redis._scripts import SCRIPTS
-from tickwheel.threads import Lock
+from tickwheel.threads import Lock, is_patched, original
 
 __all__ = ["Connection", "Connections"]
 
@@ -24,6 +26,8 @@ _LOG: Final = logging.getLogger("tickwheel.scheduler")
 
 _REDIRECTIONS: Final = 2
 _CALL_S: Final = 2.0
+_THREADS: Final = 4
+"""The threads, and so the connections at once, under gevent."""
 _REPLICAS: Final = 0.8
 """The share of a call for which a write waits for replicas; after that its end counts as unknown."""
 _CONFIRMED: Final = frozenset({"apply", "apply_freeing", "scope"})
@@ -78,6 +82,9 @@ class Connections:
         self.partition = partition
         self._lock = Lock()
         self._idle: list[Connection] = []
+        self._here: Any = original(_thread, "_local")()
+        """The idle connections of one thread as its `idle`: a socket of gevent works in the thread that opened it."""
+        self._pool = new_pool(_THREADS, "tickwheel-redis")
         self.lifetime = Lifetime(url)
         self._route = route_of(redis, location, url, base, call_s)
         self._call_s = call_s
@@ -120,8 +127,9 @@ class Connections:
     @contextmanager
     def lent(self) -> Iterator[Connection]:
         self.lifetime.check()
+        idle = self._idle_here()
         with self._lock:
-            connection = self._idle.pop() if self._idle else None
+            connection = idle.pop() if idle else None
         try:
             if connection is None or not self._route.leads_to(connection):
                 if connection is not None:
@@ -143,7 +151,7 @@ class Connections:
         finally:
             with self._lock:
                 if connection is not None and not self.lifetime.is_closed:
-                    self._idle.append(connection)
+                    idle.append(connection)
                 elif connection is not None:
                     connection.disconnect()
 
@@ -181,11 +189,27 @@ class Connections:
             for connection in self._idle:
                 connection.disconnect()
             self._idle.clear()
+        self._pool.shutdown(wait=False)
 
     def _redirected(self, ask: Callable[[Connection], Any]) -> Any:
         """
         Return what *ask* returns, of the node that holds the store: one that does not has done nothing.
+
+        Where sockets are gevent's it is asked in one of a few threads; a greenlet that waits lets the others run.
         """
+        if is_patched() and not hasattr(self._here, "idle"):
+            self.lifetime.check()
+            return self._pool.submit(self._redirected_here, ask).result()
+        return self._redirected_here(ask)
+
+    def _idle_here(self) -> list[Connection]:
+        if not is_patched():
+            return self._idle
+        if not hasattr(self._here, "idle"):
+            self._here.idle = []
+        return self._here.idle  # type: ignore[no-any-return]
+
+    def _redirected_here(self, ask: Callable[[Connection], Any]) -> Any:
         for _ in range(_REDIRECTIONS):
             with suppress(_MovedError), self.lent() as connection:
                 return ask(connection)

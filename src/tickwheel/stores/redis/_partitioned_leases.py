@@ -4,12 +4,14 @@ The leases of one node in all partitions of a store.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
+from tickwheel.futures import wait_for
 from tickwheel.jobs.errors import StoreError
 from tickwheel.loops import new_pool
 from tickwheel.stores.contract import Lease
@@ -142,7 +144,10 @@ class PartitionedLeases:
         """
         silent = {number for number, future in self._asked.items() if not future.done()}
         self._asked |= {number: self._pool.submit(ask, number) for number in range(self._count) if number not in silent}
-        wait([future for number, future in self._asked.items() if number not in silent], patience_s)
+        deadline = math.inf if patience_s is None else time.monotonic() + patience_s
+        for number in self._asked.keys() - silent:
+            left_s = deadline - time.monotonic()
+            wait_for(self._asked[number], None if math.isinf(left_s) else max(left_s, 0.0))
         answers: list[_Leased | StoreError] = []
         for number in range(self._count):
             future = self._asked[number]

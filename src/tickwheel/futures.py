@@ -1,0 +1,63 @@
+"""
+Futures for results of system threads; a greenlet that waits for one lets the others run.
+
+Internal: other packages use it, users do not.
+"""
+
+from __future__ import annotations
+
+from concurrent import futures
+from typing import Any, TypeVar
+
+from tickwheel.threads import Condition, Gate, is_patched
+
+__all__ = ["Future", "wait_for"]
+
+R = TypeVar("R")
+
+
+class Future(futures.Future[R]):
+    """
+    A future whose result comes from a thread of the system. A greenlet that waits for it lets the others run.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        if is_patched():
+            self._condition = Condition()  # instead of gevent's, which misses releases by other threads
+
+    def result(self, timeout: float | None = None) -> R:
+        """
+        Wait for the result, and return it.
+
+        Raises:
+            TimeoutError: If it has none in time.
+        """
+        return super().result(self._let_others_run(timeout))
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """
+        Wait for the end, and return the error, or None.
+
+        Raises:
+            TimeoutError: If it does not end in time.
+        """
+        return super().exception(self._let_others_run(timeout))
+
+    def _let_others_run(self, timeout: float | None) -> float | None:
+        """
+        Wait as greenlets do, if there are any; return how long to wait otherwise.
+        """
+        if not is_patched():
+            return timeout
+        wait_for(self, timeout)
+        return 0
+
+
+def wait_for(future: futures.Future[Any], timeout: float | None = None) -> bool:
+    """
+    Wait until *future* has ended, at most *timeout* seconds; return whether it has. Greenlets let the others run.
+    """
+    gate = Gate()
+    future.add_done_callback(lambda _: gate.open())
+    return gate.wait(timeout)
