@@ -10,11 +10,13 @@ import shutil
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from zoneinfo import TZPATH
 
 import click
@@ -24,7 +26,10 @@ from tickwheel.cli.exits import ExitCode, Refused
 from tickwheel.cli.options import json_option, opened, sqlite_path, store_option
 from tickwheel.cli.output import print_json, print_rows
 from tickwheel.errors import TickwheelError
-from tickwheel.stores import Node
+from tickwheel.jobs.model import Job
+from tickwheel.remote import is_service
+from tickwheel.stores import Node, make_store
+from tickwheel.stores.examination import Examinable, Finding
 
 __all__ = ["command"]
 
@@ -42,8 +47,9 @@ _OFFSET_MAX_S: Final = 1.0
 _YEAR_MIN: Final = 2024
 """A clock with an earlier year has not been set since the machine was switched on."""
 
-Finding = tuple[str, bool, str]
-"""The subject of a check, its result, and the finding or the remedy."""
+_Found: TypeAlias = Finding | tuple[str, bool, str]
+_LOOKED_AT: Final = 1_000
+"""Of how many pending jobs the handlers are compared with those of the nodes."""
 
 
 @click.command("doctor")
@@ -66,25 +72,25 @@ def command(store: str, as_json: bool) -> None:
         raise Refused(ExitCode.FAILED, f"{wrong} of {len(findings)} checks found something wrong")
 
 
-def _python() -> Iterator[Finding]:
+def _python() -> Iterator[_Found]:
     version = ".".join(map(str, sys.version_info[:3]))
     yield "python", sys.version_info >= (3, 11), f"{version}: 3.11 to 3.15 are tested"
 
 
-def _libraries() -> Iterator[Finding]:
+def _libraries() -> Iterator[_Found]:
     for extra, libraries in _EXTRAS.items():
         missing = [library for library in libraries if find_spec(library) is None]
         text = f"{', '.join(missing)} missing: pip install 'tickwheel[{extra}]'" if missing else ", ".join(libraries)
         yield f"extra {extra}", not missing, text
 
 
-def _clock() -> Iterator[Finding]:
+def _clock() -> Iterator[_Found]:
     year = time.gmtime().tm_year
     text = time.strftime("%Y-%m-%d %H:%M:%S %z")
     yield "clock", year >= _YEAR_MIN, text if year >= _YEAR_MIN else f"{text}: set it, and keep it set with NTP"
 
 
-def _zones() -> Iterator[Finding]:
+def _zones() -> Iterator[_Found]:
     """
     Report the release of the time zone data: nodes with different data compute different instants of a cron line.
     """
@@ -109,7 +115,7 @@ def _zone_release() -> str | None:
     return None
 
 
-def _targets() -> Iterator[Finding]:
+def _targets() -> Iterator[_Found]:
     """
     Make the targets of the environment; nothing is sent.
     """
@@ -124,7 +130,7 @@ def _targets() -> Iterator[Finding]:
             yield f"target {name}", True, targets.shown(value)
 
 
-def _disk(store: str) -> Iterator[Finding]:
+def _disk(store: str) -> Iterator[_Found]:
     """
     Check the folder of a SQLite file: write access, free space, and the time of a flush.
     """
@@ -160,7 +166,7 @@ def _flush_ms(folder: Path) -> float:
         return (time.perf_counter() - begin) / _FLUSHES * 1000
 
 
-def _store(store: str) -> Iterator[Finding]:
+def _store(store: str) -> Iterator[_Found]:
     """
     Open the store as a client, if it exists.
     """
@@ -173,18 +179,58 @@ def _store(store: str) -> Iterator[Finding]:
             stats = scheduler.stats()
             owners = sorted({shard.owner for shard in scheduler.shards() if shard.owner})
             nodes = scheduler.nodes()
+            jobs = scheduler.list(state="pending", limit=_LOOKED_AT).jobs
     except TickwheelError as error:
         yield "store", False, str(error)
+        with suppress(TickwheelError):
+            yield from _server(store)
         return
     found = f"{stats['store']}: {stats['pending']} pending, {stats['running']} running, {stats['dead']} dead"
     yield "store", True, found
     yield "fired by", True, ", ".join(owners) or "nobody now: 'tickwheel serve' fires its jobs"
     lost = stats["loss_window"]
     yield "loss window", True, f"may be lost: {lost}" if lost else "none: what is answered is on the disk"
+    try:
+        yield from _server(store)
+    except TickwheelError as error:
+        yield "server", False, str(error)
     yield from _state(stats, nodes)
+    yield from _handlers(nodes, jobs)
 
 
-def _state(stats: dict[str, Any], nodes: Sequence[Node]) -> Iterator[Finding]:
+def _server(store: str) -> Iterator[_Found]:
+    """
+    Look at the server of the store, if it has one.
+    """
+    if not is_service(store):
+        made = make_store(store)
+        if isinstance(made, Examinable):
+            yield from made.examine()
+
+
+def _handlers(nodes: Sequence[Node], jobs: Sequence[Job]) -> Iterator[_Found]:
+    """
+    Compare the handlers of the nodes with each other, and with those of the jobs that wait.
+    """
+    having: defaultdict[str, list[str]] = defaultdict(list)
+    reporting = [node for node in nodes if node.figures and "handlers" in node.figures]
+    for node in reporting:
+        for name in (node.figures or {})["handlers"]:
+            having[name].append(node.owner)
+    if len(reporting) > 1:
+        for name, owners in sorted(having.items()):
+            if len(owners) == 1:
+                text = f"only {owners[0]} has it: while that node is away, its jobs wait"
+                yield f"handler {name!r}", False, f"{text}; register it on a second node"
+    if not reporting:
+        return
+    missing = {job.handler for job in jobs if job.target == "handler" and not job.lacks_handler} - having.keys()
+    for name in sorted(missing):
+        text = "no node has it, and jobs are due that need it: register it, or change or cancel the jobs"
+        yield f"handler {name!r}", False, text
+
+
+def _state(stats: dict[str, Any], nodes: Sequence[Node]) -> Iterator[_Found]:
     """
     Check the store's clock, the versions of the nodes, and jobs that no node can run.
     """

@@ -7,7 +7,7 @@ It has a thread of its own, because a report may take long, and the next renewal
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tickwheel._version import __version__
@@ -21,6 +21,8 @@ _SPAN_S: Final = 60.0
 """Over how long the lateness and the rate are taken, and a step more."""
 _STEP_S: Final = 5.0
 """The time from one kept reading to the next, however often leases are renewed."""
+_HANDLERS_MAX: Final = 200
+"""How many names of handlers a report has."""
 _RECENT_MAX: Final = 50
 """Of how many firings that ended each report has the keys and the ends."""
 
@@ -37,6 +39,7 @@ class Heartbeat:
         leases: Know the time from one beat to the next, by which others know that one is missing; and have news for
             the hooks, which may take as long as they like here.
         lanes: Returns the lanes whose jobs wait.
+        handlers: Returns the names of its handlers.
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class Heartbeat:
         leases: Leases,
         *,
         lanes: Callable[[], list[dict[str, Any]]],
+        handlers: Callable[[], Sequence[str]],
     ) -> None:
         self._store = resources.store
         self._owner = resources.owner
@@ -58,6 +62,7 @@ class Heartbeat:
         self._progress = progress
         self._lanes = lanes
         self._leases = leases
+        self._handlers = handlers
         self._started_at = resources.clock.now_ms()
         self._places = resources.options.workers
         self._past = deque([self._now()])
@@ -122,6 +127,7 @@ class Heartbeat:
             "failed": number["failed"],
             "dead": number["dead_total"],
             "places": self._places,
+            "handlers": sorted(self._handlers())[:_HANDLERS_MAX],
             **self._sizes(),
             "progress": self._progress(),
             "lanes": self._lanes(),

@@ -92,7 +92,15 @@ class Owner:
             leases=self.leases,
             stagers=self._stagers,
         )
-        self.heartbeat = Heartbeat(resources, figures, self.sizes, self.progress, self.leases, lanes=self._held_lanes)
+        self.heartbeat = Heartbeat(
+            resources,
+            figures,
+            self.sizes,
+            self.progress,
+            self.leases,
+            lanes=self._held_lanes,
+            handlers=registry.handlers.names,
+        )
 
     def start(self) -> None:
         """

@@ -1,5 +1,5 @@
 """
-The statements of `queries.sql`, `look.sql`, `history.sql`, `scopes.sql`, `server.sql` and `withdrawals.sql`, by name.
+The statements of the `.sql` files here, by name.
 """
 
 from __future__ import annotations

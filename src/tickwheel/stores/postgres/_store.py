@@ -22,6 +22,7 @@ from tickwheel.stores._reports import KEPT_MS
 from tickwheel.stores._sharding import sharding
 from tickwheel.stores._silence import Silence
 from tickwheel.stores.contract import Abilities, Aside, Cursor, Lease, Node, Scan, Shard, Sight, Skill
+from tickwheel.stores.examination import Finding
 from tickwheel.stores.postgres import _history, _ownership, _scopes, _withdrawals
 from tickwheel.stores.postgres._batch import (
     ASIDE,
@@ -33,6 +34,7 @@ from tickwheel.stores.postgres._batch import (
     run_async,
 )
 from tickwheel.stores.postgres._connections import Connection, Connections
+from tickwheel.stores.postgres._examine import findings_of
 from tickwheel.stores.postgres._floors import Floors
 from tickwheel.stores.postgres._joining import Database, joined
 from tickwheel.stores.postgres._listener import Notifier, PostgresSubscription
@@ -113,10 +115,21 @@ class PostgresStore:
     def __repr__(self) -> str:
         return f"<PostgresStore {self.url}>"
 
+    def _connect(self) -> Connections:
+        return Connections(self._conninfo, self.url, call_s=call_s(self._lease_s), is_pooled=self._is_pooled)
+
+    def examine(self) -> list[Finding]:
+        connections = self._connect()
+        try:
+            with connections.reading() as connection:
+                return list(findings_of(connection, is_pooled=self._is_pooled))
+        finally:
+            connections.close()
+
     def open(self) -> None:
         if self._connections is not None:
             return
-        connections = Connections(self._conninfo, self.url, call_s=call_s(self._lease_s), is_pooled=self._is_pooled)
+        connections = self._connect()
         try:
             with connections.writing(_OPENING_S, is_pipelined=False) as connection:
                 self._shards = migrate(connection, self.url, self._wanted_shards)

@@ -22,6 +22,7 @@ from tickwheel.stores._lifetime import Lifetime
 from tickwheel.stores._listener import Listener
 from tickwheel.stores._sharding import bucket_of
 from tickwheel.stores.contract import Abilities, Aside, Cursor, Lease, Node, Scan, Shard, Sight, Skill
+from tickwheel.stores.examination import Finding
 from tickwheel.stores.redis._listener import Subscriptions
 from tickwheel.stores.redis._partitioned_leases import PartitionedLeases, shard_of_all
 from tickwheel.stores.redis._store import PAUSED_MAX, RedisStore, begin_to_listen
@@ -54,6 +55,10 @@ class PartitionedRedisStore:
 
     def __repr__(self) -> str:
         return f"<PartitionedRedisStore {self.url}>"
+
+    def examine(self) -> list[Finding]:
+        found = [each for partition in self.partitions for each in partition.examine()]
+        return [*dict.fromkeys(found)]  # several partitions may have one master
 
     def open(self) -> None:
         if self._listener is not None:

@@ -12,7 +12,7 @@ from tickwheel.stores._unreleased import unreleased
 from tickwheel.stores.redis._blob import LAYOUT
 from tickwheel.stores.redis._connections import Connections
 
-__all__ = ["check_server", "loss_window", "make_schema"]
+__all__ = ["check_server", "facts_of", "loss_window", "make_schema"]
 
 VERSION: Final = 5
 """
@@ -49,7 +49,7 @@ def check_server(connections: Connections, url: str, replicas: int = 0) -> str:
     Raises:
         StoreError: If it is too old, evicts keys, or refuses this user a command.
     """
-    facts = _facts(connections)
+    facts = facts_of(connections)
     version = facts.get("redis_version", "")
     major = version.partition(".")[0]
     if major.isdecimal() and int(major) < _SERVER_MIN:
@@ -112,7 +112,7 @@ def make_schema(connections: Connections, url: str, wanted: int | None, first: i
     return there, first
 
 
-def _facts(connections: Connections) -> dict[str, str]:
+def facts_of(connections: Connections) -> dict[str, str]:
     """
     Return what the server reports about itself; a user who may not read its settings learns less.
     """
@@ -122,6 +122,7 @@ def _facts(connections: Connections) -> dict[str, str]:
         ("CONFIG", "GET", "appendonly"),
         ("CONFIG", "GET", "appendfsync"),
         ("CONFIG", "GET", "save"),
+        ("CONFIG", "GET", "min-replicas-to-write"),
     ):
         try:
             reply = connections.call(*words)

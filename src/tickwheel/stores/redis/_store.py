@@ -22,16 +22,18 @@ from tickwheel.stores._reports import KEPT_MS
 from tickwheel.stores._sharding import sharding
 from tickwheel.stores._silence import Silence
 from tickwheel.stores.contract import Abilities, Aside, Cursor, Lease, Node, Scan, Shard, Sight, Skill
+from tickwheel.stores.examination import Finding
 from tickwheel.stores.redis import _history, _manifests, _scopes, _withdrawals
 from tickwheel.stores.redis._batch import Batch, shard_of_row
 from tickwheel.stores.redis._blob import Row, instant, read_rows
 from tickwheel.stores.redis._connections import Connections
+from tickwheel.stores.redis._examine import findings_of
 from tickwheel.stores.redis._listener import RedisSubscription
 from tickwheel.stores.redis._look import before, just_after, look, scan
 from tickwheel.stores.redis._paging import latest_dead, page
 from tickwheel.stores.redis._partition import WHOLE, Partition
 from tickwheel.stores.redis._scripts import packed
-from tickwheel.stores.redis._server import check_server, make_schema
+from tickwheel.stores.redis._server import check_server, facts_of, make_schema
 
 __all__ = ["PAUSED_MAX", "RedisStore", "begin_to_listen"]
 
@@ -93,17 +95,21 @@ class RedisStore:
     def __repr__(self) -> str:
         return f"<RedisStore {self.url}>"
 
+    def _connect(self) -> Connections:
+        call = call_s(self._lease_ms / 1000)
+        return Connections(self._location, self.url, self._base, self._replicas, self._partition, call_s=call)
+
+    def examine(self) -> list[Finding]:
+        connections = self._connect()
+        try:
+            return list(findings_of(facts_of(connections), self._replicas))
+        finally:
+            connections.close()
+
     def open(self) -> None:
         if self._connections is not None:
             return
-        connections = Connections(
-            self._location,
-            self.url,
-            self._base,
-            self._replicas,
-            self._partition,
-            call_s=call_s(self._lease_ms / 1000),
-        )
+        connections = self._connect()
         try:
             window = check_server(connections, self.url, self._replicas)
             there, first = self._shape = make_schema(connections, self.url, self._wanted_shards)

@@ -1,0 +1,54 @@
+"""
+The findings about a server that keeps jobs, for `tickwheel doctor`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
+
+__all__ = ["Examinable", "Finding"]
+
+
+class Finding(NamedTuple):
+    """
+    One thing that was looked at.
+
+    Attributes:
+        check: Its name.
+        is_well: Whether nothing is to be done.
+        text: What was found, and what is to be done where it is not well.
+    """
+
+    check: str
+    is_well: bool
+    text: str
+
+    @classmethod
+    def well(cls, check: str, text: str) -> Finding:
+        """
+        Return a finding that needs nothing.
+        """
+        return cls(check, is_well=True, text=text)
+
+    @classmethod
+    def wrong(cls, check: str, text: str) -> Finding:
+        """
+        Return a finding with its remedy in *text*.
+        """
+        return cls(check, is_well=False, text=text)
+
+
+@runtime_checkable
+class Examinable(Protocol):
+    """
+    A store whose server can be examined.
+    """
+
+    def examine(self) -> Sequence[Finding]:
+        """
+        Look at the server, in a connection of its own; also while the store is not open. Nothing is written.
+
+        Raises:
+            StoreError: If the server cannot be reached, or does not answer in time.
+        """

@@ -1,0 +1,182 @@
+"""
+The doctor on real servers, each of them made wrong in one way.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+
+import pytest
+
+from tickwheel.cli import doctor
+from tickwheel.jobs.errors import StoreError
+from tickwheel.scheduler import Scheduler
+from tickwheel.stores import open_store
+from tickwheel.stores.postgres import _examine
+
+ROWS = 12_000
+
+
+def found(url):
+    """
+    Return what the doctor finds about the server of *url*: by the name of the check, whether it is well, and the text.
+    """
+    return {check: (is_well, text) for check, is_well, text in doctor._server(url)}
+
+
+def is_wrong(url, check, words):
+    """
+    Return whether that *check* finds something wrong, and says these *words* with a remedy behind a colon.
+    """
+    is_well, text = found(url).get(check, (True, ""))
+    return not is_well and words in text and ": " in text
+
+
+@pytest.fixture
+def jobs_url(postgres, database):
+    """
+    Return the URL of a store whose tables nobody cares for.
+    """
+    url = postgres.url(database)
+    with closing(open_store(url)) as store:
+        store.open()
+    postgres.execute("ALTER TABLE tickwheel_job SET (autovacuum_enabled = false)", database)
+    return url
+
+
+def write(postgres, database, statement):
+    """
+    Execute *statement*, and let the server count what it changed at once.
+    """
+    postgres.execute(f"{statement}; SELECT pg_stat_force_next_flush()", database)
+
+
+FILL = """INSERT INTO tickwheel_job
+    (key, generation, due_at, payload, target, handler, attempt, state, first_set_at, shard)
+    SELECT i::text, i, i, '', 'handler', 'h', 0, 0, 0, 0 FROM generate_series(1, 12000) AS i"""
+
+
+def test_a_sound_server(jobs_url):
+    """
+    A server with nothing wrong is well in every check.
+    """
+    checks = found(jobs_url)
+    assert all(is_well for is_well, _ in checks.values()), checks
+    assert {"replication", "pooler", "statistics", "bloat", "long transaction"} <= checks.keys()
+
+
+def test_statistics_and_dead_rows(postgres, database, jobs_url, monkeypatch):
+    """
+    Tables that were never analysed, or long ago, and dead rows are found, and gone after the remedy.
+    """
+    write(postgres, database, FILL)
+    assert is_wrong(jobs_url, "statistics", f"tickwheel_job has {ROWS} rows and was never analysed")
+    postgres.execute("ANALYZE tickwheel_job", database)
+    assert found(jobs_url)["statistics"][0]
+    for _ in range(2):
+        write(postgres, database, "UPDATE tickwheel_job SET attempt = attempt + 1")
+    assert is_wrong(jobs_url, "statistics", f"{2 * ROWS} rows of tickwheel_job changed")
+    assert found(jobs_url)["bloat"][0]
+    monkeypatch.setattr(_examine, "DEAD_MAX", ROWS // 2)
+    write(postgres, database, "DELETE FROM tickwheel_job WHERE due_at > 1200")
+    assert is_wrong(jobs_url, "bloat", "dead rows beside 1200: ")
+    postgres.execute("VACUUM ANALYZE tickwheel_job", database)
+    assert found(jobs_url)["statistics"][0]
+    assert found(jobs_url)["bloat"][0]
+
+
+def test_a_long_transaction(postgres, database, jobs_url, monkeypatch):
+    """
+    A session that stays in a transaction is named by its process.
+    """
+    psycopg = pytest.importorskip("psycopg")
+    monkeypatch.setattr(_examine, "LONG_S", 0)
+    with psycopg.connect(host=str(postgres.folder), user="tick", dbname=database) as session:
+        session.execute("SELECT 1")
+        assert is_wrong(jobs_url, "long transaction", f"the session {session.info.backend_pid} of tick")
+    assert found(jobs_url)["long transaction"] == (True, "none")
+
+
+def test_poolers(database, make_pgbouncer, jobs_url):
+    """
+    A pooler that the URL does not name is found by its error, one that it names is well, and so is none.
+    """
+    pooler = make_pgbouncer("ignore_startup_parameters = options").url(database)
+    with pytest.raises(StoreError, match="pooler=transaction"):
+        found(pooler)
+    assert found(f"{pooler}&pooler=transaction")["pooler"] == (True, "in between, and the URL has pooler=transaction")
+    assert found(f"{jobs_url}&pooler=transaction")["pooler"][1].startswith("none in between: without")
+    assert not _examine._pooler(is_between=True, is_pooled=False).is_well
+
+
+def test_replication(postgres_pair, until):
+    """
+    The doctor says for whom answers wait, and finds standbys that none waits for, that are away, and slots left behind.
+    """
+    primary, standby = postgres_pair.primary, postgres_pair.standby
+    url = primary.url("postgres")
+
+    def alter(setting):
+        primary.execute(f"ALTER SYSTEM SET {setting}")
+        primary.execute("SELECT pg_reload_conf()")
+
+    until(lambda: is_wrong(url, "replication", "no answer waits for standby"))
+    assert is_wrong(standby.url("postgres"), "replication", "this server is a standby")
+    alter("synchronous_standby_names = '*'")
+    until(lambda: found(url)["replication"] == (True, "every answer waits for standby: a failover to it loses nothing"))
+    alter("autovacuum = off")
+    until(lambda: is_wrong(url, "autovacuum", "is off"))
+    primary.execute("SELECT pg_create_physical_replication_slot('left', true)")
+    assert is_wrong(url, "replication slot", "'left' keeps")
+    standby.stop()
+    until(lambda: is_wrong(url, "replication", "no standby of synchronous_standby_names = '*' streams"))
+
+
+def test_replicas(make_redis, until):
+    """
+    The doctor says which rule of replicas holds for the server that it sees, and finds one that refuses writes.
+    """
+    server = make_redis()
+    assert all(is_well for is_well, _ in found(server.url()).values())
+    assert is_wrong(server.url("?replicas=1"), "replication", "no write is answered")
+    replicas = [make_redis("--replicaof", f"127.0.0.1 {server.port}") for _ in range(2)]
+
+    def are_there(count):
+        return server.execute("INFO", "replication")["connected_slaves"] == count
+
+    until(lambda: are_there(2))
+    assert is_wrong(server.url(), "replication", "no answer waits for any of 2 replicas")
+    assert found(server.url("?replicas=1"))["replication"][0]
+    assert is_wrong(server.url("?replicas=2"), "replication", "leaves too few")
+    assert is_wrong(server.url("?replicas=3"), "replication", "and there is 2 replicas")
+    assert is_wrong(replicas[0].url(), "replication", f"name its master, 127.0.0.1:{server.port}")
+    replicas[1].stop()
+    until(lambda: are_there(1))
+    assert is_wrong(server.url("?replicas=1"), "replication", "leaves too few")
+    server.execute("CONFIG", "SET", "maxmemory", "1000000")
+    assert is_wrong(server.url(), "memory", "a full server refuses all writes")
+    server.execute("CONFIG", "SET", "min-replicas-to-write", "3")
+    with pytest.raises(StoreError, match="too few replicas"):
+        found(server.url())
+
+
+def test_handlers_of_nodes(redis_server, until, run):
+    """
+    Handlers that one node alone has are named with it, and those of jobs that no node has.
+    """
+    url = redis_server.url(f"?prefix=doctor{id(until)}&lease_s=1")
+    with closing(Scheduler(url)) as one, closing(Scheduler(url)) as other:
+        for scheduler, names in ((one, ("both", "mine")), (other, ("both",))):
+            for name in names:
+                scheduler.handler(name)(print)
+            scheduler.start()
+        one.set("later", delay="1h", handler="typo")
+        until(lambda: sum("handlers" in (node.figures or {}) for node in one.nodes()) == 2)
+        findings = {
+            each["check"]: each for each in map(json.loads, run("doctor", "--json", "--store", url).stdout.splitlines())
+        }
+        assert "handler 'both'" not in findings
+        (owner,) = [node.owner for node in one.nodes() if "mine" in node.figures["handlers"]]
+        assert findings["handler 'mine'"]["finding"].startswith(f"only {owner} has it: ")
+        assert findings["handler 'typo'"]["finding"].startswith("no node has it")
