@@ -36,9 +36,18 @@ SIZES = {
     "seconds": (12, 6, "seconds of load before a failover, or after a step of growth"),
     "trips": (12, 2, "trips of the clock"),
     "chaos": (30, 6, "seconds of faults, with a store 150 ms away"),
+    "quiet": (60, 12, "seconds of statistics, dumb peers, lacking equipment, rates of clocks and full receivers"),
     "firings": (1000, 100, "firings of each cron line"),
 }
 """By option, how much there is of it in the long form and in the short one, and what it is."""
+QUIET = (
+    ("statistics", "statistics", ("PostgreSQL",)),
+    ("peer", "dumb peer", ("PostgreSQL", "Redis")),
+    ("equipment", "equipment", ("PostgreSQL", "Redis")),
+    ("rates", "rate of clocks", ("PostgreSQL", "Redis")),
+    ("receiver", "full receiver", ("SQLite", "PostgreSQL", "Redis")),
+)
+"""Each row of `quiet.py`, its name, and the stores on which it runs."""
 DAYS = 10**6
 """How many days the short form draws from."""
 
@@ -108,6 +117,11 @@ def proofs(options: argparse.Namespace) -> Iterator[Proof]:
     yield Proof("growth, from a file to a cluster", (str(HERE / "growth.py"), "--seconds", str(options.seconds)))
     yield Proof("clock steps, SQLite", clock)
     yield Proof("clock steps, PostgreSQL", clock, "clocks")
+    for word, name, stores in QUIET:
+        command = (str(HERE / "quiet.py"), word, "--seconds", str(options.quiet))
+        for store in stores:
+            database = {"PostgreSQL": f"quiet_{word}", "Redis": "redis"}.get(store, "")
+            yield Proof(f"{name}, {store}", command, database)
     chaos = (str(HERE / "chaos.py"), "--seconds", str(options.chaos), "--kind")
     for name, kind in (("SQLite", "sqlite"), ("PostgreSQL", "postgres"), ("Redis", "redis")):
         yield Proof(f"chaos, {name}", (*chaos, kind))
