@@ -20,7 +20,7 @@ ROWS = 12_000
 
 def found(url):
     """
-    Return what the doctor finds about the server of *url*: by the name of the check, whether it is well, and the text.
+    Return the findings about the server of *url*: for each check, True if it is well, and the text.
     """
     return {check: (is_well, text) for check, is_well, text in doctor._server(url)}
 
@@ -36,7 +36,7 @@ def is_wrong(url, check, words):
 @pytest.fixture
 def jobs_url(postgres, database):
     """
-    Return the URL of a store whose tables nobody cares for.
+    Return the URL of a store without autovacuum.
     """
     url = postgres.url(database)
     with closing(open_store(url)) as store:
@@ -47,7 +47,7 @@ def jobs_url(postgres, database):
 
 def write(postgres, database, statement):
     """
-    Execute *statement*, and let the server count what it changed at once.
+    Execute *statement*, and let the server count its changes at once.
     """
     postgres.execute(f"{statement}; SELECT pg_stat_force_next_flush()", database)
 
@@ -100,7 +100,7 @@ def test_a_long_transaction(postgres, database, jobs_url, monkeypatch):
 
 def test_poolers(database, make_pgbouncer, jobs_url):
     """
-    A pooler that the URL does not name is found by its error, one that it names is well, and so is none.
+    A pooler that the URL does not name is found by its error; a named one is well, and so is a direct connection.
     """
     pooler = make_pgbouncer("ignore_startup_parameters = options").url(database)
     with pytest.raises(StoreError, match="pooler=transaction"):

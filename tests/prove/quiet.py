@@ -9,8 +9,8 @@ equipment   of three nodes one lacks the data of a zone, one the library of cron
 rates       the clocks of three nodes run a tenth slower, a twentieth faster and a tenth faster than the server's
 receiver    a webhook's receiver takes twenty messages a second, and answers the rest with 429 and Retry-After
 
-What fires is stamped by this process, on the clock of the server, when it comes through a pipe. The longest silence is
-how late a job was that nothing of its own kept: for a full receiver, the longest time in which it was sent nothing.
+This process stamps each firing that comes through a pipe, by the clock of the server. The longest silence is the
+largest lateness of a job; for a full receiver, the longest time between two messages that it took.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ BURST: Final = 10_000
 RATED_S: Final = 12.0
 ZONE: Final = "Proof/Zone"
 A_SECOND: Final = 20
-"""How many messages a full receiver takes."""
+"""The number of messages that a full receiver takes in a second."""
 
 
 @dataclass(slots=True)
 class Told:
     """
-    What callers were answered, and what came of it.
+    The answers to callers, and the firings.
 
     Attributes:
         due: By key, when each job that was acknowledged is due, in seconds.
@@ -79,7 +79,7 @@ class Told:
 @dataclass(frozen=True, slots=True)
 class Result:
     """
-    What came of it.
+    The figures of a row.
     """
 
     acknowledged: int
@@ -93,7 +93,7 @@ class Result:
     @property
     def is_good(self) -> bool:
         """
-        Whether nothing went wrong.
+        True if nothing went wrong.
         """
         return not (self.lost or self.early or self.overtaken or self.dead) and 0 <= self.silent_s <= SILENT_S
 
@@ -123,7 +123,7 @@ def own(url: str, handlers: list[str]) -> None:
 
 class Nodes:
     """
-    The processes that fire; what they write goes into *told*.
+    The processes that fire; *told* keeps their firings.
     """
 
     def __init__(self, told: Told) -> None:
@@ -241,7 +241,7 @@ class Callers:
 
 def judged(told: Told, client: Scheduler, nodes: Nodes, more: str = "") -> Result:
     """
-    Let all that is left fire, end the *nodes*, and return what came of the jobs.
+    Let the rest fire, end the *nodes*, and return the figures.
     """
     until(lambda: drained(client))
     nodes.stop()
@@ -370,8 +370,8 @@ def rates(url: str, seconds: float, seed: int) -> Result:
     """
     Let the clocks of nodes run at other rates than that of the server.
 
-    The kernel, to which threads give the instants until which they wait, has a clock of the true rate: so what is late
-    by a tenth of the time since a node began is the fault of this proof, and it is short.
+    The kernel keeps the true rate, and threads give it the instants of their waits. So this proof itself makes a job
+    late by up to a tenth of the time since its node began, and it is short.
     """
     compiler = shutil.which("cc")
     assert compiler is not None, "the rates of clocks need a C compiler: install one"
@@ -390,7 +390,7 @@ def rates(url: str, seconds: float, seed: int) -> Result:
 
 class Receiver(ThreadingHTTPServer):
     """
-    Takes so many messages a second, and refuses all others for a second.
+    Takes a few messages a second, and refuses all others for a second.
     """
 
     daemon_threads = True

@@ -249,7 +249,7 @@ def test_a_rate_is_no_step(rate, width_s):
 @pytest.mark.parametrize("step_ms", [-86_400_000, -5_000, 5_000, 3_600_000])
 def test_a_step_of_the_server_is_one(step_ms):
     """
-    What no rate adds up to between two renewals is a step.
+    A difference between two renewals that no rate explains is a step.
     """
     clock = Slewed()
     told = StoreClock(Runtime(clock=clock))

@@ -49,7 +49,7 @@ _YEAR_MIN: Final = 2024
 
 _Found: TypeAlias = Finding | tuple[str, bool, str]
 _LOOKED_AT: Final = 1_000
-"""Of how many pending jobs the handlers are compared with those of the nodes."""
+"""The number of pending jobs whose handlers are compared with those of the nodes."""
 
 
 @click.command("doctor")

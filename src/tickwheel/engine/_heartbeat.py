@@ -22,7 +22,7 @@ _SPAN_S: Final = 60.0
 _STEP_S: Final = 5.0
 """The time from one kept reading to the next, however often leases are renewed."""
 _HANDLERS_MAX: Final = 200
-"""How many names of handlers a report has."""
+"""The largest number of handlers' names in a report."""
 _RECENT_MAX: Final = 50
 """Of how many firings that ended each report has the keys and the ends."""
 

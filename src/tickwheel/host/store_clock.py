@@ -78,7 +78,7 @@ class StoreClock:
         self._offset_ms: float | None = None
         self._sampled_at = 0.0
         self._doubt_ms = 0.0
-        """By how much the offset could be wrong at the last sample."""
+        """The largest possible error of the offset at the last sample, in ms."""
         self._least = 0.0, 0.0
         self._anchor_ns = clock.wall_ns() - self._elapsed_ns()
         self._skews: list[int] = [0]

@@ -16,8 +16,8 @@ class Finding(NamedTuple):
 
     Attributes:
         check: Its name.
-        is_well: Whether nothing is to be done.
-        text: What was found, and what is to be done where it is not well.
+        is_well: True if nothing is to be done.
+        text: The fact, and the remedy where it is not well.
     """
 
     check: str

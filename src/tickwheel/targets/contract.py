@@ -141,7 +141,7 @@ class Firing:
     @property
     def message_id(self) -> str:
         """
-        The name of what is sent, the same for all attempts of one run: deduplicate by it.
+        The name of the message, the same for all attempts of one run: deduplicate by it.
 
         Letters, digits and underscores, at most 50; it differs between keys, runs, lives, and stores that count
         generations of their own. A run that was tried keeps it when it is moved, or migrated to another store.

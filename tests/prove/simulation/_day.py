@@ -62,9 +62,9 @@ LONG_EACH_S: Final = 600
 VERSIONED: Final = ("first", "second")
 """Handlers of which a node has one or the other."""
 EQUIPPED: Final = "equipped/"
-"""How the keys begin of jobs that need equipment; the name of that follows."""
+"""The keys of jobs that need equipment begin with this; its name follows."""
 LOSS: Final = "loss "
-"""What a break begins with that takes equipment away from a node."""
+"""A break that takes equipment away from a node begins with this."""
 _FIRST_TEN_S: Final = 400.0
 """The first full ten minutes of the day."""
 FROM_AFAR: Final = "afar/"
@@ -393,7 +393,7 @@ def equipped(seed: int, length: float, count: int) -> list[Ask | Break]:
     """
     Return requests for jobs that need a target, a zone or a kind of rule, and the moments at which nodes lose these.
 
-    They are drawn apart. A node is asked for what it has.
+    They are drawn apart. Only a node with the equipment is asked for such a job.
     """
     dice = random.Random(seed)
     rules: dict[str, dict[str, Any]] = {

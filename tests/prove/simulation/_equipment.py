@@ -1,7 +1,7 @@
 """
 The equipment of nodes: a target, the data of a time zone and a kind of rule, which some lives of a node do not have.
 
-What is missing is looked up by the machine of the calling task, since all nodes run in one process.
+All nodes run in one process, so the machine of the calling task decides whether a piece is missing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tickwheel.jobs.recurrence import Recurrence
 __all__ = ["EQUIPMENT", "RULES", "TARGET", "ZONE", "equipment"]
 
 EQUIPMENT: Final = ("zoned", "ruled", "sent")
-"""What a life may lack, named as the handlers of the jobs that need it."""
+"""The pieces that a life may lack, named as the handlers of the jobs that need them."""
 TARGET: Final = "sent"
 """The name of the target."""
 ZONE: Final = "Africa/Abidjan"
@@ -33,7 +33,7 @@ RULES: Final = tuple(_PARTS)
 @contextmanager
 def equipment() -> Iterator[None]:
     """
-    Let the machines lack what they lack, while the context lasts.
+    Let each machine lack its missing equipment, while the context lasts.
     """
     read = Recurrence.from_text
     readers: dict[str, Any] = {part: _reader(name, unreadable._READERS[part]) for name, part in _PARTS.items()}

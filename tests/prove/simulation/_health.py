@@ -20,8 +20,8 @@ __all__ = ["Health"]
 _SILENT_NS: Final = 5 * 10**9
 """The bar."""
 _AHEAD_NS: Final = 5 * 10**9
-"""How long before its instant an attempt may be counted: the arming window, and two clocks a tenth apart between two
-renewals of a lease."""
+"""An attempt may be counted so early: the arming window, and two clocks a tenth apart between two renewals of a
+lease."""
 
 _RECOVERY_NS: Final = 45 * 10**9
 """After a fault: a lease of 60 s is renewed every 20 s, and a call that the line swallowed is given up before that."""

@@ -28,9 +28,9 @@ class SimulatedMachine:
         self.drift_ppm = drift_ppm
         self.skew_ns = skew_ns
         self.lacks: frozenset[str] = frozenset()
-        """Which of the equipment is missing on it."""
+        """The equipment that is missing on it."""
         self.lost: frozenset[str] = frozenset()
-        """Which of it was there, and went."""
+        """The equipment that it had, and lost."""
         self._start_ns = start_ns
 
     def monotonic_ns(self) -> int:

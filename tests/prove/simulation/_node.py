@@ -36,11 +36,11 @@ STAGED_MAX: Final = 40
 """Fewer than there are jobs that hang and cannot be begun."""
 _HUNG_S: Final = 1_000
 RATE_PPM: Final = 100_000
-"""By how much the clock of a node may run faster or slower than the server's: a tenth."""
+"""The clock of a node may run faster or slower than the server's by this number of millionths: a tenth."""
 _NOTICED_NS: Final = 90 * _S
-"""How long a node may take to see that something has come."""
+"""The longest time in ns after which a node sees that something has come."""
 _LACKING: Final = 0.3
-"""How likely a life lacks a piece of equipment."""
+"""The probability that a life lacks a piece of equipment."""
 _SLICE_S: Final = 5
 """How often a handler that lasts long looks whether it is to stop."""
 _EVERYWHERE: Final = ("work", "impatient", "single", "hung", "long", QUEUE)
@@ -158,7 +158,7 @@ class Node:
 
     def lose(self, name: str, length_ns: int) -> None:
         """
-        Take the equipment of this *name* away from this life for so long; jobs that it has staged may still begin.
+        Take the equipment of this *name* away from this life for *length_ns*; jobs that it has staged may still begin.
         """
         machine, around = self.machine, self._around
         if machine is None or name in machine.lacks:
@@ -169,7 +169,7 @@ class Node:
         around.run.sleep(length_ns)
         if self.machine is machine:
             machine.lacks -= {name}
-            around.run.sleep(_NOTICED_NS)  # it looks now and then whether what was missing is there
+            around.run.sleep(_NOTICED_NS)  # it looks now and then for the missing piece
         if self.machine is machine:
             around.history.add(Deployed(around.run.now_ns, machine.name, self._handlers(), tuple(sorted(machine.lost))))
 

@@ -20,7 +20,7 @@ __all__ = ["Series", "is_to_be_gone_on_with", "may_be_left_out"]
 _MINUTE_MS: Final = 60_000
 _GRACE_MS: Final = 60_000
 _NEAR_MS: Final = 5_000
-"""By how much an owner may be wrong about the store's clock, and more: its own may run a tenth faster or slower."""
+"""More than the largest error of an owner about the store's clock: its own may run a tenth faster or slower."""
 _STOPPING_MS: Final = 10_000
 """How soon a handler stops that looks every five seconds whether it is to."""
 

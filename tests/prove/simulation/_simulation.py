@@ -64,7 +64,7 @@ _SERVER_STEPS: Final = (8, 4)
 _PULLED: Final = (16, (8, 9))
 """On these of so many days, workers pull, and callers steer jobs that recur."""
 _RATES: Final = (32, (20, 22, 24, 26))
-"""On these of so many days, the clock of each life runs by up to a tenth faster or slower, and statements hang."""
+"""On these days of 32, the clock of each life runs by up to a tenth faster or slower, and statements hang."""
 _LACKS: Final = (32, (22, 26, 30))
 """On these, nodes lack a target, a zone or a kind of rule."""
 _HANGING: Final = 0.05
@@ -132,7 +132,7 @@ class Plan:
     @property
     def has_rates(self) -> bool:
         """
-        Whether clocks run at other rates, and statements hang.
+        True if clocks run at other rates, and statements hang.
         """
         each, which = _RATES
         return self.seed % each in which
@@ -140,7 +140,7 @@ class Plan:
     @property
     def has_equipment(self) -> bool:
         """
-        Whether there are jobs that need equipment which some nodes lack.
+        True if there are jobs that need equipment which some nodes lack.
         """
         each, which = _LACKS
         return self.seed % each in which

@@ -179,7 +179,7 @@ def fire(store):
 
 def as_moved(job):
     """
-    Return *job* without what a migration changes: its generation, and that it runs; its message id stays.
+    Return *job* without the changes of a migration: its generation, and that it runs; its message id stays.
     """
     state = model.State.PENDING if job.state is model.State.RUNNING else job.state
     return replace(with_message_id(job), generation=0, state=state)

@@ -1,5 +1,5 @@
 """
-An examination of the server: what a failover may lose, a pooler in between, statistics and dead rows.
+An examination of the server: the losses of a failover, a pooler in between, statistics and dead rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MIB: Final = 1 << 20
 
 def findings_of(connection: Any, *, is_pooled: bool) -> Iterator[Finding]:
     """
-    Yield what the server behind *connection* says; *is_pooled* as the URL has it.
+    Yield the findings about the server behind *connection*; *is_pooled* as the URL has it.
     """
     is_standby, names, is_cared_for, pid = connection.execute(SQL["examine_settings"]).fetchone()
     yield _pooler(is_between=pid != connection.info.backend_pid, is_pooled=is_pooled)

@@ -36,7 +36,7 @@ class CutOff(NamedTuple):
 
 
 _STUCK: Final = 2.0
-"""After how many calls' time without a further word a client has stopped in the middle of a pipeline."""
+"""A client that sends nothing for the time of two calls has stopped in the middle of its pipeline."""
 
 
 class View(NamedTuple):
@@ -65,8 +65,8 @@ def view(
     Note that *owner* is there, and return what it sees of at least so many *shards*: one round trip.
 
     A client that has stopped in the middle of a pipeline is ended first, be it this one's own on a line that went
-    silent: it may hold what the leases need. Leases that were written before the clock was set back are cut so that
-    they end in time; where *is_taking*, those of owners whose guards are gone have ended.
+    silent: it may hold locks that the leases need. Leases that were written before the clock was set back are cut so
+    that they end in time; where *is_taking*, those of owners whose guards are gone have ended.
     """
     stuck_ms = min(lease_ms, int(_STUCK * call_s(lease_ms / 1000) * 1000))
     with connections.writing() as connection:

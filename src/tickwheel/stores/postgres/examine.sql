@@ -13,7 +13,7 @@ SELECT coalesce(nullif(application_name, ''), 'a standby'), coalesce(sync_state,
 FROM pg_stat_replication WHERE state IS NULL OR state IN ('streaming', 'catchup') ORDER BY 1;
 
 -- name: examine_slots
--- The slots for which the log is kept although nobody reads it, with its bytes.
+-- The slots for which the server keeps log that no standby reads, with its bytes.
 SELECT slot_name, coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::bigint
 FROM pg_replication_slots WHERE NOT active AND NOT temporary ORDER BY 1;
 

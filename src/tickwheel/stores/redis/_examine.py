@@ -1,5 +1,5 @@
 """
-An examination of the server: what a failover may lose, which rule of replicas holds, its disk and its memory.
+An examination of the server: the losses of a failover, the rule of replicas, its disk and its memory.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FULL: Final = 0.9
 
 def findings_of(facts: Mapping[str, str], replicas: int) -> Iterator[Finding]:
     """
-    Yield what *facts*, the server's own, say; *replicas* as the URL has it.
+    Yield the findings from *facts*, the server's own; *replicas* as the URL has it.
     """
     if facts.get("role") == "slave":
         master = f"{facts.get('master_host')}:{facts.get('master_port')}"
