@@ -7,11 +7,17 @@ A store's tests are a subclass, which pytest collects; unittest does if it deriv
         def make_store(self):
             return MyStore(...)          # empty, not open
 
-A store that several processes can open at once, or that survives its process, says so with a second class:
+A store that several processes can open at once says so with a second class:
 
     class TestMySharedStore(SharedStoreSuite):
         def make_store(self): ...
         def make_peer(self, store): ...  # another object on the same data, not open
+
+A store that survives its process says so with a third class:
+
+    class TestMyDurableStore(DurableStoreSuite):
+        def recipe(self):
+            return MyStore, (path,)      # another process calls it, too
 
 The suite imports no test library; `pytest.register_assert_rewrite("tickwheel.testing.store_suite")` makes it explain
 its assertions.
@@ -30,6 +36,7 @@ from tickwheel.testing.store_suite._columns import ColumnTests
 from tickwheel.testing.store_suite._dead import DeadTests
 from tickwheel.testing.store_suite._declare import DeclareTests
 from tickwheel.testing.store_suite._due import DueTests
+from tickwheel.testing.store_suite._durable import DurabilityTests
 from tickwheel.testing.store_suite._handover import HandoverTests
 from tickwheel.testing.store_suite._history import HistoryTests
 from tickwheel.testing.store_suite._input import InputTests
@@ -49,7 +56,7 @@ from tickwheel.testing.store_suite._series import SeriesTests
 from tickwheel.testing.store_suite._set import SetTests
 from tickwheel.testing.store_suite._settle import SettleTests
 
-__all__ = ["SharedStoreSuite", "StoreSuite"]
+__all__ = ["DurableStoreSuite", "SharedStoreSuite", "StoreSuite"]
 
 
 class StoreSuite(
@@ -90,4 +97,12 @@ class StoreSuite(
 class SharedStoreSuite(HandoverTests):
     """
     The promises for two store objects on the same data; a subclass provides `make_store` and `make_peer`.
+    """
+
+
+class DurableStoreSuite(DurabilityTests):
+    """
+    The promises for data that outlives the process, through closes and kill -9; a subclass provides `recipe`.
+
+    The suite never opens two stores at once, so one that only one process may open can pass.
     """

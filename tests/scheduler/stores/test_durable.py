@@ -1,0 +1,74 @@
+"""
+The suite of durable stores: on those that keep data, on one that is exclusive, and on one that keeps nothing.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tickwheel.stores import MemoryStore, make_store
+from tickwheel.testing.store_suite import DurableStoreSuite
+
+
+class TestDurableSqlite(DurableStoreSuite):
+    """
+    A file.
+    """
+
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path):
+        self.folder = tmp_path
+
+    def recipe(self):
+        """
+        Return what opens one file.
+        """
+        return make_store, (f"sqlite:///{self.folder / 'jobs.db'}",)
+
+
+class TestDurableServer(DurableStoreSuite):
+    """
+    PostgreSQL and Redis.
+    """
+
+    @pytest.fixture(autouse=True)
+    def _server(self, server_url):
+        self.url = server_url
+
+    def recipe(self):
+        """
+        Return what opens one database, whose leases end soon.
+        """
+        return make_store, (f"{self.url}{'&' if '?' in self.url else '?'}lease_s=2",)
+
+
+@pytest.mark.needs("os.fork")
+class TestDurableExclusive(TestDurableSqlite):
+    """
+    A file that only one process may open.
+    """
+
+    def recipe(self):
+        """
+        Return what opens it.
+        """
+        from exclusive_store import ExclusiveStore  # noqa: PLC0415  its lock is POSIX's
+
+        return ExclusiveStore, (str(self.folder / "jobs.db"),)
+
+
+class Forgetful(DurableStoreSuite):
+    def recipe(self):
+        """
+        Return what keeps nothing.
+        """
+        return MemoryStore, ()
+
+
+@pytest.mark.parametrize("name", [name for name in dir(DurableStoreSuite) if name.startswith("test_")])
+def test_a_store_that_keeps_nothing_fails(name):
+    """
+    Each test of the suite notices it.
+    """
+    with pytest.raises(AssertionError):
+        getattr(Forgetful(), name)()

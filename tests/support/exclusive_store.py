@@ -1,0 +1,39 @@
+"""
+A store that only one process may open: SQLite with a lock for the whole time.
+"""
+
+from __future__ import annotations
+
+import fcntl
+from pathlib import Path
+from typing import Any
+
+from tickwheel.stores.sqlite import SqliteStore
+
+__all__ = ["ExclusiveStore"]
+
+
+class ExclusiveStore(SqliteStore):
+    """
+    A SQLite store whose second opening is refused until the first is closed, or its process has ended.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self._only: Any = None
+
+    def open(self) -> None:
+        """
+        Take the lock, and open.
+        """
+        self._only = Path(f"{self.path}.lock").open("wb")  # noqa: SIM115  it is open as long as the store
+        fcntl.flock(self._only, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        super().open()
+
+    def close(self) -> None:
+        """
+        Close, and release the lock.
+        """
+        super().close()
+        if self._only is not None:
+            self._only.close()
