@@ -4,6 +4,8 @@ One lane with far more jobs than there is room for, on servers; see `tests/sched
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from tickwheel.scheduler import SchedulerOptions, SetRequest
@@ -67,3 +69,34 @@ def test_explained_by_another_node(server_url, make, until):
     found = until(lambda: len(held()) == 2 and held())
     assert {(each.lane, each.state.rate, each.state.waiting) for each in found} == {("handler:crowd", 0.01, 2)}
     assert {each.owner for each in found} == {owner.stats()["owner"]}
+
+
+def test_takeovers_beside_a_crowd(server_url, make, record, until):
+    """
+    Jobs of a full lane and of others run at the node that takes over some shards, and later at the one left.
+    """
+    go_on, nodes = threading.Event(), []
+
+    def crowd(payload):
+        go_on.wait()
+        record(payload)
+
+    for _ in range(2):
+        nodes.append(make(server_url, options=SchedulerOptions(staged_max=60)))
+        nodes[-1].handler("crowd", concurrency=2, timeout=None)(crowd)
+        nodes[-1].handler("other")(record)
+    first, second = nodes
+    numbers = range(HERD // 2)
+    try:
+        first.set_many([SetRequest(f"crowd/{n}", delay=0, handler="crowd", payload=n) for n in numbers])
+        first.start()
+        until(lambda: first.stats()["full_lanes"])
+        second.start()
+        until(lambda: second.stats()["full_lanes"])
+        first.set_many([SetRequest(f"other/{n}", delay=0, handler="other", payload=f"other/{n}") for n in range(100)])
+        assert set(record.wait(100)) == {f"other/{n}" for n in range(100)}
+    finally:
+        go_on.set()
+    record.wait(200)
+    first.stop()
+    record.wait_for(lambda: set(numbers) <= set(record.items))
