@@ -39,6 +39,9 @@ does not make a firing late, and short enough that few attempts are counted in v
 SLOT_BITS: Final = 4
 """Slots of 16 ms: at most 64 writes a second come of it, and the window grows by less than half."""
 
+_WIDER_MAX: Final = 2
+"""Slots of up to 64 ms where a store has partitions, each of which has writes of its own for a slot."""
+
 _CHUNK: Final = 500
 """How many attempts are counted in one write at most, so that callers' writes find room beside it."""
 
@@ -70,6 +73,7 @@ class Armer:
         self._pacer = resources.pacer
         self._writer = resources.writer
         self._partitions = resources.store.abilities.partitions
+        self._slot_bits = SLOT_BITS + min(_WIDER_MAX, (self._partitions - 1).bit_length())
         self._hooks = resources.hooks
         self._way = way
         self._running_max = resources.options.running_max + loan_of(resources.options.running_max)
@@ -100,7 +104,7 @@ class Armer:
         """
         File staged *entries*; what is due within the window is begun at once. From any thread.
         """
-        soon = int(self._clock.now()) + ARMING_WINDOW_MS + (1 << SLOT_BITS)
+        soon = int(self._clock.now()) + ARMING_WINDOW_MS + (1 << self._slot_bits)
         at_once: list[StagedJob] = []
         opened: list[int] = []
         with self._lock:
@@ -109,7 +113,7 @@ class Armer:
                 if due_at < soon:
                     at_once.append(entry)
                     continue
-                slot = due_at >> SLOT_BITS
+                slot = due_at >> self._slot_bits
                 filed = self._slots.get(slot)
                 if filed is None:
                     self._slots[slot] = [entry]
@@ -118,7 +122,7 @@ class Armer:
                     filed.append(entry)
         try:
             for slot in opened:
-                when = self._clock.deadline((slot << SLOT_BITS) - ARMING_WINDOW_MS)
+                when = self._clock.deadline((slot << self._slot_bits) - ARMING_WINDOW_MS)
                 self._timers.call_at(when, self._open_slot, slot)
         except ClosedError:  # a stop overtook us: everything staged stays in the store
             return
@@ -185,7 +189,7 @@ class Armer:
     def _open_slot(self, slot: int) -> None:
         with self._lock:
             entries = self._slots.pop(slot, [])
-        soon = self._clock.now() + ARMING_WINDOW_MS + (1 << SLOT_BITS) + _STEP_MS
+        soon = self._clock.now() + ARMING_WINDOW_MS + (1 << self._slot_bits) + _STEP_MS
         if any(entry.fire_at > soon for entry in entries):  # somebody set the clock back: it is too soon to begin them
             self.add(entries)
         else:

@@ -3,16 +3,14 @@ The gatherer: ends that wait for their commit, in one partition of the store.
 
 A lone end is written at once. Others gather while it is being committed, and for a few milliseconds from its start, and
 share the next commit: at a thousand firings a second that saves four of five commits, and half of the CPU. Where a
-store has partitions, each has a gatherer, so that none waits for a commit of another. The few milliseconds are from the
-last commit of any of them: where ends are dense, the first one in a partition is not a commit of its own.
+store has partitions, each has a gatherer, so that none waits for a commit of another, and a pause that is as many times
+as long, so that all together commit no more often than one would.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from tickwheel.engine._staged_job import StagedJob
@@ -21,27 +19,21 @@ from tickwheel.engine.resources import Resources
 from tickwheel.errors import ClosedError
 from tickwheel.timers.contract import Timer
 
-__all__ = ["Ended", "Gatherer", "LastPost"]
+__all__ = ["Ended", "Gatherer"]
 
 _CHUNK: Final = 500
 """How many ends go into one write at most, so that begins and callers find room beside them."""
 
 _PAUSE_S: Final = 0.005
-"""From one commit of ends to the start of the next, if few have gathered: a crash doubles at most what ended in it."""
+"""From one commit of ends to the start of the next, if few have gathered: a crash doubles at most what ended in it.
+
+Of one partition; of several, each has as many times this.
+"""
 
 _MANY: Final = 64
 """So many ends are worth a commit of their own, whenever they come."""
 
 Ended: TypeAlias = tuple[StagedJob, Verdict]
-
-
-@dataclass(slots=True)
-class LastPost:
-    """
-    The monotonic time of the last post of several gatherers.
-    """
-
-    at: float = -math.inf
 
 
 class Gatherer:
@@ -51,22 +43,22 @@ class Gatherer:
     Args:
         resources: What all roles share.
         post: Called with a batch that was gathered; its answer makes this `go_on`.
-        last: Shared by the gatherers of all partitions.
     """
 
-    def __init__(self, resources: Resources, post: Callable[[list[Ended]], object], last: LastPost) -> None:
+    def __init__(self, resources: Resources, post: Callable[[list[Ended]], object]) -> None:
+        self._pause_s = _PAUSE_S * resources.store.abilities.partitions
         self._pacer = resources.pacer
         self._post = post
         self._monotonic = resources.runtime.monotonic
         self._lock = resources.runtime.lock()
         self._ended: list[Ended] = []
         self._is_posting = False
-        self._last = last
+        self._posted_at = 0.0
         self._pause: Timer | None = None
 
     def add(self, ended: Ended) -> None:
         """
-        Take one more end, and post it if nothing is being written and no gatherer has posted a moment ago.
+        Take one more end, and post it if nothing is being written.
         """
         lane = ended[0].lane
         with self._lock:
@@ -74,10 +66,8 @@ class Gatherer:
             is_urgent = (lane is not None and lane.is_urgent) or len(self._ended) >= _MANY
             if self._is_posting and not (is_urgent and self._pause is not None):
                 return
-            was_posting, self._is_posting = self._is_posting, True
-            if not was_posting and not is_urgent and self._begin_pause():
-                return
             pause, self._pause = self._pause, None
+            self._is_posting = True
         if pause is not None:
             pause.cancel()
         self._post_next()
@@ -96,8 +86,11 @@ class Gatherer:
         Post what gathers until the pause is over, or at once if that is much already.
         """
         with self._lock:
-            if len(self._ended) < _MANY and self._begin_pause():
-                return
+            left = self._posted_at + self._pause_s - self._monotonic()
+            if left > 0 and len(self._ended) < _MANY:
+                with suppress(ClosedError):  # a stop is in a hurry
+                    self._pause = self._pacer.call_later(left, self._end_pause)
+                    return
         self._post_next()
 
     def end(self) -> None:
@@ -112,19 +105,8 @@ class Gatherer:
             if not batch:
                 self._is_posting = False
                 return
-            self._last.at = self._monotonic()
+            self._posted_at = self._monotonic()
         self._post(batch)
-
-    def _begin_pause(self) -> bool:
-        """
-        Wait until the pause is over, and return True, unless it is over already; the lock is held.
-        """
-        left = self._last.at + _PAUSE_S - self._monotonic()
-        if left > 0:
-            with suppress(ClosedError):  # a stop is in a hurry
-                self._pause = self._pacer.call_later(left, self._end_pause)
-                return True
-        return False
 
     def _end_pause(self) -> None:
         with self._lock:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from tickwheel.engine._gatherer import Ended, Gatherer, LastPost
+from tickwheel.engine._gatherer import Ended, Gatherer
 from tickwheel.engine._recorder import Recorder
 from tickwheel.engine._staged import StagedJobs
 from tickwheel.engine._staged_job import StagedJob
@@ -60,8 +60,7 @@ class Settler:
         self._hooks = resources.hooks
         self._figures = figures
         self._elapsed = resources.elapsed
-        last, partitions = LastPost(), range(resources.store.abilities.partitions)
-        self._gatherers = [Gatherer(resources, self._post, last) for _ in partitions]
+        self._gatherers = [Gatherer(resources, self._post) for _ in range(resources.store.abilities.partitions)]
         self._on_answer: dict[StagedJob, Callable[[Answer | Exception], object]] = {}
 
     def add(

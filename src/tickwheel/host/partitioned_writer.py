@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import chain
+from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
 from tickwheel.errors import ClosedError
@@ -79,8 +80,8 @@ class PartitionedWriter:
                 promise.set_exception(error)
                 return
             indexes = chain.from_iterable(places[number] for number in kept)
-            answers = dict(zip(indexes, chain.from_iterable(each.result() for each in kept.values()), strict=True))
-            promise.set_result([answers[index] for index in range(len(answers))])
+            answers = chain.from_iterable(each.result() for each in kept.values())
+            promise.set_result([answer for _, answer in sorted(zip(indexes, answers, strict=True), key=itemgetter(0))])
 
         for number, indexes in places.items():
             part: Promise[list[Answer]]
