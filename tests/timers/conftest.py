@@ -1,5 +1,5 @@
 """
-A wheel that a test moves by hand.
+A wheel on a manual clock.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WHEELS: dict[str, Callable[[], Any]] = {"native": lambda: None, "heap": HeapWhee
 
 class Rig:
     """
-    A wheel on a manual clock, and what expired on it.
+    A wheel on a manual clock, and the list of expired entries.
     """
 
     def __init__(self, make_wheel: Callable[[], Any], **options: Any) -> None:

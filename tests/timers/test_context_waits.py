@@ -23,7 +23,7 @@ PATIENCE_S = 20.0
 
 def test_a_coroutine_waits_for_the_end():
     """
-    `ended` returns why, also when another thread ended it, and leaves nothing behind if it is cancelled itself.
+    `ended` returns the reason, also if another thread ends the context, and leaves nothing behind if it is cancelled.
     """
 
     async def scenario() -> None:
@@ -45,7 +45,7 @@ def test_a_coroutine_waits_for_the_end():
 
 def test_within():
     """
-    `within` returns the result, or cancels what it awaits and raises why the context ended.
+    `within` returns the result, or cancels the awaitable and raises the reason for the end.
     """
 
     async def scenario() -> None:
@@ -78,7 +78,7 @@ def test_within():
 
 def test_within_a_task_that_is_cancelled():
     """
-    If the task that awaits `within` is cancelled, so is what it awaits, whatever the context says.
+    If the task that awaits `within` is cancelled, so is the awaitable, whatever the state of the context.
     """
 
     async def scenario() -> None:
@@ -97,7 +97,7 @@ def test_within_a_task_that_is_cancelled():
 
 def test_within_a_context_that_has_ended():
     """
-    Nothing begins in a context that has ended, not even a task, which might be an eager one; what runs is cancelled.
+    Nothing starts in a context that has ended, not even an eager task; a running awaitable is cancelled.
     """
 
     async def scenario() -> None:
@@ -128,7 +128,7 @@ def test_within_a_context_that_has_ended():
 @pytest.mark.parametrize("again", [False, True])
 def test_within_the_clean_up_of_a_cancelled_task(again):
     """
-    What a task awaits after it was cancelled ends with its context; it is cancelled only if the task is, once more.
+    An await after the task's cancellation ends with its context, and by a second cancellation only.
     """
 
     async def clean_up(context: Context) -> None:
@@ -155,7 +155,7 @@ def test_within_the_clean_up_of_a_cancelled_task(again):
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_on_either_back_end(backend):
     """
-    `ended` and `within` work in tasks of asyncio and of trio, whichever thread ends the context, and leave nothing.
+    `ended` and `within` work in tasks of asyncio and of trio, whichever thread ends the context.
     """
     reached: list[str] = []
 
@@ -200,7 +200,7 @@ def test_on_either_back_end(backend):
 
 def test_a_context_that_ends_after_trio():
     """
-    A context that ends when the run that waited for it is over, because a thread was slow, disturbs nobody.
+    A context that ends after the trio run that waited for it has no effect there.
     """
 
     async def main() -> Callable[[], None]:

@@ -1,5 +1,5 @@
 """
-Contexts: they end once, by cancel, deadline or parent, and end what is below them.
+Contexts end once, by cancel, deadline or parent, and end their descendants.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def test_the_background_lasts():
 
 def test_cancel():
     """
-    A cancelled context says so, with its cause, once and for good.
+    A cancelled context reports its end and cause, once and permanently.
     """
     context = with_cancel(background())
     assert [context.cancel("enough"), context.cancel("again")] == [True, False]
@@ -77,7 +77,7 @@ def test_cancel():
 
 def test_errors_are_new_each_time():
     """
-    Two who ask get two errors, so that neither sees the other's traceback.
+    Two calls of `err` return two errors, so that they do not share a traceback.
     """
     context = with_cancel(background())
     context.cancel()
@@ -86,7 +86,7 @@ def test_errors_are_new_each_time():
 
 def test_a_deadline(clock, wheel):
     """
-    A context ends exactly at its deadline, and says so.
+    A context ends exactly at its deadline, with that reason.
     """
     context = with_timeout(background(wheel), 2.0)
     assert context.deadline() == pytest.approx(wheel.time() + 2, abs=1e-6)
@@ -108,7 +108,7 @@ def test_a_deadline(clock, wheel):
 @pytest.mark.parametrize("delay", [0, -1, -1e300, float("-inf")])
 def test_a_deadline_that_has_passed(wheel, delay):
     """
-    A context with no time left has ended when it is made, and sets no timer.
+    A context with a past deadline has ended when it is made, and sets no timer.
     """
     context = with_timeout(background(wheel), delay)
     assert type(context.err()) is DeadlineExceededError
@@ -117,7 +117,7 @@ def test_a_deadline_that_has_passed(wheel, delay):
 
 def test_no_deadline(wheel):
     """
-    A timeout of inf is none, and costs no timer.
+    A timeout of inf sets no deadline, and costs no timer.
     """
     context = with_timeout(background(wheel), float("inf"))
     assert (context.deadline(), context.done(), len(wheel)) == (None, False, 0)
@@ -141,7 +141,7 @@ def test_the_earlier_deadline_counts(clock, wheel):
 
 def test_the_end_goes_down_not_up(wheel):
     """
-    The end of a context ends all below it, with its reason, in any depth; not its parent, not its siblings.
+    The end of a context ends all descendants, with its reason, at any depth; not its parent or siblings.
     """
     root = background(wheel)
     parent, sibling = with_cancel(root), with_cancel(root)
@@ -171,7 +171,7 @@ def test_a_child_of_what_has_ended(clock, wheel):
 
 def test_values():
     """
-    A value is seen below where it was set, the nearest one counts, and None is a value.
+    A value is visible in descendants, the nearest one counts, and None is a value.
     """
     root = with_value(background(), "a", 1)
     below = with_value(with_cancel(with_value(root, "b", 2)), "a", None)
@@ -181,7 +181,7 @@ def test_values():
 
 def test_a_with_block(wheel):
     """
-    The end of a block cancels its context, and gives its timer back.
+    The end of a block cancels its context, and releases its timer.
     """
     root = background(wheel)
     with with_timeout(root, 60) as context:
@@ -193,7 +193,7 @@ def test_a_with_block(wheel):
 
 def test_on_end(clock, wheel):
     """
-    Callbacks are called once, in order, when the end comes, or at once if it has; what was taken back is not.
+    Callbacks are called once, in order, at the end, or at once if it has passed; unregistered ones are not.
     """
     context = with_timeout(background(wheel), 1)
     called: list[str] = []
@@ -210,7 +210,7 @@ def test_on_end(clock, wheel):
 
 def test_on_end_that_nobody_would_await():
     """
-    A coroutine function is refused, with what to pass instead: nobody who ends a context has a loop for it.
+    A coroutine function is refused, with an alternative: the code that ends a context has no event loop.
     """
 
     async def close() -> None:
@@ -240,7 +240,7 @@ def test_on_end_that_raises(caplog):
 
 def test_a_timer_bound_to_a_context(clock, wheel):
     """
-    A timer of a context fires in time, and never once the context has ended.
+    A timer of a context fires on time, and never after the context has ended.
     """
     context = with_timeout(background(wheel), 5)
     fired: list[str] = []
@@ -259,7 +259,7 @@ def test_a_timer_bound_to_a_context(clock, wheel):
 
 def test_a_timer_that_fires_before_it_is_bound(clock, wheel):
     """
-    On a context that has ended a timer runs nothing, also where another thread fires it before `call_later` goes on.
+    On an ended context a timer runs nothing, even if another thread fires it before `call_later` returns.
     """
 
     class Overtaking:
@@ -290,7 +290,7 @@ def test_a_timer_that_fires_before_it_is_bound(clock, wheel):
 
 def test_bound_timers_are_forgotten(clock, wheel):
     """
-    A context that lives long does not hold timers that have fired; one that restarts itself stays bound.
+    A long-lived context does not hold timers that have fired; one that restarts itself stays bound.
     """
     context = background(wheel)
     for _ in range(100):
@@ -305,7 +305,7 @@ def test_bound_timers_are_forgotten(clock, wheel):
 
 def test_ended_children_are_forgotten():
     """
-    A context that lives long does not hold children that have ended.
+    A long-lived context does not hold children that have ended.
     """
     root = background()
     for _ in range(100):
@@ -316,7 +316,7 @@ def test_ended_children_are_forgotten():
 
 def test_drained_with_its_wheel(wheel):
     """
-    A wheel that is closed cancels the contexts whose deadline would never come, and returns bound timers as they were.
+    A closed wheel cancels contexts whose deadline would never come, and returns bound timers in the user's terms.
     """
     context = with_timeout(background(wheel), 5)
     other = background(wheel)
@@ -336,7 +336,7 @@ def test_drained_with_its_wheel(wheel):
 )
 def test_bad_input(wheel, delay, error):
     """
-    Anything that is not a delay or time is refused by name, and nothing is left behind.
+    Invalid delays and times are refused by name, and leave nothing behind.
     """
     root = background(wheel)
     for make, name in ((with_timeout, "delay"), (with_deadline, "when")):
@@ -364,7 +364,7 @@ def test_no_wheel(wheel):
 
 def test_two_clocks(clock, wheel):
     """
-    A child on another wheel has its deadline on the clock of that one, no later than what its parent has left.
+    A child on another wheel has its deadline on that wheel's clock, within its parent's remaining time.
     """
     other_clock = ManualClock(clock.monotonic_ns() + 10**12)
     other = TimerWheel(clock=other_clock)
@@ -387,7 +387,7 @@ def test_two_clocks(clock, wheel):
 
 def test_waiting_in_a_thread():
     """
-    A thread waits for the end, by cancel or deadline, or until its patience ends.
+    A thread waits for the end, by cancel or deadline, or until its timeout.
     """
     context = background()
     assert not context.wait(0)
@@ -403,7 +403,7 @@ def test_waiting_in_a_thread():
 
 def test_many_threads_one_end():
     """
-    Of many threads that cancel, one did; and everybody below has ended when its cancel returns.
+    Of many threads that cancel, one succeeds; all descendants have ended when its cancel returns.
     """
     root = background()
     children = [with_cancel(root) for _ in range(50)]
@@ -419,7 +419,7 @@ def test_many_threads_one_end():
 
 def test_collected(wheel):
     """
-    A context that was ended, with what it held, is not held by its parent or its wheel.
+    An ended context, with its references, is not held by its parent or its wheel.
     """
     root = background(wheel)
 
@@ -456,7 +456,7 @@ def test_a_chain_of_any_length():
 
 def test_a_chain_of_values():
     """
-    The first of 100,000 values is found from the last context, and the chain is dropped, ended or not.
+    The first of 100,000 values is found from the last context, and the chain can be dropped, ended or not.
     """
     context = background()
     for number in range(LINKS):
@@ -479,7 +479,7 @@ def test_a_deadline_far_above():
 
 def test_the_middle_of_a_chain():
     """
-    A context that ends leaves the one above it at once, which lives on.
+    A context that ends leaves its parent at once, which continues.
     """
     root = background()
     middle = with_cancel(root)

@@ -1,5 +1,5 @@
 """
-How long contexts are held: by what is below them, and by what waits for their end.
+The lifetime of contexts: they are held by their descendants, and by waiters for their end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PATIENCE_S = 60.0
 
 def test_children_that_nobody_holds_are_forgotten():
     """
-    A parent that lives long does not hold children with nothing of their own to end, ended or not.
+    A long-lived parent does not hold unreferenced children that have nothing to end.
     """
     wheel = TimerWheel(clock=ManualClock())
     parent = with_timeout(background(wheel), 60)
@@ -36,7 +36,7 @@ def test_children_that_nobody_holds_are_forgotten():
 
 def test_children_that_nobody_waits_for_any_more_are_forgotten():
     """
-    A wait, a callback that was taken back and a timer that has fired hold a context no longer than they last.
+    A wait, an unregistered callback and a fired timer do not hold a context any longer.
     """
     clock = ManualClock()
     root = background(TimerWheel(clock=clock))
@@ -56,7 +56,7 @@ def test_children_that_nobody_waits_for_any_more_are_forgotten():
 @pytest.mark.parametrize("design", [lambda: None, HeapWheel])
 def test_cancelled_timers_are_forgotten(design):
     """
-    A context that lives long lets go of a timer's callback, and of all that it kept about the timer, at its cancel.
+    A long-lived context releases a timer's callback, and all its data of the timer, at the timer's cancel.
     """
 
     class Callback:
@@ -77,7 +77,7 @@ def test_cancelled_timers_are_forgotten(design):
 
 def test_what_waits_holds_its_context():
     """
-    What waits for the end of contexts that nobody holds is called once, in any depth, and their timers are cancelled.
+    Waiters for the end of unreferenced contexts are called once, at any depth, and their timers are cancelled.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -99,7 +99,7 @@ def test_what_waits_holds_its_context():
 
 def test_a_child_known_by_its_cancel_alone():
     """
-    A context of which only `cancel` is held can be cancelled, and ends what is below it.
+    A context of which only `cancel` is referenced can be cancelled, and ends its descendants.
     """
     root = background()
     context = with_cancel(root)
@@ -113,7 +113,7 @@ def test_a_child_known_by_its_cancel_alone():
 
 def test_a_tree_that_nobody_holds_is_dropped():
     """
-    A tree of contexts goes with the last of them that is held, and an ended one holds none of the others.
+    A tree of contexts is freed with the last reference to one of them, and an ended one holds none of the others.
     """
 
     class Watched:
@@ -142,7 +142,7 @@ def test_a_tree_that_nobody_holds_is_dropped():
 @pytest.mark.parametrize("waits", [False, True])
 def test_a_chain_is_dropped(waits):
     """
-    A chain of 100,000 contexts is dropped from below, and with its root if something waits at its end.
+    A chain of 100,000 contexts is freed from below, and with its root if a waiter is at its end.
     """
     root = context = background()
     for _ in range(LINKS):
@@ -159,7 +159,7 @@ def test_a_chain_is_dropped(waits):
 
 def test_threads_that_make_and_drop_children():
     """
-    While threads make and drop children, what waits below the root is called once each, and the rest is forgotten.
+    While threads make and drop children, each waiter below the root is called once, and the others are freed.
     """
     root = background()
     called: list[int] = []
@@ -196,7 +196,7 @@ def test_threads_that_make_and_drop_children():
 
 def test_what_waits_is_held_until_it_is_called():
     """
-    What waits for the end is called, also if memory is freed while the end is passed on.
+    Waiters are called even if memory is freed while the end propagates.
     """
     root = background()
     called: list[str] = []

@@ -1,5 +1,5 @@
 """
-What waits for a context's end may raise anything: the rest of the end comes nevertheless.
+Callbacks at a context's end may raise anything: the other effects of the end happen nevertheless.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def wheel(request: pytest.FixtureRequest) -> TimerWheel:
 
 def test_on_end_that_exits(wheel, caplog):
     """
-    What leaves a callback and is not an Exception is raised again, the first of several, once all has ended.
+    The first exception that is not an Exception is raised again, once everything has ended.
     """
     context = with_cancel(background(wheel))
     called: list[str] = []
@@ -45,7 +45,7 @@ def test_on_end_that_exits(wheel, caplog):
 @pytest.mark.parametrize("end", [TimerWheel.drain, TimerWheel.close])
 def test_a_wheel_that_ends_contexts(wheel, end):
     """
-    A drain or close from which an `on_end` callback exits has ended all contexts, and the wheel, by then.
+    If an `on_end` callback exits from a drain or close, all contexts and the wheel have ended by then.
     """
     first, second = with_timeout(background(wheel), 5), with_timeout(background(wheel), 6)
     first.on_end(lambda: sys.exit(3))

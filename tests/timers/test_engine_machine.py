@@ -45,7 +45,7 @@ def test_a_seed_repeats_its_run():
 
 class NoCutoff(WheelEngine):
     """
-    Calls in a turn what the turn itself sets, a thousand times: a callback that restarts itself would have no end.
+    Calls timers that the turn itself sets, up to a thousand: a callback that restarts itself would not end.
     """
 
     _left = 1_000
@@ -59,7 +59,7 @@ class NoCutoff(WheelEngine):
 
 class SilentExit(WheelEngine):
     """
-    Loses the rest of a batch that was left.
+    Loses the rest of a batch after an exit.
     """
 
     def fire_due(self, limit: int | None = None) -> int:
@@ -75,7 +75,7 @@ class SilentExit(WheelEngine):
 
 class TwoLives(WheelEngine):
     """
-    Lets the end of a firing end the new life that was begun in it.
+    The end of a firing wrongly cancels a reschedule during it.
     """
 
     def run(self, timer: Any) -> None:
@@ -88,7 +88,7 @@ class TwoLives(WheelEngine):
 
 class Unstable(WheelEngine):
     """
-    Keeps the place of a timer that is moved to the deadline it has.
+    Keeps the position of a timer that is moved to its own deadline.
     """
 
     def move(self, timer: Any, deadline: int) -> bool:
@@ -100,7 +100,7 @@ class Unstable(WheelEngine):
 
 class Generous(WheelEngine):
     """
-    Takes one timer more than it may.
+    Allows one timer more than its limit.
     """
 
     def __init__(self, *args: Any, max_pending: int | None = None) -> None:

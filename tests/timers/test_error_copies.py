@@ -1,5 +1,5 @@
 """
-A copy of an error is equal to it and shares no frames, or it is the error itself.
+A copy of an error is equal to it and shares no frames; otherwise the error itself is returned.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tickwheel.timers.error_copies import copy_error
 
 class SlottedError(Exception):
     """
-    An error that keeps what it knows in slots.
+    An error with slots.
     """
 
     __slots__ = ("code",)
@@ -31,7 +31,7 @@ class SlottedError(Exception):
 
 class CountedError(Exception):
     """
-    An error that counts how often it is made.
+    An error that counts its constructions.
     """
 
     made = 0
@@ -44,7 +44,7 @@ class CountedError(Exception):
 
 class QuietError(OSError):
     """
-    An error whose own `__init__` keeps its arguments from OSError.
+    An error whose `__init__` does not pass its arguments to OSError.
     """
 
     def __init__(self, path):
@@ -53,7 +53,7 @@ class QuietError(OSError):
 
 class OverwrittenError(Exception):
     """
-    An error whose arguments are others afterwards.
+    An error whose arguments change after construction.
     """
 
     def __init__(self, *args):
@@ -141,7 +141,7 @@ def test_a_copy_is_equal(error):
 
 def test_an_error_that_cannot_be_copied_is_itself():
     """
-    Where a copy would not be equal the error is returned, its traceback reset, so that it does not grow.
+    If a copy would not be equal, the error is returned, its traceback reset, so that it does not grow.
     """
     error = fail(SealedError("x"))
     assert copy_error(error, None) is error
@@ -190,7 +190,7 @@ def chained():
 
 def test_the_chain_ends_before_the_caller():
     """
-    Causes of the loader's own stay; the error that the caller was handling, with its frames, does not.
+    The loader's own causes stay; the error that the caller was handling, with its frames, does not.
     """
     outer, error = chained()
     assert error.__cause__.__context__ is outer
@@ -204,7 +204,7 @@ def test_the_chain_ends_before_the_caller():
 
 def test_a_circle_of_causes_ends():
     """
-    A chain that leads back to itself is followed once.
+    A cyclic chain is followed once.
     """
     one, two, outer = ValueError(1), ValueError(2), ValueError(3)
     one.__context__, two.__cause__ = two, one

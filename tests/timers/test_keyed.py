@@ -1,5 +1,5 @@
 """
-Keyed timers: one for each key, whatever the keys do.
+Keyed timers: at most one per key.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def test_expires_with_its_value(make_rig):
 
 def test_set_again_moves_and_replaces(make_rig):
     """
-    Setting a pending key moves it, earlier or later, and takes the new value; it fires once.
+    Setting a pending key moves it, earlier or later, and replaces the value; it fires once.
     """
     rig = make_rig()
     for value, delay in ((1, 2), (2, 5), (3, 1), (4, 3)):
@@ -40,7 +40,7 @@ def test_set_again_moves_and_replaces(make_rig):
 
 def test_move_keeps_the_value(make_rig):
     """
-    A move changes the time only; of a key that is not pending it says False.
+    A move changes only the time; for a key that is not pending it returns False.
     """
     rig = make_rig()
     rig.wheel.set("a", 1, 5)
@@ -55,7 +55,7 @@ def test_move_keeps_the_value(make_rig):
 @pytest.mark.parametrize("moved", [0, 0.25, 1, 4, 10, 100])
 def test_a_move_from_any_position(make_rig, elapsed, delay, moved):
     """
-    From any position of the pointer, a move to sooner or later fires once, that long after the move.
+    From any position of the pointer, a move fires once, at its delay after the move.
     """
     rig = make_rig()
     rig.clock.advance(elapsed)
@@ -70,7 +70,7 @@ def test_a_move_from_any_position(make_rig, elapsed, delay, moved):
 
 def test_cancel(make_rig):
     """
-    A cancelled key never expires, and cancel says True once.
+    A cancelled key never expires, and cancel returns True once.
     """
     rig = make_rig()
     rig.wheel.set("a", 1, 1)
@@ -94,7 +94,7 @@ def test_keys_and_timers_side_by_side(make_rig):
 
 def test_set_again_while_it_expires(make_rig):
     """
-    In on_expire the key is free: set there it is a new timer, and move and cancel say that it is too late.
+    In on_expire the key is free: a set makes a new timer, and move and cancel return False.
     """
     answers = []
 
@@ -169,7 +169,7 @@ def test_drain_to_a_function(make_rig):
 
 def test_drain_to_a_function_that_raises(make_rig):
     """
-    A function that raises is still called for each key, and what it raised comes out together.
+    A function that raises is still called for each key, and its errors are raised as a group.
     """
     rig = make_rig()
     for key in "abc":
@@ -214,7 +214,7 @@ def test_close(make_rig):
 
 def test_without_on_expire(make_rig):
     """
-    A wheel without on_expire refuses to set, and says what it needs.
+    A wheel without on_expire refuses a set, and the error names the remedy.
     """
     rig = make_rig(on_expire=None)
     with pytest.raises(TypeError, match="on_expire"):
@@ -225,7 +225,7 @@ def test_without_on_expire(make_rig):
 @pytest.mark.parametrize("delay", [float("nan"), None, "1"])
 def test_a_bad_delay(make_rig, delay):
     """
-    A bad delay is refused; the key stays as it was, pending or not.
+    An invalid delay is refused; the key stays as it was, pending or not.
     """
     rig = make_rig()
     error = InvalidDelayError if isinstance(delay, float) else TypeError
@@ -243,7 +243,7 @@ def test_a_bad_delay(make_rig, delay):
 
 def test_one_too_many(make_rig):
     """
-    At max_pending another key is refused without a trace, a pending one can be set again.
+    At max_pending another key is refused without a trace; a pending one can be set again.
     """
     rig = make_rig(max_pending=1)
     rig.wheel.set("a", 1, 1)
@@ -275,7 +275,7 @@ def test_an_error_in_on_expire(make_rig):
 
 def test_a_move_that_overtakes_a_firing(make_rig):
     """
-    A firing that another thread has begun, and that a set or move overtakes, is void: the key expires once, not early.
+    A firing in another thread that a set or move overtakes is void: the key expires once, not early.
     """
     for verb in ("set", "move", "cancel"):
         rig = make_rig()
@@ -299,7 +299,7 @@ def test_a_move_that_overtakes_a_firing(make_rig):
 
 def test_against_a_dictionary(make_rig):
     """
-    Thousands of random verbs give what a dictionary of deadlines gives.
+    Thousands of random operations give the same results as a dictionary of deadlines.
     """
     seed = random.randrange(2**32)
     rng = random.Random(seed)

@@ -29,7 +29,7 @@ def busy_switching():
 @pytest.mark.usefixtures("busy_switching")
 def test_threads_that_set_one_key_leave_one_timer(make_rig):
     """
-    Threads that set a key by place, by name and after a cancel leave one timer, with the value of its own delay.
+    Threads that set a key in different ways leave one timer, with the value of its own delay.
     """
     rig = make_rig()
     start = rig.wheel.time()
@@ -63,7 +63,7 @@ def test_threads_that_set_one_key_leave_one_timer(make_rig):
 @pytest.mark.parametrize("by_name", [False, True])
 def test_a_set_from_inside_a_set_wins_whole(by_name):
     """
-    A set that comes while the driver is notified of an earlier one is the last: its value and its deadline stay.
+    A set during the notification of the driver is the last one: its value and its deadline stay.
     """
     wheel = TimerWheel(on_expire=print, clock=ManualClock())
     start = wheel.time()
@@ -80,7 +80,7 @@ def test_a_set_from_inside_a_set_wins_whole(by_name):
 
 def test_a_pending_key_is_set_while_another_thread_has_the_lock():
     """
-    A native wheel sets and moves a pending key without waiting for who is busy with another.
+    A native wheel sets and moves a pending key without waiting for a thread that holds the lock.
     """
     wheel = TimerWheel(on_expire=print)
     wheel.set("a", 1, 60)
@@ -102,7 +102,7 @@ def test_a_pending_key_is_set_while_another_thread_has_the_lock():
 @pytest.mark.parametrize("verb", ["drain", "close"])
 def test_what_ends_with_a_wheel_may_wait_for_threads_that_use_it(make_rig, verb):
     """
-    What a context calls when its wheel is drained or closed holds up no thread that uses the keys, and may use them.
+    Callbacks of contexts, at a drain or close, block no thread that uses the keys, and may use them.
     """
     rig = make_rig()
     wheel = rig.wheel
@@ -129,7 +129,7 @@ def test_what_ends_with_a_wheel_may_wait_for_threads_that_use_it(make_rig, verb)
 
 def test_a_subclass_keeps_its_own_set():
     """
-    A subclass with a `set` of its own has it called, and reaches the wheel's.
+    A subclass that overrides `set` has it called, and can call the wheel's.
     """
 
     class Loud(TimerWheel):
@@ -144,7 +144,7 @@ def test_a_subclass_keeps_its_own_set():
 
 def test_a_value_that_was_replaced_is_let_go():
     """
-    A pending key keeps its new value alone, and a cycle from a value to its wheel is collected.
+    A pending key holds only its new value, and a cycle from a value to its wheel is collected.
     """
 
     class Value:

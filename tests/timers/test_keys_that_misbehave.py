@@ -1,5 +1,5 @@
 """
-Keyed timers whose keys raise, or come back in, or cannot be keys at all.
+Keyed timers whose keys raise, re-enter, or are not hashable.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tickwheel.timers import keyed
 @pytest.mark.parametrize("key", [[], {}, set(), ([],)])
 def test_an_unhashable_key(make_rig, key):
     """
-    A key that cannot be hashed is a TypeError for every verb, and leaves no trace.
+    An unhashable key is a TypeError in every method, and leaves no trace.
     """
     rig = make_rig()
     for use in (lambda: rig.wheel.set(key, 1, 1), lambda: rig.wheel.move(key, 1), lambda: rig.wheel.cancel(key)):
@@ -30,7 +30,7 @@ def test_an_unhashable_key(make_rig, key):
 
 class Moody:
     """
-    A key whose hash and comparison do what the test says.
+    A key with a configurable hash and comparison.
     """
 
     def __init__(self, name: str, mood: dict[str, Callable[[], object]]) -> None:
@@ -60,7 +60,7 @@ def fail() -> None:
 @pytest.mark.parametrize("method", ["hash", "eq"])
 def test_a_key_that_raises(make_rig, method):
     """
-    A key that raises in set, move, cancel or get lets its error out, and no timer is lost or doubled.
+    An error of a key in set, move, cancel or get propagates, and no timer is lost or doubled.
     """
     rig = make_rig()
     mood: dict[str, Callable[[], object]] = {}
@@ -106,7 +106,7 @@ def test_a_key_that_raises_as_it_expires(make_rig, method):
 @pytest.mark.parametrize("verb", ["set", "move", "cancel", "drain", "advance"])
 def test_a_key_that_comes_back_in(make_rig, method, verb):
     """
-    A key that uses the wheel while it is hashed or compared neither hangs nor loses nor doubles a timer.
+    A key that uses the wheel while it is hashed or compared neither deadlocks nor loses nor doubles a timer.
     """
     rig = make_rig()
     mood: dict[str, Callable[[], object]] = {}
@@ -171,7 +171,7 @@ def stepped(outer: Callable[[], object], inner: Callable[[], object], at: int) -
 @pytest.mark.parametrize("is_pending", [False, True])
 def test_a_signal_handler_between_two_lines(make_rig, outer, inner, is_pending):
     """
-    A handler that sets or cancels the very key, at whatever line of a verb, leaves the key one timer, or none.
+    A handler that sets or cancels the same key, at any line of a method, leaves the key one timer, or none.
     """
     at = 0
     is_inside = True

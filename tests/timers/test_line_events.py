@@ -1,5 +1,5 @@
 """
-An exception between any two lines, as a signal handler raises it, leaves nothing half done.
+An exception between any two lines, as from a signal handler, leaves a consistent state.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tickwheel.timers.periodic import Periodic
 
 class Zap(BaseException):
     """
-    What a signal handler raises.
+    The exception of a signal handler.
     """
 
 
@@ -165,7 +165,7 @@ VERBS: dict[str, Callable[[Rig], object]] = {
 @pytest.mark.parametrize("verb", VERBS)
 def test_at_every_line_of_a_verb(verb):
     """
-    The invariants hold wherever a verb is interrupted, and what is set afterwards fires.
+    The invariants hold wherever a method is interrupted, and timers that are set afterwards fire.
     """
     VERBS[verb](Rig())  # what it imports is there
     number = 0
@@ -180,7 +180,7 @@ def test_at_every_line_of_a_verb(verb):
 
 def test_at_every_line_of_a_turn():
     """
-    Timers, keys and contexts fire, once, wherever the turn that fires them is interrupted; the wheel goes on.
+    Timers, keys and contexts fire, once, wherever the turn is interrupted; the wheel continues.
     """
     number = 0
     while True:
@@ -219,7 +219,7 @@ SERIES: dict[str, Callable[[TimerWheel], Periodic]] = {
 @pytest.mark.parametrize("kind", SERIES)
 def test_at_every_line_of_a_series(kind, is_run_now):
     """
-    A series loses no firing and goes on, wherever the turn that fires it is interrupted, also by an `Exception`.
+    A series loses no firing and continues, wherever the turn is interrupted, also by an `Exception`.
     """
     number = 0
     while True:
@@ -247,7 +247,7 @@ def test_at_every_line_of_a_series(kind, is_run_now):
 
 def test_at_every_line_of_a_pool_that_is_full():
     """
-    A series whose firing a pool would not run goes on, wherever that is interrupted.
+    A series whose firing a pool refused continues, wherever that is interrupted.
     """
 
     class Full:
@@ -274,7 +274,7 @@ def test_at_every_line_of_a_pool_that_is_full():
 
 def test_at_every_line_of_what_ends():
     """
-    A key, a deadline, an awaited timer and a cached value end wherever the turn that ends them is interrupted.
+    A key, a deadline, an awaited timer and a cached value end wherever the turn is interrupted.
     """
     number = 0
     while True:
@@ -305,7 +305,7 @@ def test_at_every_line_of_what_ends():
 @pytest.mark.parametrize("verb", ["set", "move", "cancel", "drain", "add_shard", "close"])
 def test_at_every_line_of_a_shard(verb):
     """
-    Shards keep no key half set wherever a verb is interrupted.
+    Shards keep no key half set wherever a method is interrupted.
     """
     acts = {
         "set": lambda shards: shards.set("new", 1, 1),
@@ -333,7 +333,7 @@ def test_at_every_line_of_a_shard(verb):
 
 def test_at_every_line_of_a_submit():
     """
-    A pool runs what comes after an interrupted submit.
+    A pool runs further callbacks after an interrupted submit.
     """
 
     class Due:

@@ -12,7 +12,7 @@ from tickwheel.timers import locks
 
 def test_locks_that_are_made_meanwhile():
     """
-    Threads that fork at the same time each take every lock, also while others make more; and none stays shut.
+    Threads that fork at the same time each take every lock, even if others make more; and none stays locked.
     """
     kept = [locks.new_lock(locks.INNER) for _ in range(5_000)]
     failures, is_over, interval = [], threading.Event(), sys.getswitchinterval()

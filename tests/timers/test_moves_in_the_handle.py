@@ -1,5 +1,5 @@
 """
-A move to later is written into the handle alone, and the engine finds it there.
+A move to later is written only into the handle, and the engine finds it there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def nothing() -> None: ...
 
 def test_the_driver_is_told_the_moved_deadline_not_the_former_one() -> None:
     """
-    arm() answers with the next deadline as it is after moves, without a wake-up for one that was moved away.
+    arm() returns the next deadline after moves, without a wake-up for the former one.
     """
     clock = ManualClock(0)
     engine = Engine(clock)
@@ -35,7 +35,7 @@ def test_the_driver_is_told_the_moved_deadline_not_the_former_one() -> None:
 
 def test_among_equal_deadlines_the_one_moved_first_fires_first() -> None:
     """
-    A move counts as a set: who was moved to an instant later than another was set for it fires after that one.
+    A move counts as a set: of equal deadlines, the timer that was set or moved last fires last.
     """
     clock = ManualClock(0)
     engine, fired = Engine(clock), []
@@ -51,7 +51,7 @@ def test_among_equal_deadlines_the_one_moved_first_fires_first() -> None:
 
 def test_one_that_is_moved_while_its_batch_fires_waits_for_its_instant() -> None:
     """
-    A timer that is due, and is moved to later by one that fires before it, fires at its new instant, once.
+    A due timer that an earlier callback moves to later fires at its new deadline, once.
     """
     clock = ManualClock(0)
     engine, fired = Engine(clock), []
@@ -70,7 +70,7 @@ def test_one_that_is_moved_while_its_batch_fires_waits_for_its_instant() -> None
 
 def test_what_is_listed_drained_and_closed_is_as_it_was_moved() -> None:
     """
-    pending() and drain() have the moved instants, in their order, with what remains until then.
+    pending() and drain() have the moved deadlines, in order, with the remaining times.
     """
     clock = ManualClock(0)
     engine = Engine(clock)
@@ -85,7 +85,7 @@ def test_what_is_listed_drained_and_closed_is_as_it_was_moved() -> None:
 
 def test_a_crowd_of_moved_timers_keeps_order_and_instants() -> None:
     """
-    150,000 timers, more than the interpreter's allocator has the handles of, moved at random, fire in order.
+    150,000 timers, more than the allocator's share of handles, moved at random, fire in order.
     """
     seed = random.randrange(2**32)
     draw, clock = random.Random(seed), ManualClock(0)
@@ -110,7 +110,7 @@ def test_a_crowd_of_moved_timers_keeps_order_and_instants() -> None:
 
 def test_an_engine_that_is_gone_leaves_its_number_to_the_next() -> None:
     """
-    Engines with timers come and go, thousands of them, and each timer still finds its own.
+    With thousands of engines that come and go, each timer still finds its own.
     """
     clock = ManualClock(0)
     kept = Engine(clock)

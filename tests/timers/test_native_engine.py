@@ -14,10 +14,6 @@ from tickwheel.testing.engine_suite import EngineSuite
 
 
 class TestNativeEngine(EngineSuite):
-    """
-    The contract suite on the native engine.
-    """
-
     def make_engine(self, clock: ManualClock, max_pending: int | None = None) -> Engine:
         return Engine(clock, max_pending=max_pending)
 

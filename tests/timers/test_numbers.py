@@ -1,5 +1,5 @@
 """
-The table of verbs x types x byte orders: each accepted value means what its own library means by it.
+Methods x types x byte orders: each accepted value has the meaning of its own library.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The calendar queue keeps the wheel's contract, and fits its pages to what is pending.
+The calendar queue keeps the wheel's contract, and fits its pages to the pending entries.
 """
 
 import random
@@ -25,7 +25,7 @@ def fullest(wheel: CalendarWheel) -> int:
 
 def test_pages_stay_short_where_deadlines_spread() -> None:
     """
-    Ten thousand deadlines spread over any span fill pages of a few, and no page holds a hundredth of them.
+    Ten thousand deadlines spread over any span fill short pages; no page holds a hundredth of them.
     """
     dice = random.Random(7)
     for span in (10**5, 10**9, 10**15):
@@ -38,7 +38,7 @@ def test_pages_stay_short_where_deadlines_spread() -> None:
 
 def test_skew_crowds_a_page() -> None:
     """
-    Where a quarter of the deadlines is one thousandth as far apart as the others, one page holds them: where it breaks.
+    If a quarter of the deadlines is a thousand times denser than the others, one page holds them: its weak point.
     """
     wheel = CalendarWheel()
     for number in range(3_000):
@@ -51,7 +51,7 @@ def test_skew_crowds_a_page() -> None:
 
 def test_shrinks_again() -> None:
     """
-    A calendar that empties gives its days back.
+    A calendar that becomes empty releases its days.
     """
     wheel = CalendarWheel()
     ids = [wheel.insert(number * 1_000, None) for number in range(10_000)]

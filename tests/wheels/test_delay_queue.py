@@ -18,12 +18,12 @@ from tickwheel.testing import ManualClock
 from tickwheel.wheels.delay_queue import DelayQueue
 
 PATIENCE_S = 30
-"""A test that has waited this long for a thread has failed."""
+"""Maximum wait in seconds for a thread."""
 
 
 class WatchedClock(ManualClock):
     """
-    A manual clock that counts how often it is read, so that a test knows that a thread has come to wait.
+    A manual clock that counts its readings, so that a test knows that a thread waits.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class WatchedClock(ManualClock):
 
 def in_thread(call: Callable[[], Any]) -> Future[Any]:
     """
-    Call in a thread of its own that ends with the test run.
+    Call in a daemon thread.
     """
     future: Future[Any] = Future()
 
@@ -56,7 +56,7 @@ def in_thread(call: Callable[[], Any]) -> Future[Any]:
 
 def test_order() -> None:
     """
-    Items come by deadline, and first offered first among equal ones.
+    Items come by deadline, then in the order in which they were offered.
     """
     clock = ManualClock()
     queue: DelayQueue[str] = DelayQueue(clock)
@@ -94,7 +94,7 @@ def test_delays_that_have_passed() -> None:
 
 def test_bad_delays() -> None:
     """
-    NaN and what is no number are refused, and leave nothing in the queue.
+    NaN and objects that are not numbers are refused, and leave nothing in the queue.
     """
     queue: DelayQueue[str] = DelayQueue()
     with pytest.raises(InvalidDelayError):
@@ -108,7 +108,7 @@ def test_bad_delays() -> None:
 
 def test_cancel() -> None:
     """
-    A cancelled item is not taken, and a second cancel says so.
+    A cancelled item is not taken, and a second cancel returns False.
     """
     queue: DelayQueue[str] = DelayQueue(ManualClock())
     tea = queue.offer("tea", 0)
@@ -120,7 +120,7 @@ def test_cancel() -> None:
 
 def test_close() -> None:
     """
-    Close returns what is left with the seconds it had, and refuses everything afterwards, twice over.
+    Close returns the remaining items with their remaining seconds, and refuses further calls, also twice.
     """
     clock = ManualClock(start_ns=10**12)
     queue: DelayQueue[str] = DelayQueue(clock)
@@ -136,7 +136,7 @@ def test_close() -> None:
 
 def test_a_taker_is_woken_for_an_earlier_arrival() -> None:
     """
-    A thread that waits for an item an hour away takes one that is offered due now.
+    A thread that waits for an item an hour away takes one that is due now.
     """
     clock = WatchedClock()
     queue: DelayQueue[str] = DelayQueue(clock)
@@ -151,7 +151,7 @@ def test_a_taker_is_woken_for_an_earlier_arrival() -> None:
 
 def test_a_taker_of_an_empty_queue_is_woken() -> None:
     """
-    A thread that waits for anything at all takes the first offer.
+    A thread that waits on an empty queue takes the first offer.
     """
     clock = WatchedClock()
     queue: DelayQueue[str] = DelayQueue(clock)
@@ -163,7 +163,7 @@ def test_a_taker_of_an_empty_queue_is_woken() -> None:
 
 def test_takers_follow_the_leader() -> None:
     """
-    Several waiting threads each take one item when the clock has reached it, and none is left asleep.
+    Several waiting threads each take one item when it is due, and none stays asleep.
     """
     clock = WatchedClock()
     queue: DelayQueue[int] = DelayQueue(clock)
@@ -197,7 +197,7 @@ def test_waiting_takers_learn_of_the_close() -> None:
 @pytest.mark.realtime
 def test_take_with_a_timeout() -> None:
     """
-    A take that waits in vain ends with Empty, with and without something pending, and hands the lead on.
+    A take that times out ends with Empty, with and without pending items, and passes the lead on.
     """
     queue: DelayQueue[str] = DelayQueue()
     with pytest.raises(Empty):

@@ -1,5 +1,7 @@
 """
-The faults of the great timer systems, each as a test that ours do not have it.
+Known faults of other timer systems, each as a test that ours do not have it.
+
+Garbage collection is off during the tests: finalizers, and callbacks of the collector such as hypothesis', would run.
 """
 
 import gc
@@ -60,7 +62,7 @@ def lines_run(call: Callable[[], object]) -> int:
 
 def test_the_collector_is_not_counted() -> None:
     """
-    What a collection runs in Python does not count as work of the code that happened to trigger it.
+    Python code that a collection runs does not count as work of the code that triggered it.
     """
 
     def called(*_: object) -> None:
@@ -108,7 +110,7 @@ def test_tokio_hangs_after_12_days(design: Any) -> None:
 
 def test_delays_about_the_span() -> None:
     """
-    The span and one less fit and come on time; one more, and every multiple, is refused with the span in the message.
+    Delays up to the span fit and are on time; longer ones are refused with the span in the message.
     """
     for start in (0, 1, SECOND - 1, SECOND, 5 * SECOND + 7):
         wheel = SingleWheel(tick=1, slots=8)
@@ -124,7 +126,7 @@ def test_delays_about_the_span() -> None:
 
 def test_delays_about_a_turn(make_ticked: Make) -> None:
     """
-    A delay of one turn, of several, and of a nanosecond beside them, and the type's maximum, are held.
+    Delays of one turn, of several, of a nanosecond more or less, and the type's maximum, are held.
     """
     wheel = make_ticked(1)
     wheel.advance(3 * SECOND)
@@ -143,7 +145,7 @@ def test_delays_about_a_turn(make_ticked: Make) -> None:
 
 def test_cascade_into_the_tick_that_expires(make_ticked: Make) -> None:
     """
-    What cascades into the very tick that is reached expires in it, before what comes later in the same advance.
+    An entry that cascades into the current tick expires in it, before later ones of the same advance.
     """
     for edge in (5, 25, 125, 256, 256 * 64):
         wheel = make_ticked(1)
@@ -170,7 +172,7 @@ def test_base_is_now_and_not_the_last_tick(make: Make) -> None:
 
 def test_an_early_wake_up_arms_again(make: Make) -> None:
     """
-    A wake-up that comes too early gets nothing, and the same time is due again.
+    A wake-up that comes too early delivers nothing, and the same time is due again.
     """
     wheel = make(1)
     wheel.insert(9 * SECOND, "tea")
@@ -181,7 +183,7 @@ def test_an_early_wake_up_arms_again(make: Make) -> None:
 
 def test_a_wake_up_before_parking_is_not_lost() -> None:
     """
-    An offer that arrives before a taker has gone to sleep is seen by it (tokio #6682, RussellLuo #5).
+    A taker sees an offer that arrives before it sleeps (tokio #6682, RussellLuo #5).
     """
 
     class OfferingClock(ManualClock):
@@ -204,7 +206,7 @@ def test_a_wake_up_before_parking_is_not_lost() -> None:
 @pytest.mark.parametrize("gone", [(0,), (4,), (9,), (0, 9), tuple(range(1, 9)), tuple(range(10))])
 def test_cancelled_siblings_of_a_due_batch(make: Make, gone: tuple[int, ...]) -> None:
     """
-    Entries that are due and not delivered yet can be cancelled at the head, in the middle and at the end.
+    Due entries that are not delivered yet can be cancelled: the first, a middle and the last.
     """
     wheel = make(1)
     ids = [wheel.insert(2 * SECOND, number) for number in range(11)]
@@ -217,7 +219,7 @@ def test_cancelled_siblings_of_a_due_batch(make: Make, gone: tuple[int, ...]) ->
 
 def test_stale_handles_reach_nobody(make: Make) -> None:
     """
-    An id whose entry is gone cannot end the life of the entry that took its place.
+    An id whose entry is gone does not affect the entry that took its place.
     """
     wheel = make(1)
     stale = wheel.insert(SECOND, "old")
@@ -232,7 +234,7 @@ def test_stale_handles_reach_nobody(make: Make) -> None:
 
 def test_netty_counts_a_cancel_twice(make: Make) -> None:
     """
-    The count of pending timers drops once on every path, and a refused insert leaves no trace (#14959).
+    The count of pending timers decreases once on every path, and a refused insert leaves no trace (#14959).
     """
     wheel = make(1)
     ids = [wheel.insert(tick * SECOND, tick) for tick in (1, 2, 2, 3)]
@@ -251,7 +253,7 @@ def test_netty_counts_a_cancel_twice(make: Make) -> None:
 
 def test_caffeine_unlinks_the_rest_when_a_callback_raises(make: Make) -> None:
     """
-    After a stop in the middle of a slot the rest is still linked, and in order.
+    After a stop in the middle of a slot the other entries are still linked, in order.
     """
     wheel = make(1)
     for number in range(6):
@@ -264,7 +266,7 @@ def test_caffeine_unlinks_the_rest_when_a_callback_raises(make: Make) -> None:
 
 def test_wahern_delivers_66_before_62(make: Make) -> None:
     """
-    Polled slower than the tick, a wheel delivers by deadline across all its levels.
+    A wheel that is polled slower than its tick delivers by deadline across all its levels.
     """
     wheel = make(0.001)
     unit = 1_000_000
@@ -303,7 +305,7 @@ def test_nexus_polls_the_whole_population(make_python: Make) -> None:
 
 def test_a_crowded_slot_is_paid_for_piece_by_piece(make_python: Make) -> None:
     """
-    After its one sort, a slot of twenty thousand drains at a cost that depends on the piece and not on the rest.
+    After its one sort, a slot of twenty thousand entries is delivered at a cost per delivered entry.
     """
     wheel = make_python(1)
     for number in range(20_000):

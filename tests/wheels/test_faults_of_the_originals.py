@@ -1,5 +1,5 @@
 """
-The faults of the classic wheels on the web, each as a test that ours do not have it.
+Known faults of published wheel implementations, each as a test that ours do not have it.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def test_russellluo_fires_891_ms_early(make: Make) -> None:
 
 def test_russellluo_deadlocks_on_reinsert() -> None:
     """
-    A coarse slot is taken whole before its entries are filed again, so one that maps back into it ends no loop (#53).
+    A coarse slot is removed before its entries are filed again, so none that maps back causes a loop (#53).
     """
     for slots in range(2, 9):
         wheel = HierarchicalWheel(tick=1, slots=slots)
@@ -48,7 +48,7 @@ def test_russellluo_deadlocks_on_reinsert() -> None:
 
 def test_russellluo_second_stop_panics(make: Make) -> None:
     """
-    A wheel may be drained twice, and what is set afterwards fires.
+    A wheel may be drained twice, and timers that are set afterwards fire.
     """
     wheel = make(1)
     wheel.insert(SECOND, "drained")
@@ -60,7 +60,7 @@ def test_russellluo_second_stop_panics(make: Make) -> None:
 
 def test_go_zero_moves_by_slot_number(make: Make) -> None:
     """
-    Set and moved at any position of the pointer, a timer fires once, when the move says (go-zero: wrong in 26 %).
+    Set and moved at any position of the pointer, a timer fires once, at its new deadline (go-zero: wrong in 26 %).
     """
     combinations = 0
     for elapsed, first, waited in product(range(5), range(1, 16), range(5)):
@@ -91,7 +91,7 @@ def test_go_zero_short_move_fires_twice(make: Make) -> None:
 
 def test_go_zero_loses_what_is_set_after_drain(make: Make) -> None:
     """
-    What is set after a drain, into the slots just drained, is kept.
+    Timers that are set after a drain, into the slots just drained, are kept.
     """
     wheel = make(1)
     for tick in range(1, 10):
@@ -107,7 +107,7 @@ def test_go_zero_loses_what_is_set_after_drain(make: Make) -> None:
 @pytest.mark.parametrize("start", [0, 1, 255, 256, 2**26, 2**32 - 1, 2**32])
 def test_skynet_takes_a_delay_near_the_counter_for_a_near_one(start: int, delay: int) -> None:
     """
-    A delay of about as many ticks as the counter has does not wrap into the near slots.
+    A delay of about the counter's range does not wrap into the near slots.
     """
     wheel = CascadingWheel(tick=1e-9)
     wheel.advance(start)
@@ -133,7 +133,7 @@ def test_skynet_counter_wraps_in_use() -> None:
 
 def test_skynet_wakes_up_when_idle(make: Make) -> None:
     """
-    An empty wheel asks for no wake-up, and one with a far deadline for exactly one.
+    An empty wheel needs no wake-up, and one with a far deadline exactly one.
     """
     wheel = make(0.01)
     assert wheel.next_expiration() is None
@@ -145,7 +145,7 @@ def test_skynet_wakes_up_when_idle(make: Make) -> None:
 
 def test_skynet_clock_stepped_back(make: Make) -> None:
     """
-    A clock that steps back fires nothing early, and the rest in its time.
+    A clock that steps back fires nothing early, and the others on time.
     """
     wheel = make(1)
     wheel.advance(20 * SECOND)
@@ -157,7 +157,7 @@ def test_skynet_clock_stepped_back(make: Make) -> None:
 
 def test_article_inserts_before_deciding() -> None:
     """
-    A delay past the span is refused and leaves nothing behind that could fire early.
+    A delay past the span is refused and leaves nothing that could fire early.
     """
     wheel = SingleWheel(tick=1, slots=8)
     with pytest.raises(SpanExceededError):
@@ -180,7 +180,7 @@ def test_article_takes_long_delays_modulo_the_ring(make_ticked: Make) -> None:
 
 def test_circle_wheels_divide_by_zero_below_a_second(make: Make) -> None:
     """
-    Ticks and delays below one second work like any.
+    Ticks and delays below one second work like any other.
     """
     for tick in (0.5, 0.1, 0.001, 1e-6, 1e-9):
         wheel = make(tick)
@@ -192,7 +192,7 @@ def test_circle_wheels_divide_by_zero_below_a_second(make: Make) -> None:
 
 def test_circle_wheels_lose_a_tick_to_floats(make_ticked: Make) -> None:
     """
-    No multiple of a tenth of a second comes a tick early (0.3 / 0.1 is 2.9999999999999996).
+    No multiple of a tenth of a second is a tick early (0.3 / 0.1 is 2.9999999999999996).
     """
     for number in range(1, 400):
         wheel = make_ticked(0.1)

@@ -1,5 +1,5 @@
 """
-What a design may be made with, and the arithmetic of its slots.
+The options of designs, and the arithmetic of slots.
 """
 
 import doctest
@@ -37,7 +37,7 @@ def test_ticks_that_are_refused(design: Any, tick: float) -> None:
 @pytest.mark.parametrize("design", TICKED)
 def test_ticks_that_are_no_numbers(design: Any) -> None:
     """
-    A tick that is no number is refused as every number of seconds is.
+    A tick that is not a number is refused like any invalid number of seconds.
     """
     with pytest.raises(InvalidDelayError):
         design(tick=math.nan)
@@ -50,7 +50,7 @@ def test_ticks_that_are_no_numbers(design: Any) -> None:
 @pytest.mark.parametrize("design", RINGS)
 def test_slots_that_are_refused(design: Any) -> None:
     """
-    Fewer than two slots, or what is no integer, is an error that names it.
+    Fewer than two slots, or an object that is not an integer, is an error that names it.
     """
     for slots in (1, 0, -1):
         with pytest.raises(ValueError, match=f"slots is {slots}: pass an integer, 2 or more"):
@@ -82,7 +82,7 @@ def test_only_single_has_a_span() -> None:
 
 def test_start_of_the_hierarchical_wheel() -> None:
     """
-    A start in seconds is where the wheel's time begins, so near deadlines need one level only.
+    A start in seconds is the initial time, so near deadlines need one level only.
     """
     start = 10**9
     wheel = HierarchicalWheel(tick=1, slots=20, start=start)
@@ -158,7 +158,7 @@ def test_a_ring_finds_its_occupied_slots(size: int) -> None:
 )
 def test_worked_examples(name: str) -> None:
     """
-    The example in a design's docstring does what it says.
+    The example in a design's docstring runs.
     """
     results = doctest.testmod(importlib.import_module(f"tickwheel.wheels.{name}"))
     assert results.attempted >= 4
@@ -170,7 +170,7 @@ def test_worked_examples(name: str) -> None:
 )
 def test_views_show_every_entry(make: Any) -> None:
     """
-    The view of the rings counts every entry once, NEVER apart, in slots that there are.
+    The view of the rings counts every entry once, except NEVER, in existing slots.
     """
     wheel = make()
     wheel.advance(1_000)

@@ -40,7 +40,7 @@ def test_a_seed_repeats_its_run() -> None:
 
 def test_the_command_prints_seed_and_divergences(capsys: pytest.CaptureFixture[str]) -> None:
     """
-    The command says which seed repeats the run, how much it did and that nothing diverged.
+    The command prints the seed that repeats the run, its size and that nothing diverged.
     """
     assert main(["--wheel", "heap", "--operations", "3000", "--seed", "5"]) == 0
     line = capsys.readouterr().out
@@ -50,7 +50,7 @@ def test_the_command_prints_seed_and_divergences(capsys: pytest.CaptureFixture[s
 
 def test_the_command_tells_a_divergence(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    The command ends with 1 and prints a case that can be played again.
+    The command ends with 1 and prints a case that can be replayed.
     """
     monkeypatch.setitem(DESIGNS, "heap", (lambda _: EarlyWheel(),))
     assert main(["--wheel", "heap", "--operations", "3000", "--seed", "5"]) == 1
@@ -85,7 +85,7 @@ class EarlyWheel(HeapWheel):
 
 class ForgetfulWheel(HeapWheel):
     """
-    Loses what was moved to a multiple of 64.
+    Loses entries that are moved to a multiple of 64.
     """
 
     def reschedule(self, id: int, deadline: int) -> bool:
@@ -97,7 +97,7 @@ class ForgetfulWheel(HeapWheel):
 
 class DoublingWheel(HeapWheel):
     """
-    Delivers the last of a batch that a limit cut once more.
+    Delivers the last entry of a limited delivery twice.
     """
 
     def advance(self, now: int, limit: int | None = None) -> list[Any]:
@@ -112,7 +112,7 @@ class DoublingWheel(HeapWheel):
 
 class UnstableWheel(HeapWheel):
     """
-    Orders equal deadlines by the first arrival of an entry, whatever was moved since.
+    Orders equal deadlines by the first arrival of an entry, ignoring moves.
     """
 
     def reschedule(self, id: int, deadline: int) -> bool:
@@ -128,7 +128,7 @@ class UnstableWheel(HeapWheel):
 
 class SleepyWheel(HeapWheel):
     """
-    Says that it is idle while something at the edge of a tick of 64 is due.
+    Reports that it is idle while an entry at the edge of a tick of 64 is due.
     """
 
     def next_expiration(self) -> int | None:
@@ -148,7 +148,7 @@ class HoardingWheel(HeapWheel):
 
 class LenientWheel(HeapWheel):
     """
-    Takes True for a nanosecond.
+    Accepts True as a nanosecond.
     """
 
     def insert(self, deadline: int, payload: Any) -> int:
@@ -157,13 +157,10 @@ class LenientWheel(HeapWheel):
 
 class MiscountingWheel(HeapWheel):
     """
-    Counts a cancel of what is not there.
+    Counts a cancel of an unknown entry.
     """
 
     def cancel(self, id: int) -> bool:
-        """
-        Count first, look later.
-        """
         self._counts["cancels"] += id not in self._entries
         return super().cancel(id)
 
@@ -191,7 +188,7 @@ def test_the_machine_finds_it(broken: Callable[[], HeapWheel]) -> None:
 @pytest.mark.parametrize("operation", ["cancel", "move", "look"])
 def test_what_was_left_out_is_not_another_entry(operation: str) -> None:
     """
-    An operation on an entry whose insert was left out does not meet the entry whose id is that number.
+    An operation on an omitted insert does not affect the entry with that number as its id.
     """
     wheel = HeapWheel()
     replay(lambda _: wheel, Case(0, (("insert", 7, 100), (operation, 1, 50))))

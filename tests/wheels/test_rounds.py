@@ -19,7 +19,7 @@ class TestRoundsWheel(WheelSuite):
 
 class TestSmallRoundsWheel(WheelSuite):
     """
-    The contract suite on the smallest ring there is, which is gone around for everything.
+    The contract suite on the smallest ring, which goes around for every delay.
     """
 
     def make_wheel(self, start: int) -> RoundsWheel:

@@ -19,7 +19,7 @@ class TestSingleWheel(WheelSuite):
 
 class TestSmallSingleWheel(WheelSuite):
     """
-    The contract suite on a ring of 63 nanoseconds, of the least span that the suite takes.
+    The contract suite on a ring of 63 nanoseconds, the shortest span that the suite allows.
     """
 
     def make_wheel(self, start: int) -> SingleWheel:

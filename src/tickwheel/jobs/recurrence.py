@@ -62,28 +62,28 @@ _OF_RULES: Final = (
     "time",
 )
 FIELDS: Final = frozenset({*_OF_RULES, "exclude", "jitter_ms", "misfire", "overlap", "tz", *_MORE, *_STATE})
-"""All that a canonical text may say: what is added to it by a later version is refused, and not left out."""
+"""All fields of a canonical text: a field of a later version is refused, and not ignored."""
 _DST: Final = ("dst_gap", "dst_overlap")
 _DAY: Final = timedelta(days=1)
 _PASSES_MAX: Final = 10_000
-"""How many stretches of what is excluded a search passes before it gives up; each costs up to 50 microseconds."""
+"""Maximum number of excluded ranges that a search passes; each costs up to 50 microseconds."""
 _AHEAD_MS: Final = 50 * 366 * 86_400_000
-"""How far a search goes, as for a line of cron."""
+"""Range of a search, as for a cron line."""
 _ZONES_MS: Final = 26 * 3_600_000
-"""The most that the clock of a zone can be off by other data: those of the world are this far apart."""
+"""Maximum error of a zone's clock by outdated data: the largest difference of two zones."""
 _LAST_MS: Final = 253_370_764_800_000
-"""The year 9999: no calendar here has the one after it, and an exclusion looks ahead."""
+"""The year 9999: calendars here end with it, and an exclusion looks ahead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
     """
-    Fires at `anchor_at + n * every_ms`, for every n: the phase is fixed, so lateness never adds up to drift.
+    Fires at `anchor_at + n * every_ms`, for every n: the phase is fixed, so lateness does not add up to drift.
 
     Attributes:
         every_ms: The distance, at least 1.
         anchor_at: Any instant of the series, in ms since the epoch.
-        tz: The IANA name of the zone in which a job reads what it leaves out; it moves no instant.
+        tz: The IANA name of the zone of its exclusions; it moves no instant.
     """
 
     every_ms: int
@@ -112,7 +112,7 @@ class Interval:
     @property
     def length(self) -> float:
         """
-        The distance as a caller gives it, in seconds.
+        The distance in seconds, the caller's unit.
         """
         return self.every_ms / 1000
 
@@ -122,9 +122,9 @@ Rule: TypeAlias = Interval | Dates | Cron
 
 class Overlap(StrEnum):
     """
-    The policy for instants that pass while a run lasts, its retries included.
+    The policy for instants that pass during a run, including its retries.
 
-    No policy runs a job beside itself: its key is its lock. For that, set a job that fires once for each run.
+    No policy runs a job concurrently with itself: its key is its lock. For that, set a one-time job for each run.
     """
 
     SKIP = "skip"
@@ -142,10 +142,10 @@ class Ended(NamedTuple):
     The end of a run whose node could not compute the next one: no run is due until a node can.
 
     Attributes:
-        due_at: When it was due.
-        begun: When it began.
-        ended: When it ended.
-        has_run: Whether it counts.
+        due_at: Due time.
+        begun: Start time.
+        ended: End time.
+        has_run: True if it counts.
     """
 
     due_at: int
@@ -206,11 +206,10 @@ class Recurrence:
         """
         Return the job's first instant later than *after*, or None if there is none.
 
-        That is `next_at` where it is later. Intervals and dates begin at their anchor; `nominal` knows the instants
-        before, too.
+        That is at least `next_at`. Intervals and dates begin at their anchor; `nominal` also returns earlier instants.
 
         Args:
-            key: The job's.
+            key: The job's key.
             after: In ms since the epoch.
             passes: As for `nominal`.
 
@@ -230,14 +229,14 @@ class Recurrence:
         """
         Return the series' first instant later than *after*, before any jitter, or None if there is none.
 
-        A day that a zone's calendar leaves out was missed, like any run that nobody could fire: `skip` leaves it out.
+        A run on a day that a zone's calendar omits counts as missed: `skip` leaves it out.
 
         Args:
             after: In ms since the epoch.
-            passes: As many instants are looked at, if they are excluded; an iterator that several searches may share.
+            passes: Maximum number of excluded instants to pass; an iterator that several searches may share.
 
         Raises:
-            InvalidRecurrenceError: If so much is excluded that the search gives up: whether there is one is not known.
+            InvalidRecurrenceError: If so much is excluded that the search gives up: the result is unknown.
         """
         last = after + _AHEAD_MS
         line = self.rule if isinstance(self.rule, Cron) else None
@@ -263,9 +262,9 @@ class Recurrence:
 
     def following(self, key: str, due_at: int, begun: int, ended: int) -> tuple[int | None, int | None]:
         """
-        Return when the job comes back after the run due at *due_at*, and the instant of that run if it is another.
+        Return the due time after the run due at *due_at*, and that run's nominal instant, if different.
 
-        Instants until *begun* were missed, and those from then until *ended* came while the run lasted.
+        Instants until *begun* were missed, and those from then until *ended* passed during the run.
         """
         start = due_at if self.misfire is Misfire.ALL else max(due_at, min(begun, ended))
         if self.run_at is not None:
@@ -285,15 +284,15 @@ class Recurrence:
         self, key: str, due_at: int, begun: int, ended: int, *, has_run: bool, has_failed: bool = False
     ) -> tuple[int | None, Recurrence]:
         """
-        Return when the job comes back, or None where its series ends, and its recurrence then.
+        Return the next due time, or None if its series ends, and its recurrence then.
 
         Args:
-            key: The job's.
-            due_at: When the run was due.
-            begun: When it began; *ended*, if it did not.
-            ended: When it ended.
-            has_run: Whether it counts; one that was left out does not.
-            has_failed: Whether it was given up.
+            key: The job's key.
+            due_at: Due time of the run.
+            begun: Start time; *ended*, if it did not start.
+            ended: End time.
+            has_run: True if it counts; a run that was left out does not.
+            has_failed: True if it failed for good.
         """
         runs = self.runs + has_run
         if self.max_runs is not None and runs >= self.max_runs:
@@ -309,7 +308,7 @@ class Recurrence:
 
     def pauses(self) -> bool:
         """
-        Return whether so many runs in a row have failed that the job is to be paused.
+        Return whether the number of consecutive failed runs has reached `pause_after`.
         """
         return self.pause_after is not None and self.failures >= self.pause_after
 
@@ -322,9 +321,9 @@ class Recurrence:
 
     def named(self, key: str, due_at: int) -> int:
         """
-        Return the instant that the rule named for the run due at *due_at*, before any jitter.
+        Return the nominal instant of the run due at *due_at*, before any jitter.
 
-        It is the same for all attempts. A run that was wanted besides (`run_now`) has the instant at which it was due.
+        It is the same for all attempts. For an additional run (`run_now`) it is its due time.
         """
         if self.nominal_at is not None:
             return self.nominal_at
@@ -332,9 +331,10 @@ class Recurrence:
 
     def postponed(self, key: str, due_at: int, begun: int, expires_ms: int | None = None) -> Recurrence:
         """
-        Return the recurrence while the run due at *due_at*, for *expires_ms* if any, waits to be tried again.
+        Return the recurrence while the run due at *due_at*, with *expires_ms* if any, waits for a retry.
 
-        The series goes on from it where instants that pass meanwhile get a run, or some were missed until it had begun.
+        The series continues from that run if instants that pass in the meantime get a run, or some were missed before
+        it began.
         """
         goes_on = self._overlaps is not Overlap.SKIP or self._makes_up(key, due_at, begun)
         run_at = due_at if self.run_at is None and goes_on else self.run_at
@@ -348,7 +348,7 @@ class Recurrence:
 
     def overtaken_at(self, key: str, due_at: int, begun: int) -> int | None:
         """
-        Return when the run due at *due_at* has to stop for the next one, or None if it may go on.
+        Return when the run due at *due_at* has to stop for the next one, or None if it may continue.
 
         Instants until *begun* were missed: they stop nothing.
         """
@@ -367,7 +367,7 @@ class Recurrence:
 
     def moved(self, step_ms: int) -> Recurrence:
         """
-        Return the recurrence after the clock was set by *step_ms*: what counts elapsed time is moved along.
+        Return the recurrence after a clock step of *step_ms*: relative instants move along.
         """
         if not isinstance(self.rule, Interval):
             return self
@@ -381,11 +381,11 @@ class Recurrence:
 
     def has_same_instants(self, other: Recurrence, *, has_phase: bool = False) -> bool:
         """
-        Return whether the rules name the same instants, however they are spelled.
+        Return whether the rules have the same instants, however they are spelled.
 
         Args:
             other: The rule to compare.
-            has_phase: Whether the phase of *other*, an interval, was asked for; otherwise any will do.
+            has_phase: True if the phase of *other*, an interval, was requested; otherwise any phase matches.
         """
         rule, wanted = self.rule, other.rule
         is_same = rule == wanted or _meaning(rule) == _meaning(wanted)
@@ -394,7 +394,7 @@ class Recurrence:
 
     def has_same_runs(self, other: Recurrence, *, has_phase: bool = False) -> bool:
         """
-        Return whether the rules name the same instants and the same end; *has_phase* as in `has_same_instants`.
+        Return whether the rules have the same instants and the same end; *has_phase* as in `has_same_instants`.
         """
         is_end = (self.until, self.max_runs) == (other.until, other.max_runs)
         return is_end and self.has_same_instants(other, has_phase=has_phase)
@@ -415,7 +415,7 @@ class Recurrence:
 
     def is_postponed(self, due_at: int) -> bool:
         """
-        Return whether the run due at *due_at* is tried again, was snoozed, or was due while another lasted.
+        Return whether the run due at *due_at* is a retry, was snoozed, or was due during another run.
         """
         is_late = self.next_at is not None and self.next_at <= due_at
         return is_late or self.run_at is not None or self.expires_ms is not None
@@ -424,18 +424,18 @@ class Recurrence:
         self, other: Recurrence, key: str, due_at: int, now: int, *, has_begun: bool, has_phase: bool = False
     ) -> tuple[int | None, Recurrence]:
         """
-        Return when a job is due that waits for *due_at* and gets the rule of *other*, and its recurrence from then on.
+        Return the due time, and the recurrence, of a job that waits for *due_at* and gets the rule of *other*.
 
-        A run that is owed keeps its instant, and the series goes on after it by the new rule. A changed interval counts
-        from the last nominal run. The instant is None where the series is over by the new rule.
+        An owed run keeps its due time, and the series continues after it by the new rule. A changed interval counts
+        from the last nominal run. The due time is None if the series is over by the new rule.
 
         Args:
-            other: The new rule; its state does not count.
-            key: The job's.
-            due_at: In ms since the epoch, and so *now*.
-            now: The time.
-            has_begun: Whether the run has made an attempt.
-            has_phase: Whether the phase of *other*, an interval, was asked for.
+            other: The new rule; its state is ignored.
+            key: The job's key.
+            due_at: In ms since the epoch.
+            now: In ms since the epoch.
+            has_begun: True if the run has made an attempt.
+            has_phase: True if the phase of *other*, an interval, was requested.
         """
         is_owed = has_begun or due_at <= now or self.is_postponed(due_at)
         nominal, shift = self.named(key, due_at), other.shift_ms(key)
@@ -473,7 +473,7 @@ class Recurrence:
 
     def is_past(self, key: str, due_at: int) -> bool:
         """
-        Return whether somebody moved the run that is due at *due_at* past the end of the series.
+        Return whether the run due at *due_at* was moved past the end of the series.
         """
         if self.until is None or self.run_at is not None or self.next_at is not None:
             return False
@@ -481,13 +481,13 @@ class Recurrence:
 
     def upcoming(self, key: str, after: int, count: int, passes: Iterable[object] | None = None) -> Iterator[int]:
         """
-        Yield the *count* instants after the run due at *after*, fewer where the series ends: in the year 9999 at last.
+        Yield the *count* instants after the run due at *after*, fewer if the series ends; the year 9999 ends all.
 
         Args:
-            key: The job's.
+            key: The job's key.
             after: In ms since the epoch.
-            count: How many.
-            passes: As for `nominal`; all of them share these.
+            count: Number of instants.
+            passes: As for `nominal`; shared by all of them.
 
         Raises:
             InvalidRecurrenceError: As `nominal`.
@@ -504,7 +504,7 @@ class Recurrence:
 
     def shift_ms(self, key: str) -> int:
         """
-        Return by how much *key* comes after its nominal instants: 0 to `jitter_ms`, spread evenly over keys.
+        Return the delay of *key* after its nominal instants: 0 to `jitter_ms`, evenly distributed over keys.
         """
         return share_of(key, self.jitter_ms)
 
@@ -540,10 +540,10 @@ class Recurrence:
     @lru_cache(maxsize=4096)
     def from_text(text: str) -> Recurrence:
         """
-        Read a canonical text.
+        Parse a canonical text.
 
         Raises:
-            InvalidRecurrenceError: If it is none.
+            InvalidRecurrenceError: If it is not a canonical text.
         """
         try:
             facts = json.loads(text)
@@ -561,7 +561,7 @@ class Recurrence:
 @lru_cache(maxsize=4096)
 def _rule_of(text: str) -> Recurrence:
     """
-    Read a text without state, which the runs of a series have in common.
+    Parse a text without state, which the runs of a series share.
     """
     facts = json.loads(text)
     gap = DstGap(facts["dst_gap"]) if "dst_gap" in facts else None
@@ -587,7 +587,7 @@ def _in_place(
     series: Recurrence, key: str, due_at: int, nominal: int, step_ms: int, *, is_owed: bool
 ) -> tuple[int | None, Recurrence]:
     """
-    Return the same as `turned_into` where no instant changes, except by *step_ms* of another jitter.
+    As `turned_into`, if no instant changes, except by *step_ms* of another jitter.
     """
     if not is_owed and series.until is not None and nominal > series.until:
         return None, series
@@ -604,12 +604,12 @@ def _begun_again(
     series: Recurrence, nominal: int, shift: int, now: int, last: int | None
 ) -> tuple[int | None, Recurrence]:
     """
-    Return the same as `turned_into` where the series names other instants and no run is owed.
+    As `turned_into`, if the series has other instants and no run is owed.
 
     Args:
         series: The new one, with the state of the old one.
-        nominal: The instant of the run that the job waits for.
-        shift: By how much its runs come later.
+        nominal: The nominal instant of the scheduled run.
+        shift: Jitter of its runs.
         now: The time.
         last: The last nominal run of an interval, or None.
     """
@@ -629,9 +629,9 @@ def in_phase_of(rule: Rule, before: Rule, last: int | None, nominal: int) -> Rul
     Return *rule* in the phase of *before*, a rule of the same kind, or counted from its *last* run.
 
     Args:
-        rule: A new rule.
-        before: The old one.
-        last: The last nominal run by the old one, or None if there was none.
+        rule: The new rule.
+        before: The old rule.
+        last: The last nominal run by the old rule, or None if there was none.
         nominal: The next one.
     """
     if isinstance(rule, Interval) and isinstance(before, Interval):
@@ -686,7 +686,7 @@ def _left_out(exclude: Iterable[Exclusion]) -> Hashable:
 
 def nominal_of(key: str, due_at: int, text: str | None) -> int | None:
     """
-    Return the instant that the recurrence *text* named for the run of *key* due at *due_at*; None without a rule.
+    Return the nominal instant of the run of *key* due at *due_at* by the recurrence *text*; None without a rule.
     """
     if text is None:
         return None
@@ -698,13 +698,13 @@ def nominal_of(key: str, due_at: int, text: str | None) -> int | None:
 
 def renamed(key: str, due_at: int, text: str) -> int | None:
     """
-    Return the instant that a rule names by now in place of *due_at*, or None if it names *due_at* itself.
+    Return the instant that replaces *due_at* by the current zone data, or None if *due_at* is still right.
 
-    The rule named *due_at* by other data of its zone. The nearest instant replaces it; of two equally near ones, the
-    later. A run that is tried again or wanted at another time keeps its instant.
+    The rule computed *due_at* by other data of its zone. The nearest instant replaces it; of two equally near ones, the
+    later. A retry and a run that was moved keep their due times.
 
     Args:
-        key: The job's, which waits for its first attempt.
+        key: Key of the job, which waits for its first attempt.
         due_at: In ms since the epoch.
         text: The recurrence.
 
@@ -735,7 +735,7 @@ def renamed(key: str, due_at: int, text: str) -> int | None:
 
 def share_of(key: str, span_ms: int) -> int:
     """
-    Return the place of *key* in a span, 0 to *span_ms*: always the same one, and those of many keys fill it evenly.
+    Return the place of *key* in a span, 0 to *span_ms*: constant for a key, and evenly distributed over keys.
     """
     if not span_ms:
         return 0

@@ -1,5 +1,5 @@
 """
-Requests about recurring jobs: the rule, its first run, and a look at the next ones.
+Requests of recurring jobs: the rule, its first run, and its next runs.
 
 Internal: other packages use it, users do not.
 """
@@ -43,9 +43,9 @@ EXCLUDE_MAX = 366
 RUNS_MAX = 1 << 31
 _GRACE_MIN_MS = 1_000
 _LINES_MAX = 10
-"""Each costs some 40 microseconds an instant that it is asked about, a day a tenth of that."""
+"""Maximum number of exclusion lines: each costs some 40 microseconds per instant, a day a tenth of that."""
 _PASSES_MAX = 1_000
-"""How many stretches of what is excluded are passed at a set, which may hold up an event loop: some 50 milliseconds."""
+"""Maximum number of excluded ranges that a set passes, some 50 milliseconds, as it may block an event loop."""
 _OF_SERIES: Final = {
     "until": None,
     "max_runs": None,
@@ -61,16 +61,16 @@ _OF_SERIES: Final = {
     "dst_overlap": None,
     "pause_after": None,
 }
-"""What shapes a series, and what it is where nobody has given it."""
+"""Fields that define a series, with their defaults."""
 _EVERY = "@every"
 _DAY_MS: Final = 86_400_000
 _NOISE_MS = 1e-6
-"""What a float of seconds may be off a whole number of milliseconds: 0.07 * 1000 is 70.00000000000001."""
+"""Maximum error of a float of seconds in whole milliseconds: 0.07 * 1000 is 70.00000000000001."""
 
 
 def interval_of(every: Duration | None, cron: str | None) -> Duration | None:
     """
-    Return the interval that is asked for: *every*, or that of a *cron* line such as `@every 90s`; None for a calendar.
+    Return the requested interval: *every*, or that of a *cron* line such as `@every 90s`; None for a calendar rule.
     """
     if every is None and isinstance(cron, str):
         alias, _, interval = cron.replace("\t", " ").strip().partition(" ")
@@ -81,7 +81,7 @@ def interval_of(every: Duration | None, cron: str | None) -> Duration | None:
 
 def check_once(request: SetRequest) -> None:
     """
-    Refuse what shapes a series in a *request* for a job that fires once.
+    Refuse fields of a series in a *request* for a one-time job.
 
     Raises:
         InvalidJobError: Naming the value and the remedy.
@@ -102,12 +102,13 @@ def first_run(request: SetRequest, key: str, start: int | None, now: int) -> tup
     """
     Return the first instant and the canonical text of a recurring request, in the phase of *start* if it has one.
 
-    An interval whose start has passed begins now, with one late run, and goes on in phase; a line of cron waits, and so
-    do dates. The instant is None if no run is due until `until=`: a series that exists may still owe one.
+    An interval whose start has passed begins now, with one late run, and continues in phase; a cron line waits for its
+    next match, and so do dates. The instant is None if no run is due until `until=`: an existing series may still owe
+    one.
 
     Raises:
         InvalidRecurrenceError: If there is no such rule, or it never fires.
-        InvalidJobError: For another value.
+        InvalidJobError: For another invalid value.
     """
     rule = _rule(request, start, now)
     start = now + 1 if start is None else max(start, now)
@@ -169,7 +170,7 @@ def _rule(request: SetRequest, start: int | None, now: int) -> Rule:
 
 def _step(every: Duration) -> Step:
     """
-    Return a number of days or months, as *every* has them beside a time of the day.
+    Return the number of days or months of *every* besides a time of day.
     """
     if isinstance(every, str) and (step := Step.of(every)) is not None:
         with _refused():
@@ -184,10 +185,10 @@ def _step(every: Duration) -> Step:
 
 def time_text(value: object) -> str:
     """
-    Return the time of the day that *value* names as text.
+    Return *value*, a time of day, as text.
 
     Raises:
-        InvalidRecurrenceError: If it names none.
+        InvalidRecurrenceError: If it is not a time of day.
     """
     with _refused():
         return time_of(value).isoformat()
@@ -195,17 +196,17 @@ def time_text(value: object) -> str:
 
 def no_run(until: object) -> InvalidRecurrenceError:
     """
-    Return the error of a new series whose *until* comes before its first run.
+    Return the error for a new series whose *until* is before its first run.
     """
     return InvalidRecurrenceError("until", until, "no run is due until then: name a later instant")
 
 
 def runs_of(job: Job, count: int, passes: Iterable[object] | None = None) -> Iterator[int]:
     """
-    Yield the next *count* runs of a recurring *job* in ms since the epoch, the one that it waits for first.
+    Yield the next *count* runs of a recurring *job* in ms since the epoch, the scheduled one first.
 
     Raises:
-        InvalidRecurrenceError: If the search gives up, because so much is left out; see `Recurrence.nominal`.
+        InvalidRecurrenceError: If the search gives up, because too much is excluded; see `Recurrence.nominal`.
     """
     yield job.due_at
     yield from Recurrence.from_text(job.recurrence or "").upcoming(job.key, job.due_at, count - 1, passes)
@@ -233,7 +234,7 @@ def _grace_ms(request: SetRequest) -> int:
 
 def exclusions(texts: Sequence[str | date], tz: str) -> tuple[Exclusion, ...]:
     """
-    Return what *texts* leave out, read in the zone *tz*.
+    Parse *texts* as exclusions, in the zone *tz*.
 
     Raises:
         InvalidRecurrenceError: Naming the one that cannot be read.
@@ -254,7 +255,7 @@ def exclusions(texts: Sequence[str | date], tz: str) -> tuple[Exclusion, ...]:
 @contextmanager
 def _refused() -> Iterator[None]:
     """
-    Refuse, as a job's, what cannot be read of a line, a zone or an exclusion.
+    Convert errors of a line, a zone or an exclusion to those of a job.
     """
     try:
         yield
@@ -264,7 +265,7 @@ def _refused() -> Iterator[None]:
 
 def _every_ms(every: Duration) -> int:
     """
-    Return an interval in milliseconds, which has to be whole: a rounded one would drift from what was asked for.
+    Convert an interval to whole milliseconds; rounding would drift.
     """
     if isinstance(every, str) and (step := Step.of(every)) is not None and step.months:
         raise InvalidRecurrenceError(
