@@ -54,7 +54,7 @@ from tickwheel.host import writer
 from tickwheel.host.hooks import Hooks
 from tickwheel.host.registry import Registry
 from tickwheel.jobs.errors import StoreError
-from tickwheel.jobs.model import Standing
+from tickwheel.jobs.model import AttemptState
 from tickwheel.scheduler import _core
 from tickwheel.scheduler._core import Core
 
@@ -347,7 +347,7 @@ def gives_back_twice() -> Any:
 
     def careless(self: Any, job: Any) -> Any:
         found = withdraw(self, job)
-        return found and (*found[:2], found[1] is Standing.WITHDRAWN)
+        return found and (*found[:2], found[1] is AttemptState.WITHDRAWN)
 
     return mock.patch.object(StagedJobs, "withdraw", careless)
 

@@ -29,6 +29,7 @@ from simulation.history import (
 
 from tickwheel.jobs.model import (
     Answer,
+    AttemptState,
     AttemptStatus,
     Begin,
     Job,
@@ -38,7 +39,6 @@ from tickwheel.jobs.model import (
     SetPause,
     Settle,
     Settled,
-    Standing,
 )
 
 PLAN = Plan(0, hours=2.0, asks=60, breaks=4)
@@ -411,7 +411,7 @@ def test_a_start_while_it_is_paused_is_overtaken(events):
     """
     at = place(events, Fired, lambda event: event.attempt == 1)
     fired = events[at]
-    over = AttemptStatus(fired.generation, fired.due_at, fired.attempt, Standing.WITHDRAWN)
+    over = AttemptStatus(fired.generation, fired.due_at, fired.attempt, AttemptState.WITHDRAWN)
     job = next(
         each.write.job
         for each in events

@@ -17,7 +17,7 @@ from tickwheel.engine._staged import StagedJobs, _step_all
 from tickwheel.engine._staged_job import TABLE, Phase, StagedJob, Step
 from tickwheel.engine._withdrawals import Withdrawals
 from tickwheel.host.runtime import Runtime
-from tickwheel.jobs.model import Job, Standing, State
+from tickwheel.jobs.model import AttemptState, Job, State
 
 
 def job(key="k", generation=1, due_at=1000):
@@ -79,8 +79,8 @@ def test_withdrawn_before_the_start(is_counted):
     table.begin([entry], 1)
     if is_counted:
         table.begun([entry])
-    assert table.withdraw(counted_job(entry)) == (entry, Standing.WITHDRAWN, True)
-    assert table.withdraw(counted_job(entry)) == (entry, Standing.WITHDRAWN, False)
+    assert table.withdraw(counted_job(entry)) == (entry, AttemptState.WITHDRAWN, True)
+    assert table.withdraw(counted_job(entry)) == (entry, AttemptState.WITHDRAWN, False)
     assert table.begun([entry]) == []
     assert not table.start(entry)
     assert not table.end(entry)
@@ -106,7 +106,7 @@ def test_given_back_once():
     for _ in range(2):
         withdrawals.look([0])
         statuses = withdrawals.statuses([counted_job(entry)])
-        assert [status.standing for status in statuses] == [Standing.WITHDRAWN]
+        assert [status.standing for status in statuses] == [AttemptState.WITHDRAWN]
         withdrawals.resolved(statuses, None)
     (written,) = settler.write.call_args_list
     assert written.args[0] is entry
@@ -124,10 +124,10 @@ def test_started_before_the_withdrawal():
     assert table.is_waiting(entry.job.generation)
     assert table.start(entry)
     assert not table.is_waiting(entry.job.generation)
-    assert table.withdraw(counted_job(entry)) == (entry, Standing.STARTED, False)
+    assert table.withdraw(counted_job(entry)) == (entry, AttemptState.STARTED, False)
     assert entry.phase is Phase.RUNNING
     assert table.end(entry)
-    assert table.withdraw(counted_job(entry)) == (entry, Standing.STARTED, False)
+    assert table.withdraw(counted_job(entry)) == (entry, AttemptState.STARTED, False)
 
 
 def test_loaded_twice():
@@ -385,7 +385,7 @@ def withdraw_some(table, dice):
     withdrawn = []
     for entry in table.take(Phase.BEGUN, Phase.RUNNING):
         found = table.withdraw(counted_job(entry)) if dice.random() < 0.3 else None
-        if found is not None and found[1] is Standing.WITHDRAWN:
+        if found is not None and found[1] is AttemptState.WITHDRAWN:
             withdrawn.append(entry.job.generation)
             table.settle([entry])
     return withdrawn

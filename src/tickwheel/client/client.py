@@ -16,16 +16,16 @@ from tickwheel.client.change import changed
 from tickwheel.client.declare import declared
 from tickwheel.errors import ClosedError, ReentrantError
 from tickwheel.host.joined_connections import refuse_own_wait
-from tickwheel.host.opening import Opening
+from tickwheel.host.opening import LazyStore
 from tickwheel.host.options import SchedulerOptions, owner_name
 from tickwheel.host.partitioned_writer import PartitionedWriter
 from tickwheel.host.promise import Promise
-from tickwheel.host.referee import Done, Knowing, Referee
+from tickwheel.host.referee import Done, LocalAttempts, WithdrawalArbiter
 from tickwheel.host.registry import Registry
 from tickwheel.host.runtime import Runtime
 from tickwheel.host.store_clock import StoreClock
 from tickwheel.host.withdrawal_requests import WithdrawalRequests
-from tickwheel.host.within import Within
+from tickwheel.host.within import TransactionClient
 from tickwheel.host.writer import Writer
 from tickwheel.jobs import checks
 from tickwheel.jobs.bulk import BulkAnswer, BulkFields, BulkProgress, bulk_request
@@ -85,7 +85,7 @@ class Client:
         on_commit: Callable[[Sequence[Write], list[Answer]], None],
         on_unknown: Callable[[], None],
         on_scope: Callable[[str, str, Pause | None], None],
-        knowing: Callable[[], Knowing | None],
+        knowing: Callable[[], LocalAttempts | None],
         tracer: Tracer | None = None,
     ) -> None:
         self.store = store
@@ -98,7 +98,7 @@ class Client:
         self._on_unknown = on_unknown
         self._on_scope = on_scope
         self._tracer = tracer
-        self.opening = Opening(store.url, self._open, runtime)
+        self.opening = LazyStore(store.url, self._open, runtime)
         self._knowing = knowing
         self._requests = WithdrawalRequests(store, self._resubmit, runtime)
         self._name_actor()
@@ -143,7 +143,7 @@ class Client:
             waiting_max=self._options.waiting_max,
             on_commit=self._on_commit,
             on_unknown=self._on_unknown,
-            referee=Referee(self._knowing, self._requests),
+            referee=WithdrawalArbiter(self._knowing, self._requests),
         )
 
     @property
@@ -215,14 +215,14 @@ class Client:
         self._on_scope(scope, by, pause)
         return was_paused
 
-    def within(self, connection: object) -> Within:
+    def within(self, connection: object) -> TransactionClient:
         self.refresh()
         store = self.store
         if not (store.abilities.joins_transactions and isinstance(store, Joins)):
             what = f"{store.url} joins no transaction of yours"
             raise UnsupportedError(what, "leave conn out, or keep the jobs in SQLite or PostgreSQL")
         actor, owner = self.actor(), self._owner
-        return Within(store, connection, self._set_write, self.clock.now_ms, actor=actor, owner=owner)
+        return TransactionClient(store, connection, self._set_write, self.clock.now_ms, actor=actor, owner=owner)
 
     def _writing(self, verb: str) -> Writer | PartitionedWriter:
         """

@@ -43,7 +43,7 @@ from tickwheel.engine._staged_job import TABLE, Phase, StagedJob, Step
 from tickwheel.host.lane_names import LaneNames
 from tickwheel.host.runtime import Runtime
 from tickwheel.jobs.lane import lane_of
-from tickwheel.jobs.model import Job, Standing
+from tickwheel.jobs.model import AttemptState, Job
 
 __all__ = ["StagedJobs"]
 
@@ -255,7 +255,7 @@ class StagedJobs:
             entry.has_started = True
             return True
 
-    def withdraw(self, job: Job) -> tuple[StagedJob, Standing, bool] | None:
+    def withdraw(self, job: Job) -> tuple[StagedJob, AttemptState, bool] | None:
         """
         Keep the counted attempt of *job* from starting, and return its entry and how far it had come.
 
@@ -272,7 +272,7 @@ class StagedJobs:
             if entry is None or (entry.job.due_at, entry.attempt) != (job.due_at, job.attempt):
                 return None
             is_mine = _step(entry, _WITHDRAW)
-            return entry, Standing.STARTED if entry.has_started else Standing.WITHDRAWN, is_mine
+            return entry, AttemptState.STARTED if entry.has_started else AttemptState.WITHDRAWN, is_mine
 
     def recall(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
         """

@@ -20,7 +20,7 @@ from tickwheel.engine._staged_job import StagedJob
 from tickwheel.engine._way import Way
 from tickwheel.engine.resources import Resources
 from tickwheel.errors import ClosedError
-from tickwheel.jobs.model import Answer, AttemptStatus, Job, Outcome, Standing, State
+from tickwheel.jobs.model import Answer, AttemptState, AttemptStatus, Job, Outcome, State
 
 __all__ = ["Withdrawals"]
 
@@ -91,7 +91,7 @@ class Withdrawals:
             answer = None if answers is None else answers[index]
             if answer is not None and answer.outcome is Outcome.STOPPING:
                 self._stop_started(status.generation, status.due_at, status.attempt)
-            if status.standing is not Standing.WITHDRAWN:
+            if status.standing is not AttemptState.WITHDRAWN:
                 continue
             entry = self._withdrawn.pop(status.generation, None)
             if answer is None or answer.outcome not in _REPLACED:
@@ -123,7 +123,7 @@ class Withdrawals:
                 if found is None:
                     continue
                 entry, standing, is_mine = found
-                if standing is Standing.STARTED:
+                if standing is AttemptState.STARTED:
                     started.append(job)
                 elif is_mine:
                     self._give_back(entry)

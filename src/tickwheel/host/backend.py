@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tickwheel.host.promise import Reply
-from tickwheel.host.within import Within
+from tickwheel.host.within import TransactionClient
 from tickwheel.jobs.bulk import BulkAnswer, BulkFields, BulkProgress
 from tickwheel.jobs.change import ChangeFields
 from tickwheel.jobs.declaration import Declaration, Declared
@@ -62,7 +62,7 @@ class Jobs(Protocol):
         Run *verb*; the answers are in order.
         """
 
-    def within(self, connection: object) -> Within: ...
+    def within(self, connection: object) -> TransactionClient: ...
 
     def get(self, key: str) -> Job | None: ...
 

@@ -14,10 +14,10 @@ from tickwheel.host.runtime import Runtime
 from tickwheel.host.writer import Writer
 from tickwheel.jobs.errors import StoreError
 
-__all__ = ["Opening"]
+__all__ = ["LazyStore"]
 
 
-class Opening:
+class LazyStore:
     """
     Opens a store once, in the process that uses it first, until it is closed.
 

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 from tickwheel.errors import ClosedError
 from tickwheel.host.promise import Promise
 from tickwheel.host.runtime import Runtime
-from tickwheel.host.tally import Tally, WriterStats
+from tickwheel.host.tally import WriterMetrics, WriterStats
 from tickwheel.host.writer import Done, Writer
 from tickwheel.jobs.errors import StoreError
 from tickwheel.jobs.model import Answer, Begin, Redate, SetAside, Settle, Write, key_of
@@ -37,7 +37,7 @@ class PartitionedWriter:
         """
         self._runtime = runtime
         self._partition_of = store.partition_of
-        self._tally = Tally(runtime)
+        self._tally = WriterMetrics(runtime)
         self.times, self.sizes = self._tally.times, self._tally.sizes
         share = max(_SHARE_MIN, waiting_max // len(store.partitions))
         self._writers: list[Writer] = []

@@ -22,7 +22,7 @@ from tickwheel.host.withdrawal_requests import WithdrawalRequests, with_status
 from tickwheel.jobs.model import Answer, AttemptStatus, Job, Outcome, Write
 from tickwheel.jobs.rules import is_undecided
 
-__all__ = ["Done", "Knowing", "Open", "Referee", "has_late"]
+__all__ = ["Done", "LocalAttempts", "UndecidedBatch", "WithdrawalArbiter", "has_late"]
 
 Done: TypeAlias = Callable[[list[Answer] | Exception], object]
 """Receives the answers to one entry's writes, or the error of all of them; it may neither block nor raise."""
@@ -30,7 +30,7 @@ Done: TypeAlias = Callable[[list[Answer] | Exception], object]
 Commit: TypeAlias = Callable[[Sequence[Write]], list[Answer]]
 
 
-class Knowing(Protocol):
+class LocalAttempts(Protocol):
     """
     A source of the states of counted attempts.
     """
@@ -53,7 +53,7 @@ class Knowing(Protocol):
         """
 
 
-class Open:
+class UndecidedBatch:
     """
     A caller's batch in which some writes are still undecided.
     """
@@ -64,7 +64,7 @@ class Open:
         self.writes, self.answers, self.indexes, self.done = writes, answers, indexes, done
 
     @classmethod
-    def of(cls, writes: Sequence[Write], answers: list[Answer], done: Done) -> Open | None:
+    def of(cls, writes: Sequence[Write], answers: list[Answer], done: Done) -> UndecidedBatch | None:
         """
         Return the undecided part of *answers*, or None.
         """
@@ -88,7 +88,7 @@ class Open:
         self.done(self.answers)
 
 
-class Referee:
+class WithdrawalArbiter:
     """
     Decides on the writer's thread by the memory of this process, and leaves other cases to withdrawal requests.
 
@@ -97,18 +97,18 @@ class Referee:
         requests: Sends requests to other owners.
     """
 
-    def __init__(self, knowing: Callable[[], Knowing | None], requests: WithdrawalRequests) -> None:
+    def __init__(self, knowing: Callable[[], LocalAttempts | None], requests: WithdrawalRequests) -> None:
         self._knowing = knowing
         self._requests = requests
 
-    def decide(self, parts: Sequence[Open], commit: Commit) -> None:
+    def decide(self, parts: Sequence[UndecidedBatch], commit: Commit) -> None:
         """
         Answer the callers of *parts*, now or later; *commit* does writes, durable on return.
         """
         knowing = self._knowing()
         jobs = [part.job(index) for part in parts for index in part.indexes]
         statuses: list[AttemptStatus | None] = [None] * len(jobs) if knowing is None else knowing.statuses(jobs)
-        by_part: list[tuple[Open, list[AttemptStatus | None]]] = []
+        by_part: list[tuple[UndecidedBatch, list[AttemptStatus | None]]] = []
         for part in parts:
             own, statuses = statuses[: len(part.indexes)], statuses[len(part.indexes) :]
             if None in own:  # its other withdrawals wait with it, and are asked for again
@@ -120,7 +120,9 @@ class Referee:
         for part, own in by_part:
             self._write_over(part, [each for each in own if each is not None], knowing, commit)
 
-    def _write_over(self, part: Open, statuses: list[AttemptStatus], knowing: Knowing | None, commit: Commit) -> None:
+    def _write_over(
+        self, part: UndecidedBatch, statuses: list[AttemptStatus], knowing: LocalAttempts | None, commit: Commit
+    ) -> None:
         writes = [with_status(part.writes[index], status) for index, status in zip(part.indexes, statuses, strict=True)]
         try:
             answers = commit(writes)
@@ -131,7 +133,7 @@ class Referee:
             return
         if knowing is not None:
             knowing.resolved(statuses, answers)
-        again = Open.of(writes, answers, part.finish)
+        again = UndecidedBatch.of(writes, answers, part.finish)
         if again is None:
             part.finish(answers)
         else:

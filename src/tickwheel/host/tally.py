@@ -10,7 +10,7 @@ from tickwheel.host.distribution import Distribution
 from tickwheel.host.runtime import Runtime
 from tickwheel.jobs.model import record
 
-__all__ = ["Tally", "WriterStats"]
+__all__ = ["WriterMetrics", "WriterStats"]
 
 
 @record
@@ -39,7 +39,7 @@ class WriterStats:
     failures: int = 0
 
 
-class Tally:
+class WriterMetrics:
     """
     Counters of the writer's threads; read without a lock.
     """

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Final
 from tickwheel.errors import ClosedError
 from tickwheel.host.runtime import Runtime
 from tickwheel.jobs.errors import StoreError
-from tickwheel.jobs.model import Answer, AttemptStatus, Contested, Job, Outcome, Standing, Write
+from tickwheel.jobs.model import Answer, AttemptState, AttemptStatus, Contested, Job, Outcome, Write
 from tickwheel.stores import Store
 
 if TYPE_CHECKING:
     import threading
 
-    from tickwheel.host.referee import Open
+    from tickwheel.host.referee import UndecidedBatch
 
 __all__ = ["RETRY_S", "WithdrawalRequests", "with_status"]
 
@@ -47,7 +47,7 @@ class _Caller:
 
     __slots__ = ("fails_since", "part")
 
-    def __init__(self, part: Open) -> None:
+    def __init__(self, part: UndecidedBatch) -> None:
         self.part = part
         self.fails_since: float | None = None
 
@@ -68,7 +68,7 @@ class _Waiting(_Caller):
 
     __slots__ = ("remind_at", "statuses", "until")
 
-    def __init__(self, part: Open, now: float) -> None:
+    def __init__(self, part: UndecidedBatch, now: float) -> None:
         super().__init__(part)
         self.until = now + _PATIENCE_S
         self.remind_at = now
@@ -82,7 +82,7 @@ class _Stopping(_Caller):
 
     __slots__ = ("answers",)
 
-    def __init__(self, part: Open, answers: list[Answer]) -> None:
+    def __init__(self, part: UndecidedBatch, answers: list[Answer]) -> None:
         super().__init__(part)
         self.answers = answers
 
@@ -110,7 +110,7 @@ class WithdrawalRequests:
         self._is_closed = False
         self._thread: threading.Thread | None = None
 
-    def add(self, part: Open) -> None:
+    def add(self, part: UndecidedBatch) -> None:
         """
         Have the undecided writes of *part* decided; from any thread, without waiting.
         """
@@ -185,7 +185,7 @@ class WithdrawalRequests:
                 if job.generation not in counted:
                     waiting.statuses[index] = None  # there is nothing to ask any more: it is done as it is
                 elif counted[job.generation]:
-                    waiting.statuses[index] = _status(job, Standing.STARTED)
+                    waiting.statuses[index] = _status(job, AttemptState.STARTED)
             if now >= waiting.remind_at:
                 waiting.remind_at = now + _REMIND_S
                 self._remind(waiting, {index: job for index, job in open_.items() if index not in waiting.statuses})
@@ -209,7 +209,7 @@ class WithdrawalRequests:
         orphaned = self._store.request_withdrawal(list(open_.values())) if open_ else set()
         for index, job in open_.items():
             if job.generation in orphaned:
-                waiting.statuses[index] = _status(job, Standing.CUT_OFF)
+                waiting.statuses[index] = _status(job, AttemptState.CUT_OFF)
 
     def _decide(self, waiting: _Waiting) -> None:
         part = waiting.part
@@ -219,7 +219,7 @@ class WithdrawalRequests:
         except Exception as error:  # noqa: BLE001 - whatever it is belongs to the caller
             part.finish(error)
 
-    def _answered(self, part: Open, answers: list[Answer] | Exception) -> None:
+    def _answered(self, part: UndecidedBatch, answers: list[Answer] | Exception) -> None:
         """
         Pass *answers* on, after the owners of jobs that are to stop have been asked.
         """
@@ -244,7 +244,7 @@ class WithdrawalRequests:
         return True
 
 
-def _status(job: Job, standing: Standing) -> AttemptStatus:
+def _status(job: Job, standing: AttemptState) -> AttemptStatus:
     return AttemptStatus(job.generation, job.due_at, job.attempt, standing)
 
 

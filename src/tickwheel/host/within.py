@@ -16,7 +16,7 @@ from tickwheel.jobs.requests import SetRequest
 from tickwheel.jobs.verbs import Verb, writes_of
 from tickwheel.stores import Joins
 
-__all__ = ["Joining", "Within"]
+__all__ = ["Joining", "TransactionClient"]
 
 
 class Joining:
@@ -42,7 +42,7 @@ class Joining:
         return await self._store.join_async(await unwrapped_async(self._connection), self._writes)
 
 
-class Within:
+class TransactionClient:
     """
     The operations within the transaction of *connection*.
 

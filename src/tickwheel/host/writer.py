@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tickwheel.errors import ClosedError
 from tickwheel.host.promise import Promise
-from tickwheel.host.referee import Done, Open, Referee, has_late
+from tickwheel.host.referee import Done, UndecidedBatch, WithdrawalArbiter, has_late
 from tickwheel.host.runtime import Runtime
-from tickwheel.host.tally import Tally, WriterStats
+from tickwheel.host.tally import WriterMetrics, WriterStats
 from tickwheel.host.withdrawal_requests import RETRY_S
 from tickwheel.jobs.errors import StoreError, StoreFullError
 from tickwheel.jobs.model import Answer, Write
@@ -74,8 +74,8 @@ class Writer:
         retry_s: float = RETRY_S,
         on_commit: Callable[[Sequence[Write], list[Answer]], None] | None = None,
         on_unknown: Callable[[], None] | None = None,
-        referee: Referee | None = None,
-        tally: Tally | None = None,
+        referee: WithdrawalArbiter | None = None,
+        tally: WriterMetrics | None = None,
     ) -> None:
         """
         Start the thread.
@@ -109,7 +109,7 @@ class Writer:
         self._own: _Queue = deque()
         self._callers: _Queue = deque()
         self._waiting = 0
-        self._tally = tally or Tally(runtime)
+        self._tally = tally or WriterMetrics(runtime)
         self.times = self._tally.times
         """Durations of commits, in ms."""
         self.sizes = self._tally.sizes
@@ -321,12 +321,12 @@ class Writer:
             self._fail(entries, len(writes), error)
             return
         self._committed(writes, answers)
-        undecided: list[Open] = []
+        undecided: list[UndecidedBatch] = []
         may_be_undecided = self._referee is not None and has_late(answers)
         start = 0
         for part, done in entries:
             end = start + len(part)
-            waiting = Open.of(part, answers[start:end], done) if may_be_undecided else None
+            waiting = UndecidedBatch.of(part, answers[start:end], done) if may_be_undecided else None
             if waiting is None:
                 _call(done, answers[start:end])
             else:

@@ -11,10 +11,10 @@ from typing import Final
 
 from tickwheel.jobs.record import record
 
-__all__ = ["ANY_ATTEMPT", "AttemptStatus", "Standing"]
+__all__ = ["ANY_ATTEMPT", "AttemptState", "AttemptStatus"]
 
 
-class Standing(StrEnum):
+class AttemptState(StrEnum):
     """
     The state of a counted attempt, as reported by the node that knows it for certain.
     """
@@ -40,8 +40,8 @@ class AttemptStatus:
     generation: int
     due_at: int
     attempt: int
-    standing: Standing
+    standing: AttemptState
 
 
-ANY_ATTEMPT: Final = AttemptStatus(0, 0, 0, Standing.STARTED)
+ANY_ATTEMPT: Final = AttemptStatus(0, 0, 0, AttemptState.STARTED)
 """For a set in a caller's transaction, which cannot ask an owner: it replaces any attempt."""

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from tickwheel.jobs.attempt_status import ANY_ATTEMPT, AttemptStatus, Standing
+from tickwheel.jobs.attempt_status import ANY_ATTEMPT, AttemptState, AttemptStatus
 from tickwheel.jobs.history import CUT_OFF, Actor, HistoryRecord
 from tickwheel.jobs.manifest import Manifest, Under
 from tickwheel.jobs.once import Keep, Once
@@ -32,6 +32,7 @@ __all__ = [
     "Actor",
     "Adopt",
     "Answer",
+    "AttemptState",
     "AttemptStatus",
     "Begin",
     "Cancel",
@@ -61,7 +62,6 @@ __all__ = [
     "SetPause",
     "Settle",
     "Settled",
-    "Standing",
     "State",
     "Under",
     "Write",

@@ -20,6 +20,7 @@ from tickwheel.jobs.model import (
     STOPPED,
     Adopt,
     Answer,
+    AttemptState,
     AttemptStatus,
     Begin,
     Cancel,
@@ -40,7 +41,6 @@ from tickwheel.jobs.model import (
     SetPause,
     Settle,
     Settled,
-    Standing,
     State,
     Write,
 )
@@ -164,7 +164,7 @@ def is_undecided(write: Write, answer: Answer) -> bool:
     if isinstance(answer, Recalled):
         return False
     over = write.over
-    if over is None or over.standing is not Standing.STARTED:
+    if over is None or over.standing is not AttemptState.STARTED:
         return True
     # An earlier attempt may have started: of the one that is counted nothing is known then.
     return (over.generation, over.due_at, over.attempt) != (job.generation, job.due_at, job.attempt)
@@ -381,9 +381,9 @@ def _known(job: Job | None, over: AttemptStatus | None) -> Job | None:
         return None
     if over.generation and ATTEMPT(over) != ATTEMPT(job):
         return None
-    if over.standing is Standing.STARTED:
+    if over.standing is AttemptState.STARTED:
         return job
-    is_counted = over.standing is Standing.CUT_OFF
+    is_counted = over.standing is AttemptState.CUT_OFF
     return replace(job, state=State.PENDING, attempt=job.attempt - (not is_counted))
 
 

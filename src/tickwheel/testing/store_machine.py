@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from tickwheel.jobs.model import (
     Adopt,
     Answer,
+    AttemptState,
     AttemptStatus,
     Begin,
     Cancel,
@@ -35,7 +36,6 @@ from tickwheel.jobs.model import (
     SetPause,
     Settle,
     Settled,
-    Standing,
     State,
     key_of,
 )
@@ -213,7 +213,7 @@ class _Machine:
         if job is None or self.rng.random() < 0.4:
             return None
         attempt = job.attempt + (self.rng.random() < 0.1)
-        return AttemptStatus(job.generation, job.due_at, attempt, self.rng.choice(list(Standing)))
+        return AttemptStatus(job.generation, job.due_at, attempt, self.rng.choice(list(AttemptState)))
 
     def draw_adopt(self, key: str) -> Adopt:
         state = self.rng.choice((State.PENDING, State.DEAD))

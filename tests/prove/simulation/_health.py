@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from simulation.history import Committed, Deployed, Ended, Fault, Fired, Freed, Granted, Left, Scoped
-from tickwheel.jobs.model import Begin, Contested, Job, Outcome, Set, SetPause, Settle, Standing, scope_over
+from tickwheel.jobs.model import AttemptState, Begin, Contested, Job, Outcome, Set, SetPause, Settle, scope_over
 
 __all__ = ["Health"]
 
@@ -239,7 +239,7 @@ class Health:
             if isinstance(write, SetPause):  # it may be resumed after its time
                 self._promised.pop((job.key, job.generation), None)
             over = write.over
-            if over is not None and over.standing is Standing.WITHDRAWN:
+            if over is not None and over.standing is AttemptState.WITHDRAWN:
                 self._free(job.key, over.generation, event.at)
 
     def unheard(self, key: str) -> None:

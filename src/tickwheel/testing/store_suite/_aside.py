@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from tickwheel.jobs.model import (
+    AttemptState,
     Begin,
     Cancel,
     Job,
@@ -18,7 +19,6 @@ from tickwheel.jobs.model import (
     SetAside,
     Settle,
     Settled,
-    Standing,
     State,
 )
 from tickwheel.stores.contract import Aside, Lease, Skill
@@ -241,7 +241,7 @@ class AsideTests(StoreTests):
                 jobs = taken(rig, lease, MAIL)
                 for job in jobs:
                     assert rig.do(Begin(job, lease.epoch)).outcome is Outcome.BEGUN
-                    stop = Cancel(job.key, over=rig.status(job.key, Standing.STARTED), stops=True)
+                    stop = Cancel(job.key, over=rig.status(job.key, AttemptState.STARTED), stops=True)
                     assert rig.do(stop).outcome is Outcome.STOPPING
                 ended = next(job for job in jobs if job.key == "{k} ended")
                 assert rig.do(Settle(ended, lease.epoch)).outcome is Outcome.SETTLED

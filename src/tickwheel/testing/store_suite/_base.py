@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from tickwheel.jobs.model import (
     Answer,
+    AttemptState,
     AttemptStatus,
     Begin,
     Cancel,
@@ -24,7 +25,6 @@ from tickwheel.jobs.model import (
     SetPause,
     Settle,
     Settled,
-    Standing,
     State,
     Write,
 )
@@ -92,7 +92,7 @@ class Rig:
         assert self.begin(job) is Outcome.BEGUN
         return job
 
-    def status(self, key: str, standing: Standing) -> AttemptStatus:
+    def status(self, key: str, standing: AttemptState) -> AttemptStatus:
         """
         Return a status of the counted attempt of *key*.
         """

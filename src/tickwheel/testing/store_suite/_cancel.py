@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tickwheel.jobs.model import STOPPED, Cancel, Outcome, Redate, Settled, Standing, State
+from tickwheel.jobs.model import STOPPED, AttemptState, Cancel, Outcome, Redate, Settled, State
 from tickwheel.testing.store_suite._base import StoreTests, everything
 
 
@@ -50,7 +50,7 @@ class CancelTests(StoreTests):
         """
         with self.rig() as rig:
             job = rig.running("key", recurrence="every 5 s")
-            assert rig.cancel("key", over=rig.status("key", Standing.STARTED)).outcome is Outcome.CANCELLED
+            assert rig.cancel("key", over=rig.status("key", AttemptState.STARTED)).outcome is Outcome.CANCELLED
             assert rig.settle(job, due_at=rig.now + 9).outcome is Outcome.NOT_FOUND
             assert rig.store.get("key") is None
 
@@ -76,7 +76,7 @@ class CancelTests(StoreTests):
         with self.rig() as rig:
             job = rig.running("key")
             assert rig.do(Cancel("key", stops=True)).outcome is Outcome.TOO_LATE
-            stop = Cancel("key", over=rig.status("key", Standing.STARTED), stops=True)
+            stop = Cancel("key", over=rig.status("key", AttemptState.STARTED), stops=True)
             answer = rig.do(stop)
             assert (answer.outcome, answer.job) == (Outcome.STOPPING, rig.get("key"))
             stopped = rig.get("key")
@@ -92,7 +92,7 @@ class CancelTests(StoreTests):
         """
         with self.rig() as rig:
             job = rig.running("key", expires_at=rig.now + 90_000)
-            rig.do(Cancel("key", over=rig.status("key", Standing.STARTED), stops=True))
+            rig.do(Cancel("key", over=rig.status("key", AttemptState.STARTED), stops=True))
             rig.settle(job, Settled.AGAIN, due_at=rig.now + 120_000)
             rig.do(Redate(rig.get("key"), rig.lease("key").epoch, rig.now + 3_720_000))
             assert rig.get("key").expires_at == STOPPED
@@ -105,7 +105,7 @@ class CancelTests(StoreTests):
         """
         with self.rig() as rig:
             job = rig.running("key", recurrence="every 5 s")
-            stop = Cancel("key", over=rig.status("key", Standing.STARTED), stops=True)
+            stop = Cancel("key", over=rig.status("key", AttemptState.STARTED), stops=True)
             assert rig.do(stop).outcome is Outcome.STOPPING
             assert rig.settle(job, due_at=rig.now + 9).outcome is Outcome.NOT_FOUND
             assert rig.store.get("key") is None
@@ -123,7 +123,7 @@ class CancelTests(StoreTests):
             running = everything(rig.store, prefix="key", state=State.RUNNING, limit=4)
             assert [job.key for job in running] == [f"key {number}" for number in range(6)]
             stops = [
-                Cancel(job.key, job.generation, over=rig.status(job.key, Standing.STARTED), stops=True)
+                Cancel(job.key, job.generation, over=rig.status(job.key, AttemptState.STARTED), stops=True)
                 for job in running
             ]
             assert {answer.outcome for answer in rig.store.apply(stops)} == {Outcome.STOPPING}

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tickwheel.jobs.model import (
+    AttemptState,
     Begin,
     Cancel,
     HistoryRecord,
@@ -16,7 +17,6 @@ from tickwheel.jobs.model import (
     Set,
     Settle,
     Settled,
-    Standing,
     State,
     Write,
 )
@@ -92,7 +92,7 @@ class HistoryTests(StoreTests):
         with self.rig() as rig:
             for batched in (False, True):
                 gone, again = (rig.running(f"{name} {batched}", recurrence="every 5 s") for name in ("gone", "again"))
-                over = [rig.status(job.key, Standing.STARTED) for job in (gone, again)]
+                over = [rig.status(job.key, AttemptState.STARTED) for job in (gone, again)]
                 meanwhile: list[Write] = [
                     Cancel(gone.key, over=over[0], stops=True),
                     Set(replace(again, attempt=0), over=over[1]),

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tickwheel.jobs.model import ANY_ATTEMPT, AttemptStatus, Job, Outcome, SetMode, Settled, Standing, State
+from tickwheel.jobs.model import ANY_ATTEMPT, AttemptState, AttemptStatus, Job, Outcome, SetMode, Settled, State
 from tickwheel.testing.store_suite._base import OWNER, Rig, StoreTests
 
 __all__ = ["LastCheckTests"]
@@ -32,7 +32,7 @@ class LastCheckTests(StoreTests):
     def test_the_status_of_another_attempt(self) -> None:
         with self.rig() as rig:
             rig.running("key")
-            status = rig.status("key", Standing.WITHDRAWN)
+            status = rig.status("key", AttemptState.WITHDRAWN)
             for other in (
                 replace(status, generation=status.generation + 1),
                 replace(status, due_at=status.due_at + 1),
@@ -48,7 +48,7 @@ class LastCheckTests(StoreTests):
         """
         with self.rig() as rig:
             job = rig.running("key")
-            status = rig.status("key", Standing.STARTED)
+            status = rig.status("key", AttemptState.STARTED)
             assert rig.move("key", 5, over=status).outcome is Outcome.TOO_LATE
             assert rig.cancel("key", over=status).outcome is Outcome.TOO_LATE
             assert rig.set("key", over=status).outcome is Outcome.REPLACED
@@ -60,7 +60,7 @@ class LastCheckTests(StoreTests):
         """
         A withdrawn attempt is pending to every write, and its old firing ends nothing.
         """
-        for standing in (Standing.WITHDRAWN, Standing.CUT_OFF):
+        for standing in (AttemptState.WITHDRAWN, AttemptState.CUT_OFF):
             with self.rig() as rig:
                 jobs = {name: rig.running(name, 1_000, first_set_at=7) for name in ("set", "moved", "cancelled")}
                 statuses = {name: rig.status(name, standing) for name in jobs}
@@ -82,7 +82,7 @@ class LastCheckTests(StoreTests):
         A set with KEEP makes a withdrawn attempt pending; the attempt does not count.
         """
         with self.rig() as rig:
-            for standing, attempt in ((Standing.WITHDRAWN, 0), (Standing.CUT_OFF, 1)):
+            for standing, attempt in ((AttemptState.WITHDRAWN, 0), (AttemptState.CUT_OFF, 1)):
                 job = rig.running(str(standing), 1_000)
                 answer = rig.set(job.key, 9_000, SetMode.KEEP, over=rig.status(job.key, standing))
                 assert (answer.outcome, answer.job) == (Outcome.KEPT, replace(job, attempt=attempt))
@@ -95,7 +95,7 @@ class LastCheckTests(StoreTests):
         """
         with self.rig() as rig:
             job = rig.running("key")
-            status = rig.status("key", Standing.STARTED)
+            status = rig.status("key", AttemptState.STARTED)
             rig.settle(job, Settled.AGAIN, attempt=1, due_at=rig.now + 9)
             assert rig.cancel("key", over=status).outcome is Outcome.CANCELLED
 

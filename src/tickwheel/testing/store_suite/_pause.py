@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from tickwheel.jobs.model import (
     Adopt,
+    AttemptState,
     Begin,
     JobQuery,
     Outcome,
@@ -14,7 +15,6 @@ from tickwheel.jobs.model import (
     SetAside,
     SetMode,
     Settled,
-    Standing,
     State,
 )
 from tickwheel.testing.store_suite._base import EVER, OWNER, Rig, StoreTests, everything
@@ -79,7 +79,9 @@ class PauseTests(StoreTests):
             pause = Pause(rig.now, "pause_after", "failed runs in a row: 3")
             for key, is_paused in (("key", False), ("other", True)):
                 job = rig.running(key, recurrence=_RULE)
-                before = rig.pause(key, "by hand", over=rig.status(key, Standing.STARTED)).job if is_paused else None
+                before = (
+                    rig.pause(key, "by hand", over=rig.status(key, AttemptState.STARTED)).job if is_paused else None
+                )
                 answer = rig.settle(job, due_at=rig.now + 5, error="no", recurrence=_RULE, pause=pause)
                 assert answer.outcome is Outcome.SETTLED
                 after = rig.get(key)
@@ -166,11 +168,11 @@ class PauseTests(StoreTests):
         with self.rig() as rig:
             rig.running("key")
             assert rig.pause("key").outcome is Outcome.TOO_LATE
-            assert rig.pause("key", over=rig.status("key", Standing.STARTED)).outcome is Outcome.TOO_LATE
-            assert rig.pause("key", over=rig.status("key", Standing.WITHDRAWN)).outcome is Outcome.PAUSED
+            assert rig.pause("key", over=rig.status("key", AttemptState.STARTED)).outcome is Outcome.TOO_LATE
+            assert rig.pause("key", over=rig.status("key", AttemptState.WITHDRAWN)).outcome is Outcome.PAUSED
             assert (rig.get("key").state, rig.get("key").attempt) == (State.PENDING, 0)
             rig.running("cut off")
-            assert rig.pause("cut off", over=rig.status("cut off", Standing.CUT_OFF)).outcome is Outcome.PAUSED
+            assert rig.pause("cut off", over=rig.status("cut off", AttemptState.CUT_OFF)).outcome is Outcome.PAUSED
             assert rig.get("cut off").attempt == 1
             assert (rig.counts(), rig.store.count_paused()) == ((2, 0, 0), 2)
 
@@ -181,7 +183,7 @@ class PauseTests(StoreTests):
         with self.rig() as rig:
             for key, how in (("next", Settled.DONE), ("again", Settled.AGAIN)):
                 job = rig.running(key, recurrence="every 5 s")
-                answer = rig.pause(key, over=rig.status(key, Standing.STARTED))
+                answer = rig.pause(key, over=rig.status(key, AttemptState.STARTED))
                 assert (answer.outcome, rig.get(key)) == (Outcome.PAUSED, answer.job)
                 assert answer.job is not None
                 assert (answer.job.state, rig.store.count_paused()) == (State.RUNNING, 0)
@@ -200,13 +202,13 @@ class PauseTests(StoreTests):
         """
         with self.rig() as rig:
             job = rig.running("key", recurrence="every 5 s")
-            rig.pause("key", over=rig.status("key", Standing.STARTED))
+            rig.pause("key", over=rig.status("key", AttemptState.STARTED))
             assert rig.resume("key").outcome is Outcome.RESUMED
             settled = rig.settle(job, due_at=rig.now + 9).job
             assert settled is not None
             assert rig.due() == [settled]
             job = rig.running("dying", recurrence="every 5 s")
-            rig.pause("dying", over=rig.status("dying", Standing.STARTED))
+            rig.pause("dying", over=rig.status("dying", AttemptState.STARTED))
             dead = rig.settle(job, Settled.DEAD, attempt=1, error="it broke").job
             assert dead is not None
             assert (dead.state, dead.pause) == (State.DEAD, None)
@@ -220,7 +222,7 @@ class PauseTests(StoreTests):
         """
         with self.rig() as rig:
             job, plain = rig.running("key", recurrence="every 5 s"), rig.running("plain", 61_000)
-            rig.pause("key", over=rig.status("key", Standing.STARTED))
+            rig.pause("key", over=rig.status("key", AttemptState.STARTED))
             _hand_over(rig)
             kept = rig.get("key")
             assert (kept.state, kept.attempt, kept.generation) == (State.PENDING, 1, job.generation)
@@ -273,7 +275,7 @@ class PauseTests(StoreTests):
                 if number % 2:
                     rig.pause(f"key {number}")
             rig.running("running", recurrence="every 5 s")
-            rig.pause("running", over=rig.status("running", Standing.STARTED))
+            rig.pause("running", over=rig.status("running", AttemptState.STARTED))
 
             def listed(**query: object) -> list[str]:
                 return [job.key for job in everything(rig.store, limit=2, **query)]

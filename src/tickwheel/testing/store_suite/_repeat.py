@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from tickwheel.jobs.model import (
     Answer,
+    AttemptState,
     Cancel,
     Job,
     Move,
@@ -18,7 +19,6 @@ from tickwheel.jobs.model import (
     Resume,
     Set,
     SetPause,
-    Standing,
 )
 from tickwheel.jobs.once import Once, Repeat
 from tickwheel.testing.store_suite._base import Rig, StoreTests, everything
@@ -91,7 +91,7 @@ class RepeatTests(StoreTests):
             rig.running("r")
             cancel = Cancel("r", once=mark(2))
             assert rig.do(cancel).outcome is Outcome.TOO_LATE
-            answer = rig.do(replace(cancel, over=rig.status("r", Standing.WITHDRAWN)))
+            answer = rig.do(replace(cancel, over=rig.status("r", AttemptState.WITHDRAWN)))
             assert (answer.outcome, type(answer)) == (Outcome.CANCELLED, Answer)
             assert plain(rig.do(cancel)) == answer
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from tickwheel.jobs.model import ANY_ATTEMPT, Answer, Job, Outcome, RetryPolicy, SetMode, Settled, Standing, State
+from tickwheel.jobs.model import ANY_ATTEMPT, Answer, AttemptState, Job, Outcome, RetryPolicy, SetMode, Settled, State
 from tickwheel.jobs.recurrence import Interval, Misfire, Recurrence
 from tickwheel.testing.store_suite._base import Rig, StoreTests
 
@@ -62,7 +62,7 @@ class SeriesTests(StoreTests):
             staged = replace(before, state=State.PENDING, attempt=0)
             assert _set(rig, _KEY, payload=b"2").outcome is Outcome.TOO_LATE
             for payload in (b"2", b"1", b"3"):
-                over = rig.status(_KEY, Standing.STARTED)
+                over = rig.status(_KEY, AttemptState.STARTED)
                 assert _set(rig, _KEY, payload=payload, over=over).outcome is Outcome.CHANGED
                 assert _set(rig, _KEY, payload=payload).outcome is Outcome.UNCHANGED
                 assert replace(rig.get(_KEY), recurrence=before.recurrence) == before

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tickwheel.jobs.model import Job, Outcome, RetryPolicy, Set, SetMode, SetPause, Settled, Standing, State
+from tickwheel.jobs.model import AttemptState, Job, Outcome, RetryPolicy, Set, SetMode, SetPause, Settled, State
 from tickwheel.testing.store_suite._base import StoreTests
 
 
@@ -144,11 +144,11 @@ class SetTests(StoreTests):
             assert (wrong.outcome, wrong.job) == (Outcome.WRONG_GENERATION, rig.get("key"))
             rig.begin(job)
             assert rig.set("key", 1_000, payload=b"2", **condition).outcome is Outcome.TOO_LATE
-            started = rig.status("key", Standing.STARTED)
+            started = rig.status("key", AttemptState.STARTED)
             late = rig.set("key", 1_000, payload=b"2", over=started, **condition)
             assert (late.outcome, late.job) == (Outcome.TOO_LATE, rig.get("key"))
             assert rig.get("key").state is State.RUNNING
-            withdrawn = rig.status("key", Standing.WITHDRAWN)
+            withdrawn = rig.status("key", AttemptState.WITHDRAWN)
             changed = rig.set("key", 1_000, payload=b"2", over=withdrawn, **condition)
             job = rig.get("key")
             assert (changed.outcome, changed.job, job.attempt) == (Outcome.REPLACED, job, 0)
@@ -224,7 +224,7 @@ class SetTests(StoreTests):
         with self.rig() as rig:
             for mode in SetMode:
                 old = rig.running(f"key {mode}", 1_000, first_set_at=5)
-                answer = rig.set(old.key, 9_000, mode, over=rig.status(old.key, Standing.STARTED))
+                answer = rig.set(old.key, 9_000, mode, over=rig.status(old.key, AttemptState.STARTED))
                 assert answer.outcome is (Outcome.RESTARTED if mode is SetMode.RESTART else Outcome.REPLACED)
                 assert answer.job is not None
                 assert answer.job.due_at == rig.now + 9_000
