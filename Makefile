@@ -106,7 +106,7 @@ SHARED_OUT := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 test: $(VENV)/.tests ## first: run the quick tests, in ten minutes, against the installed release wheel (ARGS="-k timer")
 	@cargo test --quiet --locked --package tickwheel-core
-	@$(PYTEST) --quick --cpu-limit=10 $(SHARED_OUT) $(ARGS)
+	@$(PYTEST) --quick --cpu-limit=5 $(SHARED_OUT) $(ARGS)
 
 test-full: $(VENV)/.tests ## first: run all tests, in half an hour
 	@cargo test --quiet --locked --package tickwheel-core

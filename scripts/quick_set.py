@@ -144,6 +144,9 @@ ALWAYS: dict[str, tuple[str, ...]] = {
             "schedules-light-phone",
             "wheel-dark-wide",
             "job-light-wide",
+            "fleet-dark-wide",
+            "empty-light-phone",
+            "away-dark-phone",
         )
     ),
 }

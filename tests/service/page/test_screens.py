@@ -169,7 +169,7 @@ def test_view(demo, empty, page, view, scheme, width):  # noqa: PLR0917  fixture
 
 
 @pytest.mark.skipif(not AXE.is_file(), reason="there is no npm, by which make installs axe-core")
-@pytest.mark.parametrize(("view", "scheme", "width"), CASES)
+@pytest.mark.parametrize(("view", "scheme", "width"), [*CASES, ("fleet", "dark", "wide")])
 def test_everybody_can_use_it(demo, empty, page, view, scheme, width):  # noqa: PLR0917  fixtures and a case
     """
     Nothing is found by axe that keeps out who sees little, or nothing, or has no pointer; forms are open.
