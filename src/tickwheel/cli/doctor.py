@@ -28,8 +28,7 @@ from tickwheel.cli.output import print_json, print_rows
 from tickwheel.errors import TickwheelError
 from tickwheel.jobs.model import Job
 from tickwheel.remote import is_service
-from tickwheel.stores import Node, make_store
-from tickwheel.stores.examination import Examinable, Finding
+from tickwheel.stores import Examinable, Finding, Node, make_store
 
 __all__ = ["command"]
 

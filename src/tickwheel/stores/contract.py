@@ -12,12 +12,15 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from tickwheel.jobs.model import Answer, HistoryRecord, Job, JobQuery, Manifest, Page, Pause, Write
+from tickwheel.stores._examination import Examinable, Finding
 from tickwheel.stores._reports import Aside, Cursor, Node, Scan, Shard, Sight
 
 __all__ = [
     "Abilities",
     "Aside",
     "Cursor",
+    "Examinable",
+    "Finding",
     "Joins",
     "Lease",
     "Node",

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from tickwheel.stores.examination import Finding
+from tickwheel.stores.contract import Finding
 from tickwheel.stores.postgres._queries import SQL
 
 __all__ = ["findings_of"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from tickwheel.stores.examination import Finding
+from tickwheel.stores.contract import Finding
 
 __all__ = ["findings_of"]
 

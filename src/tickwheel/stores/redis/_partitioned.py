@@ -21,8 +21,7 @@ from tickwheel.jobs.rows import PLACE
 from tickwheel.stores._lifetime import Lifetime
 from tickwheel.stores._listener import Listener
 from tickwheel.stores._sharding import bucket_of
-from tickwheel.stores.contract import Abilities, Aside, Cursor, Lease, Node, Scan, Shard, Sight, Skill
-from tickwheel.stores.examination import Finding
+from tickwheel.stores.contract import Abilities, Aside, Cursor, Finding, Lease, Node, Scan, Shard, Sight, Skill
 from tickwheel.stores.redis._listener import Subscriptions
 from tickwheel.stores.redis._partitioned_leases import PartitionedLeases, shard_of_all
 from tickwheel.stores.redis._store import PAUSED_MAX, RedisStore, begin_to_listen
