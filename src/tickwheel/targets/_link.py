@@ -62,9 +62,6 @@ class Link(Generic[_T]):
         connect: Makes a connection; what it raises but a `DeliveryError` means that the receiver cannot be reached.
         disconnect: Ends one, broken or not.
         is_open: Whether one can be used.
-
-    Attributes:
-        failed_at: The time of the loop at which the receiver was last found unreachable.
     """
 
     def __init__(
@@ -91,7 +88,6 @@ class Link(Generic[_T]):
         self._refusal: Exception | None = None
         self._sending: dict[str, _Sending] = {}
         self._answered_at = 0.0
-        self.failed_at = 0.0
 
     async def deliver(
         self, firing: Firing, publish: Callable[[_T], Awaitable[DeadLetter | None]]
@@ -203,10 +199,8 @@ class Link(Generic[_T]):
             leave(self._name, is_up=True)
             leave(lane, is_up=False, reason=error.reason, is_full=True, after_s=error.after_s)
         elif isinstance(error, NotTakenError | asyncio.CancelledError):
-            reason, is_up = (error.reason, error.is_up) if isinstance(error, NotTakenError) else ("", None)
-            if is_up is False:
-                self.failed_at = now
-            leave(self._name, is_up=is_up, reason=reason)
+            reason = error.reason if isinstance(error, NotTakenError) else ""
+            leave(self._name, is_up=getattr(error, "is_up", None), reason=reason)
             leave(lane, is_up=None)
         else:
             self._answered_at = now

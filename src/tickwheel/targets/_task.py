@@ -9,7 +9,6 @@ The task that queues of tasks get: the payload of a job, read as the call that i
 
 from __future__ import annotations
 
-import asyncio
 import json
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable
@@ -59,7 +58,7 @@ class TaskTarget(Linked, Target, Generic[_T]):
 
     Args:
         shown: The broker, without secrets.
-        timeout_s: How long an attempt waits for the broker.
+        timeout_s: Maximum wait of an attempt for the broker.
         rate: Maximum number of tasks a second, or None.
         connect: As `Link` has it, and so the next.
         disconnect: See there.
@@ -79,6 +78,7 @@ class TaskTarget(Linked, Target, Generic[_T]):
     ) -> None:
         self._timeout_s = checks.positive_s("timeout_s", timeout_s)
         self._rate = checks.limit_rate(rate)
+        self._failed_at = 0.0
         self._link: Link[_T] = Link(shown, self._timeout_s, connect, disconnect)
 
     def check(self, handler: str) -> None:
@@ -117,30 +117,32 @@ class TaskTarget(Linked, Target, Generic[_T]):
             return DeadLetter(str(error))
         return await self._link.deliver(firing, partial(self._publish, firing, task))
 
-    async def _publish(self, firing: Firing, task: Task, held: _T) -> DeadLetter | None:
-        begun = asyncio.get_running_loop().time()
-
-        def check_link() -> None:
-            if self._link.failed_at > begun:
-                reason = "others that were sent before could not reach it"
-                raise NotTakenError(reason)
-
-        try:
-            await self._put(firing, task, held, check_link)
-        except (TickwheelError, NotTakenError):
-            raise
-        except Exception as error:  # noqa: BLE001  every broker has errors of its own
-            verdict = judge_broker(error, self._destination())
-            if isinstance(verdict, DeadLetter):
-                return verdict
-            raise verdict from None
-        return None
-
     @abstractmethod
-    async def _put(self, firing: Firing, task: Task, held: _T, check_link: Callable[[], None]) -> None:
+    async def _publish(self, firing: Firing, task: Task, held: _T) -> DeadLetter | None:
         """
-        Put the *task* of a *firing* into its queue; after a wait for others, call *check_link* before.
+        Put the *task* of a *firing* into its queue. After a wait for others it checks the link first.
         """
+
+    def _check_link(self, begun: float) -> None:
+        """
+        Raise NotTakenError if the broker was found unreachable since *begun*.
+        """
+        if self._failed_at > begun:
+            reason = "others that were sent before could not reach it"
+            raise NotTakenError(reason)
+
+    def _judge(self, error: Exception) -> DeadLetter:
+        """
+        Return the end of the job, or raise another verdict on *error*; from any thread.
+        """
+        if isinstance(error, TickwheelError | NotTakenError):
+            raise error
+        verdict = judge_broker(error, self._destination())
+        if isinstance(verdict, DeadLetter):
+            return verdict
+        if isinstance(verdict, NotTakenError) and verdict.is_up is False:
+            self._failed_at = self._link.breakers.clock()
+        raise verdict from None
 
     @abstractmethod
     def _destination(self) -> Destination: ...
@@ -164,12 +166,19 @@ class BlockingTaskTarget(TaskTarget[Threads]):
         if self._close is not None:
             self._close()
 
-    async def _put(self, firing: Firing, task: Task, held: Threads, check_link: Callable[[], None]) -> None:
-        def enqueue() -> None:
-            check_link()
-            self._enqueue(firing, task)
+    async def _publish(self, firing: Firing, task: Task, held: Threads) -> DeadLetter | None:
+        begun = self._link.breakers.clock()
 
-        await held.run(enqueue)
+        def enqueue() -> DeadLetter | None:
+            try:
+                self._check_link(begun)
+                self._enqueue(firing, task)
+            except Exception as error:  # noqa: BLE001  every broker has errors of its own
+                return self._judge(error)
+            return None
+
+        found: DeadLetter | None = await held.run(enqueue)
+        return found
 
     async def _connect(self) -> Threads:
         return Threads(f"tickwheel-{self._library}")

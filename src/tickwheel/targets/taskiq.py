@@ -7,7 +7,6 @@ The task's id is the same for all attempts.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from tickwheel.jobs.errors import InvalidJobError
@@ -57,12 +56,17 @@ class TaskiqTarget(TaskTarget["_Started"]):
         check_options("taskiq", options, dict.fromkeys(options, scalar), _REFUSED)
         check_headers("label", options)
 
-    async def _put(self, firing: Firing, task: Task, held: _Started, check_link: Callable[[], None]) -> None:
+    async def _publish(self, firing: Firing, task: Task, held: _Started) -> DeadLetter | None:
+        begun = self._link.breakers.clock()
         kicker = library("taskiq.kicker", "taskiq").AsyncKicker(firing.job.handler, held.broker, {})
         kicker = kicker.with_task_id(firing.message_id).with_labels(**{**task.options, **headers(firing)})
-        async with held.places:
-            check_link()
-            await kicker.kiq(*task.args, **task.kwargs)
+        try:
+            async with held.places:
+                self._check_link(begun)
+                await kicker.kiq(*task.args, **task.kwargs)
+        except Exception as error:  # noqa: BLE001  every broker has errors of its own
+            return self._judge(error)
+        return None
 
     async def _start(self) -> _Started:
         try:
