@@ -5,6 +5,7 @@ The quick set: its list names tests that exist, and what it guards is in it.
 from __future__ import annotations
 
 import importlib.util
+from types import SimpleNamespace
 
 import pytest
 
@@ -29,6 +30,32 @@ def test_every_line_names_a_test(quick_set, root):
     files = {line.partition("::")[0] for line in quick_set.listed | quick_set.kept}
     assert [name for name in sorted(files) if not (root / name).is_file()] == []
     assert sorted(quick_set.unmatched) == []
+
+
+@pytest.mark.parametrize("is_quick_run", [False, True])
+def test_cases_that_are_left_out_are_not_made(quick_set, is_quick_run):
+    """
+    A listed class or function of which nothing is kept costs a quick run nothing; all others are made, in any run.
+    """
+    config = SimpleNamespace(option=SimpleNamespace(quick=is_quick_run))
+    lines = [
+        "a.py::TestForm",
+        "!a.py::TestForm::test_kept",
+        "b.py::test_dear",
+        "b.py::test_case[1]",
+        "!b.py::test_some[1]",
+    ]
+    own = type(quick_set)([*lines, "b.py::test_some"])
+    places = {"a.py": ["TestForm"], "a.py::TestForm": ["test_kept", "test_other"]}
+    places["b.py"] = ["test_dear", "test_case", "test_some", "test_new"]
+    made = [
+        name
+        for place, names in places.items()
+        for name in names
+        if own.pytest_pycollect_makeitem(SimpleNamespace(nodeid=place, config=config), name) is None
+    ]
+    left_out = {"test_other", "test_dear"} if is_quick_run else set()
+    assert set(made) == {name for names in places.values() for name in names} - left_out
 
 
 def test_what_is_always_quick_is_quick(quick_set, script):

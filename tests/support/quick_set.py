@@ -29,6 +29,8 @@ class QuickSet:
         self.kept = {line[1:] for line in lines if line[0] == "!"}
         self.unmatched = set()
         self.collected = {}
+        self._above_kept = set().union(*map(names_of, self.kept))
+        self._not_made = set()
 
     def is_quick(self, name):
         """
@@ -47,6 +49,17 @@ class QuickSet:
         return None
 
     @pytest.hookimpl(tryfirst=True)
+    def pytest_pycollect_makeitem(self, collector, name):
+        """
+        Do not make the cases of a class or function that is listed, if nothing of it is kept.
+        """
+        name = f"{collector.nodeid}::{name}"
+        if not collector.config.option.quick or name in self._above_kept or self.is_quick(name):
+            return None
+        self._not_made.add(name)
+        return []
+
+    @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config, items):
         """
         Leave out what is listed.
@@ -55,7 +68,7 @@ class QuickSet:
         if not any("::" in argument for argument in config.args):
             files = {item.nodeid.partition("::")[0] for item in items}
             about = {line for line in self.listed | self.kept if line.partition("::")[0] in files}
-            self.unmatched = about.difference(*map(names_of, self.collected))
+            self.unmatched = about.difference(*map(names_of, [*self.collected, *self._not_made]))
         if config.option.quick:
             config.hook.pytest_deselected(items=[item for item in items if not self.collected[item.nodeid]])
             items[:] = [item for item in items if self.collected[item.nodeid]]
