@@ -4,20 +4,24 @@ The round trips that each step of a node takes, on every store that has a server
 
 from __future__ import annotations
 
+import threading
+import time
 from collections import Counter
 from contextlib import closing
 from dataclasses import replace
 
 import pytest
+from lent_servers import NUMBERS
+from lines import Line
 
 from tickwheel.jobs import model
-from tickwheel.scheduler import Scheduler
+from tickwheel.scheduler import Scheduler, SetRequest
 from tickwheel.stores import Cursor, open_store
 
 EVER = 2**40
 MOST = {
     "take over": (2, 8),
-    "renew": (2, 4),
+    "renew": (2, 3),
     "look": (1, 1),
     "look back": (1, 1),
     "begin": (1, 1),
@@ -33,8 +37,8 @@ MOST = {
     "release": (1, 1),
 }
 """Of which operation so many at most, on PostgreSQL and on Redis; some with those of a notification beside them."""
-DELAY_S = 0.075
-"""That of a store 150 ms away, in either direction."""
+LEASE_S, BAR_MS, SILENT_MS = 10, 500, 5_000
+PATIENCE_S = 20
 
 
 class Counted:
@@ -93,7 +97,8 @@ def turn(store, heir, counted, turn, size):
     jobs = apply("set", [model.Set(model.Job(f"{turn} aside", 0, 5, handler="one"))])
     epochs = {lease.shard: lease.epoch for lease in taken}
     counted.call("set aside", heir.apply, under(model.SetAside, jobs))
-    lease = taken[0]
+    of, home = heir.abilities.partitions, heir.shard_of(jobs[0].key)
+    lease = next(each for each in taken if each.shard % of == home % of)
     (job,) = counted.call("take up", heir.take_up, lease.shard, lease.epoch, [("handler", "one")], 10)
     heir.apply([model.Cancel(job.key)])
     heir.release("heir")
@@ -117,21 +122,109 @@ def test_steps_take_a_few_round_trips(line_and_url, shards, size):
     assert {name: trips for name, trips in found.items() if trips > most[name]} == {}
 
 
+@pytest.fixture
+def partitions(redis_server):
+    """
+    Return a line to a Redis, and the URL of a store in three partitions at its end.
+    """
+    line = Line(redis_server.port)
+    yield line, f"redis://127.0.0.1:{line.port}/0?prefix=apart{next(NUMBERS)}&partitions=3"
+    line.close()
+
+
+def test_partitions_are_asked_at_once(partitions):
+    """
+    A store in partitions takes no more round trips in each than one that is whole, and renews and looks at all at once.
+    """
+    line, url = partitions
+    with closing(open_store(url)) as store, closing(open_store(url)) as heir:
+        counted = Counted(line)
+        for number in range(3):
+            turn(store, heir, counted, number, 30)
+        most = {name: 3 * counts[1] for name, counts in MOST.items()}
+        found = {name: min(trips) for name, trips in counted.trips.items()}
+        assert {name: trips for name, trips in found.items() if trips > most[name]} == {}
+        leases = store.acquire("store")
+        cursors = [Cursor(lease.shard, lease.epoch, (0, 0), 0) for lease in leases]
+        together = threading.Barrier(3)
+        for partition in store.partitions:
+            hold(partition, "look", together)
+            hold(partition, "leased", together)
+        assert len(store.look(cursors, EVER, 10, with_changes=True)) == len(leases)
+        assert len(store.renew("store")) == len(leases)
+
+
+def hold(partition, name, together):
+    """
+    Let each call of *name* wait until all partitions are asked.
+    """
+    call = getattr(type(partition), name)
+
+    class Held(type(partition)):
+        """
+        A partition whose calls wait for those of the others.
+        """
+
+    def held(self, *arguments, **more):
+        together.wait(PATIENCE_S)
+        return call(self, *arguments, **more)
+
+    setattr(Held, name, held)
+    partition.__class__ = Held
+
+
+@pytest.fixture(params=["postgres", "redis", "partitions"])
+def far(request):
+    """
+    Return a line to a store of each kind in turn, its URL there, and what makes another line and the URL at its end.
+    """
+    if request.param == "partitions":
+        line, url = request.getfixturevalue("partitions")
+    else:
+        line = request.getfixturevalue(f"{request.param}_line")
+        own = f"{request.getfixturevalue('database')}?shards=16" if request.param == "postgres" else "0?prefix=far"
+        scheme = "postgresql://tick@" if request.param == "postgres" else "redis://"
+        url = f"{scheme}127.0.0.1:{line.port}/{own}{'' if request.param == 'postgres' else next(NUMBERS)}"
+    other = Line(line._server)
+    yield line, f"{url}&lease_s={LEASE_S}", other, f"{url}&lease_s={LEASE_S}".replace(str(line.port), str(other.port))
+    other.close()
+
+
 @pytest.mark.slow
-def test_a_store_far_away(line_and_url, until):
+@pytest.mark.parametrize("trip_s", [0.05, 0.15])
+def test_a_store_far_away(far, trip_s, until):
     """
-    A node whose store is 150 ms away fires each job once, renews each lease, and refuses no call.
+    A node whose store is far away fires each of 20 jobs a second once, half of them within half a second.
+
+    No renewal fails and no call is refused. Another node takes over within the lease and three seconds.
     """
-    line, url = line_and_url
-    fired = Counter()
-    line.delay_s = DELAY_S
-    with Scheduler(url.replace("?shards=4", "?shards=16")) as node, Scheduler(url) as client:
-        node.handler("work")(lambda payload: fired.update([payload]))
+    line, url, other, other_url = far
+    line.delay_s = other.delay_s = trip_s / 2
+    late_ms, calls = {}, Counter()
+
+    def work(payload, firing):
+        calls[payload] += 1
+        late_ms[payload] = firing.lateness_ms
+
+    node, heir, client = Scheduler(url), Scheduler(other_url), Scheduler(other_url)
+    with closing(client), closing(heir), closing(node):
+        for scheduler in (node, heir):
+            scheduler.handler("work")(work)
         node.start()
-        for number in range(40):
+        start = time.time() + 4
+        client.set_many([SetRequest(f"{n}", at=start + n / 20, handler="work", payload=n) for n in range(100)])
+        for number in range(100, 120):
             client.set(f"{number}", delay=0.5, handler="work", payload=number)
-        until(lambda: len(fired) == 40)
-        assert set(fired.values()) == {1}
-        renewals = node.stats()["leases"]
-        assert renewals["failures"] == 0
-    line.delay_s = 0.0
+        until(lambda: len(late_ms) == 120)
+        assert set(calls.values()) == {1}
+        assert sorted(late_ms[number] for number in range(100))[50] <= BAR_MS
+        assert max(late_ms.values()) <= SILENT_MS
+        assert node.stats()["leases"]["failures"] == 0
+        heir.start()
+        until(lambda: len(client.nodes()) == 2)
+        at = time.time() + 1
+        client.set_many([SetRequest(f"{n}", at=at, handler="work", payload=n) for n in range(200, 240)])
+        line.cut()
+        until(lambda: len(late_ms) == 160)
+        assert max(late_ms[number] for number in range(200, 240)) <= (LEASE_S + 3) * 1_000
+        line.mend()

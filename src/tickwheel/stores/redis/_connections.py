@@ -245,8 +245,8 @@ class Connections:
         """
         facts: dict[str, str] = {}
         try:
-            for section in ("server", "replication"):
-                lines = self._ask(connection, ("INFO", section)).decode("utf-8", "replace").splitlines()
+            for text in self._ask_together(connection, ("INFO", "server"), ("INFO", "replication")):
+                lines = text.decode("utf-8", "replace").splitlines()
                 facts.update((name, value) for name, colon, value in (line.partition(":") for line in lines) if colon)
         except self._redis.exceptions.NoPermissionError:
             return  # the documentation says so to users without the right to ask
@@ -263,15 +263,32 @@ class Connections:
     def _ask(
         self, connection: Connection, words: tuple[bytes | str | int, ...], *, is_write: bool = False, calls: int = 1
     ) -> Any:
+        return self._ask_together(connection, words, is_write=is_write, calls=calls)[0]
+
+    def _ask_together(
+        self, connection: Connection, *questions: tuple[bytes | str | int, ...], is_write: bool = False, calls: int = 1
+    ) -> list[Any]:
+        """
+        Return the replies to *questions*, which go out together, in one round trip; the first refusal is raised.
+        """
+        replies: list[Any] = []
+        refused: Exception | None = None
         try:
             if (end := connection._sock) is not None:  # noqa: SLF001 - the driver shows it nowhere else
                 end.settimeout(self._call_s * calls)
-            connection.send_command(*words)
-            return connection.read_response()
+            for words in questions:
+                connection.send_command(*words)
+            for _ in questions:
+                try:
+                    replies.append(connection.read_response())
+                except self._redis.ResponseError as error:
+                    refused = refused or error
         except (self._redis.ConnectionError, self._redis.TimeoutError) as error:
             connection.disconnect()
             raise store_error(error, self._url, is_sent=is_write) from error
-        except BaseException as error:
-            if not isinstance(error, self._redis.ResponseError):
-                connection.disconnect()  # an answer that nobody read would be taken for that of the next question
+        except BaseException:
+            connection.disconnect()  # an answer that nobody read would be taken for that of the next question
             raise
+        if refused is not None:
+            raise refused
+        return replies

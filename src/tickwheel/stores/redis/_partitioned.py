@@ -9,15 +9,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import lru_cache
 from heapq import nlargest, nsmallest
 from itertools import chain
-from typing import Any, Final
+from operator import methodcaller
+from typing import Any, Final, TypeVar
 
+from tickwheel.futures import wait_for
 from tickwheel.jobs.errors import StoreError
 from tickwheel.jobs.model import Adopt, Answer, HistoryRecord, Job, JobQuery, Manifest, Page, Pause, Write, key_of
 from tickwheel.jobs.rows import PLACE
+from tickwheel.loops import new_pool
 from tickwheel.stores._lifetime import Lifetime
 from tickwheel.stores._listener import Listener
 from tickwheel.stores._sharding import bucket_of
@@ -27,6 +31,8 @@ from tickwheel.stores.redis._partitioned_leases import PartitionedLeases, shard_
 from tickwheel.stores.redis._store import PAUSED_MAX, RedisStore, begin_to_listen
 
 __all__ = ["PartitionedRedisStore"]
+
+_T = TypeVar("_T")
 
 _ASIDE_MAX: Final = 100
 
@@ -48,6 +54,7 @@ class PartitionedRedisStore:
         self._lifetime = Lifetime(url)
         self._listener: Listener | None = None
         self._heard: set[int] = set()
+        self._pool: ThreadPoolExecutor | None = None
         self._leases = PartitionedLeases(partitions, url, int(lease_s * 1000))
         self.abilities = _abilities(partitions)
         self._shard_of: Callable[[str], int] = self._place
@@ -63,8 +70,9 @@ class PartitionedRedisStore:
         if self._listener is not None:
             return
         self._lifetime = Lifetime(self.url)
-        for partition in self.partitions:
-            partition.open()
+        if self._pool is None:
+            self._pool = new_pool(4 * self._count, "tickwheel-partitions")
+        self._each(methodcaller("open"), ((partition,) for partition in self.partitions))
         self.abilities = _abilities(self.partitions)
         self._shard_of = lru_cache(maxsize=16_384)(self._place)  # for as long as it is open: shards grow when it is not
         self._listener = Listener(lambda: Subscriptions([each.subscription() for each in self.partitions], self._heard))
@@ -77,6 +85,9 @@ class PartitionedRedisStore:
         if self._listener is not None:
             self._listener.close()
         self._leases.close()
+        if self._pool is not None:
+            self._pool.shutdown(wait=False)
+            self._pool = None
 
     def now_ms(self) -> int:
         return self.partitions[0].now_ms()
@@ -142,31 +153,26 @@ class PartitionedRedisStore:
         return partition.due(own, until, after, limit)
 
     def overdue(self, shards: Sequence[int], until: int, limit: int) -> dict[int, list[Job]]:
+        owned = self._own_shards(shards)
+        calls = ((self.partitions[number], own) for number, own in owned.items())
+        found = self._each(lambda partition, own: partition.overdue(own, until, limit), calls)
         return {
             self._shard(number, shard): jobs
-            for number, own in self._own_shards(shards).items()
-            for shard, jobs in self.partitions[number].overdue(own, until, limit).items()
+            for number, each in zip(owned, found, strict=True)
+            for shard, jobs in each.items()
         }
 
     def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[Sight]:
-        sights: dict[int, Sight] = {}
-        for number, partition in enumerate(self.partitions):
-            there = [cursor for cursor in cursors if cursor.shard % self._count == number]
-            own = [replace(cursor, shard=cursor.shard // self._count) for cursor in there]
-            found = partition.look(own, until, limit, with_changes=with_changes) if own else []
-            sights.update(zip((cursor.shard for cursor in there), found, strict=True))
-        return [sights[cursor.shard] for cursor in cursors]
+        return self._at_cursors(
+            lambda partition, own: partition.look(own, until, limit, with_changes=with_changes), cursors
+        )
 
     def scan(
         self, cursors: Sequence[Cursor], until: int, limit: int, lanes: Collection[str], *, inside: bool, rows: int
     ) -> list[Scan]:
-        scans: dict[int, Scan] = {}
-        for number, partition in enumerate(self.partitions):
-            there = [cursor for cursor in cursors if cursor.shard % self._count == number]
-            own = [replace(cursor, shard=cursor.shard // self._count) for cursor in there]
-            found = partition.scan(own, until, limit, lanes, inside=inside, rows=rows) if own else []
-            scans.update(zip((cursor.shard for cursor in there), found, strict=True))
-        return [scans[cursor.shard] for cursor in cursors]
+        return self._at_cursors(
+            lambda partition, own: partition.scan(own, until, limit, lanes, inside=inside, rows=rows), cursors
+        )
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
         found = (partition.upcoming(since, until, limit) for partition in self.partitions)
@@ -328,6 +334,36 @@ class PartitionedRedisStore:
         for index, key in enumerate(keys):
             places.setdefault(self.partition_of(key), []).append(index)
         return places
+
+    def _at_cursors(
+        self, ask: Callable[[RedisStore, Sequence[Cursor]], Sequence[_T]], cursors: Sequence[Cursor]
+    ) -> list[_T]:
+        """
+        Return what *ask* returns for each of *cursors*, whose partitions are asked at once.
+        """
+        there: dict[int, list[Cursor]] = {}
+        for cursor in cursors:
+            there.setdefault(cursor.shard % self._count, []).append(cursor)
+        calls = [
+            (self.partitions[number], [replace(cursor, shard=cursor.shard // self._count) for cursor in own])
+            for number, own in there.items()
+        ]
+        found: dict[int, _T] = {}
+        for own, answers in zip(there.values(), self._each(ask, calls), strict=True):
+            found.update(zip((cursor.shard for cursor in own), answers, strict=True))
+        return [found[cursor.shard] for cursor in cursors]
+
+    def _each(self, call: Callable[..., _T], arguments: Iterable[tuple[Any, ...]]) -> list[_T]:
+        """
+        Return what *call* returns for each of *arguments*, all at once: one round trip, however many partitions.
+        """
+        several = list(arguments)
+        if len(several) < 2 or self._pool is None:  # noqa: PLR2004  one
+            return [call(*each) for each in several]
+        under_way = [self._pool.submit(call, *each) for each in several]
+        for each in under_way:
+            wait_for(each, None)
+        return [each.result() for each in under_way]
 
     def _divided(self, jobs: Sequence[Job]) -> list[tuple[RedisStore, list[Job]]]:
         places = self._by_partition(job.key for job in jobs)

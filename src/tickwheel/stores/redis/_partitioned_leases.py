@@ -14,14 +14,13 @@ from typing import Any, Final, TypeAlias
 from tickwheel.futures import wait_for
 from tickwheel.jobs.errors import StoreError
 from tickwheel.loops import new_pool
+from tickwheel.stores._deadlines import call_s
 from tickwheel.stores.contract import Lease
 from tickwheel.stores.redis._store import RedisStore
 from tickwheel.threads import Lock
 
 __all__ = ["PartitionedLeases", "shard_of_all"]
 
-_PATIENCE: Final = 0.1
-"""Which part of a lease's length the others wait for a partition that does not answer when leases are renewed."""
 _TRUSTED: Final = 0.5
 """Which part of a lease's length a partition that does not answer keeps its leases; then they count as lost."""
 _DRIFT: Final = 1e-4
@@ -59,6 +58,8 @@ class PartitionedLeases:
         self._partitions, self._url, self._lease_ms = partitions, url, lease_ms
         self._count = len(partitions)
         self._pool = new_pool(2 * self._count, "tickwheel-partition")
+        self._patience_s = call_s(lease_ms / 1000)
+        """The time that the others wait for a partition which does not answer when leases are renewed."""
         self._asked: dict[int, Future[_Leased]] = {}
         self._held = [_Held() for _ in partitions]
         self._lock = Lock()
@@ -92,9 +93,13 @@ class PartitionedLeases:
             StoreError: If it does not answer in time.
         """
         number = next((each for each in range(self._count) if each not in self.silent), 0)
-        told = self._pool.submit(self._partitions[number].report, owner, figures)
         try:
-            told.result(self._lease_ms / 1000 * _PATIENCE)
+            told = self._pool.submit(self._partitions[number].report, owner, figures)
+        except RuntimeError as error:  # a heartbeat beside the stop
+            what = f"{self._url} is closed"
+            raise StoreError(what, "open it before use") from error
+        try:
+            told.result(self._patience_s)
         except TimeoutError as error:
             raise self._silence(number) from error
 
@@ -115,7 +120,7 @@ class PartitionedLeases:
             began = time.monotonic()
             answers = self._ask_each(
                 lambda number: self._lease_in(number, owner, may_take=may_take),
-                self._lease_ms / 1000 * _PATIENCE if self.is_owner else None,
+                self._patience_s if self.is_owner else None,
             )
             self.silent = frozenset(number for number, each in enumerate(answers) if isinstance(each, StoreError))
             errors = [answer for answer in answers if isinstance(answer, StoreError)]
