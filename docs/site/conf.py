@@ -71,6 +71,13 @@ html_sidebars = {
     ]
 }
 html_theme_options = {"navigation_with_keys": True}
+if repository := os.environ.get("TICKWHEEL_REPOSITORY_URL"):  # where the site is published; adds "edit this page"
+    html_theme_options |= {
+        "source_repository": repository.rstrip("/"),
+        "source_branch": "main",
+        "source_directory": "docs/",
+        "footer_icons": [{"name": "Repository", "url": repository, "html": "Repository", "class": ""}],
+    }
 sitemap_url_scheme = "{link}"
 sitemap_show_lastmod = False
 notfound_urls_prefix = urlsplit(html_baseurl).path
