@@ -13,6 +13,7 @@ from tickwheel.jobs.model import Answer, Begin, Job, Redate, SetAside, Settle, S
 from tickwheel.jobs.rules import NOT_OWNER, rescued
 from tickwheel.stores import MemoryStore
 from tickwheel.stores._manifests import Manifests
+from tickwheel.stores._onces import Onces
 from tickwheel.stores._records import cut_off
 from tickwheel.stores.contract import Skill
 
@@ -97,14 +98,14 @@ class Table(MemoryStore):
         """
         return self.epochs.get(self.place_of(write.job.key)) != write.epoch
 
-    def _answer(self, write: Write, now: int, manifests: Manifests) -> Answer:
+    def _answer(self, write: Write, now: int, manifests: Manifests, onces: Onces | None) -> Answer:
         if isinstance(write, Begin | SetAside | Settle | Redate):
             if self.is_fenced(write):
                 return NOT_OWNER
             self._owner, self._epoch = "somebody", write.epoch
         key = key_of(write)
         before = self._jobs.get(key)
-        answer = super()._answer(write, now, manifests)
+        answer = super()._answer(write, now, manifests, onces)
         after = self._jobs.get(key)
         if after != before and (after is None or after.state is not State.RUNNING):
             self._away.pop(key, None)
