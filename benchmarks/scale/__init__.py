@@ -1,5 +1,5 @@
 """
-The durable scheduler as it grows: more owners, ten minutes of churn, ten million pending jobs.
+The durable scheduler as it grows: more owners, ten minutes of churn, ten million pending jobs, the cost of each store.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import psycopg
 from benchmarks.durable.far import LOT
 from benchmarks.durable.server import SETTINGS, postgres
 from benchmarks.model import Bar, Case, Measure
-from benchmarks.scale import churn, owners, pending, trickle
+from benchmarks.scale import churn, cost, owners, pending, trickle
 
 __all__ = ["BARS", "CONDITIONS", "cases", "measure"]
 
@@ -49,6 +49,12 @@ CONDITIONS = {
         "go, and not compared in a quick run, in which logs still grow. Dead rows and runs of autovacuum are "
         "PostgreSQL's counts over all tables; it looks ten times in the run, which in ten minutes is once a minute, "
         "as it comes"
+    ),
+    cost.COST: (
+        f"jobs for days within 30, with payloads of 100 bytes and keys that grow, set {LOT:,} a call; then "
+        f"{cost.RATE:,} jobs a second, {cost.RATE // cost.CALLS} a call, due within a second, set and fired by one "
+        "process beside them. kept: the closed file, pg_database_size or used_memory; written: what the kernel counts "
+        "as written by the process (SQLite), or the growth of the server's log (PostgreSQL, Redis)"
     ),
     pending.PENDING: (
         f"set_many in lots of {LOT:,}, payloads of 100 bytes, random instants over 30 days, keys that grow as they are "
@@ -97,6 +103,10 @@ def cases(*, quick: bool) -> list[Case]:
             Case(__name__, trickle.TRICKLE, subject, 0, {"seconds": 10 if quick else 30}, reps=1)
             for subject in trickle.STORES
         ),
+        *(
+            Case(__name__, cost.COST, subject, cost.PENDING, {"seconds": 10 if quick else 20}, reps=1)
+            for subject in cost.STORES
+        ),
         *(Case(__name__, churn.CHURN, subject, 0, {"seconds": seconds}, reps=1) for subject in STORES),
         *(Case(__name__, pending.PENDING, subject, size, reps=1) for size in sizes for subject in STORES),
     ]
@@ -110,6 +120,8 @@ def measure(work: str, subject: str, count: int, *, seconds: int = 0, **settings
         return owners.measure(subject, **settings)
     if work == trickle.TRICKLE:
         return trickle.measure(subject, seconds)
+    if work == cost.COST:
+        return cost.measure(subject, count, seconds)
     with _store(subject, seconds) as (url, size_of):
         if work == pending.PENDING:
             return pending.measure(url, size_of, count)

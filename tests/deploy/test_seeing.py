@@ -87,6 +87,18 @@ def test_everything_exported_is_seen(expressions, exported):
     assert told - seen == by_result | others
 
 
+def test_the_page_of_scale_names_metrics_and_alerts(deploy, alerts, exported):
+    """
+    Each alert and each metric that the page of scale names exists.
+    """
+    page = (deploy.parent / "docs" / "scale.md").read_text("utf-8")
+    named = set(re.findall(r"Tickwheel[A-Z]\w+", page))
+    assert named - {rule["alert"] for rule in alerts} == set()
+    metrics = {re.sub("_(bucket|sum|count)$", "", name) for name in exported}
+    assert len(named) > 5
+    assert set(re.findall(r"tickwheel_\w+", page)) - metrics == set()
+
+
 def test_expressions_are_whole(expressions):
     """
     Brackets are closed in the order they were opened, and a rate is one of a counter or a histogram.

@@ -135,6 +135,7 @@ def test_far_sets_are_weighed(root, subject):
     [
         ("pending", "tickwheel", {}),
         ("churn", "tickwheel", {"seconds": 5}),
+        ("cost", "tickwheel", {"seconds": 2}),
         pytest.param(
             "owners",
             "tickwheel-redis-cluster",
@@ -155,6 +156,7 @@ def test_every_work_of_scale_runs(root, work, subject, settings):
     expected = {
         "pending": {"set", "disk per pending job", "restart", "page by handler", "bulk cancel", "drain"},
         "churn": {"database at the end", "memory at the end", "fired"},
+        "cost": {"kept for each pending job", "job at the rate, client", "written for each job at the rate"},
         "owners": {"clients, 2 owners", "server, 2 owners"},
     }
     assert min(measures[name] for name in expected[work]) > 0

@@ -71,7 +71,7 @@ def test_all_partitions_commit_ends_as_often_as_one(make_resources, clock, parti
     """
     posted = []
     gatherer = Gatherer(make_resources(partitions), lambda batch: posted.append([number for _, number in batch]))
-    gatherer.add(end(0))  # a lone end waits for nothing
+    gatherer.add(end(0))  # at once
     gatherer.add(end(1))
     assert posted == [[0]]
     gatherer.go_on()
@@ -83,7 +83,7 @@ def test_all_partitions_commit_ends_as_often_as_one(make_resources, clock, parti
     gatherer.go_on()
     for number in range(MANY):
         gatherer.add(end(number))
-    assert posted[2:] == [[*range(MANY)]]  # so many wait for no pause
+    assert posted[2:] == [[*range(MANY)]]  # as many as are worth a commit
 
 
 @pytest.mark.parametrize(("partitions", "times"), [(1, 1), (2, 2), (3, 4), (4, 4), (64, 4)])
