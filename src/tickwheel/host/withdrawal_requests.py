@@ -77,7 +77,7 @@ class _Waiting(_Caller):
 
 class _Stopping(_Caller):
     """
-    A caller whose writes are done, and that waits for the requests to stop.
+    A caller whose writes are done, and that waits until the owners were asked to stop the attempts.
     """
 
     __slots__ = ("answers",)

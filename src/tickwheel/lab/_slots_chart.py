@@ -1,5 +1,5 @@
 """
-A chart of the fill of rings' slots, from the next slot to the farthest.
+A chart of the number of entries in each slot, from the next slot to the farthest.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ _LEAST_NS: Final = 100_000
 """Minimum time between two readings, if the wall clock stops just before an instant."""
 _GRACE_NS: Final = MISFIRE_GRACE_MS * NS_PER_MS
 _FIRST_NS: Final = (datetime.min.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1) * 1_000 + 2 * 86_400 * 10**9
-"""An earlier instant is due at once; some zones could not show it."""
+"""The first instant that every zone can show; an earlier one is due at once."""
 _COUNTED_MAX: Final = 100
 """Maximum number of firings left out at once that are counted; a cron line of seconds has 31 million a year."""
 

@@ -46,7 +46,7 @@ class CancelTests(StoreTests):
 
     def test_running_and_recurring(self) -> None:
         """
-        A recurring job that is cancelled while it runs completes this run, and has no other.
+        A recurring job that is cancelled while it runs completes this run, and does not run again.
         """
         with self.rig() as rig:
             job = rig.running("key", recurrence="every 5 s")

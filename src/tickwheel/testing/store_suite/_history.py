@@ -173,7 +173,7 @@ class HistoryTests(StoreTests):
 
     def test_cut_off(self) -> None:
         """
-        For an attempt that its owner left running, the takeover writes a record; the next attempt has another one.
+        The takeover writes a record for an attempt that its owner left running; the next attempt gets its own.
         """
         with self.rig() as rig:
             job = rig.running("key", handler="h", trace=None)

@@ -101,7 +101,7 @@ class LastCheckTests(StoreTests):
 
     def test_requested_and_answered(self) -> None:
         """
-        The owner reads requests, and the caller reads that the attempt has started, and no other answer.
+        The owner reads requests; a caller reads which of its attempts have started, and nothing else.
         """
         with self.rig() as rig:
             jobs = [self._counted(rig, f"key {number}") for number in range(3)]

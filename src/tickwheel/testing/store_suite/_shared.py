@@ -194,7 +194,7 @@ class SharedTests(StoreTests):
         """
         One call returns the changes of all shards up to their cursors; shards without a mark get a mark of that moment.
 
-        A call that requests no shards discards none.
+        A call without shards removes no changes.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             near = (rig.now + 10_000, 0)
