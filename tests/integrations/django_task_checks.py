@@ -16,7 +16,7 @@ from django.test import TransactionTestCase
 from django.utils import timezone
 
 from tickwheel.integrations.django import jobs
-from tickwheel.integrations.django.tasks import TickwheelBackend
+from tickwheel.integrations.django._tasks import TickwheelBackend
 from tickwheel.testing import InlineScheduler, ManualClock
 
 LIBRARY = TickwheelBackend.__mro__[1].__module__.partition(".backends")[0]

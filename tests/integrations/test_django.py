@@ -161,7 +161,7 @@ def test_a_project_with_tasks(request, manage, tmp_path, vendor):
     database = {"ENGINE": "django.db.backends.sqlite3", "NAME": "never", "TEST": {"NAME": str(tmp_path / "test.db")}}
     if vendor == "postgresql":
         database = on_postgres(request.getfixturevalue("postgres_url"))
-    backend = {"BACKEND": "tickwheel.integrations.django.tasks.TickwheelBackend", "QUEUES": ["default", "mail"]}
+    backend = {"BACKEND": "tickwheel.integrations.django.TickwheelBackend", "QUEUES": ["default", "mail"]}
     once = backend | {"OPTIONS": {"attempts": 1, "keep_results": "1h"}}
     write_settings(tmp_path, database, f"TASKS = {{'default': {backend!r}, 'once': {once!r}}}\n")
     done = manage("test", "django_task_checks", "--settings", "check_settings")

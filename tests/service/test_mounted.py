@@ -198,7 +198,10 @@ def test_other_origins(serve):
     A page of another origin cannot write, with whatever Host a proxy sends; the application's own page can.
     """
     client = serve()
-    put = lambda **headers: client.put("/jobs/v1/jobs/a", json={"delay": 1, "target": "log"}, headers=headers)  # noqa: E731
+
+    def put(**headers):
+        return client.put("/jobs/v1/jobs/a", json={"delay": 1, "target": "log"}, headers=headers)
+
     assert put(origin="http://evil.example").status_code == 403
     assert put(origin="http://evil.example", **{"sec-fetch-site": "cross-site"}).status_code == 403
     assert put(origin="http://shop.example").status_code == 201

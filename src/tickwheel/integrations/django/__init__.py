@@ -62,7 +62,7 @@ class Jobs(Handlers):
         """
         Register all handlers on *scheduler*; around each, connections to databases that are too old are closed.
 
-        The queues of `settings.TASKS` are handlers, too, where their backend is `tasks.TickwheelBackend`.
+        The queues of `settings.TASKS` are handlers, too, where their backend is `TickwheelBackend` of this module.
         """
         from django.conf import settings  # noqa: PLC0415  Django, on use
         from django.utils.module_loading import import_string  # noqa: PLC0415  as above
@@ -101,6 +101,15 @@ class Jobs(Handlers):
 
 
 jobs = Jobs()
+
+
+def __getattr__(name: str) -> Any:
+    if name == "TickwheelBackend":  # the backend of Django's tasks, whose base class needs the settings
+        from tickwheel.integrations.django._tasks import TickwheelBackend  # noqa: PLC0415  on use
+
+        return TickwheelBackend
+    message = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(message)
 
 
 def _with_fresh_connections(function: Callable[..., Any]) -> Callable[..., Any]:

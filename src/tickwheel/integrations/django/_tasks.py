@@ -1,10 +1,5 @@
 """
 A backend for Django's Tasks framework: `@task` functions are jobs, which `manage.py tickwheel` runs.
-
-    TASKS = {"default": {"BACKEND": "tickwheel.integrations.django.tasks.TickwheelBackend"}}
-
-The framework is `django.tasks`, from Django 6 on, or the package django-tasks, where that is among the
-`INSTALLED_APPS`.
 """
 
 from __future__ import annotations
