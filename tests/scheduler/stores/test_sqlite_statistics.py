@@ -18,8 +18,8 @@ from tickwheel.stores.sqlite._queries import SQL, for_keys, jobs_by_key, paging
 KEYS = (("keys_of_shelf", (-1,)), ("keys_of_shelf", (-3, 0, 1, 7)), ("running_keys",), ("recurring_keys",))
 SMALL = re.compile(r"(SEARCH|SCAN) (l|g|tickwheel_(level|shelf|gone|ledger|scope|manifest))\b.*")
 """Steps in tables that stay small, which may be read as a whole."""
-EITHER_WAY = {"jobs_aside", "delete_stale_keys"}
-"""Statements with two plans: by the shelf that is set aside or by its index, and by keys or by a shelf being merged."""
+EITHER_WAY = {"delete_stale_keys"}
+"""This statement has two plans, by keys or by a shelf that is being merged, and so read in any case."""
 
 
 def statements():

@@ -135,8 +135,9 @@ class Batch:
         changed: list[tuple[Job, Job]] = []
         for target, handler in unpaused_skills(self._connection, skills, limit):
             left_out = (json.dumps(list(unreadable)), json.dumps(list(unfit)))
-            values = (target, handler, handler, *left_out, limit - len(changed))
-            old = [job_of(row) for row in self._connection.execute(SQL["jobs_aside"], values)]
+            name, skill = ("jobs_of_target_aside", (target,)) if handler is None else ("jobs_aside", (target, handler))
+            values = (*skill, *left_out, limit - len(changed))
+            old = [job_of(row) for row in self._connection.execute(SQL[name], values)]
             changed += [(job, replace(job, lacks_handler=False)) for job in old]
         self._store(Differences(changed=changed))
         self._write_ledger()
