@@ -16,6 +16,7 @@ from tickwheel.engine._leases import Leases
 from tickwheel.host.hooks import Hooks
 from tickwheel.host.runtime import Runtime
 from tickwheel.host.store_clock import StoreClock
+from tickwheel.jobs.model import Begin
 from tickwheel.observe.events import OwnershipLost, StoreFailed
 from tickwheel.scheduler import LeaseEndedError, SchedulerOptions, SetRequest, StoreError
 from tickwheel.stores import Abilities, Lease, MemoryStore
@@ -37,12 +38,22 @@ class Leasing(MemoryStore):
         self.is_down = False
         self.is_lost = False
         self.tail = 0
+        self.on_begun = None
 
     def now_ms(self):
         """
         Read the store's clock, which differs from the machine's.
         """
         return super().now_ms() + self.offset_ms
+
+    def apply(self, writes):
+        """
+        Write, and let the test do something before an attempt that was begun is known to be.
+        """
+        answers = super().apply(writes)
+        if self.on_begun is not None and any(isinstance(write, Begin) for write in writes):
+            self.on_begun()
+        return answers
 
     def acquire(self, owner):
         """
@@ -99,13 +110,17 @@ def test_distrusted_when_the_store_is_silent(make, record, events, until):
     scheduler = make(store).start()
     told = events(scheduler)
     scheduler.handler("h")(record)
+    leases = scheduler._core._owner.leases
+    until(lambda: scheduler.is_ready)
+
+    def fail():
+        store.on_begun, store.is_down, failures = None, True, leases.failures
+        until(lambda: leases.failures > failures)  # no renewal is under way that still succeeds
+        leases._trusted_until = 0.0  # the time has passed, and the job has not fired
+
+    store.on_begun = fail
     scheduler.set("begun", delay=0.4, handler="h", payload=1)
     scheduler.set("near", delay=0.8, handler="h", payload=2)
-    leases, staged = scheduler._core._owner.leases, scheduler._core._owner.staged
-    until(lambda: staged.busy == 1)
-    assert scheduler.is_ready
-    store.is_down = True
-    leases._trusted_until = 0.0  # the time has passed, and the instant has not
     told.wait_for(lambda: any(isinstance(each, StoreFailed) for each in told.items))
     until(lambda: scheduler._core._owner._armer._held)
     assert record.items == []
