@@ -5,6 +5,7 @@ The message id of a run that was tried: whatever gives it another generation or 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from tickwheel.jobs.message import message_id_of
@@ -48,7 +49,7 @@ class MessageTests(StoreTests):
         It does when its instant, and that of its first set, are written by a clock that was set.
         """
         for step in (-HOUR, HOUR):
-            self._check_kept(lambda rig, job, step=step: _redated(rig, job, step))
+            self._check_kept(partial(_redated, step=step))
 
     def test_from_another_store(self) -> None:
         """
@@ -88,7 +89,7 @@ class MessageTests(StoreTests):
         The next run, a replay and a job that is set in its place have message ids of their own, as a fresh one has.
         """
         with self.rig() as rig:
-            seen = set()
+            seen: set[str] = set()
             for name in ("next run", "replayed", "set again"):
                 before = _run_now(rig, _tried(rig, name, Misfire.ONCE if name == "next run" else None, 1))
                 seen.add(message_id_of(before))
