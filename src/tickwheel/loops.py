@@ -122,7 +122,7 @@ class _Pool(ThreadPoolExecutor):
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:
             call[1]()
-            del call  # it holds what is called
+            del call  # it holds the callable
             self._idle.release()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - its base has it so
