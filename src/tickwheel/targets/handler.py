@@ -96,7 +96,8 @@ class HandlerTarget:
             raise InvalidJobError("handler", name, "no other process finds it by that: pass a name such as 'mail'")
         if name in self._calls:
             raise InvalidJobError("handler", name, "there is one of that name: take another name")
-        if task is None and hasattr(type(function), "of") and hasattr(function, "aliases"):  # not any object with an `of`
+        is_task = hasattr(type(function), "of") and hasattr(function, "aliases")  # any object may have an `of`
+        if task is None and is_task:
             raise InvalidJobError("handler", function, "it is a task, which needs no handler: set its of(...)")
         limits = limits or Limits()
         _check_limits(timeout_s, limits)

@@ -145,10 +145,10 @@ class ListTests(StoreTests):
                     assert [job.key for job in found] == keys
             odd = {"text": "50% \u00e4".encode(), "bytes": b"\x00\xff50_\x00", "json": b'{"number":17}', "none": b""}
             rig.store.apply([Set(Job(key, 0, rig.now, payload=payload)) for key, payload in odd.items()])
-            for part in (b"50", b"\xc3\xa4", b"\xff", b"50_\x00", b'"number":17', b"17}", b"NUMBER"):
+            for inner in (b"50", b"\xc3\xa4", b"\xff", b"50_\x00", b'"number":17', b"17}", b"NUMBER"):
                 for limit in (1, 100):
-                    found = everything(rig.store, payload=part, limit=limit)
-                    assert [job.key for job in found] == sorted(key for key in odd if part in odd[key])
+                    found = everything(rig.store, payload=inner, limit=limit)
+                    assert [job.key for job in found] == sorted(key for key in odd if inner in odd[key])
             rig.store.apply([Cancel(key) for key in odd])
             assert [job.key for job in everything(rig.store, target="log")] == ["dead 2"]
             assert everything(rig.store, target="h") == []
