@@ -98,11 +98,11 @@ def test_partitions_have_wider_slots_of_begins(make_resources, partitions, times
         timers=timers,
         clock=SimpleNamespace(now=lambda: now_ms, deadline=float),
         writer=None,
-        hooks=None,
+        hooks=SimpleNamespace(waits=None),
         options=SchedulerOptions(),
     )
     way = SimpleNamespace(start_over=None)
-    armer = Armer(resources, SimpleNamespace(turn_away=None), SimpleNamespace(limits_of=None), way)
+    armer = Armer(resources, SimpleNamespace(turn_away=None), SimpleNamespace(limits_of=None, lanes=None), way)
     width = SLOT_MS * times
     first = (now_ms + 10_000) // width * width
     armer.add(SimpleNamespace(fire_at=first + number) for number in range(640))
