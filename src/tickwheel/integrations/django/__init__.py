@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
+from importlib import import_module
 from typing import Any
 
 from tickwheel.integrations._handlers import Handlers, is_async, within
@@ -105,9 +106,7 @@ jobs = Jobs()
 
 def __getattr__(name: str) -> Any:
     if name == "TickwheelBackend":  # the backend of Django's tasks, whose base class needs the settings
-        from tickwheel.integrations.django._tasks import TickwheelBackend  # noqa: PLC0415  on use
-
-        return TickwheelBackend
+        return import_module(f"{__name__}._tasks").TickwheelBackend
     message = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(message)
 
