@@ -13,7 +13,7 @@ import pytest
 from tickwheel.scheduler import AsyncScheduler, Scheduler
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres", "redis"])
+@pytest.fixture(params=["memory", "sqlite", "postgres", "redis", "partitions"])
 def url(request, tmp_path):
     """
     Return the URL of an empty store of each kind in turn.
@@ -22,8 +22,9 @@ def url(request, tmp_path):
         return "memory://"
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'jobs.db'}"
-    if request.param == "redis":
-        return request.getfixturevalue("redis_server").url(f"?prefix=dropped{id(request)}")
+    if request.param in {"redis", "partitions"}:
+        more = "&partitions=3" if request.param == "partitions" else ""
+        return request.getfixturevalue("redis_server").url(f"?prefix=dropped{id(request)}{more}")
     return request.getfixturevalue("postgres_url")
 
 
