@@ -35,6 +35,7 @@ RUNS_NO_PYTHON = re.compile(
     r"PyTuple_GetItem|PyType_FromSpec|PyType_FromSpecWithBases|PyType_GetFlags|PyType_GetModuleName|PyType_GetName|"
     r"PyType_GetQualName|PyType_IsSubtype|PyType_Modified|PyUnicode_AsEncodedString|PyUnicode_AsUTF8AndSize|"
     r"PyUnicode_Compare|PyUnicode_EqualToUTF8AndSize|PyUnicode_FromStringAndSize|PyUnicode_InternInPlace|Py_IsFinalizing|"
+    r"_PyLong_AsByteArray|_PyLong_FromByteArray|"  # of an exact int
     r"Py_IsInitialized|_Py_CheckFunctionResult|PyEval_RestoreThread|PyGILState_Ensure"
 )
 

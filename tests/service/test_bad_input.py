@@ -333,7 +333,7 @@ def test_bad_queries(server, query):
         ("POST", "/v1/jobs/never:run"),
         ("POST", "/v1/jobs:batch"),
         ("GET", "/v1/stats"),
-        ("GET", "/v1/live"),
+        ("GET", "/v1/scopes"),
     ],
 )
 def test_no_query(server, method, path):

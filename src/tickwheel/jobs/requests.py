@@ -294,7 +294,7 @@ def spread(request: SetRequest) -> SetRequest:
     Raises:
         InvalidJobError: If that is not a call, or other fields say the same once more.
     """
-    if isinstance(request.key, TaskCall):
+    if isinstance(getattr(request, "key", None), TaskCall):
         raise InvalidJobError(
             "key", request.key, "pass the key first and the call behind it, as in set('order/17', call)"
         )

@@ -33,6 +33,7 @@ PAGE = {
     "target": None,
     "contains": None,
     "error": None,
+    "payload": None,
     "limit": 11,
 }
 

@@ -100,7 +100,7 @@ def values_of(rows):
     page = {
         "first": "8", "end": None, "last": None, "is_dead": False, "recurring": False, "paused": False, "reach": 101,
         "state": None, "due_from": 0, "due_until": EVER, "handler": None, "target": None, "contains": None,
-        "error": None, "manifest": None, "limit": 101,
+        "error": None, "payload": None, "manifest": None, "limit": 101,
     }  # fmt: skip
     cursors = {
         "shards": ALL,

@@ -18,7 +18,7 @@ from tickwheel.testing.target_suite import Received, TargetSuite
 from tickwheel.testing.wire import Wire
 
 NUMBERS = itertools.count()
-LENGTH_MAX = 400
+LENGTH_MAX = 1_000
 SECRET = "hunter2%2Fx"  # noqa: S105  as it is written in a URL
 
 

@@ -69,7 +69,7 @@ def _running(connections: Connections, query: JobQuery) -> Page:
     after = query.cursor or ""
     keys = [key for key in keys if key > after and key.startswith(query.prefix)]
     chosen = keys[: query.limit]
-    frames = connections.run("read", packed(key.encode() for key in chosen), packed(()))[0]
+    frames = connections.run("read", packed(key.encode() for key in chosen), packed(()), packed(()))[0]
     jobs = tuple(row.job for row in read_rows(frames) if query.matches(row.job))
     return Page(jobs, chosen[-1] if len(chosen) < len(keys) else None)
 
