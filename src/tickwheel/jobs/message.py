@@ -52,6 +52,8 @@ def same_run(job: Job, after: Job) -> Job:
     No message id carries two bodies: another body or receiver makes it another message. A run for which the rule names
     another instant is another run.
     """
+    if after.generation == job.generation:  # a write that changed nothing
+        return after
     sent_as = with_message_id(job).sent_as
     if sent_as is not None and _message(job) != _message(after):
         sent_as = None
