@@ -102,11 +102,13 @@ run: $(VENV)/.service $(VENV)/.wheel ## first: set everything up and serve (ARGS
 # what is tested is the installed wheel. The files run as they are named: the plugin would have those of few tests last,
 # and one process would wait for the simulated days.
 PYTEST := env -u PYTHONPATH -u PYTHONDONTWRITEBYTECODE $(BIN)/python -P -m pytest
+# A test of the quick set uses at most this many seconds of CPU.
+CPU_LIMIT := 5
 SHARED_OUT := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 test: $(VENV)/.tests ## first: run the quick tests, in ten minutes, against the installed release wheel (ARGS="-k timer")
 	@cargo test --quiet --locked --package tickwheel-core
-	@$(PYTEST) --quick --cpu-limit=5 $(SHARED_OUT) $(ARGS)
+	@$(PYTEST) --quick --cpu-limit=$(CPU_LIMIT) $(SHARED_OUT) $(ARGS)
 
 test-full: $(VENV)/.tests ## first: run all tests, in half an hour
 	@cargo test --quiet --locked --package tickwheel-core

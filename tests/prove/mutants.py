@@ -435,8 +435,8 @@ WHOLE_DAYS = {
 that has to be."""
 
 SOON = {
-    "settles_without_epoch": 4,
-    "drops_an_arm": 4,
+    "settles_without_epoch": 0,
+    "drops_an_arm": 0,
     "forgets_the_rescue": 2,
     "fires_twice": 4,
     "is_somebody_else_at_each_start": 1,
@@ -448,11 +448,11 @@ SOON = {
     "never_looks_back": 4,
     "answers_before_the_commit": 4,
     "forgets_what_it_waits_for": 8,
-    "takes_a_thread_for_started": 10,
+    "takes_a_thread_for_started": 8,
     "starts_what_is_queued": 2,
-    "gives_back_twice": 106,
+    "gives_back_twice": 42,
     "takes_notes_unfenced": 50,
-    "tries_again_what_was_stopped": 16,
+    "tries_again_what_was_stopped": 6,
     "takes_a_retry_for_outdated": 44,
     "trusts_ends_of_a_later_clock": 28,
     "follows_the_wall_clock": 1,
