@@ -448,7 +448,7 @@ SOON = {
     "never_looks_back": 4,
     "answers_before_the_commit": 4,
     "forgets_what_it_waits_for": 8,
-    "takes_a_thread_for_started": 8,
+    "takes_a_thread_for_started": 32,
     "starts_what_is_queued": 2,
     "gives_back_twice": 42,
     "takes_notes_unfenced": 50,

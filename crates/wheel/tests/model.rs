@@ -111,6 +111,7 @@ fn clamp(time: u64) -> u64 {
     time.min(NEVER)
 }
 
+#[allow(clippy::too_many_lines)] // an arm for each step
 fn run<O: Owner<Handle>>(mut wheel: Wheel<Handle, O>, is_owned: bool, start: u64, crowd: usize, steps: Vec<Step>) {
     let mut model = Model::default();
     let mut now = start;
