@@ -63,6 +63,7 @@ from tickwheel.jobs.model import (
     Declare,
     Job,
     JobWrite,
+    Keep,
     Outcome,
     Set,
     SetAside,
@@ -272,7 +273,7 @@ class _Checker:
 
     def _commit(self, event: Committed) -> None:
         write, answer = event.write, event.answer
-        assert not isinstance(write, Declare), "declarations of manifests are not recorded"
+        assert not isinstance(write, Declare | Keep), "declarations and kept answers are not recorded"
         key = key_of(write)
         model = self._model
         before, shard = model.jobs.get(key), model.shard_of(key)
