@@ -125,6 +125,7 @@ def test_a_rule_that_cannot_be_read(jobs, scheduler):
     assert client.post("/rules", json={"cron": "0 9 * * *"}).status_code == 200
     with pytest.raises(InvalidJobError):
         client.post("/rules", json={"delay": 5, "target": "nowhere"})
+    scheduler.stop()
 
     other = flask.Flask("other")
     other.register_error_handler(ValueError, lambda error: (str(error), 400))

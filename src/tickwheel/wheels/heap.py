@@ -66,6 +66,9 @@ class EntryHeap(Generic[EntryT]):
         return f"<EntryHeap of {len(self._entries)} entries>"
 
     def add(self, entry: EntryT) -> None:
+        """
+        Add *entry*. O(log n).
+        """
         entry.place = self
         self._entries.append(entry)
         self._climb(entry, len(self._entries) - 1)
