@@ -139,7 +139,7 @@ def test_partitions_are_asked_at_once(partitions):
     line, url = partitions
     with closing(open_store(url)) as store, closing(open_store(url)) as heir:
         counted = Counted(line)
-        for number in range(3):
+        for number in range(8):
             turn(store, heir, counted, number, 30)
         most = {name: 3 * counts[1] for name, counts in MOST.items()}
         found = {name: min(trips) for name, trips in counted.trips.items()}

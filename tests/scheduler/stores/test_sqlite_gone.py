@@ -118,6 +118,29 @@ def test_a_file_that_comes_back(path, until):
         assert after.epoch > before.epoch
 
 
+def test_a_reader_makes_no_file(path, open_file, monkeypatch):
+    """
+    A connection that is made just after the file was moved away makes no other one, to which the log would be lost.
+    """
+    store = open_file()
+    set_one(store, "kept")
+    file = store._connections.file
+    look, away = file.look, path.with_name("elsewhere")
+
+    def look_and_lose():
+        look()
+        path.rename(away)
+
+    monkeypatch.setattr(type(file), "look", lambda _: look_and_lose())
+    with pytest.raises(StoreError):
+        store.get("kept")
+    assert not path.exists()
+    assert beside(path, "-wal").stat().st_size
+    away.rename(path)
+    monkeypatch.undo()
+    assert store.get("kept").key == "kept"
+
+
 def test_no_second_owner(path, open_file):
     """
     While the owner of a deleted file still believes in it, nobody else owns the new one; then it gives way.

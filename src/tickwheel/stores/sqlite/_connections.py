@@ -46,7 +46,9 @@ class Connections:
         self.lifetime = Lifetime(url)
         self.write_lock = RLock()
         self._reading_only = _reading_only(path, url)
+        self._is_made = False
         self.writer = self.connect(_WRITER_CACHE_KIB)
+        self._is_made = True
         try:
             self._check_encoding(self.writer.execute("PRAGMA encoding").fetchone()[0])
             if self._reading_only:
@@ -111,13 +113,16 @@ class Connections:
             self.writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
 
     def connect(self, cache_kib: int = _READER_CACHE_KIB) -> sqlite3.Connection:
+        # Only the first connection makes a file: a later one would put an empty file in the place of one that was moved
+        # away a moment ago, and SQLite then deletes the log that belongs to the other.
+        mode = self._reading_only or ("mode=rw" if self._is_made else "mode=rwc")
         connection = sqlite3.connect(
-            f"{self._path.as_uri()}?{self._reading_only}" if self._reading_only else self._path,
+            f"{self._path.as_uri()}?{mode}",
             timeout=self._busy_s,
             isolation_level=None,
             check_same_thread=False,
             cached_statements=64,
-            uri=bool(self._reading_only),
+            uri=True,
         )
         try:
             connection.execute(f"PRAGMA cache_size = -{cache_kib}")

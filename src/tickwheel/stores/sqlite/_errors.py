@@ -44,7 +44,8 @@ _WORDS: Final = {
     sqlite3.SQLITE_PERM: _Words("access is denied", "give this user the right to read and write the file"),
     sqlite3.SQLITE_AUTH: _Words("access is denied", "give this user the right to read and write the file"),
     sqlite3.SQLITE_CANTOPEN: _Words(
-        "the file cannot be opened", "see that its folder exists and that this user may write the file and its folder"
+        "the file cannot be opened",
+        "see that it was not moved, that its folder exists, and that this user may write the file and its folder",
     ),
     sqlite3.SQLITE_PROTOCOL: _Words(
         "the file system does not lock", "put the file on a local disk; network file systems cannot hold it"
