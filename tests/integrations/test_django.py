@@ -67,7 +67,7 @@ def test_the_tests_of_the_example(request, manage, tmp_path, place):
     """
     They pass wherever the database of the tests is, and no migration is missing.
     """
-    database = {"ENGINE": "django.db.backends.sqlite3", "NAME": "never"}
+    database = {"ENGINE": "django.db.backends.sqlite3", "NAME": str(tmp_path / "unused.db")}
     if place == "file":
         database |= {"TEST": {"NAME": str(tmp_path / "test.db")}}
     if place == "postgresql":
@@ -139,7 +139,11 @@ def test_a_project(request, manage, tmp_path, vendor):
     """
     Its jobs join its transactions, the admin lists them, and settings that cannot be are refused: `django_checks.py`.
     """
-    database = {"ENGINE": "django.db.backends.sqlite3", "NAME": "never", "TEST": {"NAME": str(tmp_path / "test.db")}}
+    database = {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": str(tmp_path / "unused.db"),
+        "TEST": {"NAME": str(tmp_path / "test.db")},
+    }
     if vendor == "postgresql":
         database = on_postgres(request.getfixturevalue("postgres_url"))
         options = {"application_name": "the shop's own", "options": "-c work_mem=5MB", "pool": False}
@@ -158,7 +162,11 @@ def test_a_project_with_tasks(request, manage, tmp_path, vendor):
     """
     if find_spec("django.tasks") is None and find_spec("django_tasks") is None:
         pytest.skip("there is no Tasks framework: pip install django-tasks, or Django 6")
-    database = {"ENGINE": "django.db.backends.sqlite3", "NAME": "never", "TEST": {"NAME": str(tmp_path / "test.db")}}
+    database = {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": str(tmp_path / "unused.db"),
+        "TEST": {"NAME": str(tmp_path / "test.db")},
+    }
     if vendor == "postgresql":
         database = on_postgres(request.getfixturevalue("postgres_url"))
     backend = {"BACKEND": "tickwheel.integrations.django.TickwheelBackend", "QUEUES": ["default", "mail"]}

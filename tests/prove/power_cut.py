@@ -108,7 +108,7 @@ def _old_file(path: Path, synchronous: str, dice: random.Random) -> Image:
     """
     Make a file of the older schema on the disk, and return what is in it.
     """
-    connection = _connections.sqlite3.connect(path, timeout=5.0)
+    connection = _connections.sqlite3.connect(path.as_uri(), timeout=5.0)
     connection.execute("PRAGMA journal_mode = WAL").fetchone()
     connection.execute(f"PRAGMA synchronous = {synchronous}")
     _schema.migrate(connection, str(path), _schema.MIGRATIONS[:OLD])

@@ -26,6 +26,8 @@ __all__ = ["RecordedDisk"]
 SECTOR = 512
 """What a disk writes whole, or not at all."""
 
+_OPEN_FLAGS = apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+
 
 @dataclass(slots=True)
 class Step:
@@ -57,7 +59,7 @@ class RecordedDisk:
         name = f"recorded-{id(self)}"
         vfs = _Vfs(name, self)
         library = SimpleNamespace(
-            connect=lambda path, timeout, **_: _Connection(str(path), name, timeout),
+            connect=lambda path, timeout, **_: _Connection(path, name, timeout),
             Connection=_Connection,
             Error=sqlite3.Error,
         )
@@ -174,8 +176,8 @@ class _Connection:
     As much of `sqlite3.Connection` as the store uses.
     """
 
-    def __init__(self, path: str, vfs: str, timeout: float) -> None:
-        self._inner = apsw.Connection(path, vfs=vfs)
+    def __init__(self, uri: str, vfs: str, timeout: float) -> None:
+        self._inner = apsw.Connection(uri, _OPEN_FLAGS, vfs)
         self._inner.set_busy_timeout(int(timeout * 1000))
 
     @property
