@@ -144,8 +144,8 @@ def main() -> int:
     parser.add_argument("--store", default="", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.own is not None:
-        node(options.own, options.store)
-        signal.pause()
+        with node(options.own, options.store):
+            signal.pause()
     result = prove(options.kind, options.rounds)
     print(f"steps {result.steps}, runs {result.runs}, silent longest {result.silent_s:.1f} s")
     return 0 if result.is_good else 1

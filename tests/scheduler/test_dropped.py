@@ -70,9 +70,9 @@ def test_stopped_clients_leave_nothing(url):
 
 @pytest.mark.parametrize("is_started", [False, True])
 @pytest.mark.filterwarnings("ignore:unclosed scheduler:ResourceWarning")
-def test_a_dropped_scheduler_is_stopped(url, until, is_started):
+def test_a_dropped_scheduler_is_stopped(url, until, is_started, caplog):
     """
-    A scheduler that is collected without a stop warns, and its threads end; a started one gives its shards back.
+    Collecting a scheduler that runs warns and ends its threads; a started one also logs it, and releases its shards.
     """
     before = threads()
     scheduler = Scheduler(url)
@@ -85,6 +85,7 @@ def test_a_dropped_scheduler_is_stopped(url, until, is_started):
         held.clear()
     gc.collect()
     until(lambda: threads() == before)
+    assert ("fires no more jobs" in caplog.text) == is_started
     if not url.startswith("memory"):
         with Scheduler(url) as again:
             assert again.stats()["pending"] == 1

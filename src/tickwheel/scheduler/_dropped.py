@@ -5,6 +5,7 @@ The end of a scheduler that its program dropped without `stop`.
 from __future__ import annotations
 
 import _thread
+import logging
 import threading
 import warnings
 import weakref
@@ -16,10 +17,14 @@ __all__ = ["stop_when_dropped"]
 
 _STOP_S = 10.0
 
+_log = logging.getLogger("tickwheel.scheduler")
+
 
 def stop_when_dropped(face: object, core: Backend) -> None:
     """
     Stop *core* once nothing refers to *face* any more, with a ResourceWarning; not at the end of the interpreter.
+
+    Python hides a ResourceWarning by default, so one that fires jobs also logs a warning.
     """
     weakref.finalize(face, _stop_dropped, core).atexit = False
 
@@ -38,5 +43,7 @@ def _begin_to_stop(core: Backend) -> None:
 
 
 def _stop(core: Backend) -> None:
+    if core.is_firing:
+        _log.warning("%s fires no more jobs: the program dropped its scheduler; keep a reference until stop()", core)
     with suppress(Exception):  # nothing waits for it
         core.stop(_STOP_S, is_inside=False)
