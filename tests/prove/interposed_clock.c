@@ -49,21 +49,4 @@ int clock_gettime(clockid_t clock, struct timespec *now)
     return result;
 }
 
-int gettimeofday(struct timeval *now, void *zone)
-{
-    struct timespec precise;
-    (void)zone;
-    int result = clock_gettime(CLOCK_REALTIME, &precise);
-    now->tv_sec = precise.tv_sec;
-    now->tv_usec = precise.tv_nsec / 1000;
-    return result;
-}
-
-time_t time(time_t *now)
-{
-    struct timespec precise;
-    clock_gettime(CLOCK_REALTIME, &precise);
-    if (now)
-        *now = precise.tv_sec;
-    return precise.tv_sec;
-}
+#include "time_of_day.h"
