@@ -252,7 +252,7 @@ def prove(steps: list[Step], seconds: float, seed: int) -> dict[str, Counts]:
                     if word:
                         url = shell.value(word)
                         caller.use(url)
-                time.sleep(seconds)
+                time.sleep(seconds)  # the caller goes on meanwhile
             caller.stop()
             client = Scheduler(url)  # it is not started, so it fires nothing
             until(lambda: is_empty(client))

@@ -305,7 +305,7 @@ def peer(url: str, seconds: float, seed: int) -> Result:
             nodes.start(far, "h")
             ends = time.monotonic() + seconds
             while time.monotonic() < ends:
-                time.sleep(dice.uniform(1.0, 4.0))
+                time.sleep(dice.uniform(1.0, 4.0))  # the line is good meanwhile
                 line.silence()
                 count += 1
             callers.end()
@@ -355,7 +355,7 @@ def equipment(url: str, seconds: float, seed: int) -> Result:
                     {"every": 2, "tz": ZONE, "exclude": ["2041-05-01"]},
                 ][number % 3]
                 client.set(key, handler=("h", "other")[number % 2], retry=RetryPolicy(attempts=3), **rule)
-            time.sleep(seconds)
+            time.sleep(seconds)  # the series run meanwhile
             callers.end()
             result = judged(told, client, nodes)
             runs = Counter(key for key, _, _ in told.fired)
@@ -383,7 +383,7 @@ def rates(url: str, seconds: float, seed: int) -> Result:
         for rate in ("0.9", "1.05", "1.1"):
             nodes.start(url, "h", LD_PRELOAD=str(library), CLOCK_RATE=rate)
         with Callers(url, told, ("h",), seed) as callers:
-            time.sleep(min(seconds, RATED_S))
+            time.sleep(min(seconds, RATED_S))  # the callers go on meanwhile
             callers.end()
             return judged(told, callers.client, nodes)
 

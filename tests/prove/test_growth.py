@@ -18,6 +18,7 @@ from tickwheel.cli.serve import command as serve
 
 STEPS = steps_of(PAGE.read_text("utf-8"))
 COMMANDS = {"migrate": migrate, "serve": serve}
+needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 ALL = "\n".join(code for step in STEPS for code, _ in step.parts)
 
 
@@ -53,12 +54,11 @@ def test_callers_are_followed_by_a_second_migration():
         assert after.splitlines()[0] == command
 
 
+@needs_bash
 def test_the_page_is_bash():
     """
     Every block is good for bash, and every command and option of ours exists.
     """
-    if not shutil.which("bash"):
-        pytest.skip("bash is not installed")
     done = subprocess.run(["bash", "-n"], input=ALL, text=True, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     for name, rest in re.findall(r"tickwheel (\w+)([^\n&]*)", ALL):
@@ -80,13 +80,12 @@ def shell(tmp_path):
     """
     Return a shell in a folder of its own.
     """
-    if not shutil.which("bash"):
-        pytest.skip("bash is not installed")
     made = Shell(tmp_path, dict(os.environ))
     yield made
     made.end()
 
 
+@needs_bash
 def test_a_shell_goes_on(shell, tmp_path):
     """
     Variables, functions and processes stay from one command to the next, and no command reads those that follow it.
@@ -100,6 +99,7 @@ def test_a_shell_goes_on(shell, tmp_path):
 
 
 @pytest.mark.parametrize("code", ["false", "true\nfalse\ntrue", "f() { false; true; }; f", "exit 3"])
+@needs_bash
 def test_a_command_that_fails_is_named(shell, code):
     """
     A command that fails raises, wherever it is in a block, and so does a shell that ends.
@@ -108,12 +108,11 @@ def test_a_command_that_fails_is_named(shell, code):
         shell.run(code)
 
 
+@needs_bash
 def test_a_shell_takes_its_processes_along(tmp_path):
     """
     The end of a shell ends all that it has started.
     """
-    if not shutil.which("bash"):
-        pytest.skip("bash is not installed")
     shell = Shell(tmp_path, dict(os.environ))
     shell.run("mkfifo pipe; sleep 100 > pipe &")
     with (tmp_path / "pipe").open() as pipe:  # once the process has opened it, too
