@@ -70,6 +70,16 @@ class Record:
 
 
 @pytest.fixture
+def go_on():
+    """
+    Return an event that hung handlers wait for; it is set at the latest when the test ends.
+    """
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+@pytest.fixture
 def clocks():
     """
     Return the manual clocks of the schedulers that `make` made.

@@ -16,16 +16,6 @@ ONCE = RetryPolicy(attempts=1)
 
 
 @pytest.fixture
-def go_on():
-    """
-    Return what hung handlers wait for; it comes at the latest when the test ends.
-    """
-    event = threading.Event()
-    yield event
-    event.set()
-
-
-@pytest.fixture
 def start(url, make):
     """
     Return what starts a scheduler with the options given.

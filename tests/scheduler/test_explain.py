@@ -32,16 +32,6 @@ HOUR = 3600
 LATER = RetryPolicy(attempts=3, base_ms=HOUR * 1000, max_ms=HOUR * 1000)
 
 
-@pytest.fixture
-def go_on():
-    """
-    Return an event that hung handlers wait for; it is set at the latest when the test ends.
-    """
-    event = threading.Event()
-    yield event
-    event.set()
-
-
 def hung(scheduler, name, go_on, **limits):
     """
     Register a handler of that *name* whose attempts hang; return the record of those that have begun.

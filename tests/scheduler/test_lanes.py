@@ -21,16 +21,6 @@ HERD = 5 * STAGED_MAX
 LANES = 10
 
 
-@pytest.fixture
-def go_on():
-    """
-    Return what hung handlers wait for; it comes at the latest when the test ends.
-    """
-    event = threading.Event()
-    yield event
-    event.set()
-
-
 FEW = 40
 """As STAGED_MAX, where all jobs run one after the other."""
 

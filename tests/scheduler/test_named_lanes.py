@@ -4,24 +4,12 @@ Lanes that registrations name: several handlers with one limit, one share of mem
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
 from tickwheel.host.lane_names import LaneNames
 from tickwheel.scheduler import InvalidJobError, Scheduler, SchedulerOptions, SetRequest, task
 
 BULK = ("mail", "report", "export")
-
-
-@pytest.fixture
-def go_on():
-    """
-    Return an event that hung handlers wait for; it is set at the latest when the test ends.
-    """
-    event = threading.Event()
-    yield event
-    event.set()
 
 
 def requests(names, count):
