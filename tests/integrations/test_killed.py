@@ -12,7 +12,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +21,6 @@ import pytest
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SHOP = EXAMPLES / "django_shop"
 ORDERS = 60
-PATIENCE_S = 60.0
 FASTAPI = """
 import time
 import fastapi_app
@@ -86,16 +84,6 @@ def running(command, folder, environment, ready):
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def is_soon(condition):
-    """
-    Wait until *condition* is true.
-    """
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def check(due, ran):
     """
     Compare the instants at which orders were due with the times at which they were cancelled.
@@ -114,7 +102,7 @@ def check(due, ran):
     ],
     ids=["fastapi", "flask", "flask-preload"],
 )
-def test_an_application_that_is_killed(tmp_path, module, text, command, ready):
+def test_an_application_that_is_killed(tmp_path, until, module, text, command, ready):  # noqa: PLR0917 fixtures
     """
     Each order that was acknowledged is cancelled, by the process that is killed or by the next one.
     """
@@ -130,18 +118,18 @@ def test_an_application_that_is_killed(tmp_path, module, text, command, ready):
             address = f"http://127.0.0.1:{found[1]}/orders/{number}?minutes={0.02 + number / 1200}"
             with urllib.request.urlopen(urllib.request.Request(address, method="POST"), timeout=30) as answer:
                 due[number] = json.load(answer)["cancelled_at"]
-        is_soon(log.exists)
+        until(log.exists)
 
     def ran():
         lines = log.read_text().splitlines()
         return [(int(number), float(at)) for number, at in (line.split() for line in lines)]
 
     with running(command, tmp_path, environment, ready):
-        is_soon(lambda: len({number for number, _ in ran()}) == ORDERS)
+        until(lambda: len({number for number, _ in ran()}) == ORDERS)
     check(due, ran())
 
 
-def test_a_worker_of_django_that_is_killed(tmp_path):
+def test_a_worker_of_django_that_is_killed(tmp_path, until):
     """
     `manage.py tickwheel` is killed; the orders, whose rows and jobs were committed together, are all cancelled.
     """
@@ -159,9 +147,9 @@ def test_a_worker_of_django_that_is_killed(tmp_path):
         done = subprocess.run(
             [*manage, "shell", "-c", PLACE % ORDERS], env=environment, check=True, capture_output=True, timeout=300
         )
-        is_soon(ran)
+        until(ran)
     with running([*manage, "tickwheel"], tmp_path, environment, "tickwheel fires"):
-        is_soon(lambda: len(ran()) >= ORDERS)
+        until(lambda: len(ran()) >= ORDERS)
     check(dict(json.loads(line) for line in done.stdout.splitlines() if line.startswith(b"[")), ran())
     assert shop.execute("SELECT DISTINCT state FROM shop_order").fetchall() == [("cancelled",)]
     shop.close()
