@@ -144,9 +144,9 @@ def _fire(scheduler: Scheduler, seconds: int) -> int:
                 for number in range(size)
             ]
         )
-        time.sleep(max(0.0, begin + (turn + 1) / CALLS - time.monotonic()))
+        time.sleep(max(0.0, begin + (turn + 1) / CALLS - time.monotonic()))  # the rate of the load
     while (counts := scheduler.stats())["pending"] > before or counts["running"]:
-        time.sleep(0.05)
+        time.sleep(0.05)  # often enough to see the end, and too seldom to be seen in the cost
     return seconds * CALLS * size
 
 

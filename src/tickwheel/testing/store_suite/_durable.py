@@ -162,7 +162,7 @@ def _owning(store: Store) -> Rig:
     rig = Rig(store)
     while len(rig.leases) < len(store.shards()):
         assert time.monotonic() < deadline, f"{len(rig.leases)} of {len(store.shards())} shards have no other owner"
-        time.sleep(0.05)
+        time.sleep(0.05)  # a lease that ends gives no signal
         rig.leases |= {lease.shard: lease for lease in store.acquire("the second owner")}
     return rig
 
