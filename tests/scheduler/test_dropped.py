@@ -4,13 +4,15 @@ Clients that come and go leave nothing behind, whether they are stopped or dropp
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import threading
 from collections import Counter
+from contextlib import ExitStack
 
 import pytest
 
-from tickwheel.scheduler import AsyncScheduler, Scheduler
+from tickwheel.scheduler import AsyncScheduler, Scheduler, StoreInUseError
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres", "redis", "partitions"])
@@ -100,4 +102,30 @@ def test_nothing_is_said_of_schedulers_that_have_nothing(tmp_path, recwarn):
         kind(f"sqlite:///{tmp_path / 'jobs.db'}")
     use("memory://", 1)
     gc.collect()
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("kind", [Scheduler, AsyncScheduler])
+def test_a_block_that_cannot_begin_leaves_nothing(tmp_path, recwarn, kind):
+    """
+    A scheduler whose start fails in a `with` statement is stopped, so that nothing warns of it later.
+    """
+    url = f"sqlite:///{tmp_path / 'jobs.db'}"
+    before = threads()
+
+    async def enter_async():
+        async with AsyncScheduler(url):
+            pass
+
+    def enter():
+        if kind is AsyncScheduler:
+            asyncio.run(enter_async())
+        else:
+            stack.enter_context(Scheduler(url))
+
+    with Scheduler(url), ExitStack() as stack:
+        with pytest.raises(StoreInUseError):
+            enter()
+        gc.collect()
+    assert threads() == before
     assert not recwarn.list

@@ -94,7 +94,11 @@ class AsyncScheduler(Common):
     close = stop
 
     async def __aenter__(self) -> Self:
-        return await self.start()
+        try:
+            return await self.start()
+        except BaseException:  # there is no __aexit__ then
+            await self.stop()
+            raise
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
