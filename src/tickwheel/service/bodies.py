@@ -370,7 +370,10 @@ class BulkBody(Body, frozen=True):
     due_until: Instant | None = None
     error: Annotated[Part | None, Meta(description="Jobs whose last error contains this.")] = None
     payload: Annotated[Part | None, Meta(description="Jobs whose payload contains this.")] = None
-    field: Annotated[Part | None, Meta(description="Jobs whose JSON payload has this field: `name=value`.")] = None
+    field: Annotated[
+        Annotated[Part, Meta(pattern="^[^=]+=")] | None,
+        Meta(description="Jobs whose JSON payload has this field: `name=value`."),
+    ] = None
     recurring: Annotated[bool, Meta(description="Only recurring jobs.")] = False
     paused: Annotated[bool, Meta(description="Only pending jobs that are paused.")] = False
     manifest: Annotated[Manifest | None, Meta(description="Only jobs that belong to this manifest.")] = None

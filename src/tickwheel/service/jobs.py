@@ -41,6 +41,7 @@ LIST_FIELDS: Final[dict[str, Any]] = {
     "payload": {**_TEXT, "minLength": 1, "maxLength": 512, "description": "Jobs whose payload contains this."},
     "field": {
         **_TEXT,
+        "pattern": "^[^=\\u0000]+=[^\\u0000]*$",
         "minLength": 2,
         "maxLength": 512,
         "description": "Jobs whose JSON payload has this field, as `number=17` or `customer.city=Bern`.",
