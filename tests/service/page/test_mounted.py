@@ -49,7 +49,7 @@ def test_a_page_under_a_prefix(page):
             new MutationObserver(() => (window.away += link.textContent !== "live")).observe(link, { childList: true });
             """
         )
-        streams = "performance.getEntriesByType('resource').filter((each) => each.name.endsWith('/v1/live')).length"
+        streams = "performance.getEntriesByType('resource').filter((each) => each.name.includes('/v1/live')).length"
         page.wait_for(lambda: page.run(f"return {streams}") >= 2)
         assert page.run("return window.away") == 0
         addresses = page.run("return performance.getEntriesByType('resource').map((each) => each.name)")

@@ -121,7 +121,7 @@ def test_firings_of_other_nodes(postgres_url, start, page):
     page.wait_for(lambda: f": {KEYS} firings: {KEYS} succeeded," in attribute(page, "aria-label"))
     legend = "Left, fired by this process and by 1 other (the last 50 of each report):"
     assert page.find("#river-ends").text.startswith(legend)
-    by_here, by_there = (node.ask("GET", "/v1/firings").json["firings"] for node in (here, there))
+    by_here, by_there = (node.ask("GET", "/v1/firings?nodes=this").json["firings"] for node in (here, there))
     assert by_here
     assert len(by_here) + len(by_there) == KEYS
     key, node = by_there[0]["key"], by_there[0]["by"]
