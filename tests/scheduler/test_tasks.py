@@ -281,7 +281,9 @@ def test_names_of_all_kinds(inline):
     made = scheduler.task(name="new", aliases=["old", "older"])(lambda x: SEEN.append(x))  # noqa: PLW0108  a builtin method has no signature of one x
     for key, handler in (("a", "new"), ("b", "old"), ("c", "older")):
         scheduler.set(key, handler=handler, payload={"x": key}, delay=1)
-    assert [job.key for job in scheduler.jobs_of(made)] == ["a", "b", "c"]
+    scheduler.set("d", target="pull", handler="older", payload={"x": "d"}, delay=3600)
+    scheduler.set("e", target="log", handler="older", delay=3600)
+    assert [job.key for job in scheduler.jobs_of(made)] == ["a", "b", "c", "d"]
     clock.advance(2)
     assert sorted(SEEN) == ["a", "b", "c"]
     for taken in ("new", "older"):

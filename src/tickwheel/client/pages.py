@@ -6,6 +6,7 @@ The next page is read while the previous one is being written.
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
@@ -13,7 +14,7 @@ from typing import Final, NamedTuple
 from tickwheel.host.backend import Jobs
 from tickwheel.host.promise import Reply
 from tickwheel.jobs.model import Answer, Job, Outcome, State
-from tickwheel.jobs.requests import PAGE_MAX, ListFields
+from tickwheel.jobs.requests import PAGE_MAX, TASK_TARGETS, ListFields
 from tickwheel.jobs.verbs import CancelJobs
 
 __all__ = ["Walked", "drained", "jobs_with", "walked"]
@@ -66,8 +67,8 @@ def walked(
 
 def jobs_with(client: Jobs, handlers: Iterable[str]) -> list[Job]:
     found: list[Job] = []
-    for handler in handlers:
-        fields: ListFields = {"target": "handler", "handler": handler}
+    for handler, target in itertools.product(handlers, TASK_TARGETS):
+        fields: ListFields = {"target": target, "handler": handler}
         for _, jobs, _ in walked(client, fields, lambda jobs: jobs, lambda _: None):
             found += jobs
     return found

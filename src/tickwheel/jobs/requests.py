@@ -37,6 +37,7 @@ from tickwheel.typing import Duration, Instant, MisfireName, ModeName, OverlapNa
 __all__ = [
     "PAGE_MAX",
     "STEPS_MAX",
+    "TASK_TARGETS",
     "Filter",
     "ListFields",
     "ListRest",
@@ -60,7 +61,8 @@ __all__ = [
 PAGE_MAX = 1_000
 STEPS_MAX = 1_000
 """Maximum number of steps of a forecast."""
-_RUN_TASKS: Final = ("handler", "pull")
+TASK_TARGETS: Final = ("handler", "pull")
+"""The targets whose jobs run tasks: in processes with the store open, and in clients of a service."""
 _REPLACE: Final = SetMode.REPLACE  # an enum is slow to look into
 _MANIFEST_BYTES_MAX: Final = 255
 _FIELD: Final = re.compile(r"[^=]+=")
@@ -304,7 +306,7 @@ def spread(request: SetRequest) -> SetRequest:
     for name in ("handler", "payload"):
         if (value := getattr(request, name)) is not None:
             raise InvalidJobError(name, value, f"the call of {call.handler} says it: leave {name}= out")
-    if request.target not in _RUN_TASKS:
+    if request.target not in TASK_TARGETS:
         remedy = f"leave it out for {call.handler}, or pass 'pull', as for the workers of a service"
         raise InvalidJobError("target", request.target, remedy)
     if request.keep_payload is True:
