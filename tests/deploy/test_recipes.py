@@ -5,10 +5,12 @@ What the recipes hand to systemd and to Kubernetes.
 from __future__ import annotations
 
 import configparser
+import ipaddress
 import re
 import shutil
 import subprocess
 import sys
+from itertools import chain
 
 import pytest
 
@@ -90,7 +92,6 @@ def test_compose(deploy):
     text = (deploy / "compose.yaml").read_text("utf-8")
     services = yaml.safe_load(text)["services"]
     nodes = {name: each for name, each in services.items() if "build" in each}
-    assert len(nodes) == (deploy / "nginx.conf").read_text("utf-8").count("server 10.0.0.")
     assert services["nginx"]["depends_on"] == list(nodes)
     for node in nodes.values():
         assert (deploy / node["build"]["context"] / node["build"]["dockerfile"]).is_file()
@@ -105,3 +106,44 @@ def test_compose(deploy):
         source, inside, _ = volume.split(":")
         assert (deploy / source).is_file() or f" {inside}/tickwheel.crt;" in (deploy / "nginx.conf").read_text("utf-8")
     assert set(re.findall(r"\$\{(\w+)\}", text)) == set(re.findall(r"^#   (\w+)  ", text, re.MULTILINE))
+
+
+def test_one_deployment():
+    """
+    nginx, compose and Kubernetes start as many nodes at the same ports, by one command and the same variables.
+
+    The tests of `tests/service/test_proxy.py` start the same.
+    """
+    import deployment  # noqa: PLC0415  it needs PyYAML
+
+    pod = deployment.KUBERNETES["Deployment"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    upstreams = deployment.UPSTREAM.findall(deployment.SITE)
+    addresses = [node["networks"]["default"]["ipv4_address"] for node in deployment.NODES]
+    assert [address for address, _ in upstreams] == addresses
+    (network,) = deployment.COMPOSE["networks"]["default"]["ipam"]["config"]
+    others = ipaddress.ip_network(network["ip_range"])
+    assert others.subnet_of(ipaddress.ip_network(network["subnet"]))
+    for each in map(ipaddress.ip_address, addresses):
+        assert each in ipaddress.ip_network(network["subnet"])
+        assert each not in others, "another container may have it"
+    exposed = re.findall(r"^EXPOSE (\d+)$", deployment.CONTAINER, re.MULTILINE)
+    assert exposed == [str(ServiceOptions().port)], "the command names no port"
+    assert (
+        {port for _, port in upstreams} == set(exposed) == {str(each["containerPort"]) for each in container["ports"]}
+    )
+    assert deployment.KUBERNETES["Deployment"]["spec"]["replicas"] == len(deployment.NODES) == len(upstreams)
+    assert not {"command", "entrypoint", "args"} & {*container, *chain(*deployment.NODES)}, "the image has the command"
+    values = {"TICKWHEEL_STORE": "postgresql://db/jobs", "TICKWHEEL_WRITE_TOKEN": "w" * 40}
+    arguments, environment = deployment.node_start(values)
+    assert environment == values
+    secret = re.findall(r"--from-literal=(\w+)=", (deployment.FOLDER / "kubernetes.yaml").read_text("utf-8"))
+    assert (set(secret), "env" in container) == (set(values), False)
+    graces = {int(node["stop_grace_period"].removesuffix("s")) for node in deployment.NODES}
+    assert graces == {pod["terminationGracePeriodSeconds"]}
+    assert f"{container['livenessProbe']['httpGet']['path']}'," in deployment.CONTAINER, (
+        "its health check asks the same"
+    )
+    said = (deployment.FOLDER.parent / "docs" / "production.md").read_text("utf-8")
+    (command,) = re.findall(r"^tickwheel serve (.*)$", said, re.MULTILINE)
+    assert [word for word in arguments if word not in command.split()] == []

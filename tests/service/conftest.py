@@ -22,7 +22,9 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from processes import find
 
+TOKEN = "w" * 40
 START_S = 30
 STOP_S = 10
 PATIENCE_S = 60
@@ -92,14 +94,17 @@ class Server:
         self.errors: list[str] = []
         self._news: queue.Queue[str | None] = queue.Queue()
         self._unread: list[str] = []
+        is_json = "--log-json" in arguments  # all is on stderr then
+        tell = [self._news.put, lambda _line: None]
+        said, logged = reversed(tell) if is_json else tell
         self._readers = [
-            threading.Thread(target=self._read, args=(self.process.stdout, self.lines, self._news.put)),
-            threading.Thread(target=self._read, args=(self.process.stderr, self.errors, lambda _line: None)),
+            threading.Thread(target=self._read, args=(self.process.stdout, self.lines, said)),
+            threading.Thread(target=self._read, args=(self.process.stderr, self.errors, logged)),
         ]
         for reader in self._readers:
             reader.start()
         try:
-            line = self.line_with("page ")
+            line = self.line_with('"page"' if is_json else "page ")
         except BaseException:
             self.stop(signal.SIGKILL)
             raise
@@ -208,6 +213,53 @@ def start(tmp_path) -> Iterator[Any]:
         server.stop()
 
 
+@pytest.fixture(scope="session")
+def deployment() -> Any:
+    """
+    Return the module that reads `deploy/`, where nginx is there.
+    """
+    pytest.importorskip("yaml", reason="PyYAML is not installed: pip install pyyaml")
+    if find("nginx") is None:
+        pytest.skip("nginx is not installed: make servers")
+    import deployment  # noqa: PLC0415  it needs PyYAML
+
+    return deployment
+
+
+@pytest.fixture
+def start_node(deployment, start, tmp_path, postgres_url) -> Callable[..., Server]:
+    """
+    Return what starts the node of a name as the containers of `deploy/` do, but on a port of its own.
+    """
+    store = f"{postgres_url}&shards=6&lease_s=2"
+    arguments, environment = deployment.node_start({"TICKWHEEL_STORE": store, "TICKWHEEL_WRITE_TOKEN": TOKEN})
+
+    def start_one(name: str, port: int = 0) -> Server:
+        (folder := tmp_path / name).mkdir(exist_ok=True)
+        return start(*arguments, "--port", str(port), folder=folder, environment=environment)
+
+    return start_one
+
+
+@pytest.fixture
+def nodes(start_node) -> list[Server]:
+    """
+    Return three nodes, to be put behind nginx.
+    """
+    return [start_node(name) for name in ("a", "b", "c")]
+
+
+@pytest.fixture
+def proxy(deployment, nodes, tmp_path, own_certificate, until) -> Iterator[Any]:
+    """
+    Return the nginx of `deploy/` before the nodes, once it answers.
+    """
+    ports = [node.port for node in nodes]
+    with contextlib.closing(deployment.Proxy(tmp_path, own_certificate, ports, TOKEN)) as proxy:
+        until(proxy.is_ready)
+        yield proxy
+
+
 @pytest.fixture
 def client(server: Server) -> Iterator[Any]:
     """
@@ -235,6 +287,14 @@ def certificate(tmp_path_factory) -> Callable[..., tuple[str, str]]:
         return str(folder / "cert.pem"), str(folder / key)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def own_certificate(certificate) -> tuple[str, str]:
+    """
+    Return the files of a certificate and its key, the same ones for all tests.
+    """
+    return certificate()
 
 
 @pytest.fixture(scope="module")

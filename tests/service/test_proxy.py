@@ -1,103 +1,14 @@
 """
-Three nodes on one PostgreSQL behind nginx, as `deploy/nginx.conf` sets it up: one address, which stays while nodes go.
+Three nodes on one PostgreSQL behind nginx, as `deploy/` sets them up: one address, which stays while nodes go.
 """
 
 from __future__ import annotations
 
-import contextlib
-import http.client
 import json
-import os
 import re
-import shutil
 import signal
-import socket
-import ssl
-import subprocess
-from pathlib import Path
 
 import pytest
-
-NGINX = shutil.which("nginx", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin:/opt/homebrew/bin")
-CONF = Path(__file__).parents[2] / "deploy" / "nginx.conf"
-TOKEN = "w" * 40
-LEASE_S = 2
-PATIENCE_S = 60
-
-pytestmark = pytest.mark.skipif(NGINX is None, reason="nginx is not installed: make servers")
-
-
-@pytest.fixture
-def start_node(start, tmp_path, postgres_url):
-    """
-    Return what starts the node of a name, which asks for a token.
-    """
-    environment = {
-        "TICKWHEEL_STORE": f"{postgres_url}&shards=6&lease_s={LEASE_S}",
-        "TICKWHEEL_WRITE_TOKEN": TOKEN,
-    }
-
-    def start_one(name, *arguments):
-        (folder := tmp_path / name).mkdir(exist_ok=True)
-        return start(*arguments, folder=folder, environment=environment)
-
-    return start_one
-
-
-@pytest.fixture
-def nodes(start_node):
-    """
-    Return three nodes.
-    """
-    return [start_node(name) for name in ("a", "b", "c")]
-
-
-@pytest.fixture
-def proxy(nodes, tmp_path, certificate, until):
-    """
-    Start nginx before the nodes, and return what asks it.
-    """
-    cert, key = certificate()
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    servers = iter(nodes)
-    site = CONF.read_text().replace("listen 443", f"listen 127.0.0.1:{port}")
-    site = site.replace("/etc/nginx/tls/tickwheel.crt", cert).replace("/etc/nginx/tls/tickwheel.key", key)
-    site = re.sub(r"10\.0\.0\.\d:8765", lambda _: f"127.0.0.1:{next(servers).port}", site)
-    kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-    folders = "".join(f"{kind}_temp_path {tmp_path / kind};" for kind in kinds)
-    conf = tmp_path / "nginx.conf"
-    user = "" if os.geteuid() else "user root; "  # whose the folder is
-    head = f"{user}daemon off; pid {tmp_path / 'pid'}; error_log stderr; events {{}}"
-    conf.write_text(f"{head}\nhttp {{ access_log off; {folders}\n{site} }}")
-    process = subprocess.Popen([NGINX, "-e", "stderr", "-p", tmp_path, "-c", conf], stderr=subprocess.PIPE, text=True)
-    context = ssl.create_default_context(cafile=cert)
-
-    @contextlib.contextmanager
-    def ask(method, path, body=None, key=None):
-        headers = {"authorization": f"Bearer {TOKEN}", "origin": f"https://127.0.0.1:{port}"}
-        headers |= {} if key is None else {"idempotency-key": key}
-        headers |= {"content-type": "application/json"} if body else {}
-        connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=30, context=context)
-        with contextlib.closing(connection):
-            connection.request(method, path, None if body is None else json.dumps(body), headers)
-            with connection.getresponse() as answer:
-                yield answer
-
-    def is_ready():
-        try:
-            with ask("GET", "/readyz") as answer:
-                return answer.status == 200
-        except OSError:
-            assert process.poll() is None, process.stderr.read()
-            return False
-
-    try:
-        until(is_ready)
-        yield ask
-    finally:
-        process.terminate()
-        process.communicate(timeout=PATIENCE_S)
 
 
 def test_nodes_come_and_go(nodes, proxy, until):
@@ -210,7 +121,7 @@ def test_every_operation_at_every_node(nodes, proxy, start_node, fault):
         if fault == "kill" and number == len(operations) // 3:
             nodes[0].stop(signal.SIGKILL)
         if fault == "kill" and number == 2 * len(operations) // 3:
-            start_node("a", "--port", str(nodes[0].port))
+            start_node("a", nodes[0].port)
         found = set()
         for _ in range(len(nodes)):
             job = {"every": 3600, "target": "log"} if "skip" in path or "backfill" in path else {"delay": 3600}
