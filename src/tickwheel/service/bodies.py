@@ -348,6 +348,7 @@ class ManifestBody(Body, frozen=True):
 
 
 Part = Annotated[str, Meta(min_length=1, max_length=512)]
+FIELD_PATTERN: Final = "^[^=\\u0000]+=[^\\u0000]*$"
 
 
 class BulkBody(Body, frozen=True):
@@ -371,7 +372,7 @@ class BulkBody(Body, frozen=True):
     error: Annotated[Part | None, Meta(description="Jobs whose last error contains this.")] = None
     payload: Annotated[Part | None, Meta(description="Jobs whose payload contains this.")] = None
     field: Annotated[
-        Annotated[Part, Meta(pattern="^[^=]+=")] | None,
+        Annotated[Part, Meta(extra_json_schema={"pattern": FIELD_PATTERN})] | None,
         Meta(description="Jobs whose JSON payload has this field: `name=value`."),
     ] = None
     recurring: Annotated[bool, Meta(description="Only recurring jobs.")] = False

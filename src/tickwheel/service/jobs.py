@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from tickwheel.jobs.checks import NUMBER_MAX
 from tickwheel.scheduler import AsyncScheduler, HistoryRecord, Page
-from tickwheel.service.bodies import MoveBody, PauseBody, SetBody
+from tickwheel.service.bodies import FIELD_PATTERN, MoveBody, PauseBody, SetBody
 from tickwheel.service.change_body import ChangeBody
 from tickwheel.service.documents import Moment, PageDocument, explanation_document, instant, job_document
 from tickwheel.service.figures import Figures
@@ -41,7 +41,7 @@ LIST_FIELDS: Final[dict[str, Any]] = {
     "payload": {**_TEXT, "minLength": 1, "maxLength": 512, "description": "Jobs whose payload contains this."},
     "field": {
         **_TEXT,
-        "pattern": "^[^=\\u0000]+=[^\\u0000]*$",
+        "pattern": FIELD_PATTERN,
         "minLength": 2,
         "maxLength": 512,
         "description": "Jobs whose JSON payload has this field, as `number=17` or `customer.city=Bern`.",
