@@ -67,14 +67,22 @@ def test_the_tests_of_the_example(request, manage, tmp_path, place):
     """
     They pass wherever the database of the tests is, and no migration is missing.
     """
-    database = {"ENGINE": "django.db.backends.sqlite3", "NAME": str(tmp_path / "unused.db")}
-    if place == "file":
-        database |= {"TEST": {"NAME": str(tmp_path / "test.db")}}
+    database = on_sqlite(tmp_path)
+    if place == "memory":
+        del database["TEST"]
     if place == "postgresql":
         database = on_postgres(request.getfixturevalue("postgres_url"))
     write_settings(tmp_path, database)
     assert "Ran 1 test" in manage("test", "shop", "--settings", "check_settings").stderr
     manage("makemigrations", "--check", "--settings", "check_settings")
+
+
+def on_sqlite(folder):
+    """
+    Return the settings of a database whose tests are in a file of *folder*.
+    """
+    test = {"NAME": str(folder / "test.db")}
+    return {"ENGINE": "django.db.backends.sqlite3", "NAME": str(folder / "unused.db"), "TEST": test}
 
 
 def on_postgres(url):
@@ -139,11 +147,7 @@ def test_a_project(request, manage, tmp_path, vendor):
     """
     Its jobs join its transactions, the admin lists them, and settings that cannot be are refused: `django_checks.py`.
     """
-    database = {
-        "ENGINE": "django.db.backends.sqlite3",
-        "NAME": str(tmp_path / "unused.db"),
-        "TEST": {"NAME": str(tmp_path / "test.db")},
-    }
+    database = on_sqlite(tmp_path)
     if vendor == "postgresql":
         database = on_postgres(request.getfixturevalue("postgres_url"))
         options = {"application_name": "the shop's own", "options": "-c work_mem=5MB", "pool": False}
@@ -162,11 +166,7 @@ def test_a_project_with_tasks(request, manage, tmp_path, vendor):
     """
     if find_spec("django.tasks") is None and find_spec("django_tasks") is None:
         pytest.skip("there is no Tasks framework: pip install django-tasks, or Django 6")
-    database = {
-        "ENGINE": "django.db.backends.sqlite3",
-        "NAME": str(tmp_path / "unused.db"),
-        "TEST": {"NAME": str(tmp_path / "test.db")},
-    }
+    database = on_sqlite(tmp_path)
     if vendor == "postgresql":
         database = on_postgres(request.getfixturevalue("postgres_url"))
     backend = {"BACKEND": "tickwheel.integrations.django.TickwheelBackend", "QUEUES": ["default", "mail"]}
