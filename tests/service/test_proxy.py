@@ -9,6 +9,9 @@ import re
 import signal
 
 import pytest
+from processes import find
+
+pytestmark = pytest.mark.skipif(find("nginx") is None, reason="nginx is not installed: make servers")
 
 
 def test_nodes_come_and_go(nodes, proxy, until):

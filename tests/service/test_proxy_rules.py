@@ -10,10 +10,12 @@ import re
 import threading
 
 import pytest
+from processes import find
 
 from tickwheel.host.pulls import WAIT_MAX_S
 from tickwheel.service import ServiceOptions
 
+pytestmark = pytest.mark.skipif(find("nginx") is None, reason="nginx is not installed: make servers")
 LARGE = ServiceOptions().batch_bytes_max
 
 

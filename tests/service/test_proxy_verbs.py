@@ -14,6 +14,7 @@ import time
 from collections import Counter
 
 import pytest
+from processes import find
 
 from tickwheel.cli import app
 from tickwheel.scheduler import (
@@ -31,19 +32,21 @@ from tickwheel.scheduler import (
 
 pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
 
+pytestmark = pytest.mark.skipif(find("nginx") is None, reason="nginx is not installed: make servers")
 FAR = {"delay": 3600, "target": "log"}
 SERIES = {"every": 3600, "target": "log"}
 
 
 class Client:
     """
-    A scheduler of either kind, with the same calls, and the names that were used.
+    A scheduler of either kind, with the same calls, the names that were used, and `until`, which waits for an answer.
     """
 
-    def __init__(self, scheduler, run, used):
+    def __init__(self, scheduler, run, used, until):
         self._scheduler = scheduler
         self._run = run
         self._used = used
+        self.until = until
 
     def __getattr__(self, name):
         self._used.add(name)
@@ -69,9 +72,7 @@ def lease_of(client, key):
     """
     Wait for a job in the queue of that name, and return its lease.
     """
-    while not (found := client.lease(key, wait=20)):
-        pass
-    (lease,) = found
+    (lease,) = client.until(lambda: client.lease(key, wait=20))
     return lease
 
 
@@ -81,14 +82,6 @@ def leased(client, key):
     """
     client.set(key, delay=0, target="pull", handler=key)
     return lease_of(client, key)
-
-
-def wait_until(is_done):
-    """
-    Return once *is_done*.
-    """
-    while not is_done():
-        time.sleep(0.05)  # the nodes give no signal
 
 
 def has_ended(client, fire_id):
@@ -178,7 +171,7 @@ def works(client, key, _open):
     """
     first = leased(client, key)
     assert client.extend(first.fire_id, 120, progress=0.5, note="half") > first.until
-    wait_until(lambda: client.progress(key) == Progress(0.5, "half"))
+    client.until(lambda: client.progress(key) == Progress(0.5, "half"))
     client.release(first.fire_id)
     again = lease_of(client, key)
     client.nack(again.fire_id, delay=0, error="cold")
@@ -198,10 +191,10 @@ def stops(client, key, _open):
     lease = leased(client, key)
     assert client.cancel(key).outcome is Outcome.TOO_LATE
     assert client.cancel(key, running=True).outcome is Outcome.STOPPING
-    wait_until(lambda: has_ended(client, lease.fire_id))
+    client.until(lambda: has_ended(client, lease.fire_id))
     with pytest.raises(LeaseEndedError):
         client.ack(lease.fire_id)
-    wait_until(lambda: client.get(key) is None)
+    client.until(lambda: client.get(key) is None)
 
 
 def dies(client, key, _open):
@@ -256,7 +249,7 @@ def handles(_client, key, open_client):
         own.set(f"{key}/0", delay=0, target="pull", handler=key, payload=0)
         for number, each in enumerate((first, second, third), 1):
             own.set(f"{key}/{number}", each.of(number), delay=0, target="pull")
-        wait_until(lambda: not own.list(f"{key}/").jobs)
+        own.until(lambda: not own.list(f"{key}/").jobs)
         assert own.stop() == []
     assert (ran, sorted(around)) == (Counter(range(4)), [f"{key}/{number}" for number in range(4)])
 
@@ -275,7 +268,7 @@ def url(proxy, monkeypatch):
 
 
 @pytest.fixture
-def opened(url):
+def opened(url, until):
     """
     Return what opens a client of either kind, and the set of the attributes that were used.
     """
@@ -287,7 +280,7 @@ def opened(url):
     @contextlib.contextmanager
     def open_client(kind):
         with asyncio.Runner() as runner:
-            client = Client(kind(url), lambda answer: runner.run(awaited(answer)), used)
+            client = Client(kind(url), lambda answer: runner.run(awaited(answer)), used, until)
             with contextlib.closing(client):
                 yield client
 
@@ -344,7 +337,7 @@ def test_every_verb_at_every_node(nodes, start_node, opened, carried, fault):
                 steady.set(f"steady/{name}", delay=0, target="pull", handler="steady", payload=name)
                 step(client, name, functools.partial(open_client, kind))
             carried(f"file-{turn}")
-        wait_until(lambda: not steady.list("steady/").jobs)
+        steady.until(lambda: not steady.list("steady/").jobs)
         assert steady.list(state=State.DEAD).jobs == ()
     assert len(ran) == 3 * len(kinds) * len(STEPS)
     assert {name for name, count in ran.items() if count > 1} <= doubtful
