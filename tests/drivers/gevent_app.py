@@ -137,7 +137,7 @@ def scheduler(call):
     scheduler.start()
     gevent.joinall([gevent.spawn(scheduler.set, f"key-{each}", delay=0, handler="plain") for each in range(9)])
     scheduler.set("last", delay=DELAY_S, handler="async")
-    return scheduler
+    STARTED.append(scheduler)
 
 
 def loads(call):
@@ -180,3 +180,4 @@ if __name__ == "__main__":
         sys.exit()
     for part in (wheel, keyed, pool, cache, context, closed, scheduler, loads):
         print(part.__name__, fired_in_time(part), flush=True)
+    STARTED[0].stop()
