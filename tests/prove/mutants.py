@@ -438,6 +438,7 @@ SOON = {
     "settles_without_epoch": 0,
     "drops_an_arm": 0,
     "forgets_the_rescue": 2,
+    "hears_nothing": 2,
     "fires_twice": 4,
     "is_somebody_else_at_each_start": 1,
     "starts_over_when_emptied": 14,
