@@ -7,8 +7,8 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import signal
 import selectors
+import signal
 import socket
 import subprocess
 import sys
