@@ -418,8 +418,33 @@ def test_many_that_start_at_once(make, any_url):
     for thread in threads:
         thread.join(60)
     created = [key for answer in answers for key, outcome in shown(answer).items() if outcome == "created"]
-    assert sorted(created) == ["a", "b", "c"]
     assert len(answers) == 4
+    assert sorted(created) == ["a", "b", "c"]
+
+
+def test_a_declaration_between_two_partitions(request, make, tmp_path, monkeypatch):
+    """
+    If another declaration comes after some partitions were written, the answer still has what was done in these.
+    """
+    url = url_of("partitions", request, tmp_path)
+    client, other = make(url), make(url)
+    keys = [f"key {number}" for number in range(20)]
+    client.declare(hourly("gone", *keys[:10]), manifest="m")
+    last = client._core.client.store.partitions[-1]
+    theirs = []
+
+    def overtaken(writes):
+        if not theirs:
+            theirs.append(other.declare(hourly(*keys), manifest="m"))
+        return apply(writes)
+
+    apply = last.apply
+    monkeypatch.setattr(last, "apply", overtaken)
+    mine = client.declare(hourly(*keys), manifest="m")
+    assert {mine.outcome, theirs[0].outcome} == {Outcome.CHANGED}
+    changed = [key for answer in (mine, *theirs) for key, found in shown(answer).items() if found != "unchanged"]
+    assert sorted(changed) == sorted(["gone", *keys[10:]])
+    assert {job.key for job in client.list(manifest="m").jobs} == set(keys)
 
 
 def test_one_commit(make, any_url, monkeypatch):

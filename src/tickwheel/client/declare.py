@@ -90,6 +90,8 @@ def declared(client: Client, asked: Declaration, sets: Callable[[], list[Set]]) 
         InvalidJobError: If a key belongs to another manifest; nothing was done then.
         StoreError: Transient, if other callers keep declaring the manifest.
     """
+    done: dict[str, DeclaredJob] = {}
+    outcomes: list[Outcome] = []
     for _ in range(_TRIES):
         parts, newest = _parts_of(client.store, asked, sets())
         if asked.revision is not None and newest is not None and asked.revision < newest and not asked.rollback:
@@ -97,9 +99,11 @@ def declared(client: Client, asked: Declaration, sets: Callable[[], list[Set]]) 
         revision = newest if asked.revision is None else asked.revision
         if len(parts) > 1:  # each has a commit of its own, and the first must not be made if the last is refused
             _check_owners(parts)
-        answer = _tried(parts, asked, revision, client.now_ms()) if asked.is_dry else _written(client, parts, revision)
-        if answer is not None:
-            return _in_order(answer, asked)
+        if asked.is_dry:
+            return _in_order(_tried(parts, asked, revision, client.now_ms()), asked)
+        if _is_written(client, parts, done, outcomes):
+            jobs = tuple(done.values())
+            return _in_order(Declared(asked.manifest, outcome_of(outcomes), revision, jobs), asked)
     what = f"the manifest {asked.manifest!r} was declared by others {_TRIES} times"
     raise StoreError(what, "try again", is_transient=True)
 
@@ -141,12 +145,13 @@ def _check_owners(parts: Sequence[_Part]) -> None:
                     raise other_manifest(job)
 
 
-def _written(client: Client, parts: Sequence[_Part], revision: int | None) -> Declared | None:
+def _is_written(client: Client, parts: Sequence[_Part], done: dict[str, DeclaredJob], outcomes: list[Outcome]) -> bool:
     """
-    Write *parts*, and return the answer, or None if another declaration came in between.
+    Write *parts*, and add to *done* and *outcomes*; return False if another declaration came in between.
+
+    Partitions that were written by then stay written, so the next try finds their jobs unchanged: the outcome that
+    counts is the one that is there already.
     """
-    jobs: list[DeclaredJob] = []
-    outcomes: list[Outcome] = []
     for part in parts:
         gone = part.gone()
         cancels = [Cancel(job.key, actor=client.actor(), under=_under(part)) for job in gone]
@@ -155,12 +160,15 @@ def _written(client: Client, parts: Sequence[_Part], revision: int | None) -> De
             if answer.outcome is Outcome.OTHER_MANIFEST and answer.job is not None:
                 raise other_manifest(answer.job)
             if answer.outcome is Outcome.SUPERSEDED:
-                return None
+                return False
         outcomes += [head.outcome, *(answer.outcome for answer in answers)]
         keys = [*(write.job.key for write in part.sets), *(job.key for job in gone)]
         pairs = enumerate(zip(keys, answers, strict=True))
-        jobs += [_done(key, answer, is_set=number < len(part.sets)) for number, (key, answer) in pairs]
-    return Declared(parts[0].after.name, outcome_of(outcomes), revision, tuple(jobs))
+        for number, (key, answer) in pairs:
+            job = _done(key, answer, is_set=number < len(part.sets))
+            if job.outcome is not Outcome.UNCHANGED or key not in done:
+                done[key] = job
+    return True
 
 
 def _under(part: _Part) -> Under:
