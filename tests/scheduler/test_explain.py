@@ -212,9 +212,8 @@ def test_busy(url, make, go_on, until):
     until(lambda: len(begun) == 1)
     until(lambda: reason(scheduler, "k1") is WaitReason.BUSY)
     until(lambda: reason(scheduler, "k19") is WaitReason.BUSY)
-    state = scheduler.explain("k19").state
+    state = until(lambda: (state := scheduler.explain("k19").state).running + state.staged == 20 and state)
     assert (state.lane, state.reason) == ("handler:hangs", WaitReason.BUSY)
-    assert state.running + state.staged == 20
 
 
 def test_the_previous_run(url, make, go_on, until):

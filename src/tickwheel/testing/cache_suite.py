@@ -277,7 +277,7 @@ class CacheSuite:
         """
         All waiters get a TimeoutError, and the next call loads.
         """
-        cache, ended = self.make(ManualClock(), load_timeout=0.001), []
+        cache, ended = self.make(ManualClock(), load_timeout=0.1), []  # long enough for all of them to wait
 
         async def hang(_key: str) -> str:
             try:
