@@ -424,7 +424,7 @@ def test_many_that_start_at_once(make, any_url):
 
 def test_a_declaration_between_two_partitions(request, make, tmp_path, monkeypatch):
     """
-    If another declaration comes after some partitions were written, the answer still has what was done in these.
+    If another declaration comes after some partitions were written, the answer still lists their outcomes.
     """
     url = url_of("partitions", request, tmp_path)
     client, other = make(url), make(url)
