@@ -68,10 +68,12 @@ def no_thread(monkeypatch):
 @pytest.fixture
 def ours():
     """
-    Return what names the threads of ours that run now and did not at the beginning of the test.
+    Return a function that names tickwheel's threads that the test has started and that still run.
     """
     before = set(threading.enumerate())
-    return lambda: {each.name for each in set(threading.enumerate()) - before if each.name.startswith("tickwheel")}
+    return lambda: sorted(
+        each.name for each in set(threading.enumerate()) - before if each.name.startswith("tickwheel")
+    )
 
 
 @pytest.fixture
@@ -79,7 +81,7 @@ def check_gone(until, ours):
     """
     Return what waits until no thread of ours is left but some.
     """
-    return lambda but=frozenset(): until(lambda: not ours() - but)
+    return lambda but=frozenset(): until(lambda: not set(ours()) - but)
 
 
 @pytest.fixture
@@ -93,7 +95,7 @@ def scheduler(make, file_url, record):
 
 
 @pytest.fixture
-def check_as_before(scheduler, file_url, record, check_gone):
+def check_as_before(scheduler, file_url, record, check_gone, ours):
     """
     Return what asserts that nothing is left of a start that failed: another one can own the file, and then this one.
     """
@@ -106,7 +108,7 @@ def check_as_before(scheduler, file_url, record, check_gone):
         scheduler.start()
         scheduler.set("k", delay=0, handler="h", payload=1)
         assert record.wait(1) == [1]
-        assert threading.active_count() == len({each.name for each in threading.enumerate()})  # none is there twice
+        assert len(ours()) == len(set(ours()))  # no thread runs twice
 
     return check
 
