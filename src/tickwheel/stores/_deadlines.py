@@ -23,13 +23,13 @@ _PAGE: Final = 1_000
 
 def call_s(lease_s: float) -> float:
     """
-    Return after how many seconds without its answer a call fails, for a store with leases of *lease_s*.
+    Return the time limit of a call in seconds, for a store with leases of *lease_s*.
     """
     return min(max(lease_s * _SHARE, _LEAST_S), _MOST_S)
 
 
 def calls_of(writes: int) -> int:
     """
-    Return how many calls' time so many *writes* in one batch may take: one for each page.
+    Return the number of calls whose time limit a batch of *writes* writes gets: one for each page.
     """
     return max(1, math.ceil(writes / _PAGE))

@@ -18,6 +18,6 @@ below 2**53, up to which every store and every JSON parser counts exactly."""
 
 def leap() -> int:
     """
-    Return by how much to leap: far, and by chance.
+    Return the distance of a leap: large and random.
     """
     return _LEAST + secrets.randbelow(_SPREAD)

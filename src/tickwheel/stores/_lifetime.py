@@ -20,9 +20,6 @@ class Lifetime:
     """
 
     def __init__(self, url: str) -> None:
-        """
-        Open it; *url* is what messages name, without a password.
-        """
         self._url = url
         self._pid = os.getpid()
         self.is_closed = False

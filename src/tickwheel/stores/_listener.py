@@ -21,14 +21,14 @@ _CHECK_S: Final = 5.0
 
 class Subscription(Protocol):
     """
-    A connection on which a server announces what others wrote. If a method raises, it is closed, and made again.
+    A connection on which a server announces other nodes' writes. If a method raises, it is closed and replaced.
     """
 
     def filenos(self) -> Collection[int]: ...
 
     def receive(self) -> bool:
         """
-        Take in what has come, without waiting; return whether others have written something.
+        Read all notifications without waiting; return True if there was one.
         """
 
     def check(self) -> None:
@@ -41,9 +41,9 @@ class Subscription(Protocol):
 
 class Listener:
     """
-    Hears what others announce, from `listen` to `stop`, and can be woken: the drivers' own waits cannot.
+    Listens for notifications from `listen` to `stop`, and can be woken, unlike the drivers' own waits.
 
-    One thread waits. What it may be using is closed when it has left.
+    One thread waits. A connection that it may be using is closed after it has left.
     """
 
     def __init__(self, connect: Callable[[], Subscription]) -> None:
@@ -56,7 +56,7 @@ class Listener:
 
     def listen(self) -> None:
         """
-        Hear from now on, or as soon as there is a connection.
+        Listen from now on, or as soon as there is a connection.
         """
         self._is_listening = True
         if not is_patched():  # a socket of gevent works in the thread that opens it: the one that waits
@@ -82,7 +82,7 @@ class Listener:
 
     def close(self) -> None:
         """
-        End a `wait`, and give the descriptors back when it has ended. Twice is allowed.
+        End a `wait`, and close the descriptors once it has ended. Idempotent.
         """
         self.stop()
         self._wait.close()

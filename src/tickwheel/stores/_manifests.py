@@ -19,7 +19,7 @@ _REFUSED = -1
 
 def manifest_of(write: Write) -> str | None:
     """
-    Return the name of the manifest that has to be read before *write* can be decided, or None.
+    Return the name of the manifest that must be read before *write* can be decided, or None.
     """
     if isinstance(write, Declare):
         return write.manifest.name
@@ -42,10 +42,10 @@ def partitions_of(store: Store) -> list[tuple[Store, str]]:
 
 class Manifests:
     """
-    The manifests that a batch is about.
+    The manifests of a batch.
 
     Attributes:
-        changed: The new record of each that was declared.
+        changed: The new record of each manifest that was declared.
     """
 
     __slots__ = ("_latest", "_stored", "changed")
@@ -57,7 +57,7 @@ class Manifests:
 
     def answer(self, write: Write, jobs: Mapping[str, Job | None]) -> Answer | None:
         """
-        Return the answer to *write* if it is a declaration, or part of one that does not count; None for another.
+        Return the answer to *write* if it is a declaration or a stale part of one; None for other writes.
 
         Args:
             write: In its order.

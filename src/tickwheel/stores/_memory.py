@@ -380,7 +380,7 @@ class MemoryStore:
 
     def _onces(self, writes: Sequence[Write], now: int) -> Onces | None:
         """
-        Return the answers that are kept under the marks of *writes*, or None if these have none.
+        Return the kept answers for the marks of *writes*, or None if these have no marks.
         """
         tokens = {once.token for write in writes if (once := once_of(write)) is not None}
         if not tokens:

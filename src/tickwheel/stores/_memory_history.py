@@ -13,7 +13,7 @@ __all__ = ["MemoryHistory"]
 
 class MemoryHistory:
     """
-    Records by their numbers, and by key.
+    History records by number and by key.
     """
 
     def __init__(self) -> None:

@@ -32,12 +32,12 @@ _TEXT: Final = json.JSONEncoder(separators=(",", ":"))
 
 class Kept(NamedTuple):
     """
-    One answer that is kept, or the reply to a whole request.
+    A kept answer, or the reply to a whole request.
 
     Attributes:
         asked: The digest of the request.
-        until: Store time after which it counts for nothing.
-        generation: That of the job in the answer, or 0: a server that gives generations may change it.
+        until: Store time at which it expires.
+        generation: The generation of the job in the answer, or 0; a server that assigns generations may change it.
         data: The rest of the answer; b"" for a claim.
     """
 
@@ -48,29 +48,23 @@ class Kept(NamedTuple):
 
     def to_bytes(self) -> bytes:
         """
-        Return all of it; the first eight bytes are the generation.
+        Return the record as bytes; the first eight are the generation.
         """
         return _HEAD.pack(self.generation, self.until, self.asked.encode()) + self.data
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Kept:
-        """
-        Read what `to_bytes` returned.
-        """
         generation, until, asked = _HEAD.unpack_from(data)
         return cls(asked.decode(), until, generation, data[_HEAD.size :])
 
 
 def once_of(write: Write) -> Once | None:
-    """
-    Return the mark of *write*, or None.
-    """
     return getattr(write, "once", None)
 
 
 class Onces:
     """
-    The kept answers that a batch is about.
+    The kept answers that a batch needs.
 
     Attributes:
         changed: By place, the answers to keep, and None for claims that end.
@@ -80,7 +74,7 @@ class Onces:
 
     def __init__(self, stored: Iterable[tuple[Place, Kept]], now: int) -> None:
         """
-        Begin with all that the store keeps under the tokens of the batch, at the store's time *now*.
+        Begin with the store's answers under the tokens of the batch, at the store's time *now*.
         """
         self._now = now
         self._rows: dict[Place, Kept] = {place: kept for place, kept in stored if kept.until > now}
@@ -89,7 +83,7 @@ class Onces:
 
     def answer(self, write: Write) -> Answer | None:
         """
-        Return the answer to *write* if that is known already, or if it is a `Keep`; None if it has to be done.
+        Return the kept answer to *write*, or the answer to a `Keep`; None if the write must be applied.
         """
         once = once_of(write)
         if once is None:
@@ -103,7 +97,7 @@ class Onces:
 
     def note(self, write: Write, answer: Answer) -> None:
         """
-        Keep the *answer* to *write*, if it is one that may come again and is final.
+        Keep the *answer* to *write*, if the write may be repeated and the answer is final.
         """
         once = once_of(write)
         if once is not None and not is_undecided(write, answer):
@@ -131,7 +125,7 @@ class Onces:
 
 def _data_of(write: Write, answer: Answer) -> tuple[int, bytes]:
     """
-    Return the generation in *answer*, and the rest of it; a payload that the request brings again is left out.
+    Return the generation in *answer*, and the rest of it without a payload that the repeated request has.
     """
     job = answer.job
     row, generation, payload = None, 0, b""

@@ -79,7 +79,7 @@ def _masked_option(found: re.Match[str]) -> str:
 
 def _check_account(url: str, path: str, options: Iterable[str], ends: str = "/") -> None:
     """
-    Refuse a password with characters that would end it: drivers show in their errors what they take for something else.
+    Reject a password with characters that would end it: drivers show the rest of it in their errors.
     """
     authority = re.split(f"[{ends}]", path, maxsplit=1)[0]
     rest = path[len(authority) :]
@@ -89,7 +89,7 @@ def _check_account(url: str, path: str, options: Iterable[str], ends: str = "/")
 
 def _check_postgres(url: str, path: str, options: Iterable[str]) -> None:
     """
-    Refuse what libpq cannot parse: its error would show the whole.
+    Reject a URL that libpq cannot parse: its error would show the password.
     """
     _check_account(url, path, options)
     authority = path.partition("/")[0]

@@ -46,18 +46,18 @@ _Careful: TypeAlias = tuple[int, str, Write]
 
 class WrongGuessError(Exception):
     """
-    A job was not as a begin or settle took it to be: roll back, and plan with care.
+    An optimistic write did not match the stored job: roll back, and plan again with reads.
     """
 
 
 @dataclass(slots=True)
 class Differences:
     """
-    The changes that a batch makes to the jobs of its careful keys, for a store to write down.
+    The changes that a batch makes to the jobs of its careful keys.
 
     Attributes:
         new: Jobs of keys that had none.
-        changed: Jobs as they were and as they are.
+        changed: Jobs before and after the change.
         gone: Jobs of keys that have none any more.
     """
 
@@ -72,18 +72,17 @@ class Plan:
     One batch, sorted.
 
     Attributes:
-        answers: One for each write; those of careful ones are still to come.
+        answers: One for each write; answers to careful writes are added by `decide`.
         home_of: The shard of a key.
-        begins: Jobs that are guessed to be pending; they get state running and one attempt more.
-        ends: Jobs that are guessed to be running; they are deleted. After all begins.
-        careful: The other writes: where their answer belongs, their key, and they themselves. After all ends.
-        floor: What every new generation is to be larger than, whatever the store has given out.
-        away: The shards of firings that are not those of their keys, because a node took them up there.
+        begins: Jobs assumed to be pending; they become running, with one attempt more.
+        ends: Jobs assumed to be running; they are deleted. After all begins.
+        careful: The other writes: index of the answer, key, write. After all ends.
+        floor: Lower bound of new generations, exclusive.
+        away: Shards of firings that differ from their keys' shards, because a node claimed the jobs there.
         shards: The shards by the epochs of their leases.
-        notable: What the history is to keep, each with the index of the write that it belongs to, and whether it is a
-            settle that is written for the first time.
-        manifests: The names of the manifests that have to be read, because their declarations are in the batch.
-        tokens: The tokens of the requests that writes of the batch have marks of; their answers have to be read.
+        notable: The history records, each with the index of its write, and True if it is a settle that is not a repeat.
+        manifests: Names of the manifests to read, because the batch has their declarations.
+        tokens: Tokens of the marked requests; their kept answers must be read.
     """
 
     answers: list[Answer]
@@ -103,10 +102,10 @@ class Plan:
         cls, writes: Sequence[Write], epochs: Mapping[int, int], shard_of: Callable[[str], int], *, is_guessing: bool
     ) -> Plan:
         """
-        Sort *writes*; those of a firing that come with an epoch which no shard has in *epochs* are refused.
+        Sort *writes*; refuse those of a firing whose epoch is not in *epochs*.
 
         Raises:
-            WrongGuessError: If *is_guessing*, and one key is in writes of two kinds, whose order may then count.
+            WrongGuessError: If *is_guessing*, and a key has writes of two kinds, whose order may then matter.
         """
         plan = cls([NOT_OWNER] * len(writes), shard_of)
         answers, begins, ends, careful = plan.answers, plan.begins, plan.ends, plan.careful
@@ -165,18 +164,18 @@ class Plan:
         onces: Onces | None = None,
     ) -> Differences:
         """
-        Answer the careful writes, in order, and return what comes of them.
+        Answer the careful writes in order, and return the changes to jobs.
 
-        A begin or end counts under the lease of the shard where its job is now. What is written otherwise is from then
-        on in the shard of its key; afterwards `away` says where the others are.
+        A begin or end counts under the lease of the job's current shard. Other writes put the job into the shard of its
+        key; afterwards `away` has the shards of the rest.
 
         Args:
-            before: The jobs that the keys have now.
+            before: The current jobs of the keys.
             now: The store's clock, in ms.
             next_generation: Called for each new generation.
-            found_in: The shards of those that a node took up, if they are not those of their keys.
-            manifests: Those that had to be read; it keeps what becomes of them.
-            onces: The kept answers that had to be read; it keeps those that are new.
+            found_in: Current shards of the claimed jobs that are not in the shards of their keys.
+            manifests: The manifests that were read; updated.
+            onces: The kept answers that were read; updated.
         """
         after: dict[str, Job | None] = dict(before)
         away = self.away
@@ -233,7 +232,7 @@ def _known(
     write: Write, jobs: Mapping[str, Job | None], manifests: Manifests | None, onces: Onces | None
 ) -> Answer | None:
     """
-    Return the answer to *write* that needs no rule of jobs: of a declaration, or one that is kept; otherwise None.
+    Return the answer to *write* if it does not depend on jobs: to a declaration, or a kept one; else None.
     """
     answer = None if onces is None else onces.answer(write)
     return manifests.answer(write, jobs) if answer is None and manifests is not None else answer

@@ -29,7 +29,7 @@ _ACTS: Final = frozenset(
 
 def act_of(write: Write, answer: Answer, now: int) -> HistoryRecord | None:
     """
-    Return what the history keeps of a caller's *write*, given its *answer*; None where that is nothing.
+    Return the history record of a caller's *write* with its *answer*, or None.
     """
     actor: Actor | None = getattr(write, "actor", None)
     job = answer.job
@@ -42,7 +42,7 @@ def act_of(write: Write, answer: Answer, now: int) -> HistoryRecord | None:
 
 def cut_off(job: Job, now: int) -> HistoryRecord:
     """
-    Return what the history keeps of a running *job* that is rescued from nobody: its owner has given the shard back.
+    Return the history record of a running *job* whose attempt is interrupted because its owner released the shard.
     """
     return HistoryRecord(
         0, now, job.key, job.generation, job.attempt, CUT_OFF, "", job.target, job.handler, job.due_at, trace=job.trace
@@ -51,6 +51,6 @@ def cut_off(job: Job, now: int) -> HistoryRecord:
 
 def has_no_record(answer: Answer, *, is_first: bool) -> bool:
     """
-    Return whether the history keeps nothing of an end with this *answer*, since it is another owner's, or may be there.
+    Return True if an end with this *answer* gets no record: it is another owner's, or may be recorded already.
     """
     return answer.outcome is Outcome.NOT_OWNER or (answer.outcome in _REPEATED and not is_first)

@@ -143,7 +143,7 @@ class Scan:
 
 def owners_of(shards: Sequence[Shard]) -> list[Node]:
     """
-    Return the owners of *shards* as nodes, where nothing else is known of them.
+    Return the owners of *shards* as nodes about which nothing else is known.
     """
     ends = {shard.owner: shard.until for shard in shards if shard.owner is not None}
     return [Node(owner, until) for owner, until in sorted(ends.items())]
@@ -151,7 +151,7 @@ def owners_of(shards: Sequence[Shard]) -> list[Node]:
 
 def ahead_of(cursor: Cursor, due: _Due, until: int, limit: int) -> list[Job]:
     """
-    Return at most *limit* jobs from *cursor* to *until*, as the method *due* finds them, and the one that follows.
+    Return at most *limit* jobs from *cursor* to *until*, found by *due*, and the job after them.
     """
     jobs = due(cursor.shard, until, cursor.after, limit + 1)
     if len(jobs) <= limit:

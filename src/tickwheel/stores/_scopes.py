@@ -16,13 +16,13 @@ def unpaused(
     skills: Sequence[Skill], paused: Collection[str], handlers_of: Callable[[str], Iterable[str]]
 ) -> Sequence[Skill]:
     """
-    Return *skills* without what is *paused*.
+    Return *skills* without paused scopes.
 
     Args:
-        skills: What a node can run.
+        skills: The skills of a node.
         paused: The scopes.
-        handlers_of: Returns the handlers of a target of which something was set aside; asked for targets that a skill
-            has whole and of which some handlers are paused.
+        handlers_of: Returns the handlers of a target's unroutable jobs; called for targets of which a skill covers all
+            handlers and some are paused.
     """
     if not paused or EVERYTHING in paused:
         return [] if paused else skills

@@ -20,7 +20,7 @@ BUCKETS: Final = 256
 
 def sharding(shards: int) -> Callable[[str], int]:
     """
-    Return the function from a key to its shard, which is the same everywhere; a firing asks some ten times.
+    Return the function from a key to its shard, the same on every node; cached, as a firing asks some ten times.
     """
 
     def shard_of(key: str) -> int:
@@ -31,9 +31,9 @@ def sharding(shards: int) -> Callable[[str], int]:
 
 def bucket_of(key: str) -> int:
     """
-    Return which of 256 buckets *key* is in, by its first `{tag}` if it has one that is not empty, else by the whole.
+    Return one of 256 buckets for *key*, by its first `{tag}` that is not empty, else by the whole key.
 
-    It is read from the other end of the checksum than the shard, or each partition would use a part of its shards only.
+    It uses the opposite end of the checksum from the shard: otherwise a partition would use only some of its shards.
     """
     hashed = key
     if "{" in key:

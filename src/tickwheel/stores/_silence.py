@@ -21,7 +21,7 @@ _GRACE: Final = 0.6
 
 class Silence:
     """
-    Notices silences; used by the thread that renews.
+    Detects periods without answers; used by the thread that renews.
     """
 
     def __init__(self, lease_s: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -33,9 +33,9 @@ class Silence:
 
     def is_over(self, *, has_leases: bool) -> bool:
         """
-        Return False if the server was silent, and has not been answering for long enough since; before each renewal.
+        Return False if the server was silent and has not answered for long enough since; call it before each renewal.
 
-        A node that *has_leases* renews often enough to know by the time alone; others know it by a call that failed.
+        A node that *has_leases* renews often enough to detect silence by time alone; other nodes detect a failed call.
         """
         now = self._asked_at = self._clock()
         may_be_silent, self._has_failed = has_leases or self._has_failed, True
@@ -45,6 +45,6 @@ class Silence:
 
     def answered(self) -> None:
         """
-        Note that the renewal was answered: the leases may have begun as early as it was asked for.
+        Record that the renewal was answered: the leases may have begun as early as the request.
         """
         self._answered_at, self._has_failed = self._asked_at, False

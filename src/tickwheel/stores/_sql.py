@@ -105,7 +105,7 @@ def load_migrations(package: str) -> list[str]:
 
 def checksum_of(migrations: Sequence[str]) -> str:
     """
-    Return a checksum of the statements of *migrations*, which comments and white space do not change.
+    Return a checksum of *migrations* that ignores comments and white space.
     """
     words = " ".join(_COMMENT.sub("", script) for script in migrations).split()
     return sha256(" ".join(words).encode()).hexdigest()[:16]

@@ -28,10 +28,10 @@ class _Closable(Protocol):
 
 class WakeableWait:
     """
-    Waits in any number of threads; `wake` is a token, which ends one of their waits or the next one.
+    Waits in any number of threads; `wake` is a token, which ends one current or future wait.
 
-    A thread that waits holds no lock, so that nobody waits for it: a daemon thread never goes on once the interpreter
-    shuts down.
+    A waiting thread holds no lock, so that no other thread waits for it: a daemon thread never continues once the
+    interpreter shuts down.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class WakeableWait:
     @contextmanager
     def entered(self) -> Iterator[bool]:
         """
-        Keep open what was not retired before; give whether there is anything to wait with: not once it is closed.
+        Keep resources open for the block; yield False if there is nothing to wait with because it is closed.
         """
         with self._lock:
             is_open = not self._is_closed
@@ -60,7 +60,7 @@ class WakeableWait:
 
     def wait(self, timeout_s: float, *others: int) -> set[int]:
         """
-        Block until one of the *others* can be read, `wake`, or the timeout; return which of them can be read.
+        Block until a descriptor of *others* is readable, `wake`, or the timeout; return the readable ones.
         """
         with _Selector() as selector:
             for each in (self._woken.fileno(), *others):
@@ -72,14 +72,14 @@ class WakeableWait:
 
     def wake(self) -> None:
         """
-        End a wait, this one or the next; nothing once it is closed.
+        End a wait, the current or the next one; do nothing once it is closed.
         """
         with suppress(OSError):  # BlockingIOError: the token is there many times over
             self._waker.send(b"\0")
 
     def recall(self) -> None:
         """
-        End a wait that is under way, if there is one; a token for nobody would end the next.
+        End a wait that is under way, if there is one; a surplus token would end the next wait.
         """
         if self._waiting:
             self.wake()
@@ -90,7 +90,7 @@ class WakeableWait:
 
     def retire(self, *used: _Closable) -> None:
         """
-        Close what no thread will use that enters from now on, when those that are in have left.
+        Close *used* once the threads that have entered have left; threads that enter later do not use them.
         """
         with self._lock:
             self._retired += used

@@ -22,12 +22,12 @@ _LENGTH: Final = Struct(">i").pack
 
 class Array(bytes):
     """
-    A parameter that is an array already.
+    A parameter that is already encoded as an array.
 
     Attributes:
         oid: The array's type.
-        element_oid: That of its values.
-        encode: Makes a value that is not None into its length and its bytes.
+        element_oid: The type of its values.
+        encode: Encodes a value that is not None as its length and its bytes.
     """
 
     __slots__ = ()
@@ -74,42 +74,22 @@ def _integer(code: str) -> Callable[[int], bytes]:
 
 
 class Int2s(Array):
-    """
-    An array of 16-bit integers.
-    """
-
     oid, element_oid, encode = 1005, 21, staticmethod(_integer("h"))
 
 
 class Int4s(Array):
-    """
-    An array of 32-bit integers.
-    """
-
     oid, element_oid, encode = 1007, 23, staticmethod(_integer("i"))
 
 
 class Int8s(Array):
-    """
-    An array of 64-bit integers.
-    """
-
     oid, element_oid, encode = 1016, 20, staticmethod(_integer("q"))
 
 
 class Texts(Array):
-    """
-    An array of texts.
-    """
-
     oid, element_oid, encode = 1009, 25, staticmethod(_text)
 
 
 class Byteas(Array):
-    """
-    An array of byte strings.
-    """
-
     oid, element_oid, encode = 1001, 17, staticmethod(_bytes)
 
 

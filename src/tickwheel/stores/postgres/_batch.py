@@ -62,13 +62,13 @@ _STATES: Final = (State.PENDING, State.RUNNING, State.DEAD)
 
 class ServerMovedError(Exception):
     """
-    Another server answers than the one that generations were last drawn from: roll back, let them leap, and try again.
+    The server is not the one that generations were last drawn from: roll back, leap, and try again.
     """
 
 
 class Statement(NamedTuple):
     """
-    One to execute: its text, its values, and what it copies in.
+    A statement to execute: its text, its values, and its COPY input.
     """
 
     text: str
@@ -119,7 +119,7 @@ def _rows_of(connection: Connection, asked: list[Statement], *, is_cursor: bool)
 
 async def run_async(connection: Any, steps: Steps[_T]) -> _T:
     """
-    Do the same on a connection, or cursor, that is awaited.
+    Run *steps* on an asynchronous connection or cursor.
     """
     try:
         asked = next(steps)
@@ -141,21 +141,21 @@ async def run_async(connection: Any, steps: Steps[_T]) -> _T:
 
 def is_wrong_guess(error: BaseException | None) -> bool:
     """
-    Return whether *error* says that a guess was wrong: of a batch, or of one of its statements on the server.
+    Return True if *error* is a wrong guess: of a batch, or of one of its statements on the server.
     """
     return isinstance(error, WrongGuessError) or getattr(error, "sqlstate", None) == _WRONG_GUESS
 
 
 def is_copied(writes: Sequence[Write]) -> bool:
     """
-    Return whether *writes* are best copied in, if they are as is guessed: many sets and nothing else.
+    Return True if COPY is the best way for *writes*: many sets and nothing else, if the guess is right.
     """
     return len(writes) >= COPIED_FROM and all(isinstance(write, Set) for write in writes)
 
 
 class Batch:
     """
-    One transaction's writes; the caller begins, commits and rolls back.
+    The writes of one transaction, which the caller begins, commits and rolls back.
     """
 
     def __init__(
@@ -170,17 +170,17 @@ class Batch:
         is_joined: bool = False,
     ) -> None:
         """
-        Take note of what is owned here: jobs of other shards leave a note for their owners.
+        Record the shards owned here: jobs of other shards leave a note for their owners.
 
         Args:
             shard_of: The shard of a key.
-            owner: In whose name begins and ends are written, if anybody's.
-            owned: Those whose owner hears of these writes anyway.
-            held: The shards that *owner* holds, as far as is known, by the epochs of their leases.
-            sets_new: Whether keys that are set are guessed to have no job: a wrong guess ends the transaction.
-            is_copied: Whether these are copied in, on a connection that is in no pipeline.
-            is_joined: Whether the transaction is somebody else's, who may leave it open: it locks nothing that all
-                writers need.
+            owner: The owner that writes begins and ends, or None.
+            owned: Shards whose owner learns of these writes without a note.
+            held: The shards that *owner* is known to hold, by the epochs of their leases.
+            sets_new: True to guess that keys of sets have no job: a wrong guess ends the transaction.
+            is_copied: True to use COPY, on a connection that is not in a pipeline.
+            is_joined: True if the transaction is the caller's and may stay open: it locks nothing that all writers
+                need.
         """
         self._shard_of = shard_of
         self._owner = owner
@@ -198,18 +198,18 @@ class Batch:
         self._onces: Onces | None = None
         self._now = 0
         self.noted: set[int] = set()
-        """The shards whose owners are to hear of it."""
+        """The shards whose owners are to be notified."""
         self.pending: list[int] = []
-        """The instants of jobs that are pending now."""
+        """The instants of jobs that have become pending."""
         self.has_found: bool | None = None
-        """Whether keys that were set had jobs; None where nobody looked."""
+        """True if keys of sets had jobs; None if this is not known."""
 
     def apply(self, writes: Sequence[Write], *, is_guessing: bool) -> Steps[list[Answer]]:
         """
-        Do all *writes*, in order, and answer each.
+        Apply *writes* in order, and answer each.
 
         Raises:
-            WrongGuessError: If a guess was wrong, or somebody else made a job of the same key meanwhile.
+            WrongGuessError: If a guess was wrong, or another transaction made a job of the same key.
         """
         epochs, is_held = yield from self._epochs(writes, is_guessing=is_guessing)
         plan = Plan.of(writes, epochs, self._shard_of, is_guessing=is_guessing)
@@ -244,7 +244,7 @@ class Batch:
 
     def _epochs(self, writes: Sequence[Write], *, is_guessing: bool) -> Steps[tuple[dict[int, int], bool]]:
         """
-        Return the epochs that *writes* come with and the owner has, by shard, and whether these are locked already.
+        Return by shard the epochs of *writes* that the owner holds, and True if these leases are locked already.
         """
         epochs = {write.epoch for write in writes if isinstance(write, FIRINGS)}
         if not epochs or self._owner is None:
@@ -283,7 +283,7 @@ class Batch:
 
     def _decide(self, plan: Plan, *, is_guessing: bool) -> Steps[Differences]:
         """
-        Read the jobs of the careful writes and decide on these; unless *is_guessing*, the jobs are locked from here.
+        Read the jobs of the careful writes and decide them; the jobs are locked from then on unless *is_guessing*.
         """
         manifests = self._manifests = (yield from _lock_manifests(sorted(plan.manifests))) if plan.manifests else None
         if plan.floor:
@@ -354,7 +354,7 @@ class Batch:
 
     def _note(self, jobs: Sequence[Job]) -> Steps[None]:
         """
-        Leave notes of those whose owner does not hear of this transaction.
+        Leave notes of *jobs* whose owner is not notified of this transaction.
         """
         pending = [job for job in jobs if job.state is State.PENDING]
         self.pending += [job.due_at for job in pending]
@@ -394,7 +394,7 @@ class Batch:
 
     def _shard_of_firing(self, key: str) -> int:
         """
-        Return the shard under whose lease the job of *key* is begun or ended: that of its key, unless it was taken up.
+        Return the shard whose lease covers the job of *key*: the key's own, unless the job was claimed elsewhere.
         """
         shard = self._away.get(key) if self._away else None
         return self._shard_of(key) if shard is None else shard
@@ -407,7 +407,7 @@ class Batch:
 
 def _lock_manifests(names: list[str]) -> Steps[Manifests]:
     """
-    Read the manifests with *names*, which nobody else declares until the transaction ends.
+    Read and lock the manifests with *names* until the transaction ends.
     """
     yield Statement(SQL["make_manifests"], (Texts.of(names),))
     (rows,) = yield [Statement(SQL["lock_manifests"], (Texts.of(names),))]
@@ -416,7 +416,7 @@ def _lock_manifests(names: list[str]) -> Steps[Manifests]:
 
 def _sets_apart(plan: Plan) -> bool:
     """
-    Return whether all careful writes are sets of different keys, for which there may be none.
+    Return True if all careful writes are sets of different keys, which may have no jobs.
     """
     writes = plan.careful
     if not all(isinstance(write, Set) and _may_be_new(write) for *_, write in writes):
@@ -431,7 +431,7 @@ def _may_be_new(write: Set) -> bool:
 
 def _drawn(rows: Rows, count: int) -> tuple[int, Callable[[], int]]:
     """
-    Return the store's time, and what gives the *count* new generations of *rows*.
+    Return the store's time, and an iterator over the *count* new generations of *rows*.
     """
     first, numbers, now, is_same_server = rows[0]
     if not is_same_server:

@@ -35,7 +35,7 @@ __all__ = ["Connection", "Connections"]
 @cache
 def _dumpers() -> list[tuple[type[Array], Any]]:
     """
-    Return the classes that hand arrays to the driver: made once, because the driver never forgets one.
+    Return the driver's dumpers of arrays; cached, because the driver never forgets one.
     """
     return [(kind, _dumper(kind)) for kind in ARRAY_TYPES]
 
@@ -57,7 +57,7 @@ def _dumper(kind: type[Array]) -> Any:
 @cache
 def _loaders() -> list[tuple[str, Any]]:
     """
-    Return the driver's own loaders of the types of our columns, in place of those that a caller's connection may have.
+    Return the driver's own loaders of our columns' types, which replace those of a caller's connection.
     """
     from psycopg.types import bool, numeric, string  # noqa: A004, PLC0415 - on use, by their names
 
@@ -99,7 +99,7 @@ _CONNECTING_LEAST_S: Final = 2
 
 def _timeouts(seconds: float) -> dict[str, str]:
     """
-    Return the settings by which the server keeps to a call of so many *seconds*, if the client is not there to do it.
+    Return the settings that limit a call to *seconds* on the server, in case the client is gone.
     """
     return {
         "statement_timeout": str(int(seconds * _STATEMENT * 1000)),
@@ -110,25 +110,25 @@ def _timeouts(seconds: float) -> dict[str, str]:
 
 class Connections:
     """
-    As many connections as there are readers and writers at once. Safe from any thread.
+    A pool with a connection for each concurrent reader and writer. Thread-safe.
 
-    A connection that is lost is replaced by the next call. One whose server does not answer in time is lost, and those
-    that are idle are with it; calls on others go on.
+    The next call replaces a lost connection. A connection whose server does not answer in time is lost, and so are all
+    idle ones; calls on other connections go on.
 
-    Where a pooler lends a server's session for one transaction at a time, nothing may be left in the session: each
-    statement of ours is in a transaction that brings its settings along, and none is prepared.
+    A pooler in transaction mode lends a server's session for one transaction, so nothing may be left in the session:
+    each statement runs in a transaction that brings its settings along, and none is prepared.
     """
 
     def __init__(self, conninfo: str, url: str, *, call_s: float, is_pooled: bool = False) -> None:
         """
-        Make the first.
+        Open the first connection.
 
         Args:
-            conninfo: What the driver understands.
-            url: What errors show.
-            call_s: How long a call may take. The server keeps to it, too: a writer that is paused in the middle of a
-                transaction must not keep others from taking over.
-            is_pooled: Whether the server is behind a pooler of transactions.
+            conninfo: The driver's connection string.
+            url: Shown in errors.
+            call_s: Time limit of a call. The server enforces it as well: a writer that is paused in the middle of a
+                transaction must not block the takeover of its shards.
+            is_pooled: True if the server is behind a pooler in transaction mode.
 
         Raises:
             MissingExtraError: If the driver or the libpq that it needs is not installed.
@@ -177,10 +177,10 @@ class Connections:
 
     def connect(self, conninfo: str | None = None) -> Connection:
         """
-        Make one more connection, each statement of which is a transaction unless `writing` holds one open.
+        Open a connection in autocommit mode; `writing` holds a transaction open on it.
 
         Args:
-            conninfo: Where to, if it is not where all others go.
+            conninfo: Replaces the pool's connection string.
         """
         conninfo = conninfo or self._conninfo
         try:
@@ -206,7 +206,7 @@ class Connections:
 
     def teach(self, adapters: Any) -> None:
         """
-        Let connections with these *adapters* take an `Array`.
+        Register the dumpers of `Array` with *adapters*.
         """
         for kind, dumper in _dumpers():
             adapters.register_dumper(kind, dumper)
@@ -214,14 +214,14 @@ class Connections:
     @contextmanager
     def writing(self, call_s: float = 0.0, *, is_pipelined: bool = True) -> Iterator[Connection]:
         """
-        Hold a transaction open; commit it at the end, or roll it back if anything is raised.
+        Open a transaction; commit it at the end, or roll it back if the block raises.
 
-        A statement of a pipeline goes to the server with the next one whose rows are fetched, or with the commit. So
-        the round trips are the times that somebody fetches before the end, and one more; nothing that is locked after
-        the last of these stays locked during a round trip. An error of a statement may come as late as that.
+        A pipelined statement is sent with the next one whose rows are fetched, or with the commit. A transaction
+        therefore costs one round trip for each fetch and one more. Locks taken after the last fetch are held for no
+        round trip. The error of a statement may be raised as late as the next fetch.
 
         Args:
-            call_s: How long it may take, if that is longer than other calls.
+            call_s: Time limit, if it is longer than that of other calls.
             is_pipelined: False for COPY, for several statements in one text, and where changed rows are counted.
         """
         is_committing = False
@@ -251,9 +251,9 @@ class Connections:
     @contextmanager
     def _pipeline(self, connection: Connection) -> Iterator[None]:
         """
-        Send each statement without waiting for the answers to those before; raise the first error.
+        Send statements without waiting for earlier answers; raise the first error.
 
-        Where libpq is older than 14, each is waited for.
+        A libpq older than 14 waits for each answer.
         """
         if not self._psycopg.Pipeline.is_supported():
             yield
@@ -272,7 +272,7 @@ class Connections:
 
     def reading(self) -> AbstractContextManager[Connection]:
         """
-        Lend a connection, each statement of which is a transaction; all are one where the server is behind a pooler.
+        Lend a connection in autocommit mode; behind a pooler all statements are one transaction.
         """
         return self.writing() if self._is_pooled else self._lent()
 
@@ -303,10 +303,10 @@ class Connections:
 
     def join(self, connection: Any, *, is_async: bool) -> Any:
         """
-        Return a cursor on somebody else's *connection*, free of the settings that its rows and values may have.
+        Return a cursor on a caller's *connection*, independent of its row and type settings.
 
         Raises:
-            StoreError: In the child of a fork, which cannot announce what is written.
+            StoreError: In the child of a fork, which cannot announce writes.
             TransactionError: If it has no transaction that can be joined.
         """
         self.lifetime.check()
@@ -352,7 +352,7 @@ class Connections:
 
 def _check_joinable(psycopg: ModuleType, connection: Any, *, is_async: bool) -> None:
     """
-    Raise `TransactionError` unless *connection* is of the right kind and has a transaction, or will begin one.
+    Raise `TransactionError` unless *connection* has the right type and has, or will begin, a transaction.
     """
     kind, other = psycopg.Connection, psycopg.AsyncConnection
     if is_async:

@@ -35,7 +35,7 @@ _ENCODERS: Final = tuple(COLUMNS[n].encode for n in _REST)
 
 def rows_of(jobs: Sequence[Job], shards: Sequence[int]) -> bytes:
     """
-    Return what `copy_jobs` reads: *jobs*, with their *shards*.
+    Return the input of the statement `copy_jobs`: *jobs* with their *shards*, in binary form.
 
     Raises:
         OverflowError: If a number is too large.

@@ -101,7 +101,7 @@ or out of connections, in whatever language, is transient.
 
 def state_of_refusal(text: str) -> str | None:
     """
-    Return the SQLSTATE of a connection that the server refused for good with *text*, or None where it may pass.
+    Return the SQLSTATE of a connection that was refused permanently with *text*, or None if it may succeed later.
     """
     message = text.rpartition("FATAL:")[2].strip()
     for pattern, state in _REFUSALS:

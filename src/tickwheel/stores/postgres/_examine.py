@@ -25,7 +25,7 @@ _MIB: Final = 1 << 20
 
 def findings_of(connection: Any, *, is_pooled: bool) -> Iterator[Finding]:
     """
-    Yield the findings about the server behind *connection*; *is_pooled* as the URL has it.
+    Yield the findings about the server of *connection*; *is_pooled* comes from the URL.
     """
     is_standby, names, is_cared_for, pid = connection.execute(SQL["examine_settings"]).fetchone()
     yield _pooler(is_between=pid != connection.info.backend_pid, is_pooled=is_pooled)

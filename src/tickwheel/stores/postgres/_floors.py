@@ -30,7 +30,7 @@ _KEPT_S: Final = 60.0
 
 class Floors:
     """
-    The floors of all shards. Safe from any thread.
+    The low watermarks of all shards. Thread-safe.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -42,7 +42,7 @@ class Floors:
 
     def of(self, shards: Sequence[int] | None = None) -> tuple[dict[str, list[int]], int]:
         """
-        Return the floors of *shards*, or all, and the turn: what is learnt counts if nothing was lowered meanwhile.
+        Return the watermarks of *shards* (default: all) and the turn, which detects a concurrent `lower`.
         """
         now = self._clock()
         with self._lock:
@@ -53,7 +53,7 @@ class Floors:
 
     def learn(self, turn: int, firsts: Iterable[tuple[int, int | None]], until: int) -> None:
         """
-        Take notice of the first pending instants of shards, None where there was none, in a look up to *until*.
+        Record the first pending instant of each shard, None where no job is pending up to *until*.
         """
         highest = until - _MARGIN_MS
         now = self._clock()
@@ -66,7 +66,7 @@ class Floors:
 
     def lower(self, dues: Iterable[int]) -> None:
         """
-        Take notice that jobs with these instants are pending, in whatever shard; once they are written.
+        Record that jobs with these instants are pending in unknown shards; call it after the commit.
         """
         lowest = min(dues, default=None)
         if lowest is None:
@@ -80,7 +80,7 @@ class Floors:
     @contextmanager
     def doubted(self) -> Iterator[None]:
         """
-        Start from the beginning again if what is done raises: there may be pending jobs that are not known here.
+        Reset all watermarks if the block raises: jobs may be pending that are not known here.
         """
         try:
             yield
@@ -90,7 +90,7 @@ class Floors:
 
     def forget(self) -> None:
         """
-        Start from the beginning again: shards have changed hands.
+        Reset all watermarks, because shards have changed hands.
         """
         with self._lock:
             self._turn += 1

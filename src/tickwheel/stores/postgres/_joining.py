@@ -29,7 +29,7 @@ def joined(
     writes: Sequence[Write], shard_of: Callable[[str], int], database: Database, url: str
 ) -> Steps[tuple[list[Answer], set[int], str]]:
     """
-    Do *writes*; return the answers, the shards to announce once the transaction has ended, and its number for that.
+    Apply *writes*; return the answers, the shards to notify after the commit, and the transaction's number.
     """
     ((found,),) = yield [Statement(SQL["place"])]
     if found[:-1] != database:

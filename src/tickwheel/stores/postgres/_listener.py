@@ -33,12 +33,12 @@ _FOLLOW_MAX_S: Final = 0.05
 
 class Notifier:
     """
-    A thread that notifies the others.
+    A thread that notifies the other nodes.
     """
 
     def __init__(self, connect: Callable[[], Connection]) -> None:
         """
-        Start it; it makes its connection with *connect*.
+        Start the thread; it opens its connection with *connect*.
         """
         self._connect = connect
         self._new: deque[tuple[Collection[int], str]] = deque()
@@ -49,9 +49,9 @@ class Notifier:
 
     def notify(self, shards: Collection[int], number: str = "") -> None:
         """
-        Let it be announced soon that there is something for the owners of *shards*.
+        Queue a notification for the owners of *shards*.
 
-        With a *number*, once the transaction of that number has been committed by the session that holds it.
+        With a transaction's *number*, it is sent once the session of that transaction has committed.
         """
         self._new.append((shards, number))
         self._wanted.set()
@@ -90,7 +90,7 @@ class Notifier:
 
 def _payload(shards: Collection[int]) -> str:
     """
-    Return the numbers of *shards*, or "", which is for all, where there are too many.
+    Return the numbers of *shards*, or "" (all shards) if they are too many.
     """
     text = ",".join(map(str, shards))
     return text if len(text) <= _PAYLOAD_MAX else ""
@@ -107,15 +107,15 @@ def _next_pause(pause_s: float | None, *, is_new: bool) -> float:
 
 class PostgresSubscription:
     """
-    Hears what notifiers announce, and guards the leases of its owner: when its session ends, others may have them.
+    Receives notifications, and guards its owner's leases: once its session ends, other nodes may take them.
     """
 
     def __init__(self, connection: Connection, heard: Callable[[], Collection[int]], owner: str) -> None:
         """
-        Hear on *connection*, which is closed in the end, or at once if that cannot be; guard the leases of *owner*.
+        Listen on *connection* with leases of *owner*; the connection is closed at the end, or if listening fails.
 
-        What concerns none of the shards that *heard* returns is not heard. One of them may be ours a moment later: what
-        was announced before that was committed before that, and a new owner begins by reading all that is in a shard.
+        Notifications for shards that *heard* does not return are ignored. A shard may become ours a moment later, but
+        its new owner first reads everything in it, including writes committed before the notification.
         """
         self._connection, self._heard = connection, heard
         self._news: set[bytes] = set()
@@ -132,7 +132,7 @@ class PostgresSubscription:
 
     def receive(self) -> bool:
         """
-        Take in what has come; return whether a notification that is heard was among it.
+        Read all notifications without waiting; return True if one concerned this owner's shards.
         """
         self._connection.pgconn.consume_input()
         news, self._news = self._news, set()

@@ -31,9 +31,9 @@ def look(
     with_changes: bool,
 ) -> tuple[list[Sight], bool]:
     """
-    Return what *owner* sees, as the method of the store says: notes, which are taken away, and then what is due.
+    Return the sights of *owner*, as the contract says: first the notes, which are deleted, then the due jobs.
 
-    And whether there may be more notes.
+    Also return True if there may be more notes.
     """
     marked = [cursor for cursor in cursors if cursor.mark is not None]
     taken = None

@@ -26,7 +26,7 @@ FIRST_TAIL: Final = 1_000_000
 
 class CutOff(NamedTuple):
     """
-    An attempt of a former owner whose job another transaction held locked when its shard was taken over.
+    An attempt of a former owner whose job row was locked during the takeover of its shard.
     """
 
     shard: int
@@ -41,14 +41,14 @@ _STUCK: Final = 2.0
 
 class View(NamedTuple):
     """
-    The state of the leases as an owner sees it before it renews its own.
+    The state of the leases before an owner renews its own.
 
     Attributes:
-        is_same_server: Whether the server is the one of the last time.
+        is_same_server: True if the server is the one of the last renewal.
         durability: The row of the statement of that name.
-        until: The end of its leases once they are renewed.
-        share: How many shards are its fair share.
-        held: The shards that it holds, each with whether anything may run in it.
+        until: The end of the leases after the renewal.
+        share: The number of shards that is the owner's fair share.
+        held: The shards that it holds, each with True if any job may run in it.
     """
 
     is_same_server: bool
@@ -62,11 +62,11 @@ def view(
     connections: Connections, owner: str, lease_ms: int, shards: int, *, is_guarded: bool, is_taking: bool
 ) -> View:
     """
-    Note that *owner* is there, and return what it sees of at least so many *shards*: one round trip.
+    Record *owner* as alive, and return its view of at least *shards* shards: one round trip.
 
-    A client that has stopped in the middle of a pipeline is ended first, be it this one's own on a line that went
-    silent: it may hold locks that the leases need. Leases that were written before the clock was set back are cut so
-    that they end in time; where *is_taking*, those of owners whose guards are gone have ended.
+    Clients that stopped in the middle of a pipeline are terminated first, including this owner's own session on a dead
+    connection: they may hold locks that the leases need. Leases written before the clock was set back are shortened so
+    that they expire in time. If *is_taking*, leases of owners whose guard session is gone have expired.
     """
     stuck_ms = min(lease_ms, int(_STUCK * call_s(lease_ms / 1000) * 1000))
     with connections.writing() as connection:
@@ -88,10 +88,10 @@ def keep(
     connections: Connections, owner: str, lease_ms: int, seen: View, *, is_taking: bool
 ) -> tuple[list[Lease], list[CutOff]]:
     """
-    Extend what *owner* holds and may keep, and where *is_taking* take what is free: one round trip.
+    Renew the leases of *owner*, and if *is_taking* acquire free ones: one round trip.
 
-    What is more than its fair share is left to others; what it takes is that share, and all free tails. It waits for no
-    row of what it takes: attempts that could not be rescued because of that are returned, too.
+    Leases beyond its fair share are released; it acquires up to its share, and all free draining shards. It does not
+    wait for row locks: attempts whose rows were locked are returned as well, to be rescued later.
     """
     shards = [row for row in seen.held if row[0] < FIRST_TAIL]
     surplus = shards[seen.share :]
@@ -118,7 +118,7 @@ def keep(
 
 def rescue_again(connections: Connections, locked: list[CutOff]) -> tuple[int, list[CutOff]]:
     """
-    Rescue the attempts that were *locked*; return how many were, with a note of each, and which are locked still.
+    Rescue the attempts that were *locked*; return the number rescued, and the attempts still locked.
     """
     shards, keys, generations, attempts = map(list, zip(*locked, strict=True))
     values = {"shards": shards, "keys": keys, "generations": generations, "attempts": attempts}

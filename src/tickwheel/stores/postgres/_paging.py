@@ -24,8 +24,8 @@ def page(connection: Connection, query: JobQuery) -> Page:
     """
     Return the page that *query* asks for.
 
-    It looks at as many keys as make a page. Where a filter leaves some of them out, it looks further, once, in two
-    statements: how far, and what is there.
+    It reads as many keys as fill a page. If a filter leaves some of them out, two more statements find the end of a
+    larger range and read it.
     """
     values: dict[str, Any] = {
         # Keys hold no character below U+0001, so this is the first that can follow the cursor.

@@ -18,13 +18,13 @@ MIGRATIONS: Final = load_migrations(__package__)
 
 def migrate(connection: Connection, url: str, shards: int | None, migrations: list[str] = MIGRATIONS) -> int:
     """
-    Bring the tables to the last of *migrations*, in the caller's transaction, and return the number of shards.
+    Apply the missing *migrations* in the caller's transaction, and return the number of shards.
 
     Args:
         connection: With a transaction open.
-        url: What errors show.
-        shards: How many it is to have at least; None for the usual number in a new store. Jobs stay in the shards where
-            they are, and those that are written from now on spread over all of them.
+        url: Shown in errors.
+        shards: Minimum number of shards; None for the default in a new store. Existing jobs stay in their shards, and
+            new ones are distributed over all shards.
         migrations: In order; the n-th leads to version n.
 
     Raises:
@@ -46,7 +46,7 @@ def migrate(connection: Connection, url: str, shards: int | None, migrations: li
 
 def make_again(connection: Connection, shards: int) -> bool:
     """
-    Put the rows there again without which an emptied database takes no job; return whether nobody else has.
+    Insert the rows that an emptied database lacks; return False if another process inserted them.
     """
     connection.execute(SQL["lock_schema"])
     if not connection.execute(SQL["make_server_again"]).rowcount:
@@ -59,7 +59,7 @@ def make_again(connection: Connection, shards: int) -> bool:
 
 def make_shards(connection: Connection, wanted: int | None) -> int:
     """
-    Make shards until there are *wanted*, None for the usual number in a new store; return how many there are.
+    Create shards up to *wanted* (None: the default of a new store); return their number.
     """
     row = connection.execute(SQL["shards"]).fetchone()
     there: int = row[0] if row else 0

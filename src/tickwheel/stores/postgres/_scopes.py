@@ -40,9 +40,9 @@ def take_up(
     left_out: tuple[Sequence[str], Sequence[int]],
 ) -> list[Job]:
     """
-    Move what was set aside, is not paused, and *skills* can run into the shard of *lease*.
+    Move unroutable jobs that are not paused and that *skills* can run into the shard of *lease*.
 
-    That is the shard, its epoch and its owner. The texts of rules and the generations that are *left_out* stay.
+    *lease* is the shard, its epoch and its owner. Jobs with the rules or generations in *left_out* stay.
     """
     with connections.reading() as connection:
         if connection.execute(SQL["has_aside"]).fetchone() != (True,):

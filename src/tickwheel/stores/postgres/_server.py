@@ -28,11 +28,11 @@ _LAG: Final = "answered writes that the standby has not yet received when it tak
 
 def notice_server(connection: Connection, url: str, shards: int) -> None:
     """
-    Look whether another server answers than the last time, or on another timeline, in the caller's transaction.
+    Detect another server, or another timeline of it, since the last call, in the caller's transaction.
 
-    Without synchronous replication a standby does not have all that its primary gave out. So both sequences leap, and
-    every shard is free: no generation and no epoch comes twice, and no owner gets back a lease that it had lost. If
-    somebody emptied the tables, what belongs there is put there again, with the caller's number of *shards* at least.
+    Without synchronous replication a standby may lack what its primary gave out. Both sequences therefore leap, and
+    every shard becomes free: no generation or epoch is reused, and no owner keeps a lease that it had lost. If the
+    tables were emptied, their fixed rows are inserted again, with at least *shards* shards.
     """
     is_another, is_known, there = connection.execute(SQL["notice_server"]).fetchone() or (False, True, shards)
     if is_known and there < shards:
@@ -50,7 +50,7 @@ def notice_server(connection: Connection, url: str, shards: int) -> None:
 
 def loss_window(connection: Connection, durability: Sequence[Any]) -> str:
     """
-    Return what may be lost of what was answered, or "" where nothing is: every commit waits for the server's disk.
+    Return a description of the acknowledged writes that a crash may lose, or "" if every commit is on disk first.
 
     *durability* is the row of the statement of that name. A standby counts if it streams now, or if *connection*
     names a second server.
@@ -63,7 +63,7 @@ def loss_window(connection: Connection, durability: Sequence[Any]) -> str:
 
 def warn_of(window: str, before: str, url: str) -> str:
     """
-    Return *window*, and warn of it unless it is as *before*: a standby may go while its primary runs.
+    Return *window*, and warn of it if it differs from *before*: a standby may fail while its primary runs.
     """
     if window and window != before:
         _LOG.warning("%s may lose %s", url, window)

@@ -267,7 +267,7 @@ class PostgresStore:
 
     def _first(self, since: int, until: int) -> list[Job]:
         """
-        Return the first of all that are due, as `stats` asks for it again and again.
+        Return the earliest due job, which `stats` asks for repeatedly.
         """
         floors, turn = self._floors.of()
         values = {**floors, "since": in_int64(since), "until": in_int64(until)}
@@ -334,9 +334,6 @@ class PostgresStore:
         return self._listener is not None and self._listener.is_subscribed
 
     def _rescue_again(self) -> None:
-        """
-        Rescue attempts of former owners whose jobs were locked when their shards were taken over.
-        """
         if locked := [each for each in self._locked if each.shard in self._owned]:
             rescued, locked = _ownership.rescue_again(self._open_connections(), locked)
             if rescued:
@@ -413,7 +410,7 @@ class PostgresStore:
 
     def _long_read(self, *, is_pipelined: bool = True) -> AbstractContextManager[Connection]:
         """
-        Hold a transaction open for a call that may look at many rows, and has more time than others.
+        Open a transaction for a call that may read many rows, with a longer time limit.
         """
         return self._open_connections().writing(call_s(self._lease_s) * LONG_CALLS, is_pipelined=is_pipelined)
 
@@ -428,7 +425,7 @@ class PostgresStore:
     @contextmanager
     def _same_server(self) -> Iterator[None]:
         """
-        Refuse a caller's transaction once where another server answers than before: it cannot let generations leap.
+        Refuse a caller's transaction once after a change of server: it cannot make the generations leap.
         """
         try:
             yield
@@ -470,7 +467,7 @@ class PostgresStore:
 
     def _surely_owned(self) -> frozenset[int]:
         """
-        Return the shards whose owner hears of a write from us; for the owners of all others a note is left.
+        Return the shards whose owner this process notifies; owners of other shards get a note.
         """
         return self._owned if time.monotonic() < self._owned_until else frozenset()
 

@@ -26,17 +26,17 @@ _CANCEL_S: Final = 1.0
 @cache
 def timed_connection() -> type[psycopg.Connection[tuple[Any, ...]]]:
     """
-    Return the class of these connections; the driver is imported on use.
+    Return the class of these connections; imports the driver on first use.
     """
     import psycopg  # noqa: PLC0415 on use: the extra is optional
 
     class TimedConnection(psycopg.Connection[tuple[Any, ...]]):
         """
-        A connection of the driver that is closed when an answer does not come in time.
+        A driver connection that is closed when an answer does not come in time.
 
         Attributes:
-            call_s: How many seconds a call may wait for the server, in all.
-            left_s: The same of the call that is under way; None if each statement is a call.
+            call_s: Seconds that a call may wait for the server, in all.
+            left_s: Seconds left of the current call; None if each statement is a call.
             has_warned: True if the server sent a warning since this was set to False.
         """
 
@@ -53,7 +53,7 @@ def timed_connection() -> type[psycopg.Connection[tuple[Any, ...]]]:
 
         def wait(self, gen: Generator[Any, Any, _T], *_: Any, **__: Any) -> _T:
             """
-            Run *gen*, one operation of the driver, until its end or that of the time.
+            Run *gen*, one operation of the driver, to its end or to the time limit.
             """
             left_s = self.call_s if self.left_s is None else self.left_s
             try:
@@ -84,7 +84,7 @@ def timed_connection() -> type[psycopg.Connection[tuple[Any, ...]]]:
 
         def stop(self) -> None:
             """
-            Cancel the statement that is under way, from any thread; nothing if that fails.
+            Cancel the current statement, from any thread; ignore errors.
             """
             with suppress(Exception):
                 self.cancel_safe(timeout=_CANCEL_S)
@@ -94,7 +94,7 @@ def timed_connection() -> type[psycopg.Connection[tuple[Any, ...]]]:
 
 def _ready(fileno: int, events: int, timeout_s: float) -> int:
     """
-    Return which of *events* have come at a descriptor; the driver's numbers for these are those of `selectors`.
+    Return the *events* that have occurred at a descriptor; the driver uses the numbers of `selectors`.
     """
     with _Selector() as selector:
         selector.register(fileno, events)

@@ -18,9 +18,9 @@ __all__ = ["attempts", "report_started", "request", "requests"]
 
 def request(connection: Connection, jobs: Sequence[Job], shard_of: Callable[[str], int]) -> tuple[set[int], set[int]]:
     """
-    Request the withdrawal of each of *jobs* that has an owner; return generations of the others, and shards of these.
+    Request the withdrawal of each of *jobs* that has an owner.
 
-    What runs may be in another shard than that of its key.
+    Return the generations without an owner, and the shards to notify: a running job's shard may differ from its key's.
     """
     shards = {job.key: shard_of(job.key) for job in jobs}
     shards.update(connection.execute(SQL["shards_of_running"], (list(shards),)).fetchall())
@@ -54,7 +54,7 @@ def report_started(connection: Connection, jobs: Sequence[Job]) -> None:
 
 def attempts(connection: Connection, jobs: Sequence[Job]) -> dict[int, bool]:
     """
-    Return the generations of those that are still counted, each with whether that was answered of it.
+    Return the generations whose attempt still counts, each with True if the request was answered.
     """
     rows = connection.execute(SQL["attempts"], ([job.key for job in jobs], *_attempts(jobs))).fetchall()
     return dict(rows)

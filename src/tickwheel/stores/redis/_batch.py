@@ -29,7 +29,7 @@ _SAME_FIRING = 16
 
 class Batch:
     """
-    One attempt to do some writes: planned by what was last known of the store, and checked by the server.
+    One attempt at some writes: planned from the last known state, and checked by the server.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Batch:
         Sort *writes*.
 
         Raises:
-            WrongGuessError: If *is_guessing*, and the order of the writes may count, or a key comes twice.
+            WrongGuessError: If *is_guessing*, and the order of the writes may matter, or a key occurs twice.
         """
         self._shard_of, self._first_shard_of = shards
         self._partition = partition
@@ -85,14 +85,14 @@ class Batch:
         self, rows: list[Row], now: int, generation: int, texts: Sequence[bytes], kept: Sequence[Sequence[bytes]]
     ) -> None:
         """
-        Decide about the writes that need a look, given what was read.
+        Decide the writes that depend on stored jobs.
 
         Args:
             rows: The jobs of `keys`.
             now: The store's clock, in ms.
-            generation: The last one given out.
-            texts: What is kept of each of `manifests`.
-            kept: Of each of `tokens`, the parts and their answers.
+            generation: The last generation given out.
+            texts: The stored text of each of `manifests`.
+            kept: For each of `tokens`, the parts and their answers.
         """
         if kept:
             self._texts = {
@@ -117,7 +117,7 @@ class Batch:
 
     def arguments(self, owner: str) -> list[bytes | int]:
         """
-        Return what the script `apply` is called with.
+        Return the arguments of the script `apply`.
 
         Raises:
             struct.error: If a number is too large.
@@ -164,7 +164,7 @@ class Batch:
 
     def answers(self, shift: int) -> list[Answer]:
         """
-        Return the answers, whose new generations are larger by *shift* than was thought.
+        Return the answers, with new generations larger by *shift* than planned.
         """
         answers = self._plan.answers
         if shift:
@@ -211,7 +211,7 @@ class Batch:
 
 def shard_of_row(row: Row, first_shard_of: Callable[[str], int]) -> int:
     """
-    Return the shard where the job of *row*, which is due or runs there, is.
+    Return the shard where the job of *row* is due or runs.
     """
     return first_shard_of(row.job.key) if row.shard is None else row.shard
 

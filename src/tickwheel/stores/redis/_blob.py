@@ -112,10 +112,10 @@ class Row:
     A job as it was read.
 
     Attributes:
-        job: What it says.
-        head: Its bytes before the payload, which no two versions of a job share.
-        running: What the hash of what runs has of it, or nothing.
-        shard: Where it is, or None for the shard that its key had when the store was made.
+        job: The decoded job.
+        head: Its bytes before the payload, which differ in any two versions of a job.
+        running: Its entry in the hash of running jobs, or empty.
+        shard: Its shard, or None for the shard that its key had when the store was made.
     """
 
     job: Job
@@ -140,21 +140,21 @@ def place_in(start: bytes) -> tuple[int, int]:
 @lru_cache(maxsize=4_096)
 def lane_mark(lane: str) -> bytes:
     """
-    Return the checksum of *lane* that places have: no two of a million lanes are likely to share one.
+    Return the checksum of *lane* in places; collisions are unlikely among a million lanes.
     """
     return blake2b(lane.encode(), digest_size=8).digest()
 
 
 def running_mark(job: Job, shard: int) -> bytes:
     """
-    Return what is noted of *job* while it runs, with the attempt that was begun.
+    Return the entry of *job* in the hash of running jobs, with the attempt that was begun.
     """
     return place_of(job) + _U16.pack(shard)
 
 
 def blob_of(job: Job, shard: int | None = None) -> bytes:
     """
-    Return *job* as bytes, without its key; *shard* is where it is, if that is not the one that its key had at first.
+    Return *job* as bytes, without its key; *shard* is its shard if that is not the key's first one.
 
     Raises:
         struct.error: If a number is too large.

@@ -36,16 +36,16 @@ _CONFIRMED: Final = frozenset({"apply", "apply_freeing", "scope"})
 
 class _MovedError(StoreError):
     """
-    Another node holds the store, and is asked from now on; nothing was done.
+    Another node holds the store, and is used from now on; nothing was done.
     """
 
 
 class Connections:
     """
-    As many connections as there are threads that ask at once. Safe from any thread.
+    A pool with a connection for each concurrent thread. Thread-safe.
 
-    A connection that is lost is replaced by the next call; nothing is ever sent twice, except to
-    another node of a cluster after one that refused it.
+    The next call replaces a lost connection. Nothing is ever sent twice, except to another node of a cluster after a
+    refusal.
     """
 
     def __init__(
@@ -59,15 +59,15 @@ class Connections:
         call_s: float = _CALL_S,
     ) -> None:
         """
-        Understand *location*, and connect once.
+        Parse *location*, and connect once.
 
         Args:
-            location: What the driver understands: a URL; or one with several hosts.
-            url: What errors show.
-            base: Where all keys of the store begin.
-            replicas: How many replicas must have a write before it is answered.
-            partition: Which of the store's partitions has these keys.
-            call_s: How many seconds an answer may take.
+            location: A URL for the driver, or one with several hosts.
+            url: Shown in errors.
+            base: Common prefix of all keys of the store.
+            replicas: Number of replicas that must have a write before it is answered.
+            partition: The store's partition with these keys.
+            call_s: Time limit of an answer, in seconds.
 
         Raises:
             MissingExtraError: If the driver is not installed.
@@ -83,7 +83,7 @@ class Connections:
         self._lock = Lock()
         self._idle: list[Connection] = []
         self._here: Any = original(_thread, "_local")()
-        """The idle connections of one thread as its `idle`: a socket of gevent works in the thread that opened it."""
+        """Idle connections of one thread, as attribute `idle`: a gevent socket works only in its own thread."""
         self._pool = new_pool(_THREADS, "tickwheel-redis")
         self.lifetime = Lifetime(url)
         self._route = route_of(redis, location, url, base, call_s)
@@ -93,7 +93,7 @@ class Connections:
 
     def call(self, *words: bytes | str | int) -> Any:
         """
-        Send one command that writes nothing, or may be repeated, and return its reply.
+        Send one command that is read-only or idempotent, and return its reply.
 
         Raises:
             StoreError: If it fails.
@@ -102,12 +102,12 @@ class Connections:
 
     def run(self, name: str, *arguments: bytes | str | int, is_write: bool = False, calls: int = 1) -> Any:
         """
-        Run the script *name*, and return its reply; a server that has lost its scripts is given them again.
+        Run the script *name*, and return its reply; load the script again if the server has lost it.
 
-        It may take as long as that number of *calls*.
+        The time limit is that of *calls* calls.
 
         Raises:
-            StoreError: If it fails; *is_write* where its end is then not known.
+            StoreError: If it fails; if *is_write*, the outcome is then unknown.
         """
         script = SCRIPTS[name]
         words = ("EVALSHA", script.digest, 1, self._base, *arguments)
@@ -157,10 +157,10 @@ class Connections:
 
     def subscribe(self, channel: str) -> Connection:
         """
-        Make a connection for the caller alone, on which *channel* is heard.
+        Open a connection for the caller alone that is subscribed to *channel*.
 
         Raises:
-            RedisError: If it fails; the next time it may lead to another node.
+            RedisError: If it fails; the next attempt may use another node.
         """
         self.lifetime.check()
         connection = self._route.connection()
@@ -179,7 +179,7 @@ class Connections:
 
     def notice_server(self) -> None:
         """
-        Look whether the server is that of the last time, and let the sequences leap if it is not.
+        Detect a change of server, and let the sequences leap if it has changed.
         """
         self._redirected(self._notice_server)
 
@@ -193,9 +193,9 @@ class Connections:
 
     def _redirected(self, ask: Callable[[Connection], Any]) -> Any:
         """
-        Return what *ask* returns, of the node that holds the store: one that does not has done nothing.
+        Return the result of *ask* on the node that holds the store; a node that redirects has done nothing.
 
-        Where sockets are gevent's it is asked in one of a few threads; a greenlet that waits lets the others run.
+        With gevent sockets it runs in one of a few threads, so that a waiting greenlet lets others run.
         """
         if is_patched() and not hasattr(self._here, "idle"):
             self.lifetime.check()
@@ -218,7 +218,7 @@ class Connections:
 
     def _confirm(self, connection: Connection) -> None:
         """
-        Wait until enough replicas have what was written last.
+        Wait until enough replicas have the last write.
         """
         count = self._ask(connection, ("WAIT", self._replicas, self._replicas_ms), is_write=True)
         if count < self._replicas:
@@ -241,7 +241,7 @@ class Connections:
 
     def _notice_server(self, connection: Connection) -> None:
         """
-        Look whether it is the server of the last time: before anything else is asked of it, on each new connection.
+        Detect a change of server: before any other request, on each new connection.
         """
         facts: dict[str, str] = {}
         try:
@@ -269,7 +269,7 @@ class Connections:
         self, connection: Connection, *questions: tuple[bytes | str | int, ...], is_write: bool = False, calls: int = 1
     ) -> list[Any]:
         """
-        Return the replies to *questions*, which go out together, in one round trip; the first refusal is raised.
+        Return the replies to *questions*, sent together in one round trip; raise the first refusal.
         """
         replies: list[Any] = []
         refused: Exception | None = None

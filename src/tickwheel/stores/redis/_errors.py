@@ -95,9 +95,9 @@ def store_error(error: Exception, url: str, *, is_sent: bool = False) -> StoreEr
     Return the `StoreError` for *error*, which names *url*.
 
     Args:
-        error: What the driver raised.
+        error: The driver's exception.
         url: With the password masked.
-        is_sent: Whether a write may have reached the server; without an answer its end is not known.
+        is_sent: True if a write may have reached the server; without an answer its outcome is unknown.
     """
     text = str(error).partition("\n")[0]
     for part, words in _TEXTS.items():

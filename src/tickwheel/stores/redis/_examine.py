@@ -19,7 +19,7 @@ FULL: Final = 0.9
 
 def findings_of(facts: Mapping[str, str], replicas: int) -> Iterator[Finding]:
     """
-    Yield the findings from *facts*, the server's own; *replicas* as the URL has it.
+    Yield the findings from *facts*, the server's own; *replicas* comes from the URL.
     """
     if facts.get("role") == "slave":
         master = f"{facts.get('master_host')}:{facts.get('master_port')}"

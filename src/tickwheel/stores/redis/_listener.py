@@ -14,12 +14,12 @@ __all__ = ["RedisSubscription", "Subscriptions"]
 
 class RedisSubscription:
     """
-    Hears one channel, which is in the slot of the store's keys: in a cluster only the nodes of that slot pass it on.
+    Listens to one channel in the slot of the store's keys: only that slot's nodes of a cluster deliver it.
     """
 
     def __init__(self, connection: Connection) -> None:
         """
-        Hear on *connection*, which is closed in the end.
+        Listen on *connection*, which is closed at the end.
         """
         self._connection = connection
         self._is_asked = False
@@ -29,10 +29,10 @@ class RedisSubscription:
 
     def receive(self) -> bool:
         """
-        Take in what has come from this channel; return whether anything has.
+        Read all notifications of this channel without waiting; return True if there was one.
 
         Raises:
-            StoreError: If the server hears it no longer, since another node of its cluster does.
+            StoreError: If another node of the cluster serves the channel now.
         """
         has_come = False
         while self._connection.can_read():
@@ -59,7 +59,7 @@ class RedisSubscription:
 
 class Subscriptions:
     """
-    Hears the channels of all partitions, and adds to *heard* the numbers of those from which something has come.
+    Listens to the channels of all partitions, and adds the numbers of notified partitions to *heard*.
     """
 
     def __init__(self, parts: Sequence[RedisSubscription], heard: set[int]) -> None:

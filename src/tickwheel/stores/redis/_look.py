@@ -31,7 +31,7 @@ def look(
     with_changes: bool,
 ) -> list[Sight]:
     """
-    Return what *owner* sees, as the method of the store says: all of it from one moment.
+    Return the sights of *owner*, as the contract says, all from one moment.
     """
     words: list[bytes | int] = []
     for cursor in cursors:
@@ -69,14 +69,14 @@ def scan(
 
 def before(until: int) -> bytes:
     """
-    Return the bound, by bytes, of places due before *until*.
+    Return the upper bound, in bytes, of places due before *until*.
     """
     return b"+" if until > _LAST else b"(" + instant(in_int64(until))
 
 
 def just_after(place: tuple[int, int]) -> bytes:
     """
-    Return the bound, by bytes, of places after all attempts of *place*, a due_at and a generation.
+    Return the lower bound, in bytes, after all attempts of *place*, a due_at and a generation.
     """
     return b"[" + instant(in_int64(place[0])) + _U64.pack(place[1] + 1)
 

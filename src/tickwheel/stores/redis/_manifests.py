@@ -22,14 +22,14 @@ def keys_of(name: str) -> str:
 
 def manifest_of(name: str, text: bytes) -> Manifest:
     """
-    Return the manifest of which *text* is kept, or, where that is empty, one of version 0.
+    Return the manifest that *text* encodes, or version 0 if it is empty.
     """
     return Manifest(name, *json.loads(text)) if text else Manifest(name)
 
 
 def changes(kept: Mapping[str, bytes], changed: Mapping[str, Manifest]) -> list[bytes]:
     """
-    Return what the script `apply` gets of the manifests of a batch: each name, the text that was read, and the new one.
+    Return the arguments of the script `apply` for a batch's manifests: name, text read and new text of each.
     """
     parts: list[bytes] = []
     for name, before in kept.items():

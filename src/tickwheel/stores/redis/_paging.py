@@ -63,7 +63,7 @@ def _keys(query: JobQuery) -> str:
 
 def _running(connections: Connections, query: JobQuery) -> Page:
     """
-    Return a page of what runs: that is little, and known by key.
+    Return a page of running jobs, which are few and known by key.
     """
     keys = sorted(key.decode() for key in connections.run("running"))
     after = query.cursor or ""
@@ -76,7 +76,7 @@ def _running(connections: Connections, query: JobQuery) -> Page:
 
 def latest_dead(connections: Connections, limit: int) -> list[Job]:
     """
-    Return the dead jobs that were due last, read in parts; between two of them some may come or go.
+    Return the dead jobs with the latest due times, read in parts; jobs may change between two of them.
     """
     found: dict[str, Job] = {}
     for first in range(0, limit, _REACH):

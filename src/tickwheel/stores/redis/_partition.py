@@ -61,6 +61,6 @@ WHOLE: Final = Partition()
 
 def _slot(tag: str) -> int:
     """
-    Return the slot of a cluster that *tag* is in, by the Redis Cluster specification: its CRC16 (XMODEM) modulo 16,384.
+    Return the cluster slot of *tag*, by the Redis Cluster specification: its CRC16 (XMODEM) modulo 16,384.
     """
     return crc_hqx(tag.encode(), 0) % _SLOTS

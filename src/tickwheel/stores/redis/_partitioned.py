@@ -339,7 +339,7 @@ class PartitionedRedisStore:
         self, ask: Callable[[RedisStore, Sequence[Cursor]], Sequence[_T]], cursors: Sequence[Cursor]
     ) -> list[_T]:
         """
-        Return what *ask* returns for each of *cursors*, whose partitions are asked at once.
+        Return the results of *ask* for *cursors*, whose partitions are asked concurrently.
         """
         there: dict[int, list[Cursor]] = {}
         for cursor in cursors:
@@ -355,7 +355,7 @@ class PartitionedRedisStore:
 
     def _each(self, call: Callable[..., _T], arguments: Iterable[tuple[Any, ...]]) -> list[_T]:
         """
-        Return what *call* returns for each of *arguments*, all at once: one round trip, however many partitions.
+        Return the results of *call* for *arguments*, run concurrently: one round trip for all partitions.
         """
         several = list(arguments)
         if len(several) < 2 or self._pool is None:  # noqa: PLR2004  one
@@ -372,7 +372,7 @@ class PartitionedRedisStore:
 
 def _abilities(partitions: Sequence[RedisStore]) -> Abilities:
     """
-    Return the abilities of all: what one of them may lose, they may.
+    Return the weakest abilities: a write that one partition may lose, the store may lose.
     """
     each, total = partitions[0].abilities, len(partitions)
     assert each.first_tail is not None

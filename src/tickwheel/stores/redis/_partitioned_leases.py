@@ -33,11 +33,11 @@ _Leased: TypeAlias = tuple[int, list[Lease]]
 @dataclass(slots=True)
 class _Held:
     """
-    The leases that this node has in one partition.
+    The leases of this node in one partition.
 
     Attributes:
         since: On the monotonic clock, before the call that granted them.
-        is_lost: Whether the node has let them go, since nobody answered; it gets new ones under new epochs.
+        is_lost: True if the node gave them up without an answer; it gets new ones under new epochs.
     """
 
     leases: list[Lease] = field(default_factory=list)
@@ -47,7 +47,7 @@ class _Held:
 
 class PartitionedLeases:
     """
-    Asks all partitions at once, on threads of its own. Safe from any thread.
+    Asks all partitions concurrently, on its own threads. Thread-safe.
 
     Attributes:
         is_owner: True from the first acquire to the release.
@@ -59,21 +59,21 @@ class PartitionedLeases:
         self._count = len(partitions)
         self._pool = new_pool(2 * self._count, "tickwheel-partition")
         self._patience_s = call_s(lease_ms / 1000)
-        """The time that the others wait for a partition which does not answer when leases are renewed."""
+        """Time limit for a silent partition while leases are renewed; all other partitions wait for it."""
         self._asked: dict[int, Future[_Leased]] = {}
         self._held = [_Held() for _ in partitions]
         self._lock = Lock()
         self._read_at: tuple[int, float] | None = None
-        """The clock of the first partition, and when it was read, on the monotonic clock."""
+        """The clock of the first partition, and the monotonic time when it was read."""
         self.is_owner = False
         self.silent: frozenset[int] = frozenset()
 
     def release(self, owner: str) -> None:
         """
-        Release in all partitions.
+        Release the leases in all partitions.
 
         Raises:
-            StoreError: If one of them does not answer; the others were asked nevertheless.
+            StoreError: If a partition does not answer; the others are asked nevertheless.
         """
         self.is_owner, self.silent = False, frozenset()
         errors: list[StoreError] = []
@@ -87,10 +87,10 @@ class PartitionedLeases:
 
     def report(self, owner: str, figures: Mapping[str, Any]) -> None:
         """
-        Store the *figures* of *owner* in the first partition that answers; it is waited for as when leases are renewed.
+        Store the *figures* of *owner* in the first partition that answers, with the time limit of a renewal.
 
         Raises:
-            StoreError: If it does not answer in time.
+            StoreError: If none answers in time.
         """
         number = next((each for each in range(self._count) if each not in self.silent), 0)
         try:
@@ -108,13 +108,13 @@ class PartitionedLeases:
 
     def ask(self, owner: str, *, may_take: bool) -> list[Lease]:
         """
-        Renew in all partitions at once, or also acquire.
+        Renew the leases in all partitions concurrently, or also acquire.
 
-        Who fires goes on while one of them does not answer: what it held there stays its own for half of a lease's
-        length, and is lost then.
+        If a partition does not answer, the node goes on firing: it keeps that partition's leases for half of their
+        length.
 
         Raises:
-            StoreError: If none answers, or one of them not at first, or for good.
+            StoreError: If none answers, or one does not answer at first, or fails permanently.
         """
         with self._lock:
             began = time.monotonic()
@@ -145,7 +145,7 @@ class PartitionedLeases:
 
     def _ask_each(self, ask: Callable[[int], _Leased], patience_s: float | None) -> list[_Leased | StoreError]:
         """
-        Return the answers of all partitions, or their errors; one that was asked before and is silent yet has failed.
+        Return each partition's answer or error; a partition that still owes an earlier answer counts as failed.
         """
         silent = {number for number, future in self._asked.items() if not future.done()}
         self._asked |= {number: self._pool.submit(ask, number) for number in range(self._count) if number not in silent}
@@ -169,7 +169,7 @@ class PartitionedLeases:
 
     def _clock(self, answer: _Leased | StoreError, began: float) -> int:
         """
-        Return the clock of the first partition: as it answers, or else at least as late as it was when this began.
+        Return the clock of the first partition, or an estimate that is never earlier than its last answer implies.
         """
         if isinstance(answer, tuple):
             self._read_at = answer[0], time.monotonic()
@@ -179,7 +179,7 @@ class PartitionedLeases:
 
     def _kept(self, number: int, answer: _Leased | StoreError, began: float) -> list[tuple[Lease, int]]:
         """
-        Return what is leased in a partition, each with how many ms are left of it.
+        Return the leases of a partition, each with the milliseconds left.
         """
         held = self._held[number]
         if isinstance(answer, tuple):

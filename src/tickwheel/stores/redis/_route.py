@@ -25,32 +25,28 @@ _HOST: Final = re.compile(r"(\[[^]]*\]|[^:\[\],]+)(?::(\d{1,5}))?")
 
 
 class Address(NamedTuple):
-    """
-    The host and the port of a server.
-    """
-
     host: str
     port: int
 
 
 class Route:
     """
-    The way to the server that a URL names. Safe from any thread.
+    The route to the server of a URL. Thread-safe.
 
     Attributes:
-        is_searched: Whether the server may be another one each time, and is asked for its role.
+        is_searched: True if the server may change between connections, and is asked for its role.
     """
 
     is_searched = False
 
     def __init__(self, redis: Any, location: str, call_s: float) -> None:
         """
-        Read *location* with the driver's module *redis*; nothing is connected yet.
+        Parse *location* with the driver's module *redis*; do not connect.
 
         A server that does not answer within *call_s* counts as unreachable: an owner must not wait past its lease.
 
         Raises:
-            ValueError: If the driver cannot read it.
+            ValueError: If the driver cannot parse it.
         """
         self._redis = redis
         # The pool only reads the URL: it would count each connection that was ever made against a limit.
@@ -67,28 +63,28 @@ class Route:
 
     def connection(self) -> Connection:
         """
-        Make a connection that is not open yet.
+        Return a connection that is not open yet.
 
         Raises:
-            RedisError: If nobody says where the server is.
+            RedisError: If no node knows where the server is.
         """
         return self._kind(**self._options)
 
     def leads_to(self, connection: Connection) -> bool:
         """
-        Return whether *connection* is to where the way leads now.
+        Return True if *connection* goes to the current server.
         """
         del connection
         return True
 
     def lose(self) -> None:
         """
-        Look for the server again before the next connection, since it failed or refused.
+        Search for the server before the next connection, since it failed or refused.
         """
 
     def follow(self, host: str, port: int) -> bool:
         """
-        Go to where a server says that the store is; return whether that can be done.
+        Use the node to which a server redirects; return False if that is impossible.
         """
         del host, port
         return False
@@ -96,14 +92,14 @@ class Route:
 
 class SearchedRoute(Route):
     """
-    The way to the server that holds the store now, which one of several nodes knows.
+    The route to the server that holds the store now; it is found by asking several nodes.
     """
 
     is_searched = True
 
     def __init__(self, redis: Any, location: str, call_s: float, hosts: Iterable[Address], look: Look) -> None:
         """
-        Read *location*, whose host is replaced; *look* asks one of *hosts*.
+        Parse *location*, whose host is replaced; *look* is the question to each of *hosts*.
         """
         super().__init__(redis, location, call_s)
         self._look_s = min(_LOOK_S, call_s)
@@ -159,13 +155,13 @@ class SearchedRoute(Route):
 
 class Look(NamedTuple):
     """
-    The question to a node where the server is, and how its answer reads.
+    The question to a node about the server's address, and the parser of its answer.
 
     Attributes:
         words: The command.
-        read: From its reply and the node's own address: where the server is, or None, and who else may be asked.
-        unknown: What is the matter if all answer and none knows.
-        options: What the connection needs that the server's does not.
+        read: Returns from the reply and the node's own address the server's address or None, and more nodes to ask.
+        unknown: Error text if all nodes answer and none knows.
+        options: Connection options for the node that differ from the server's.
     """
 
     words: tuple[str, ...]
@@ -176,10 +172,10 @@ class Look(NamedTuple):
 
 def route_of(redis: Any, location: str, url: str, base: str, call_s: float) -> Route:
     """
-    Return the way that *location* describes, for keys that begin with *base*; an answer may take *call_s*.
+    Return the route that *location* describes, for keys with the prefix *base*; *call_s* limits each answer.
 
     Raises:
-        StoreError: If it cannot be understood; the error shows *url*.
+        StoreError: If it cannot be parsed; the error shows *url*.
     """
     scheme, _, rest = location.partition("://")
     plain, _, kind = scheme.partition("+")
@@ -213,7 +209,7 @@ def _address(text: str, port: int) -> Address:
 
 def _by_slot(slot: int) -> Look:
     """
-    Return how a node of a cluster is asked: who is the master of *slot*.
+    Return the question to a cluster's node for the master of *slot*.
     """
 
     def read(reply: Any, asked: Address) -> tuple[Address | None, list[Address]]:
@@ -226,7 +222,7 @@ def _by_slot(slot: int) -> Look:
 
 def _node(node: Any, asked: Address) -> Address:
     """
-    Return where *node* listens; one that does not know its own host is where it was *asked*.
+    Return the address of *node*; a node that does not know its own host has the one *asked*.
     """
     host, port = node[0], node[1]
     return Address(host.decode() if host else asked.host, int(port))
@@ -234,7 +230,7 @@ def _node(node: Any, asked: Address) -> Address:
 
 def _by_sentinel(options: dict[str, str]) -> Look:
     """
-    Return how a sentinel is asked for the master that *options* name; what concerns sentinels only is taken out.
+    Return the question to a sentinel for the master in *options*; options for sentinels are removed from them.
     """
     name = options.pop("master")
     account = {key: options.pop(f"sentinel_{key}", None) for key in ("username", "password")}

@@ -34,12 +34,12 @@ _SHORT: Final = [_ARRAY.pack(_TEXT_TAG, size) for size in range(_SHORT_MAX)]
 
 class Script:
     """
-    One script and the digest that the server knows it by.
+    One script, and the digest by which the server knows it.
     """
 
     def __init__(self, file: str, flags: str) -> None:
         """
-        Read *file*, and set the *flags*, the positions in a blob and what all share before it.
+        Read *file*, and prepend the *flags*, the blob's offsets and the shared code.
         """
         folder = files(__package__).joinpath("scripts")
         parts = (folder.joinpath(f"{name}.lua").read_text("utf-8") for name in ("_common", file))
@@ -58,7 +58,7 @@ SCRIPTS: Final = {
 
 def packed(items: Iterable[bytes]) -> bytes:
     """
-    Return *items* as a MessagePack array, which a script unpacks at once: far cheaper than as many arguments.
+    Return *items* as one MessagePack array: unpacking it is far cheaper for a script than as many arguments.
     """
     parts: list[bytes] = []
     for item in items:

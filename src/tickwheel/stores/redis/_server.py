@@ -44,7 +44,7 @@ _SOME_LAG: Final = "answered writes, of which {} of {} replicas have each, when 
 
 def check_server(connections: Connections, url: str, replicas: int = 0) -> str:
     """
-    Refuse a server that would drop jobs, and return what it may lose of them.
+    Reject a server that would drop jobs, and return a description of its loss window.
 
     Raises:
         StoreError: If it is too old, evicts keys, or refuses this user a command.
@@ -65,11 +65,11 @@ def check_server(connections: Connections, url: str, replicas: int = 0) -> str:
 
 def loss_window(facts: dict[str, str], replicas: int = 0) -> str:
     """
-    Return what a server with these settings may lose of what it answered, or "" where it is nothing.
+    Return a description of the acknowledged writes that a server with these settings may lose, or "" for none.
 
     Args:
         facts: What the server reports about itself.
-        replicas: How many replicas each write waits for.
+        replicas: Number of replicas that each write waits for.
     """
     aof = facts.get("appendonly") or {"0": "no", "1": "yes"}.get(facts.get("aof_enabled", ""), "")
     loss = _AOF_LOSSES.get(facts.get("appendfsync", ""), _UNKNOWN)
@@ -84,10 +84,10 @@ def loss_window(facts: dict[str, str], replicas: int = 0) -> str:
 
 def make_schema(connections: Connections, url: str, wanted: int | None, first: int = 0) -> tuple[int, int]:
     """
-    Make the store where there is none, and return its number of shards, and the one that it was made with.
+    Create the store if it does not exist; return its number of shards, and the number at its creation.
 
-    It has *wanted* shards at least from now on. Jobs stay in the shards where they are. If it had *first* shards when
-    it was made, and is gone, its generations and epochs go on far beyond what they were.
+    It gets at least *wanted* shards. Existing jobs stay in their shards. If a store that began with *first* shards is
+    gone, generations and epochs continue far beyond the old ones.
 
     Raises:
         StoreFormatError: If it is of a newer version, was made before the first release, or has another number of
@@ -114,7 +114,7 @@ def make_schema(connections: Connections, url: str, wanted: int | None, first: i
 
 def facts_of(connections: Connections) -> dict[str, str]:
     """
-    Return what the server reports about itself; a user who may not read its settings learns less.
+    Return what the server reports about itself; less if the user may not read its settings.
     """
     facts: dict[str, str] = {}
     for words in (

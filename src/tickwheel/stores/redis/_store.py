@@ -350,7 +350,7 @@ class RedisStore:
 
     def _shards_of(self, jobs: Sequence[Job]) -> dict[str, int]:
         """
-        Return the shards of *jobs* by their keys; what runs may be in another one than that of its key.
+        Return the shards of *jobs* by their keys; a running job's shard may differ from its key's.
         """
         shards = {job.key: self._shard_of(job.key) for job in jobs}
         rows = self._read(list(shards))[0] if jobs else []
@@ -420,7 +420,7 @@ class RedisStore:
 
 def begin_to_listen(listener: Listener, abilities: Abilities, url: str) -> None:
     """
-    Hear what others write from now on, since a node fires, and warn of what the server may lose.
+    Begin to listen for other nodes' writes, and warn of the server's loss window.
     """
     if abilities.loss_window:
         _LOG.warning("%s may lose %s", url, abilities.loss_window)

@@ -51,7 +51,7 @@ _Row: TypeAlias = tuple[Any, ...]
 
 class Batch:
     """
-    One transaction's writes; the caller begins, commits and rolls back.
+    The writes of one transaction, which the caller begins, commits and rolls back.
     """
 
     def __init__(
@@ -64,38 +64,38 @@ class Batch:
         may_grow: bool = True,
     ) -> None:
         """
-        Read the ledger.
+        Read the meta row.
 
         Args:
             connection: With a transaction open for writing.
             now: The store's clock, in ms.
-            filters: Those of the file.
-            owner: In whose name it is written, if this process fires the jobs; where somebody else owns the file,
-                begins and ends are refused, and the owner is left a note of what became pending.
-            may_grow: Whether there is room for a far job's row that counts for nothing any more.
+            filters: The Bloom filters of the file.
+            owner: The name of this process, if it fires the jobs. If another process owns the file, begins and ends are
+                refused, and the owner gets a note of each job that became pending.
+            may_grow: True if there is room for the row of a far job that is only marked as deleted.
         """
         self._connection = connection
         self._now = now
         self._filters = filters
         self._ledger: tuple[Any, ...] = connection.execute(SQL["read_ledger"]).fetchone()
         self.generation: int
-        """The last one given out."""
+        """The last generation given out."""
         self._floor: int
         self.generation, *self._counts, self._floor, epoch, actual = self._ledger
         self._may_grow = may_grow
         self._is_owner = owner is not None and owner == actual
         self._epochs = {0: epoch} if self._is_owner else {}
         self._far: set[int] = set()
-        """The generations of those jobs that were found on the far level."""
+        """Generations of the jobs that were found on the far level."""
         self.has_notes = False
         self.shelved = 0
-        """How many keys came to shelf 1."""
+        """Number of keys added to shelf 1."""
         self.weight = 0
-        """By as much as so many writes of near jobs it makes the log longer."""
+        """Growth of the WAL, counted in writes of near jobs."""
 
     def apply(self, writes: Sequence[Write], *, is_guessing: bool) -> list[Answer]:
         """
-        Do all *writes*, in order, and answer each.
+        Apply *writes* in order, and answer each.
 
         Raises:
             WrongGuessError: If *is_guessing* and a guess was wrong; otherwise, if the tables contradict each other.
@@ -126,9 +126,9 @@ class Batch:
         self, epoch: int, skills: Sequence[Skill], limit: int, unreadable: Sequence[str], unfit: Sequence[int]
     ) -> list[Job]:
         """
-        Make jobs that were set aside due again, at most *limit* of what *skills* can run, and return them.
+        Claim at most *limit* unroutable jobs that *skills* can run: make them due again, and return them.
 
-        Those with one of the *unreadable* texts in their recurrence, and of the *unfit* generations, stay.
+        Jobs whose recurrence is one of the *unreadable* texts, and jobs of the *unfit* generations, stay.
         """
         if epoch not in self._epochs.values():
             return []
@@ -172,7 +172,7 @@ class Batch:
 
     def _raise_floor(self) -> None:
         """
-        Put the floor behind what is running, as far as one statement looks: commit by commit it comes to the end.
+        Advance the low watermark past running jobs; each commit goes only as far as one statement scans.
         """
         (front,) = self._connection.execute(SQL["front_from"], (self._floor, self._floor)).fetchone()
         if front is not None:
@@ -278,7 +278,7 @@ class Batch:
 
     def _place(self, job: Job) -> tuple[int, int, int]:
         """
-        Return where the row of *job* belongs: its shard, and there the start of its slot and its generation.
+        Return the place of the row of *job*: shard, start of its slot, generation.
         """
         shelf = shelf_of(job)
         if shelf == _LONG_SHELF and job.state is State.PENDING and is_far(job, self._now):
@@ -297,10 +297,10 @@ class Batch:
 
     def _change_places(self, name: str, jobs: list[Job]) -> None:
         """
-        Change jobs in place: those that are side by side with one statement.
+        Change jobs in place, each run of adjacent ones with one statement.
 
-        Jobs of one instant whose generations follow each other leave no room between them. So if as many rows were
-        changed as there are from the first to the last, it was these.
+        Jobs of one instant with consecutive generations leave no room for another job between them. The number of
+        changed rows therefore proves that exactly these jobs were changed.
         """
         single: list[_Row] = []
         for due_at, first, last in _runs(jobs):
@@ -317,7 +317,7 @@ class Batch:
 
     def _insert(self, name: str, values: list[Any]) -> None:
         """
-        Insert rows whose values follow each other in one list: no tuple for each, which the collector would walk.
+        Insert rows from one flat list of values: the garbage collector need not walk a tuple for each row.
         """
         for statement, part, count in inserts(name, values):
             self._change_at_once(statement, part, count)
@@ -332,7 +332,7 @@ class Batch:
 
     def _delete_keys(self, jobs: list[Job]) -> None:
         """
-        Delete the keys of *jobs*, those on the shelf before the runs if they are still there.
+        Delete the keys of *jobs*, including keys of shelf 1 that no run has yet.
         """
         shelves: defaultdict[int, list[str]] = defaultdict(list)
         for job in jobs:
@@ -355,9 +355,6 @@ class Batch:
 
 
 def _runs(jobs: list[Job]) -> Iterator[tuple[int, int, int]]:
-    """
-    Yield the instant, the first and the last generation of each run of jobs that are side by side.
-    """
     due_at, first = jobs[0].due_at, jobs[0].generation
     if jobs[-1].due_at != due_at or jobs[-1].generation != first + len(jobs) - 1:  # not one run, or not in order
         jobs = sorted(jobs, key=PLACE)
@@ -374,7 +371,7 @@ def _runs(jobs: list[Job]) -> Iterator[tuple[int, int, int]]:
 
 def shelf_of(job: Job) -> int:
     """
-    Return the shelf that the key of *job* is on, which its own fields decide.
+    Return the shelf of the key of *job*; it depends on the job's own fields only.
     """
     if job.state is _DEAD_STATE:
         return _DEAD_SHARD

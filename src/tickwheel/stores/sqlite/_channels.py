@@ -30,22 +30,18 @@ class Channel(Protocol):
 
     def is_named(self) -> bool:
         """
-        Return whether a process that notifies finds it by the file's name now.
+        Return True if other processes can still reach the channel by the file's name.
         """
 
     def receive(self) -> bool:
         """
-        Take in what has come, without waiting; return whether it was a notification.
+        Read all notifications without waiting; return True if there was one.
         """
 
     def close(self) -> None: ...
 
 
 class FifoChannel:
-    """
-    A FIFO, into which others write one byte.
-    """
-
     def __init__(self, path: Path, fd: int) -> None:
         self._path = path
         self._fd = fd
@@ -53,7 +49,7 @@ class FifoChannel:
     @classmethod
     def make(cls, path: Path, mode: int) -> Self | None:
         """
-        Make the FIFO with these rights; return None where something else has its name.
+        Make the FIFO with permissions *mode*; return None if another file has its name.
         """
         with suppress(FileNotFoundError):
             if path.is_fifo():  # of an owner who died or lost the lock, and may take it down later
@@ -71,7 +67,7 @@ class FifoChannel:
     @staticmethod
     def notify(path: Path) -> None:
         """
-        Write a byte, if that is a FIFO and somebody listens.
+        Write a byte, if *path* is a FIFO with a reader.
         """
         fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
         try:
@@ -97,7 +93,7 @@ class FifoChannel:
 
 class PortChannel:
     """
-    A port of the loopback. The file names it, and a word that is known to any process that can read the file.
+    A loopback port. The file holds the port and a secret known to every process that can read the file.
     """
 
     _HEAD: Final = "tickwheel rings at"
@@ -114,7 +110,7 @@ class PortChannel:
     @classmethod
     def make(cls, path: Path, mode: int) -> Self | None:
         """
-        Write the file with these rights; return None where something else has its name.
+        Write the file with permissions *mode*; return None if another file has its name.
         """
         if path.exists() and not cls._line_of(path).startswith(cls._HEAD):
             return None
@@ -165,7 +161,7 @@ _Channel: Final = FifoChannel if hasattr(os, "mkfifo") else PortChannel
 
 def open_channel(path: Path, mode: int) -> Channel | None:
     """
-    Return a channel at *path*, or None where the file system or another file is in the way.
+    Return a channel at *path*, or None if the file system or another file prevents it.
     """
     with suppress(OSError):
         return _Channel.make(path, mode)
@@ -173,8 +169,5 @@ def open_channel(path: Path, mode: int) -> Channel | None:
 
 
 def notify_at(path: Path) -> None:
-    """
-    Notify, if anybody listens.
-    """
     with suppress(OSError, ValueError):  # ENXIO: nobody listens; EAGAIN: it was notified already; a half-written file
         _Channel.notify(path)

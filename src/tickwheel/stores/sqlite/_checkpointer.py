@@ -27,7 +27,7 @@ _WRITES: Final = 2_000
 
 class Checkpointer:
     """
-    A thread that checkpoints whenever enough was written.
+    A thread that runs a checkpoint after enough writes.
     """
 
     def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
@@ -40,7 +40,7 @@ class Checkpointer:
 
     def wrote(self, writes: int) -> None:
         """
-        Count *writes* of near jobs, or what weighs as much; to be called after each commit, by one thread at a time.
+        Count a commit's weight in *writes* of near jobs; call it after each commit, from one thread at a time.
         """
         self._written += writes
         if self._written >= _WRITES:

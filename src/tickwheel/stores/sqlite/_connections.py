@@ -27,14 +27,14 @@ _CHECKPOINT_PAGES: Final = 4_000
 
 class Connections:
     """
-    The connections to one file. All methods are safe from any thread; the writer has a lock of its own.
+    The connections to one file. All methods are thread-safe; the writer connection has its own lock.
     """
 
     def __init__(self, path: Path, url: str, *, synchronous: str, busy_s: float) -> None:
         """
-        Open the writer, in WAL mode; make the file if there is none.
+        Open the writer in WAL mode; create the file if it does not exist.
 
-        A file that may not be written is opened to be read.
+        A write-protected file is opened read-only.
 
         Raises:
             StoreError: If the path cannot be a database file.
@@ -107,7 +107,7 @@ class Connections:
 
     def restart_log(self) -> None:
         """
-        Move the log into the database, so that it begins again in the room that it has; nothing, if that fails.
+        Checkpoint and restart the WAL, so that it reuses its file; do nothing if that fails.
         """
         with self.write_lock, suppress(sqlite3.Error):
             self.writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
@@ -139,10 +139,10 @@ class Connections:
 
     def joinable(self) -> tuple[int, int] | None:
         """
-        Return which file a connection must be to that jobs are to join.
+        Return device and inode of the file that a joined connection must be connected to.
 
         Raises:
-            StoreError: If the file is gone, or in the child of a fork, which cannot announce what is written.
+            StoreError: If the file is gone, or in the child of a fork, which cannot announce writes.
         """
         self.lifetime.check()
         self.file.check()
@@ -172,7 +172,7 @@ class Connections:
 
 def _reading_only(path: Path, url: str) -> str:
     """
-    Return the options to open *path* with if it may not be written, and "" where it may.
+    Return the URI options for *path*: read-only if it is write-protected, else "".
     """
     if not path.exists() or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
         return ""
@@ -187,10 +187,10 @@ def _reading_only(path: Path, url: str) -> str:
 
 def real_path(path: str | os.PathLike[str], url: str) -> Path:
     """
-    Return where *path* leads; a file need not be there yet.
+    Return the resolved *path*; the file need not exist yet.
 
     Raises:
-        StoreError: If it leads nowhere: links in a circle, a name that is too long, a folder that may not be entered.
+        StoreError: If it cannot be resolved: a loop of links, a name that is too long, a folder without permission.
     """
     try:
         found = Path(path).resolve()

@@ -74,7 +74,7 @@ def translated(url: str) -> Iterator[None]:
 
 def store_error(error: Exception, url: str, *, is_committing: bool = False) -> StoreError:
     """
-    Return the `StoreError` for *error*; a disk that fails while it commits may have committed.
+    Return the `StoreError` for *error*; after a disk error during a commit the outcome is unknown.
     """
     code = getattr(error, "sqlite_errorcode", None)
     if code == sqlite3.SQLITE_IOERR_SHMSIZE:  # the log's index, when a file is opened

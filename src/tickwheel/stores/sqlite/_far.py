@@ -67,16 +67,16 @@ _BACK: Final[_Place] = (_INT64_MAX, _INT64_MAX)
 
 def slot_of(due_at: int) -> int:
     """
-    Return the start of the slot in which a job due at *due_at* waits while it is far.
+    Return the start of the slot of a far job that is due at *due_at*.
     """
     return due_at - due_at % _SLOT_MS
 
 
 def is_far(job: Job, now: int) -> bool:
     """
-    Return whether *job*, a pending one with its key on shelf 1, belongs in its slot.
+    Return True if *job*, a pending job with its key on shelf 1, belongs in a slot of the far level.
 
-    Recurring jobs have a list of their own, and a large payload has pages of its own in any order.
+    Recurring jobs have a separate list, and large payloads have pages of their own in any order.
     """
     return slot_of(job.due_at) >= now + NEAR_MS and job.recurrence is None and len(job.payload) <= _PAYLOAD_MAX
 
@@ -124,7 +124,7 @@ def scan(
 
 class Sorter:
     """
-    Sorts far jobs for the owner of a file, and clears up behind those that are gone; for one thread at a time.
+    Moves far jobs to the near level, and compacts deleted ones, for a file's owner. Not thread-safe.
     """
 
     def __init__(self) -> None:
@@ -132,7 +132,7 @@ class Sorter:
 
     def catch_up(self, connections: Connections, now: int, reserve: Reserve) -> None:
         """
-        Do what is due at *now*, in a few short commits; nothing on a full disk.
+        Do the work that is due at *now* in a few short commits; do nothing if the disk is full.
         """
         self._bring_near(connections, now, reserve)
         for _ in range(_SWEPT):
@@ -144,7 +144,7 @@ class Sorter:
 
     def _bring_near(self, connections: Connections, now: int, reserve: Reserve) -> None:
         """
-        Sort far jobs that are near into level 0: in one commit, as others wait for it, unless they are late.
+        Move far jobs that are near into level 0, in one commit unless they are late: other writers wait for it.
         """
         for until in (now + NEAR_MS, *[now] * _LATE_CASCADES):
             with connections.reading() as connection:
@@ -157,10 +157,10 @@ class Sorter:
 
 def bury(connection: sqlite3.Connection | Joined, generations: Sequence[int]) -> int:
     """
-    Let the far jobs with *generations*, which no other job will have, count for nothing.
+    Mark the far jobs with *generations* as deleted; generations are never reused.
 
     Returns:
-        How many pages that changes, or fewer.
+        A lower bound of the number of pages changed.
     """
     if generations:
         connection.executemany(SQL["bury_job"], [(each // _BITS, 1 << each % _BITS) for each in generations])
@@ -170,9 +170,9 @@ def bury(connection: sqlite3.Connection | Joined, generations: Sequence[int]) ->
 
 def sweep(connection: sqlite3.Connection, place: _Place) -> _Place:
     """
-    Delete what is gone of a stretch of rows from *place* on, if it is half of them or more, and return the next place.
+    Compact a slice of rows from *place* on, if at least half of it is deleted, and return the next place.
 
-    So a turn deletes something if more is gone than not, and rewrites no page for a few rows.
+    A pass therefore makes progress if most rows are deleted, and does not rewrite pages for a few rows.
     """
     slot = _first_slot(connection, place[0], _INT64_MAX)
     if slot is None:
@@ -188,14 +188,14 @@ def sweep(connection: sqlite3.Connection, place: _Place) -> _Place:
 
 def cascade(connection: sqlite3.Connection, until: int) -> int:
     """
-    Sort the first slot that has a job, or a stretch of it, into level 0, if it begins before *until*.
+    Move the first slot that has a job, or a slice of it, into level 0, if it begins before *until*.
 
     Args:
         connection: With a transaction open for writing.
         until: In ms since the epoch.
 
     Returns:
-        How many rows.
+        The number of rows moved.
     """
     slot = _first_slot(connection, _INT64_MIN, until)
     if slot is None:
@@ -221,7 +221,7 @@ def _far_due(connection: sqlite3.Connection, until: int, after: tuple[int, int],
 
 def _first_slot(connection: sqlite3.Connection, since: int, until: int) -> int | None:
     """
-    Return the first slot that has a job, of those that begin from that of *since* to before *until*.
+    Return the first slot that has a job, from the slot of *since* to *until* (exclusive).
     """
     slot: int | None = connection.execute(SQL["first_slot"], (in_int64(slot_of(since)), until)).fetchone()[0]
     return slot
@@ -233,7 +233,7 @@ def _gone(connection: sqlite3.Connection, slot: int, after: int, last: int) -> l
 
 def _unbury(connection: sqlite3.Connection, generations: Sequence[int]) -> None:
     """
-    Forget *generations*, whose rows are deleted.
+    Remove the marks of *generations*, whose rows are deleted.
     """
     if generations:
         connection.executemany(SQL["unbury_job"], [(1 << each % _BITS, each // _BITS) for each in generations])

@@ -17,7 +17,7 @@ __all__ = ["FileListener", "notify"]
 
 class FileListener:
     """
-    Receives what others notify at `FILE-wake`, from `listen` to `stop`.
+    Receives the notifications at `FILE-wake`, from `listen` to `stop`.
     """
 
     def __init__(self, database: Path) -> None:
@@ -29,14 +29,14 @@ class FileListener:
 
     def listen(self) -> bool:
         """
-        Listen to others; return whether the file system lets us.
+        Begin to receive; return False if the file system does not allow it.
         """
         self._channel = open_channel(self._path, stat.S_IMODE(self._database.stat().st_mode))
         return self._channel is not None
 
     def listen_again(self) -> bool:
         """
-        Listen to others where they notify now, if that is not where they did before; return whether it was not.
+        Make the channel again if it can no longer be reached by its name; return True if it was made.
         """
         if self._channel is None or self._channel.is_named():
             return False
@@ -57,7 +57,7 @@ class FileListener:
 
     def stop(self) -> None:
         """
-        Listen to nobody any more; the next owner's file stays.
+        Stop receiving; keep the file if it is already the next owner's.
         """
         with self._lock:
             channel, self._channel = self._channel, None
@@ -70,7 +70,7 @@ class FileListener:
 
     def close(self) -> None:
         """
-        End a `wait`, and give the file descriptors back when the last one has left. Twice is allowed.
+        End a `wait`, and close the file descriptors once no thread uses them. Idempotent.
         """
         self.stop()
         self.wake()

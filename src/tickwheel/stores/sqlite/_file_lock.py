@@ -25,7 +25,7 @@ if _CAN_SHARE:
 
     def is_locked(fd: int) -> bool:
         """
-        Return whether another descriptor has locked the file; True also where that cannot be found out.
+        Return True if another descriptor holds the lock, or if that cannot be determined.
         """
         try:
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -61,13 +61,13 @@ else:
 
 def lock(fd: int) -> None:
     """
-    Lock the file for this descriptor alone, or not at all; closing it unlocks.
+    Take the lock for this descriptor; closing the descriptor releases it.
 
-    Tries for 50 ms if it may not be an owner that has it: `is_locked` of another process takes it for an instant.
+    Retries for 50 ms, because `is_locked` of another process holds the lock for an instant.
 
     Raises:
-        BlockingIOError: If another one has locked it.
-        OSError: If the file system does not lock.
+        BlockingIOError: If another descriptor holds it.
+        OSError: If the file system does not support locks.
     """
     for _ in range(_TRIES):
         with suppress(BlockingIOError):

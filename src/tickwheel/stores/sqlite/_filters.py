@@ -31,7 +31,7 @@ _MASK: Final = (1 << 64) - 1
 @dataclass(slots=True)
 class _Run:
     """
-    The filters of one run, in order.
+    The Bloom filters of one run, in order.
     """
 
     size: int = 0
@@ -41,7 +41,7 @@ class _Run:
 
 class Filters:
     """
-    The filters of a file, as far as they were read. Safe from any thread.
+    The Bloom filters of a file that have been read so far. Thread-safe.
     """
 
     def __init__(self) -> None:
@@ -50,17 +50,17 @@ class Filters:
 
     def catch_up(self, connections: Connections) -> None:
         """
-        Read what is new, so that the next set does not have to: of ten million keys it is 20 MB.
+        Preload new Bloom filters (20 MB per 10 M keys), so that the next insert need not read them.
         """
         with connections.reading() as connection, self._lock:
             self._read(connection)
 
     def within(self, connection: sqlite3.Connection | Joined, keys: Sequence[str]) -> list[tuple[int, list[str]]]:
         """
-        Return the runs that may have some of *keys*, and which.
+        Return the runs that may contain some of *keys*, each with these keys.
 
         Args:
-            connection: With a transaction open that has not changed any run: what is read is kept.
+            connection: With a transaction open that has not changed any run: the filters read are cached.
             keys: Sorted.
         """
         with self._lock:
@@ -71,7 +71,7 @@ class Filters:
 
     def _read(self, connection: sqlite3.Connection | Joined) -> dict[int, _Run]:
         """
-        Read what is new: a run never has the number of another, and gets keys behind its last one only.
+        Read new filters: run numbers are never reused, and a run gets keys only at its end.
         """
         sizes = dict(connection.execute(SQL["runs"]).fetchall())
         known = self._runs

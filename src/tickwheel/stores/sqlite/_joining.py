@@ -29,7 +29,7 @@ _FOLLOWED_S: Final = 60.0
 
 class Joined:
     """
-    A connection of the caller's, whose transaction was joined, free of the settings that its rows may have.
+    A caller's connection whose transaction was joined, independent of its row settings.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -45,11 +45,11 @@ class Joined:
 @contextmanager
 def joining(connection: object, inode: tuple[int, int] | None) -> Iterator[Joined]:
     """
-    Lend a joined connection in the transaction of *connection*; what raises leaves the transaction as it was.
+    Lend a joined connection in the transaction of *connection*; an exception undoes the joined part.
 
     Args:
-        connection: The caller's; it begins a transaction, if it would do so automatically with a write.
-        inode: The file it must be connected to.
+        connection: The caller's; a transaction is begun if a write would begin one implicitly.
+        inode: Device and inode of the file that it must be connected to.
 
     Raises:
         TransactionError: If there is no transaction that can be joined.
@@ -122,7 +122,7 @@ def _check_file(joined: Joined, inode: tuple[int, int] | None) -> None:
 
 class Follower:
     """
-    A thread that notifies the owner when transactions of others have ended, which nothing else announces.
+    A thread that notifies the owner once joined transactions have ended; SQLite announces no foreign commits.
     """
 
     def __init__(self, connect: Callable[[], sqlite3.Connection], notify: Callable[[], object]) -> None:

@@ -26,12 +26,12 @@ _LOOK_S: Final = 0.25
 
 class OpenFile:
     """
-    A database and its log, by device and inode.
+    A database and its WAL, identified by device and inode.
     """
 
     def __init__(self, path: Path, url: str) -> None:
         """
-        Remember what has these names now; SQLite must have them open.
+        Record the identity of the files; SQLite must already have them open.
         """
         self._url = url
         self._parts = {part: f"{path}{part}" for part in _PARTS}
@@ -41,7 +41,7 @@ class OpenFile:
 
     def check(self) -> None:
         """
-        Raise `StoreError` unless all of them still have their names; costs three calls of stat().
+        Raise `StoreError` unless all files still have their names; costs three stat() calls.
         """
         self._checked = -math.inf  # a read after a failure looks again
         for part, name in self._parts.items():
@@ -51,7 +51,7 @@ class OpenFile:
 
     def look(self) -> None:
         """
-        Check, unless that was done a moment ago: for reads, which are short and many.
+        Check, unless a check was made a moment ago: reads are short and many.
         """
         if time.monotonic() - self._checked >= _LOOK_S:
             self.check()

@@ -21,9 +21,9 @@ __all__ = ["OwnerLock", "is_same", "lock_error"]
 
 class OwnerLock:
     """
-    The right to fire a file's jobs: a lock on `FILE-lock`, which the system gives back when the process dies.
+    The right to fire a file's jobs: a lock on `FILE-lock`, which the system releases when the process dies.
 
-    The file itself stays: to remove it would let two processes lock two files of one name.
+    The file itself is never removed: otherwise two processes could lock two files of one name.
     """
 
     def __init__(self, database: Path) -> None:
@@ -41,7 +41,7 @@ class OwnerLock:
 
     def is_taken(self) -> bool:
         """
-        Return whether anybody owns the file; True also where that cannot be found out.
+        Return True if any process owns the file, or if that cannot be determined.
         """
         if self._fd is not None:
             return True
@@ -58,7 +58,7 @@ class OwnerLock:
 
     def take(self, owner: str) -> None:
         """
-        Lock the file for *owner*, or not at all; waits for no other owner.
+        Lock the file for *owner* without waiting for another owner.
 
         Raises:
             StoreInUseError: If another process, or another store of this one, holds it.

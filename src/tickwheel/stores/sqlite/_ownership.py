@@ -16,12 +16,12 @@ __all__ = ["changed", "take_over"]
 
 def take_over(connection: sqlite3.Connection, owner: str, now: int) -> tuple[int, int]:
     """
-    Make *owner* the owner: a new epoch, what was running is pending again, and the notes are void.
+    Make *owner* the owner: start a new epoch, make running jobs pending again, and discard the notes.
 
-    The history shows at *now* what was cut off.
+    The history records each interrupted attempt at *now*.
 
     Returns:
-        The epoch, and how many jobs were running.
+        The epoch, and the number of jobs that were running.
     """
     _, _, running, _, _, epoch, _ = connection.execute(SQL["read_ledger"]).fetchone()
     if running:
@@ -39,7 +39,7 @@ def take_over(connection: sqlite3.Connection, owner: str, now: int) -> tuple[int
 
 def changed(connection: sqlite3.Connection, cursor: Cursor) -> tuple[list[Job], int]:
     """
-    Return what others wrote up to *cursor* since its mark, and the mark of this moment.
+    Return the jobs that other processes wrote up to *cursor* since its mark, and the current mark.
     """
     mark = int(connection.execute(SQL["read_ledger"]).fetchone()[0])
     if cursor.mark is None:

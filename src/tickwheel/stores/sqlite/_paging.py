@@ -32,8 +32,8 @@ def page(connection: sqlite3.Connection, query: JobQuery) -> Page:
     """
     Return the page that *query* asks for.
 
-    It looks at as many keys as make a page. Where a filter leaves some of them out, it looks further, once, in two
-    statements: how far, and what is there.
+    It reads as many keys as fill a page. If a filter leaves some of them out, two more statements find the end of a
+    larger range and read it.
     """
     connection.execute("BEGIN")  # a merge between two statements would hide what it moves
     try:
@@ -44,7 +44,7 @@ def page(connection: sqlite3.Connection, query: JobQuery) -> Page:
 
 def _keys(connection: sqlite3.Connection, query: JobQuery) -> _Keys:
     """
-    Return which statement brings the keys, and the shelves for each of which it does, if it does so for some.
+    Return the key query and the shelves to run it on.
     """
     if query.paused:
         return "keys_of_shelf", _PAUSED

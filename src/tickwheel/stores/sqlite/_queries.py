@@ -42,14 +42,14 @@ takes longer than the row itself: so a commit of a thousand is eight statements 
 @cache
 def jobs_by_key(size: int, shelves: str = EXACT) -> str:
     """
-    Return the look-up for *size* keys on *shelves*: `EXACT`, or "?" for one, which follows the keys.
+    Return the look-up for *size* keys on *shelves*: `EXACT`, or "?" for one shelf, bound before the keys.
     """
     return for_keys("jobs_by_key", size).replace(":shelves", shelves)
 
 
 def inserts(name: str, values: Sequence[Any]) -> Iterator[tuple[str, Sequence[Any], int]]:
     """
-    Yield what inserts, by the statement *name*, rows whose *values* follow each other: statements, values, row counts.
+    Yield statement, values and row count of each insert of the flat *values* by the statement *name*.
     """
     width = SQL[name].count("?")
     start, rows = 0, len(values) // width
@@ -61,7 +61,7 @@ def inserts(name: str, values: Sequence[Any]) -> Iterator[tuple[str, Sequence[An
 
 def by_keys(name: str, first: int, keys: Sequence[str]) -> Iterator[tuple[str, Sequence[Any], int]]:
     """
-    Yield how the statement *name*, with the value *first*, is done for *keys*: statements, values, key counts.
+    Yield statement, values and key count of each execution of *name*, with *first* as its first value, for *keys*.
     """
     start = 0
     for size in ROWS_AT_ONCE:
@@ -84,14 +84,11 @@ def _insert_rows(name: str, size: int) -> str:
 @lru_cache(maxsize=64)
 def paging(name: str, keys: str, shelves: tuple[int, ...] = ()) -> str:
     """
-    Return the query *name* over the keys that the query *keys* brings, or, if there are *shelves*, that of each brings.
+    Return the query *name* over the keys of the query *keys*, run for each of *shelves* if there are any.
     """
     parts = [SQL[keys].replace(":shelf", str(shelf)) for shelf in shelves] or [SQL[keys]]
     return SQL[name].replace("(:keys)", f"({' UNION ALL '.join(parts)} ORDER BY key LIMIT :reach)")
 
 
 def behind(key: str) -> str:
-    """
-    Return the first string that sorts after *key*.
-    """
     return key + "\0"

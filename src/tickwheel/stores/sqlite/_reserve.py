@@ -42,7 +42,7 @@ _GROWING: Final = (Set, Adopt)
 
 class Reserve:
     """
-    The file `FILE-reserve`, which others may delete. All methods are safe from any thread.
+    The file `FILE-reserve`, which may be deleted at any time. Thread-safe.
     """
 
     def __init__(self, database: Path, url: str) -> None:
@@ -52,15 +52,15 @@ class Reserve:
         self._lock = Lock()
         self._bytes = 0
         self._room = 0
-        """How much may still be written before `cover` has to look."""
+        """Bytes that may be written before `cover` has to check again."""
         self.is_spent = False
 
     def keep(self, moved: int) -> None:
         """
-        Make the file if it is not there, or too small, and there is room for it.
+        Create or enlarge the file, if there is room for it.
 
         Args:
-            moved: How many bytes the database will have when the log is moved into it.
+            moved: Size of the database in bytes after a checkpoint.
         """
         with self._lock, suppress(OSError):
             wanted = _rounded(self._added(moved))
@@ -70,16 +70,16 @@ class Reserve:
 
     def cover(self, more: int, moved: Callable[[], int]) -> None:
         """
-        Make the file as large as a commit needs it; to be called before that.
+        Make the file as large as the coming commit needs.
 
         Args:
-            more: How many bytes the commit may add to the database; see `growth_of`.
-            moved: Called, only if those written since it was called last may need more room, for the bytes that the
-                database will have when the log is moved into it.
+            more: Maximum number of bytes that the commit adds to the database; see `growth_of`.
+            moved: Returns the size of the database in bytes after a checkpoint; called only if the commits since its
+                last call may need more room.
 
         Raises:
-            StoreFullError: If there is no room for it.
-            StoreError: If it cannot be made for another reason.
+            StoreFullError: If the disk has no room for it.
+            StoreError: If the file cannot be made for another reason.
         """
         with self._lock:
             self._room -= more
@@ -105,7 +105,7 @@ class Reserve:
 
     def check(self, writes: Sequence[Write]) -> None:
         """
-        Raise `StoreFullError` if *writes* would take up the room that was kept for others.
+        Raise `StoreFullError` if *writes* would use the room reserved for acknowledgements.
         """
         if self.is_spent and is_growing(writes):
             what = f"{self._url}: the disk is full, and what was kept free is for cancelling"
@@ -113,7 +113,7 @@ class Reserve:
 
     def fitting(self, writes: Sequence[Write]) -> Sequence[Write]:
         """
-        Return *writes*, while the reserve is spent without what would be kept of them: in the history, and as answers.
+        Return *writes*; while the reserve is spent, without their history records and kept answers.
         """
         if not self.is_spent:
             return writes
@@ -156,7 +156,7 @@ def is_growing(writes: Sequence[Write]) -> bool:
 
 def growth_of(writes: Sequence[Write]) -> int:
     """
-    Return how many bytes *writes* add to the database at most; 0 if they only take away.
+    Return the maximum number of bytes that *writes* add to the database; 0 if they only delete.
     """
     sizes = [len(each.job.payload) for each in writes if isinstance(each, _GROWING)]
     sizes += [len(each.data or b"") for each in writes if isinstance(each, Keep)]

@@ -51,7 +51,7 @@ _Shelf: TypeAlias = tuple[int, int, int | None]
 
 class Merger:
     """
-    Moves keys for the owner of a file; to be used by one thread at a time.
+    Merges runs of keys for the owner of a file. Not thread-safe.
     """
 
     def __init__(self) -> None:
@@ -59,15 +59,15 @@ class Merger:
 
     def pay(self, connection: sqlite3.Connection, more: int, now: int) -> int:
         """
-        Move some keys, by as many as came to shelf 1: so that no commit has to move many.
+        Move as many keys as the commit adds to shelf 1, so that no commit has to move many.
 
         Args:
             connection: With a transaction open for writing.
-            more: How many keys that brings.
+            more: Number of keys that the commit adds.
             now: The store's clock, in ms.
 
         Returns:
-            How many were moved.
+            The number of keys moved.
         """
         self._owed += _OWED * more
         slices, self._owed = divmod(self._owed, _SLICE)
@@ -75,7 +75,7 @@ class Merger:
 
     def catch_up(self, connections: Connections, now: int, reserve: Reserve) -> None:
         """
-        Move what is left to be moved, as far as a few short commits go.
+        Continue the merges under way, in a few short commits.
         """
         for _ in range(_LATE_SLICES):
             with connections.reading() as connection:
@@ -87,7 +87,7 @@ class Merger:
 
 def merge(connection: sqlite3.Connection, now: int) -> int:
     """
-    Move one slice of keys, of the smallest merge that is under way; return how many.
+    Move one slice of the smallest merge under way; return the number of keys moved.
 
     Args:
         connection: With a transaction open for writing.
@@ -112,7 +112,7 @@ def merge(connection: sqlite3.Connection, now: int) -> int:
 
 def _move(connection: sqlite3.Connection, goal: int, sources: list[int], checked: int) -> int:
     """
-    Move the next slice from *sources* to *goal*; of the keys due before *checked* only those that lead to their jobs.
+    Move the next slice from *sources* to *goal*; drop keys due before *checked* that have no job any more.
     """
     (end,) = connection.execute(SQL["end_of_run"], (goal,)).fetchone()
     first = "" if end is None else behind(end)
@@ -145,7 +145,7 @@ def _move(connection: sqlite3.Connection, goal: int, sources: list[int], checked
 
 def _full(connection: sqlite3.Connection, shelves: list[_Shelf]) -> list[int]:
     """
-    Return the shelves whose keys should be moved: shelf 1, eight runs of a size, or all runs, of which most is stale.
+    Return the shelves to merge: shelf 1, eight runs of a size, or all runs if most of their keys are stale.
     """
     goals = {goal for _, _, goal in shelves}
     free = {number: size for number, size, goal in shelves if goal is None and number not in goals}
@@ -162,7 +162,7 @@ def _full(connection: sqlite3.Connection, shelves: list[_Shelf]) -> list[int]:
 
 def _is_littered(connection: sqlite3.Connection, shelves: list[_Shelf]) -> bool:
     """
-    Return whether most keys of the runs lead nowhere.
+    Return True if most keys of the runs have no job any more.
     """
     goals = {goal for _, _, goal in shelves}
     hints = sum(size for number, size, _ in shelves if number not in goals)

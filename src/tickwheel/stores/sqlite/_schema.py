@@ -24,13 +24,13 @@ def migrate(
     is_owned: Callable[[], bool] = lambda: False,
 ) -> None:
     """
-    Bring the tables to the last of *migrations*, all or nothing; a file of that version is only read.
+    Apply the missing *migrations* atomically; a file of the current version is only read.
 
-    Tables of others in the same file are left alone: ours begin with `tickwheel_`.
+    Other tables in the same file are left alone: ours begin with `tickwheel_`.
 
     Raises:
         StoreFormatError: As `version_of` raises it, or if the file was emptied.
-        StoreInUseError: If it is of an older one and *is_owned*: that owner would not find what this version writes.
+        StoreInUseError: If the file has an older version and *is_owned*: its owner would miss the new version's writes.
     """
     version = _version(connection, url, migrations)
     if version == len(migrations):

@@ -34,7 +34,7 @@ def scopes(connection: sqlite3.Connection | Joined) -> list[Pause]:
 
 def aside(connection: sqlite3.Connection) -> list[Aside]:
     """
-    Return what was set aside, from one name to the next by the index: a name with many jobs hides none behind it.
+    Return the unroutable jobs by name; an index skip from name to name makes the cost independent of their number.
     """
     found: list[Aside] = []
     target = ""
@@ -54,7 +54,7 @@ def _handlers_aside(connection: sqlite3.Connection | Joined, target: str, limit:
 
 def unpaused_skills(connection: sqlite3.Connection | Joined, skills: Sequence[Skill], limit: int) -> Sequence[Skill]:
     """
-    Return *skills* without what is paused, as far as *limit* jobs need them.
+    Return *skills* without paused scopes, as far as *limit* jobs need them.
     """
     paused = {pause.scope for pause in scopes(connection)}
     return unpaused(skills, paused, lambda target: _handlers_aside(connection, target, limit + len(paused)))

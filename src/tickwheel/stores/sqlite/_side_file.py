@@ -44,7 +44,7 @@ def open_side_file(path: Path, flags: int = 0, mode: int = 0) -> int:
 
 def make_side_file(path: Path, database: Path) -> int:
     """
-    Open the file at *path* as `open_side_file` does, with the rights of *database*; make it if there is none.
+    Open the file at *path* as `open_side_file` does; create it with the permissions of *database* if it is missing.
     """
     whose = database.stat()
     mode = stat.S_IMODE(whose.st_mode)

@@ -37,7 +37,7 @@ def report_started(connection: sqlite3.Connection, jobs: Sequence[Job]) -> None:
 
 def attempts(connection: sqlite3.Connection, jobs: Sequence[Job]) -> dict[int, bool]:
     """
-    Return the generations of those that are still counted, each with whether that was answered of it.
+    Return the generations whose attempt still counts, each with True if the request was answered.
     """
     found = [(job, connection.execute(SQL["job_of_key"], (job.key,)).fetchone()) for job in jobs]
     return {
